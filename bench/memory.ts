@@ -1,0 +1,160 @@
+// How many bytes does a tracked key take, and how long is the longest pause while a store fills?
+// npm run bench memory, or: node --import tsx bench/memory.ts [--quick]
+import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { createRequire } from 'node:module'
+import { cpus, totalmem } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { parseArgs, promisify } from 'node:util'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import { Arena } from '../plugin/store/arena.js'
+
+interface Figures {
+  /** Heap and array buffers, bytes a key. */
+  bytes: number
+  /** Resident memory, bytes a key. */
+  rss: number
+  /** Resident memory of the empty store, in MB. */
+  emptyRss: number
+  /** Longest time between the ends of two operations, in ms. */
+  pause: number
+  /** Mean of one operation, in µs, two readings of the clock included. */
+  mean: number
+}
+type Hit = (key: string) => void | Promise<unknown>
+interface LocalStore {
+  incr(key: string, done: () => void, timeWindow: number, max: number): void
+}
+
+const DAY = 86_400_000
+const LocalStore = createRequire(import.meta.url)('@fastify/rate-limit/store/LocalStore.js') as new (
+  continueExceeding: boolean, exponentialBackoff: boolean, cache: number
+) => LocalStore
+
+/** How often each key comes, and what a hit does. */
+const subjects: Record<string, { hits: number; open(keys: number): Hit }> = {
+  'arena, log of 1': { hits: 1, open: keys => arenaLog(keys, 1) },
+  'arena, log of 10 at once': { hits: 1, open: keys => arenaLog(keys, 10) },
+  'arena, log of 10 grown': { hits: 10, open: keys => arenaLog(keys, 1) },
+  '@fastify/rate-limit LocalStore': { hits: 1, open: localStore },
+  'rate-limiter-flexible Memory': { hits: 1, open: flexible }
+}
+
+/** Adds `stamps` to the log of a key, newest first. */
+function arenaLog(keys: number, stamps: number): Hit {
+  const arena = new Arena({ maxKeys: keys })
+  let now = 1
+  return key => {
+    const known = arena.find(key, 1)
+    const length = arena.length(known)
+    const record = arena.resize(key, 1, known, length + stamps)
+    arena.move(record, stamps, 0, length)
+    for (let i = 0; i < stamps; i++) arena.set(record, i, ++now)
+    arena.touch(record, now + DAY * 100)
+    arena.expire(now, 2)
+  }
+}
+
+function localStore(keys: number): Hit {
+  const store = new LocalStore(false, false, keys)
+  const done = () => {}
+  return key => store.incr(key, done, DAY, 10)
+}
+
+function flexible(): Hit {
+  const limiter = new RateLimiterMemory({ points: 10, duration: DAY / 1000 })
+  return key => limiter.consume(key)
+}
+
+async function fill(hit: Hit, keys: number, hits: number): Promise<{ pause: number; mean: number }> {
+  let [pause, sum, last] = [0, 0, performance.now()]
+  for (let i = 0; i < keys * hits; i++) {
+    const key = hash('md5', String(i % keys), 'base64url')
+    const start = performance.now()
+    const pending = hit(key)
+    if (pending) await pending
+    const end = performance.now()
+    sum += end - start
+    if (end - last > pause) pause = end - last
+    last = end
+  }
+  return { pause, mean: (sum / keys / hits) * 1000 }
+}
+
+function used(): { bytes: number; rss: number } {
+  for (let i = 0; i < 4; i++) globalThis.gc?.()
+  const { heapUsed, external, rss } = process.memoryUsage() // external includes arrayBuffers
+  return { bytes: heapUsed + external, rss }
+}
+
+async function measure(name: string, keys: number): Promise<Figures> {
+  const subject = subjects[name]
+  if (!subject) throw new Error(name)
+  await fill(subject.open(5_000), 5_000, subject.hits) // compiles what is measured
+  const before = used()
+  const hit = subject.open(keys)
+  const empty = used()
+  const { pause, mean } = await fill(hit, keys, subject.hits)
+  const after = used()
+  await hit(hash('md5', '0', 'base64url')) // the store must outlive the measuring
+  return {
+    bytes: (after.bytes - before.bytes) / keys,
+    rss: (after.rss - before.rss) / keys,
+    emptyRss: (empty.rss - before.rss) / 1e6,
+    pause,
+    mean
+  }
+}
+
+async function inChild(name: string, keys: number): Promise<Figures> {
+  const script = fileURLToPath(import.meta.url)
+  const args = ['--expose-gc', '--import', 'tsx', script, '--subject', name, '--keys', String(keys)]
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 60_000 })
+  return JSON.parse(stdout)
+}
+
+function summary(figures: Figures[], of: keyof Figures): { median: number; min: number; max: number } {
+  const sorted = figures.map(one => one[of]).sort((a, b) => a - b)
+  const at = (part: number) => Number((sorted[Math.round(part * (sorted.length - 1))] as number).toFixed(2))
+  return { median: at(0.5), min: at(0), max: at(1) }
+}
+
+async function compare(quick: boolean): Promise<void> {
+  const sizes = quick ? [10_000, 100_000] : [10_000, 100_000, 1_000_000]
+  const deadline = performance.now() + (quick ? 10_000 : 110_000) // for starting a further round
+  const runs = new Map<string, { name: string; keys: number; figures: Figures[] }>()
+  let rounds = 0
+  for (; rounds < 5 && performance.now() < deadline; rounds++) {
+    for (const keys of sizes) {
+      for (const name of Object.keys(subjects)) {
+        const run = runs.get(`${keys} ${name}`) ?? { name, keys, figures: [] }
+        run.figures.push(await inChild(name, keys))
+        runs.set(`${keys} ${name}`, run)
+      }
+    }
+  }
+  const columns = ['bytes', 'rss', 'emptyRss', 'pause', 'mean'] as const
+  const results = [...runs.values()].map(({ name, keys, figures }) => ({
+    name, keys, ...Object.fromEntries(columns.map(column => [column, summary(figures, column)]))
+  }) as { name: string; keys: number } & Record<(typeof columns)[number], ReturnType<typeof summary>>)
+  const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
+  const about = { date: new Date().toISOString(), machine, node: process.version, rounds }
+  console.log(`${about.date}, ${machine}, Node ${about.node}; medians (min–max) of ${rounds} rounds`)
+  console.log('bytes: heap + external a key; RSS: bytes a key; empty: RSS of the new store, MB; pause: longest, ms; mean: µs')
+  console.table(Object.fromEntries(results.map(result => [
+    `${result.keys} ${result.name}`,
+    Object.fromEntries(columns.map(column => {
+      const { median, min, max } = result[column]
+      return [column, `${median} (${min}–${max})`]
+    }))
+  ])))
+  console.log(JSON.stringify({ ...about, results }))
+}
+
+const { values } = parseArgs({
+  options: { quick: { type: 'boolean' }, subject: { type: 'string' }, keys: { type: 'string' } }
+})
+if (values.subject) {
+  console.log(JSON.stringify(await measure(values.subject, Number(values.keys))))
+  process.exit() // timers of a day may be pending
+} else await compare(values.quick ?? false)

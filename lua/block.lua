@@ -1,0 +1,22 @@
+--[[
+  Blocks identities, beside whatever is counted for them.
+
+  KEYS[i]    logs or counts
+  ARGV[1]    for how many milliseconds; 0 for ever (a key without expiry)
+  ARGV[i+1]  time to live of what is counted under key i, in milliseconds
+]]
+local time = redis.call('TIME')
+local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+local span = tonumber(ARGV[1])
+local ends = span == 0 and 2 ^ 48 - 1 or now + span * 100
+
+for i, key in ipairs(KEYS) do
+  local value = redis.call('GET', key) or ''
+  if #value % 6 == 1 then value = value:sub(1, -8) end
+  local blocked = value .. struct.pack('>I6', ends) .. 'B'
+  if span == 0 then
+    redis.call('SET', key, blocked)
+  else
+    redis.call('SET', key, blocked, 'PX', math.max(span, ARGV[i + 1]))
+  end
+end

@@ -1,0 +1,68 @@
+--[[
+  Gives back what a reservation took: its stamp of a log, its one of a count, its lock.
+  Told again, or told of what is gone or is somebody else's, it changes nothing.
+
+  KEYS[i]   the keys
+  ARGV[1]   a flat JSON array of numbers, for each key: kind (1 log, 2 count, 3 lock), receipt,
+            and the end of the period it was counted in (0 but for a count)
+  ARGV[2]   the token of the locks
+
+  Returns how many were given back.
+]]
+local LOG, COUNT = 1, 2
+-- A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
+local REMEMBERED = 1000
+
+local function field(value, i)
+  return (struct.unpack('>I6', value, i * 6 - 5))
+end
+
+-- the log without `stamp`, or nothing when it is not in it
+local function without(log, stamp)
+  for i = 1, #log / 6 do
+    local found = field(log, i)
+    if found == stamp then return log:sub(1, i * 6 - 6) .. log:sub(i * 6 + 1) end
+    if found < stamp then return end
+  end
+end
+
+-- the refunded receipts, ascending, with `receipt` among them, or nothing when it was there
+local function with(refunded, receipt)
+  local count, place = #refunded / 6, 0
+  for i = count, 1, -1 do
+    local found = field(refunded, i)
+    if found == receipt then return end
+    if found < receipt then place = i break end
+  end
+  if count == REMEMBERED then
+    if place == 0 then return end
+    return refunded:sub(7, place * 6) .. struct.pack('>I6', receipt) .. refunded:sub(place * 6 + 1)
+  end
+  return refunded:sub(1, place * 6) .. struct.pack('>I6', receipt) .. refunded:sub(place * 6 + 1)
+end
+
+local function refund(kind, value, receipt, ends)
+  if kind == LOG then return without(value, receipt) end
+  if kind == COUNT then
+    if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
+    local refunded = with(value:sub(19), receipt)
+    return refunded and struct.pack('>I6I6', ends, field(value, 2) - 1) .. value:sub(13, 18) .. refunded
+  end
+  if value:sub(7) == ARGV[2] then return '' end
+end
+
+local values, specs, given = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1]), 0
+for i = 1, #KEYS do
+  local value, trailer = values[i] or '', ''
+  if #value % 6 == 1 then value, trailer = value:sub(1, -8), value:sub(-7) end
+  local left = refund(specs[i * 3 - 2], value, specs[i * 3 - 1], specs[i * 3])
+  if left then
+    given = given + 1
+    if left .. trailer == '' then
+      redis.call('DEL', KEYS[i])
+    else
+      redis.call('SET', KEYS[i], left .. trailer, 'KEEPTTL')
+    end
+  end
+end
+return given

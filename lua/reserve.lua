@@ -1,0 +1,111 @@
+--[[
+  Decides over all keys at once whether one more may go; if so, counts it under every one of them.
+  A refusal writes nothing.
+
+  KEYS[i]   one key per entry: a log, a count or a lock (layouts: README.md)
+  ARGV[1]   the entries as one flat JSON array of numbers, in the order of KEYS:
+              log    1, rule, observed, ttl (ms), keep, n, then n times: max, window
+              count  2, rule, observed, max, and four boundaries: of the period before, this, the next, its end
+              lock   3, rule, observed, ttl (ms)
+  ARGV[2]   the token of the locks, 24 characters
+
+  Returns { now, admitted (0, 1) }, then for each entry: state (0 refuses, 1 passes, 2 blocked),
+  receipt (what a refund names; 0 where nothing was counted), then for each of its limits:
+  used (before this one), ticks until a slot returns (0 for a log or lock that is unused).
+  Returns { now, -1 } when the boundaries do not hold this server's clock: ask again with that clock.
+
+  Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
+]]
+local LOG, COUNT = 1, 2
+local REFUSES, PASSES, BLOCKED = 0, 1, 2
+
+local time = redis.call('TIME')
+local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+local values = redis.call('MGET', unpack(KEYS))
+local specs = cjson.decode(ARGV[1])
+
+local function field(value, i)
+  return (struct.unpack('>I6', value, i * 6 - 5))
+end
+
+-- how many stamps of the log, newest first, are later than `since`
+local function newer(log, since)
+  local low, high = 0, #log / 6
+  while low < high do
+    local middle = math.ceil((low + high) / 2)
+    if field(log, middle) > since then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+local reply, n = { now, 1 }, 2
+local function put(a, b)
+  reply[n + 1], reply[n + 2], n = a, b, n + 2
+end
+
+local writes, skipped, at = {}, {}, 1
+for i = 1, #KEYS do
+  local kind, rule, observed = specs[at], specs[at + 1], specs[at + 2]
+  local value, state, head = values[i] or '', PASSES, n + 1
+  put(PASSES, 0)
+
+  local blocked = #value % 6 == 1
+  if blocked then
+    if field(value, (#value - 1) / 6) > now then state = BLOCKED end
+    value = value:sub(1, -8)
+  end
+
+  if kind == LOG then
+    local ttl, keep, limits = specs[at + 3], specs[at + 4], specs[at + 5]
+    at = at + 6
+    for _ = 1, limits do
+      local max, window = specs[at], specs[at + 1]
+      local used, reset = newer(value, now - window), 0
+      if used >= max and state == PASSES then state = REFUSES end
+      local oldest = math.min(used, max)
+      if oldest > 0 then reset = field(value, oldest) + window - now end
+      put(used, reset)
+      at = at + 2
+    end
+    local stamp = now
+    if value ~= '' then stamp = math.max(now, field(value, 1) + 1) end
+    writes[i] = { head, rule, stamp, struct.pack('>I6', stamp) .. value:sub(1, (keep - 1) * 6), ttl }
+  elseif kind == COUNT then
+    local max, ends = specs[at + 3], 0
+    for b = at + 4, at + 6 do
+      if specs[b] <= now and now < specs[b + 1] then ends = specs[b + 1] end
+    end
+    if ends == 0 then return { now, -1 } end
+    at = at + 8
+    local used, issued, refunded = 0, 0, ''
+    if value ~= '' and field(value, 1) > now then
+      used, issued, refunded = field(value, 2), field(value, 3), value:sub(19)
+    end
+    if used >= max and state == PASSES then state = REFUSES end
+    put(used, ends - now)
+    writes[i] = { head, rule, issued + 1, struct.pack('>I6I6I6', ends, used + 1, issued + 1) .. refunded,
+      math.ceil((ends - now) / 100) }
+  else
+    local ttl, held = specs[at + 3], 0
+    at = at + 4
+    if value ~= '' then held = math.max(field(value, 1) - now, 0) end
+    if held > 0 and state == PASSES then state = REFUSES end
+    put(held > 0 and 1 or 0, held)
+    writes[i] = { head, rule, 1, struct.pack('>I6', now + ttl * 100) .. ARGV[2], ttl }
+  end
+
+  if state ~= PASSES then
+    reply[head] = state
+    if observed == 1 then skipped[rule] = true else reply[2] = 0 end
+  end
+end
+
+if reply[2] == 0 then return reply end
+for i = 1, #KEYS do
+  local head, rule, receipt, value, ttl = unpack(writes[i])
+  if not skipped[rule] then
+    redis.call('SET', KEYS[i], value, 'PX', ttl)
+    reply[head + 1] = receipt
+  end
+end
+return reply

@@ -1,0 +1,115 @@
+import { BLOCKED, type Entry, type Facts, TICKS_PER_MS } from './store/store.js'
+
+/** What is left of one limit. */
+export interface LimitState {
+  max: number
+  remaining: number
+  /** Until a slot returns, in milliseconds; 0 when none is used. */
+  resetMs: number
+  /** Length of the window or the calendar period, in milliseconds. */
+  windowMs: number
+}
+
+export interface RuleState {
+  name: string
+  limits: LimitState[]
+}
+
+/** A limit that refuses, or a rule that blocks (`windowMs` 0). */
+export interface Violation {
+  rule: string
+  windowMs: number
+}
+
+/** Why a request is refused. */
+export type Refusal = 'exceeded' | 'in-flight' | 'blocked'
+
+/** What a decision says, without the means to settle it. */
+export interface Verdict {
+  allowed: boolean
+  /** Until every rule admits, as things stand, in milliseconds; null when no time can be named. */
+  retryAfterMs: number | null
+  /** Every limit that refuses. */
+  violated: Violation[]
+  /** Limits of observed rules that would have refused. */
+  observed: Violation[]
+  rules: RuleState[]
+  refusal: Refusal | null
+}
+
+/** A rule that applies to a request, with what the store is asked about it. */
+export interface Applied {
+  name: string
+  observed: boolean
+  entries: readonly Entry[]
+}
+
+/** Turns the facts of any store into a verdict. */
+export function decide(applied: readonly Applied[], facts: Facts): Verdict {
+  const verdict: Verdict = { allowed: facts[1] === 1, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
+  let head = 2
+  let locksOnly = true
+  for (const { name, observed, entries } of applied) {
+    const rule: RuleState = { name, limits: [] }
+    const violated = observed ? verdict.observed : verdict.violated
+    for (const entry of entries) {
+      const state = facts[head] as number
+      const charged = facts[head + 1] !== 0
+      head += 2
+      if (state === BLOCKED) {
+        violated.push({ rule: name, windowMs: 0 })
+        if (!observed) verdict.refusal = 'blocked'
+      }
+      for (const { max, windowMs } of limitsOf(entry)) {
+        const used = facts[head] as number
+        const reset = facts[head + 1] as number
+        head += 2
+        const remaining = Math.max(max - used - Number(charged), 0)
+        const resetMs = resetOf(entry, used, charged, windowMs, reset)
+        rule.limits.push({ max, remaining, resetMs, windowMs })
+        const refuses = used >= max
+        if (refuses) violated.push({ rule: name, windowMs })
+        if (observed) continue
+        if (refuses && entry.spec.kind !== 'lock') locksOnly = false
+        // A lock taken here is free again when this request is done.
+        if (remaining === 0 && !(charged && entry.spec.kind === 'lock')) wait(verdict, max === 0 ? null : resetMs)
+      }
+    }
+    verdict.rules.push(rule)
+  }
+  if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
+  else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
+  return verdict
+}
+
+/** The two stages of one request as one: the later one's answer, both stages' rules and waiting times. */
+export function join(earlier: Verdict, later: Verdict): Verdict {
+  const verdict = {
+    ...later,
+    violated: [...earlier.violated, ...later.violated],
+    observed: [...earlier.observed, ...later.observed],
+    rules: [...earlier.rules, ...later.rules]
+  }
+  if (later.refusal !== 'blocked') wait(verdict, earlier.retryAfterMs)
+  return verdict
+}
+
+function wait(verdict: Verdict, ms: number | null): void {
+  verdict.retryAfterMs = ms === null || verdict.retryAfterMs === null ? null : Math.max(verdict.retryAfterMs, ms)
+}
+
+function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
+  if (used === 0 && !charged) return 0
+  // What has just been counted is then the only one.
+  if (used === 0 && entry.spec.kind !== 'count') return windowMs
+  return Math.ceil(reset / TICKS_PER_MS)
+}
+
+// A month counts as 30 days where its length is told; it ends where the calendar says.
+const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
+
+function limitsOf({ spec, max }: Entry): { max: number; windowMs: number }[] {
+  if (spec.kind === 'lock') return [{ max: 1, windowMs: spec.ttl }]
+  if (spec.kind === 'count') return [{ max: max?.[0] ?? spec.max, windowMs: PERIOD_MS[spec.per] }]
+  return spec.limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS }))
+}

@@ -1,0 +1,31 @@
+import type { Filter } from './options.js'
+
+/** All filters in use, each begun and ended once however many routes name it. */
+export class Filters {
+  private readonly all = new Set<Filter>()
+  private readonly begun: Filter[] = []
+
+  add(filter: Filter): void {
+    this.all.add(filter)
+  }
+
+  async init(): Promise<void> {
+    for (const filter of this.all) {
+      await filter.init?.()
+      this.begun.push(filter)
+    }
+  }
+
+  /** Closes in the reverse order, each whatever the others do. @throws the first error */
+  async close(): Promise<void> {
+    const errors: unknown[] = []
+    for (const filter of this.begun.splice(0).reverse()) {
+      try {
+        await filter.close?.()
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (errors.length > 0) throw errors[0]
+  }
+}

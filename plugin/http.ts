@@ -1,0 +1,93 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LimitState, RuleState, Verdict } from './decision.js'
+import { formatDuration } from './duration.js'
+import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
+import type { SendLimitOptions } from './options.js'
+
+/** A refusal as a problem document (RFC 9457). */
+export interface Problem {
+  type: string
+  title: string
+  status: number
+  detail: string
+  code: string
+  /** Policies as `RateLimit-Policy` names them (draft-ietf-httpapi-ratelimit-headers). */
+  'violated-policies': string[]
+  /** Until every rule admits, in milliseconds; null when no time can be named. */
+  retryAfterMs: number | null
+}
+
+const KINDS = {
+  exceeded: {
+    make: ExceededError,
+    // Registered by draft-ietf-httpapi-ratelimit-headers.
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Too many messages'
+  },
+  'in-flight': { make: InFlightError, type: 'about:blank', title: 'Conflict' },
+  blocked: { make: BlockedError, type: 'about:blank', title: 'Forbidden' }
+}
+
+/**
+ * What a refusal answers.
+ * @param callers names of rules on the caller itself
+ */
+export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitError {
+  const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
+  const policies = [...new Set(verdict.violated.map(each => violatedPolicy(each, verdict.rules)))]
+  const error = new make(policies.join(', ')) as LimitError
+  const told = new Set([...callers, ...verdict.violated.map(each => each.rule)])
+  error.headers = policyHeaders(verdict, told)
+  if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
+  error.decision = verdict
+  const { statusCode: status, message: detail, code } = error
+  error.problem = { type, title, status, detail, code, 'violated-policies': policies, retryAfterMs: verdict.retryAfterMs } satisfies Problem
+  return error
+}
+
+/** `RateLimit` and `RateLimit-Policy` of the rules named, as structured fields (RFC 9651). */
+export function policyHeaders(verdict: Verdict, names: ReadonlySet<string>): Record<string, string> {
+  const policies: string[] = []
+  const states: string[] = []
+  for (const rule of verdict.rules) {
+    if (!names.has(rule.name)) continue
+    for (const limit of rule.limits) {
+      const policy = `"${policyName(rule, limit.windowMs)}"`
+      policies.push(`${policy};q=${limit.max};w=${seconds(limit.windowMs)}`)
+      states.push(`${policy};r=${limit.remaining};t=${seconds(limit.resetMs)}`)
+    }
+  }
+  return policies.length === 0 ? {} : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
+}
+
+function violatedPolicy({ rule, windowMs }: { rule: string; windowMs: number }, rules: readonly RuleState[]): string {
+  const state = rules.find(each => each.name === rule)
+  return state && windowMs > 0 ? policyName(state, windowMs) : rule
+}
+
+/** A rule of several limits is several policies: `mail-60s`, `mail-1h`. */
+export function policyName({ name, limits }: { name: string; limits: readonly Pick<LimitState, 'windowMs'>[] }, windowMs: number): string {
+  return limits.length > 1 ? `${name}-${formatDuration(windowMs)}` : name
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1_000)
+}
+
+/**
+ * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
+ * @returns the reply when it is sent, the error when it is to be thrown
+ */
+export function refuse(request: FastifyRequest, reply: FastifyReply, error: LimitError, errorResponse: SendLimitOptions['errorResponse']): LimitError | undefined {
+  request.log.info({ limit: error.decision.violated, retryAfterMs: error.decision.retryAfterMs }, 'refused by limit')
+  if (errorResponse) error.problem = errorResponse(error, request, reply)
+  if (hasOwnErrorHandler(request)) return error
+  reply.code(error.statusCode).headers(error.headers)
+  if (errorResponse) reply.send(error.problem)
+  else reply.type('application/problem+json').serializer(JSON.stringify).send(error.problem)
+}
+
+// Fastify's own handler would reduce the error to code and message. One that the app sets is bound, so it is named otherwise.
+function hasOwnErrorHandler({ server, routeOptions }: FastifyRequest): boolean {
+  return (routeOptions as { errorHandler?: unknown }).errorHandler !== undefined || server.errorHandler.name !== 'defaultErrorHandler'
+}

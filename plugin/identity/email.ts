@@ -1,0 +1,70 @@
+import { domainToASCII } from 'node:url'
+
+/** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
+const MAX_LOCAL = 64
+const MAX_ADDRESS = 254
+/** Characters, before anything is looked at: room for an address and the white space around it. */
+const MAX_LENGTH = 320
+
+/** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
+const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
+const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
+/** Controls, invisible and unassigned characters, line separators, lone surrogates. */
+const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
+/** Labels of letters, digits and hyphens (RFC 1123 section 2.1), 63 octets each. */
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** All of ASCII but letters, digits, hyphen and dot. */
+const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f\p{Z}]/u
+
+/**
+ * One form for all spellings of a mail address, for limiting only: a message goes to the address as given.
+ * `undefined` where the text is not exactly one address (no display name, comment, list or address literal).
+ *
+ * Folded: white space around it, case, compatibility characters (NFKC), quotes that are not needed, `+tag`,
+ * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
+ */
+export function canonicalEmail(text: string): string | undefined {
+  if (text.length > MAX_LENGTH) return undefined
+  const address = text.trim()
+  if (NEVER.test(address)) return undefined
+  const at = address.lastIndexOf('@')
+  const domain = canonicalDomain(address.slice(at + 1))
+  if (at < 1 || domain === undefined || !fits(address.slice(0, at), domain)) return undefined
+  const local = canonicalLocal(address.slice(0, at), domain === 'gmail.com')
+  return local !== undefined && fits(local, domain) ? `${local}@${domain}` : undefined
+}
+
+function fits(local: string, domain: string): boolean {
+  const octets = Buffer.byteLength(local)
+  return octets <= MAX_LOCAL && octets + 1 + domain.length <= MAX_ADDRESS
+}
+
+/** Node reads the domain like the host of a URL, so whatever else a URL may hold is refused before. */
+function canonicalDomain(text: string): string | undefined {
+  if (NO_DOMAIN.test(text.normalize('NFKC'))) return undefined
+  const domain = domainToASCII(text).replace(/\.$/, '')
+  const labels = domain.split('.')
+  const isIp = /\.\d+$/.test(domain)
+  if (isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
+  return domain === 'googlemail.com' ? 'gmail.com' : domain
+}
+
+function canonicalLocal(text: string, ignoreDots: boolean): string | undefined {
+  const folded = foldCase(text)
+  const quoted = QUOTED_STRING.exec(folded)?.[1]?.replace(/\\(.)/g, '$1')
+  if (quoted === undefined && !isDotString(folded)) return undefined
+  const untagged = (quoted ?? folded).replace(/\+.*/u, '')
+  // A letter and an accent may meet where a dot was.
+  const mailbox = ignoreDots ? untagged.replaceAll('.', '').normalize('NFKC') : untagged
+  if (mailbox === '') return undefined
+  return isDotString(mailbox) ? mailbox : `"${mailbox.replace(/["\\]/g, '\\$&')}"`
+}
+
+function isDotString(text: string): boolean {
+  return text.split('.').every(atom => ATOM.test(atom))
+}
+
+/** NFKC twice, since lower case may bring letters that compose; one sigma, since its place decides which. */
+function foldCase(text: string): string {
+  return text.normalize('NFKC').toLowerCase().replaceAll('ς', 'σ').normalize('NFKC')
+}

@@ -1,0 +1,97 @@
+import { isIP } from 'node:net'
+
+/** The longest spelling of an address has 45 characters; the rest is room for brackets and a zone. */
+const MAX_LENGTH = 80
+/** IPv4 is `::ffff:0:0/96` here, which makes all its spellings one (RFC 4291 section 2.5.5.2). */
+const IPV4_BITS = 96
+
+/**
+ * One form for all addresses of one network, or `undefined` where the text is no IP address.
+ *
+ * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address. Of any other IPv6
+ * address the first `ipv6Prefix` bits count (1 to 128), since what is behind them belongs to one customer:
+ * `2001:db8::/64`. A zone (`%eth0`) and the brackets of a URL are dropped.
+ */
+export function canonicalIp(text: string, ipv6Prefix: number): string | undefined {
+  if (isIP(text) === 4) return text
+  const address = parse(text)
+  if (address === undefined) return undefined
+  if (isIpv4(address)) return address.slice(6).flatMap(group => [group >> 8, group & 0xff]).join('.')
+  return `${printed(network(address, ipv6Prefix))}/${ipv6Prefix}`
+}
+
+/**
+ * Compiles addresses and CIDR ranges into a test for a client's address, in any spelling of it.
+ *
+ * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
+ * The time of a test depends on how many different prefixes there are, not on how many entries.
+ * @throws TypeError naming the entry that is neither an address nor a range.
+ */
+export function compileIpList(entries: readonly string[]): (address: string) => boolean {
+  const byPrefix = new Map<number, Set<string>>()
+  for (const entry of entries) {
+    const [base, prefix] = range(entry)
+    const networks = byPrefix.get(prefix) ?? new Set()
+    byPrefix.set(prefix, networks.add(network(base, prefix).join()))
+  }
+  return text => {
+    const address = parse(text)
+    if (address === undefined) return false
+    const ipv4 = isIpv4(address)
+    for (const [prefix, networks] of byPrefix) {
+      if (ipv4 && prefix < IPV4_BITS) continue
+      if (networks.has(network(address, prefix).join())) return true
+    }
+    return false
+  }
+}
+
+function range(entry: string): [base: number[], prefix: number] {
+  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
+  const base = parse(text)
+  if (base === undefined) {
+    throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
+  }
+  const prefix = bits === undefined ? 128 : Number(bits) + (isIP(text) === 4 ? IPV4_BITS : 0)
+  if (prefix > 128) throw new TypeError(`${JSON.stringify(entry)} has a prefix longer than its address`)
+  if (isIpv4(base) && prefix < IPV4_BITS) {
+    throw new TypeError(`${JSON.stringify(entry)} has an IPv4 address in it, so its prefix is at least 96`)
+  }
+  return [base, prefix]
+}
+
+/** The eight groups of an address, those of IPv4 mapped. */
+function parse(text: string): number[] | undefined {
+  if (text.length > MAX_LENGTH) return undefined
+  const bare = text.replace(/^\[(.*:.*)\]$/, '$1')
+  const version = isIP(bare)
+  if (version === 0) return undefined
+  if (version === 4) return [0, 0, 0, 0, 0, 0xffff, ...numbers(bare)]
+  const [left = [], right = []] = bare.replace(/%.*$/, '').split('::')
+    .map(half => half === '' ? [] : half.split(':').flatMap(numbers))
+  return [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right]
+}
+
+function numbers(group: string): number[] {
+  if (!group.includes('.')) return [Number.parseInt(group, 16)]
+  const [a, b, c, d] = group.split('.').map(Number) as [number, number, number, number]
+  return [a << 8 | b, c << 8 | d]
+}
+
+/** RFC 5952 section 4: lower case, no leading zeros, `::` for the first of the longest runs of zeros. */
+function printed(groups: readonly number[]): string {
+  const text = groups.map(group => group.toString(16)).join(':')
+  const [run] = text.match(/\b0(?::0)+\b/g)?.sort((a, b) => b.length - a.length) ?? []
+  return run === undefined ? text : text.replace(new RegExp(`(?:^|:)\\b${run}\\b(?::|$)`), '::')
+}
+
+function isIpv4(groups: readonly number[]): boolean {
+  return groups[5] === 0xffff && groups.slice(0, 5).every(group => group === 0)
+}
+
+function network(groups: readonly number[], prefix: number): number[] {
+  return groups.map((group, index) => {
+    const hostBits = Math.min(Math.max(16 * (index + 1) - prefix, 0), 16)
+    return group >> hostBits << hostBits
+  })
+}

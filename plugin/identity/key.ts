@@ -1,0 +1,177 @@
+import type { CountryCode } from 'libphonenumber-js'
+import { conform } from '../conform.js'
+import { FunctionError, KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
+import { DigestPart, type Key, type KeyFunction, type KeyPart, keyParts } from '../options.js'
+import type { Awaitable } from '../store/store.js'
+import { isPromise } from '../store/store.js'
+import { canonicalJson, hasher } from './digest.js'
+import { canonicalEmail } from './email.js'
+import { canonicalIp, compileIpList } from './ip.js'
+import { compilePath, type Source } from './path.js'
+import { canonicalPhone, isRegion } from './phone.js'
+
+export interface IdentityOptions {
+  secret: string
+  digest: 'md5' | 'sha256'
+  region: string
+  ipv6Prefix: number
+}
+
+/** One part of a key, compiled: what it reads and how all spellings of it become one. */
+export interface CompiledPart {
+  kind: 'phone' | 'email' | 'ip' | 'value' | 'digest' | 'function'
+  /** What it is called in errors and docs: its path, or its kind. */
+  label: string
+  read(source: Source): unknown
+  /** The one spelling, or undefined when the value cannot be such an identity. */
+  canonical(value: unknown): string | undefined
+  /** A matcher for the values of an allow or block list. */
+  list(values: readonly string[], at: string): (value: unknown) => boolean
+}
+
+export interface CompiledKey {
+  parts: readonly CompiledPart[]
+  /** Whether it names the caller (address, account): what is left may then be told to the caller. */
+  caller: boolean
+  /** Path of the first part that needs the body, if any. */
+  body: string | undefined
+  read(source: Source): Awaitable<readonly unknown[]>
+  /**
+   * The hashed identity of values, one a part; null when the rule does not apply.
+   * @throws KeyMissingError, KeyInvalidError
+   */
+  identify(values: readonly unknown[], optional: boolean): string | null
+}
+
+/** @throws OptionError with the path of the mistake */
+export function compileKey(key: Key, options: IdentityOptions, at: string): CompiledKey {
+  const several = Array.isArray(key)
+  const parts = (several ? key : [key]).map((part, i) => compilePart(part as KeyPart, options, several ? `${at}[${i}]` : at))
+  if (parts.length === 0) throw wrongOption(at, key, 'Name at least one part.')
+  const content = parts.some(part => part.kind === 'digest')
+  const hash = hasher(content ? options.digest : 'sha256', options.secret)
+  return {
+    parts,
+    caller: parts.every(part => part.kind === 'ip' || part.label.startsWith('request.')),
+    body: parts.find(part => part.label.split(', ').some(path => /^body(\.|$)/.test(path)))?.label,
+    read(source) {
+      const values = parts.map(part => part.read(source))
+      return values.some(value => isPromise(value)) ? Promise.all(values) : values
+    },
+    identify(values, optional) {
+      let text = ''
+      for (const [i, part] of parts.entries()) {
+        const value = values[i]
+        if (value === undefined || value === null) {
+          // A Unix socket has no address.
+          if (optional || part.label === 'ip') return null
+          throw new KeyMissingError(part.label)
+        }
+        const canonical = part.canonical(value)
+        if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+        text += `${part.kind.length}:${part.kind}${canonical.length}:${canonical}`
+      }
+      return hash(text)
+    }
+  }
+}
+
+function nameOf({ kind }: CompiledPart): string {
+  return { phone: 'phone number', email: 'mail address', ip: 'network address', value: 'value', digest: 'content', function: 'key' }[kind]
+}
+
+function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
+  if (part === 'ip') return ipPart('ip', source => source.ip, options)
+  if (typeof part === 'function') return functionPart(part, at)
+  if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
+  if ('digest' in part) return digestPart(conform(DigestPart, part, at).digest, options, `${at}.digest`)
+  const kind = (Object.keys(keyParts) as (keyof typeof keyParts)[]).find(name => name in part)
+  if (kind === undefined) throw wrongOption(at, part, right)
+  conform(keyParts[kind], part, at)
+  const path = (part as Record<string, string>)[kind] as string
+  const read = compilePath(path, `${at}.${kind}`)
+  if (kind === 'ip') return ipPart(path, read, options)
+  if (kind === 'phone') return phonePart(path, read, (part as { region?: string }).region ?? options.region, `${at}.region`)
+  if (kind === 'email') return scalarPart('email', path, read, value => canonicalEmail(String(value)))
+  return scalarPart('value', path, read, String)
+}
+
+const right = 'Write "ip", { phone, email, ip, value or digest: path }, a function, or a list of these.'
+
+function scalarPart(kind: CompiledPart['kind'], label: string, read: CompiledPart['read'], fold: (value: string) => string | undefined): CompiledPart {
+  const canonical = (value: unknown) => fold(scalar(value, label))
+  return { kind, label, read, canonical, list: (values, at) => exactList(values, canonical, at) }
+}
+
+function phonePart(label: string, read: CompiledPart['read'], region: string, at: string): CompiledPart {
+  if (!isRegion(region)) throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
+  return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
+}
+
+function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: IdentityOptions): CompiledPart {
+  return {
+    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
+    list(values, at) {
+      try {
+        const matches = compileIpList(values)
+        return value => matches(scalar(value, label))
+      } catch (error) {
+        throw wrongOption(at, values, `${(error as Error).message}. Write addresses or CIDR ranges.`)
+      }
+    }
+  }
+}
+
+function functionPart(read: KeyFunction, at: string): CompiledPart {
+  return scalarPart('function', at, source => read(source as Parameters<KeyFunction>[0]), String)
+}
+
+function digestPart(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
+  const parts = items.map((item, i) =>
+    typeof item === 'string'
+      ? { label: item, kind: 'value', read: compilePath(item, `${at}[${i}]`), canonical: undefined }
+      : compilePart(item as KeyPart, options, `${at}[${i}]`))
+  const label = parts.map(part => part.label).join(', ')
+  return {
+    kind: 'digest',
+    label,
+    read(source) {
+      const values = parts.map(part => part.read(source))
+      return values.every(value => value === undefined) ? undefined : values
+    },
+    canonical(value) {
+      const values = Array.isArray(value) && value.length === parts.length ? value : [value]
+      const folded: unknown[] = []
+      for (const [i, each] of values.entries()) {
+        const part = parts[i]
+        const one = each === undefined || part?.canonical === undefined ? each : part.canonical(each)
+        if (each !== undefined && one === undefined) throw new KeyInvalidError(part?.label, nameOf(part as CompiledPart))
+        folded.push(one)
+      }
+      try {
+        return canonicalJson(folded)
+      } catch {
+        throw new KeyInvalidError(label, 'content: it is nested too deeply')
+      }
+    },
+    list(_values, where) {
+      throw wrongOption(where, _values, 'A content has no list; allow or block in a rule keyed otherwise.')
+    }
+  }
+}
+
+function exactList(values: readonly string[], canonical: CompiledPart['canonical'], at: string): (value: unknown) => boolean {
+  const set = new Set(values.map((value, i) => {
+    const one = canonical(value)
+    if (one === undefined) throw wrongOption(`${at}[${i}]`, value, 'It cannot be what the rule is keyed by.')
+    return one
+  }))
+  return value => set.has(canonical(value) ?? '')
+}
+
+function scalar(value: unknown, label: string): string {
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return String(value)
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value)
+  if (typeof value === 'function' || typeof value === 'symbol') throw new FunctionError(label, 'a string, number or boolean')
+  throw new KeyMissingError(label)
+}

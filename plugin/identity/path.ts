@@ -1,0 +1,43 @@
+import { wrongOption } from '../errors.js'
+
+/** What key paths are read from: a Fastify request, or anything of its shape. */
+export interface Source {
+  body?: unknown
+  query?: unknown
+  params?: unknown
+  headers?: unknown
+  ip?: string | undefined
+}
+
+const ROOTS = ['body', 'query', 'params', 'headers', 'request']
+const UNSAFE = new Set(['__proto__', 'prototype', 'constructor'])
+
+/**
+ * Compiles `body.phone`, `headers.x-tenant`, `request.account.id` and the like.
+ * What a client sends is read by own members alone; `request` also by what Fastify and its plugins put there.
+ * @throws OptionError when such a path cannot exist
+ */
+export function compilePath(path: unknown, at: string): (source: Source) => unknown {
+  const segments = typeof path === 'string' ? path.split('.') : []
+  const [root, ...members] = segments
+  if (root === undefined || !ROOTS.includes(root)) {
+    throw wrongOption(at, path, `Write a path that starts at ${ROOTS.join(', ')}, as in "body.phone".`)
+  }
+  if ((members.length === 0 && root !== 'body') || segments.some(part => part === '' || UNSAFE.has(part))) {
+    throw wrongOption(at, path, 'Write the names of members with single dots between them.')
+  }
+  if (root === 'request') return source => members.reduce(anyMember, source)
+  // Node lowers the names of headers.
+  const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members
+  return source => names.reduce(ownMember, source[root as keyof Source] as unknown)
+}
+
+function ownMember(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+}
+
+function anyMember(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}

@@ -1,0 +1,68 @@
+import { isSupportedCountry, parsePhoneNumberFromString, type CountryCode } from 'libphonenumber-js/max'
+
+/** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
+const MAX_LENGTH = 64
+
+/** Invisible characters: format controls, joiners, variation selectors. Copied text is full of them. */
+const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+const DIGIT = /\p{Nd}/u
+const OTHER_DIGITS = /(?![0-9])\p{Nd}/gu
+/** Spaces, dashes (with those that Unicode calls something else), dots, slashes, brackets, `~`. */
+const SEPARATORS = /[\t\p{Zs}\p{Pd}\u2212\u2043\u30fc.\u00b7\u2022\u30fb\u3002/\u2044\u2215()[\]~]/gu
+/**
+ * An extension needs a word or a sign that no list of numbers has: providers take `number,number`
+ * for two recipients, hence a bare comma or semicolon is refused.
+ */
+const EXTENSION = /(?:;ext=|[,;]?\p{Zs}*(?:ext(?:ension|n)?|x|#|доб|分机|转)[.:]?\p{Zs}*)[0-9]{1,8}#?$/iu
+
+/** Tells whether `text` names a region (ISO 3166-1 alpha-2, upper case) whose numbers are known. */
+export function isRegion(text: string): text is CountryCode {
+  return isSupportedCountry(text)
+}
+
+/**
+ * The E.164 form of a phone number, or `undefined` where the text is not one number that can exist.
+ *
+ * Only the digits and a leading plus carry meaning: digits of any script, spaces, punctuation and invisible
+ * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
+ * A number without a country code belongs to `region`, whose international and trunk prefixes are known.
+ */
+export function canonicalPhone(text: string, region: CountryCode): string | undefined {
+  if (text.length > MAX_LENGTH) return undefined
+  const plain = text.normalize('NFKC').replace(INVISIBLE, '').replace(OTHER_DIGITS, asciiDigit).trim()
+  const subscriber = /^tel:/i.test(plain) ? fromTelUri(plain.slice(4)) : plain.replace(EXTENSION, '')
+  const dialled = subscriber?.replace(SEPARATORS, '')
+  if (dialled === undefined || !/^\+?[0-9]{3,25}$/.test(dialled)) return undefined
+  const number = parsePhoneNumberFromString(dialled, { defaultCountry: region, extract: false })
+  return number?.isValid() ? number.number : undefined
+}
+
+/** Unicode keeps the ten digits of a script in a row, from zero; where rows adjoin, each is whole. */
+function asciiDigit(digit: string): string {
+  const code = digit.codePointAt(0) as number
+  let zero = code
+  while (DIGIT.test(String.fromCodePoint(zero - 1))) zero--
+  return String((code - zero) % 10)
+}
+
+/** RFC 3966: a local number stands behind its `phone-context`; `ext` and `isub` lead to the same line. */
+function fromTelUri(uri: string): string | undefined {
+  const [subscriber = '', ...parameters] = uri.split(';')
+  let context: string | undefined
+  for (const parameter of parameters) {
+    const [, name = '', value = ''] = /^([a-z-]+)=(.+)$/i.exec(parameter) ?? []
+    switch (name.toLowerCase()) {
+      case 'ext':
+      case 'isub':
+        continue
+      case 'phone-context':
+        if (context !== undefined || !/^\+[0-9().-]+$/.test(value)) return undefined
+        context = value
+        continue
+      default:
+        return undefined
+    }
+  }
+  if (context === undefined) return subscriber
+  return subscriber.includes('+') ? undefined : context + subscriber
+}

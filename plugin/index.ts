@@ -1,0 +1,116 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest, RouteOptions } from 'fastify'
+import fp from 'fastify-plugin'
+import { conform } from './conform.js'
+import type { Verdict } from './decision.js'
+import { parseDuration } from './duration.js'
+import { earlyRoutes } from './early-routes.js'
+import { RegisteredError, RouteTooEarlyError, wrongOption } from './errors.js'
+import { Filters } from './filters.js'
+import { Limiter, type Keys } from './limiter.js'
+import { documented } from './openapi.js'
+import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
+import { Planner } from './planner.js'
+import type { Decision } from './reservation.js'
+import { limitRoute, type Shared, tell } from './route.js'
+import { RuleCompiler } from './rules.js'
+import { openStore } from './store/open.js'
+
+/** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
+export interface LimitDecorator {
+  /** Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks with `end()`. */
+  reserve(keys: Keys, request?: FastifyRequest): Promise<Decision>
+  /** The decision as it would be; changes nothing. */
+  peek(keys: Keys, request?: FastifyRequest): Promise<Verdict>
+  /** Forgets what is counted; blocks stay. */
+  clear(keys: Keys): Promise<void>
+  /** Refuses these identities, for a duration or until `unblock`. */
+  block(keys: Keys, duration?: string | number): Promise<void>
+  unblock(keys: Keys): Promise<void>
+  /** Every rule by name; those that stand in a route as `name@METHOD url`. */
+  readonly rules: Readonly<Record<string, Rule>>
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    limit: LimitDecorator
+  }
+  interface FastifyReply {
+    /** The decision on this request; null where none was made. */
+    limit: Decision | null
+  }
+  interface FastifyContextConfig {
+    /** A rule, the name of one, a filter, or a list of these. */
+    limit?: RouteLimit
+  }
+}
+
+const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
+  if (fastify.hasDecorator('limit')) throw new RegisteredError()
+  const early = earlyRoutes(fastify)
+  if (early !== undefined) throw new RouteTooEarlyError(early)
+  conform(OptionsSchema, options, 'options')
+  const timeout = durationOption(options.timeout ?? '1s', 'options.timeout')
+
+  const { reserver, identity } = openStore(fastify, options, timeout)
+  const limiter = new Limiter(reserver, timeout, error => fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted'))
+  const filters = new Filters()
+  const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
+  const shared: Shared = { limiter, timeout, options }
+
+  fastify.decorate('limit', decorator(limiter, shared))
+  fastify.decorateReply('limit', null)
+  fastify.addHook('onRoute', route => {
+    const plan = planner.plan(route)
+    if (plan === undefined) return
+    limitRoute(route, plan, shared)
+    if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, plan)
+  })
+  fastify.addHook('onReady', () => filters.init())
+  fastify.addHook('onClose', async () => {
+    await filters.close()
+    await reserver.close()
+  })
+}
+
+function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
+  // Outside of a request a `max` that is a function has nothing to go by but what is given.
+  const source = (request?: FastifyRequest) => request ?? {}
+  return {
+    async reserve(keys, request) {
+      const decision = await limiter.decideFor(keys, source(request))
+      tell(decision, 'sends', null, shared, request ?? null)
+      return decision
+    },
+    peek: async (keys, request) => limiter.peek(keys, source(request)),
+    clear: async keys => limiter.clear(keys),
+    block: async (keys, duration) => limiter.block(keys, duration === undefined ? 0 : durationOption(duration, 'duration')),
+    unblock: async keys => limiter.unblock(keys),
+    get rules() {
+      return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))
+    }
+  }
+}
+
+function durationOption(value: string | number, at: string): number {
+  const ms = parseDuration(value)
+  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "1s" or "5m", or milliseconds above 0.')
+  return ms
+}
+
+/**
+ * Limits on messages. Register it before the routes that it limits:
+ * `await app.register(limitPlugin, { rules })`, then `config: { limit: 'name' }` on a route.
+ * @throws OptionError, RegisteredError, RouteTooEarlyError, SecretMismatchError
+ */
+export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.x' })
+export default limitPlugin
+
+export type { Verdict, LimitState, RuleState, Violation } from './decision.js'
+export type { LimitError } from './errors.js'
+export type { Problem } from './http.js'
+export type { Keys } from './limiter.js'
+export type { DecisionEvent, Filter, FilterResult, Key, KeyFunction, KeyPart, Limit, MaxFunction, RouteLimit, Rule, SendLimitOptions } from './options.js'
+export type { Decision } from './reservation.js'
+export type { RedisClient } from './store/redis.js'
+export * as errors from './errors.js'
+export type { FastifyInstance, RouteOptions }

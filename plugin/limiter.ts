@@ -1,0 +1,177 @@
+import { randomBytes } from 'node:crypto'
+import { type Applied, decide, join, type Verdict } from './decision.js'
+import { FunctionError, RuleUnknownError, TimeoutError } from './errors.js'
+import type { Source } from './identity/path.js'
+import type { MaxFunction } from './options.js'
+import { Decision, type Slot } from './reservation.js'
+import type { CompiledRule } from './rules.js'
+import { type Reserved, type Reserver, takenOf } from './store/fallback.js'
+import { type Awaitable, type Entry, isPromise } from './store/store.js'
+import { within } from './within.js'
+
+/** Values by rule: one value, or one for each part of the rule's key. */
+export type Keys = Record<string, unknown>
+
+/** A rule with the identity it counts now. */
+interface Subject extends Applied {
+  rule: CompiledRule
+  identity: string
+}
+
+/** Decides by rules, over any store; knows nothing of HTTP. */
+export class Limiter {
+  /** Rules by name, those of routes by name and route. */
+  readonly rules = new Map<string, CompiledRule>()
+
+  constructor(
+    private readonly reserver: Reserver,
+    private readonly timeout: number,
+    private readonly report: (error: unknown) => void
+  ) {}
+
+  /**
+   * Decides over all rules at once.
+   * @param earlier the decision of the request's first stage
+   * @throws KeyMissingError, KeyInvalidError, FunctionError, TimeoutError, StoreUnavailableError, StoreFullError
+   */
+  decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
+    const values = rules.map(rule => rule.key.read(source))
+    if (!values.some(value => isPromise(value))) {
+      return this.reserve(rules, values as readonly (readonly unknown[])[], source, earlier)
+    }
+    const late = () => new TimeoutError('a key function', this.timeout)
+    return within(Promise.all(values), this.timeout, late).then(found => this.reserve(rules, found, source, earlier))
+  }
+
+  /** A refusal that somebody else pronounced. @param retryAfterMs null: no time can be named */
+  refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
+    const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
+    const violated = [{ rule: name, windowMs: 0 }]
+    return this.conclude([], { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal }, null, '', earlier)
+  }
+
+  /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
+  decideFor(keys: Keys, source: Source): Awaitable<Decision> {
+    const rules = this.named(keys)
+    return this.reserve(rules, rules.map((rule, i) => valuesOf(rule, Object.values(keys)[i])), source)
+  }
+
+  /** The verdict as it would be; changes nothing. */
+  async peek(keys: Keys, source: Source): Promise<Verdict> {
+    const subjects = this.subjectsFor(keys, source)
+    return decide(subjects, await this.reserver.store.peek(subjects.flatMap(each => each.entries)))
+  }
+
+  /** Forgets what is counted. */
+  async clear(keys: Keys): Promise<void> {
+    await this.reserver.store.clear(this.entriesFor(keys))
+  }
+
+  /** Refuses the identities for `ms` milliseconds, 0: until unblocked. */
+  async block(keys: Keys, ms: number): Promise<void> {
+    await this.reserver.store.block(this.countedFor(keys), ms)
+  }
+
+  async unblock(keys: Keys): Promise<void> {
+    await this.reserver.store.unblock(this.countedFor(keys))
+  }
+
+  private reserve(
+    rules: readonly CompiledRule[],
+    values: readonly (readonly unknown[])[],
+    source: Source,
+    earlier?: Decision | null
+  ): Awaitable<Decision> {
+    const subjects: Subject[] = []
+    const blocked: CompiledRule[] = []
+    for (const [i, rule] of rules.entries()) {
+      const subject = subjectOf(rule, values[i] as readonly unknown[], source)
+      if (subject === null || rule.allows?.(values[i]?.[0])) continue
+      if (rule.blocks?.(values[i]?.[0])) blocked.push(rule)
+      else subjects.push(subject)
+    }
+    if (blocked.some(rule => !rule.observed)) return this.conclude(subjects, blockedVerdict(blocked), null, '', earlier)
+    const token = subjects.some(({ rule }) => rule.options.lock !== undefined) ? randomBytes(18).toString('base64url') : ''
+    const finish = (reserved: Reserved | null) => {
+      const verdict = reserved?.facts ? decide(subjects, reserved.facts) : admittedVerdict()
+      for (const rule of blocked) verdict.observed.push({ rule: rule.name, windowMs: 0 })
+      return this.conclude(subjects, verdict, reserved, token, earlier)
+    }
+    if (subjects.length === 0) return finish(null)
+    const reserved = this.reserver.reserve(subjects.flatMap(each => each.entries), token)
+    return isPromise(reserved) ? reserved.then(finish) : finish(reserved)
+  }
+
+  private conclude(subjects: readonly Subject[], verdict: Verdict, reserved: Reserved | null, token: string, earlier?: Decision | null): Decision {
+    const slots: Slot[] = []
+    if (reserved?.facts && verdict.allowed) {
+      const taken = takenOf(subjects.flatMap(each => each.entries), reserved.facts)
+      for (const { rule } of subjects) {
+        const own = taken.filter(each => each.entry.spec.rule === rule.index)
+        if (own.length > 0) slots.push({ rule, taken: own })
+      }
+    }
+    const store = reserved?.store ?? this.reserver.store
+    const keys = Object.fromEntries(subjects.map(({ name, identity }) => [name, identity]))
+    const by = reserved?.facts ? store.name : 'none'
+    return new Decision(earlier ? join(earlier, verdict) : verdict, { slots, store, token, report: this.report, keys, by })
+  }
+
+  private named(keys: Keys): CompiledRule[] {
+    return Object.keys(keys).map(name => {
+      const rule = this.rules.get(name)
+      if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
+      return rule
+    })
+  }
+
+  private subjectsFor(keys: Keys, source: Source): Subject[] {
+    return this.named(keys)
+      .map((rule, i) => subjectOf(rule, valuesOf(rule, Object.values(keys)[i]), source))
+      .filter(subject => subject !== null)
+  }
+
+  private entriesFor(keys: Keys): Entry[] {
+    return this.named(keys).flatMap((rule, i) => {
+      const identity = rule.key.identify(valuesOf(rule, Object.values(keys)[i]), false)
+      return identity === null ? [] : rule.specs.map(spec => ({ spec, identity }))
+    })
+  }
+
+  private countedFor(keys: Keys): Entry[] {
+    return this.entriesFor(keys).filter(entry => entry.spec.kind !== 'lock')
+  }
+}
+
+function valuesOf(rule: CompiledRule, value: unknown): readonly unknown[] {
+  return rule.key.parts.length > 1 && Array.isArray(value) ? value : [value]
+}
+
+function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Source): Subject | null {
+  const identity = rule.key.identify(values, rule.optional)
+  if (identity === null) return null
+  const entries = rule.max === undefined
+    ? rule.specs.map(spec => ({ spec, identity }))
+    : rule.specs.map((spec, i) => ({ spec, identity, max: maxOf(rule, i, source) }))
+  return { rule, name: rule.name, observed: rule.observed, identity, entries }
+}
+
+function maxOf(rule: CompiledRule, index: number, source: Source): number[] {
+  const spec = rule.specs[index]
+  return (rule.max?.[index] ?? []).map((max, i) => {
+    if (typeof max === 'number') return max
+    const ceiling = spec?.kind === 'log' ? spec.limits[i]?.max : spec?.kind === 'count' ? spec.max : 1
+    const answer = max(source as Parameters<MaxFunction>[0])
+    if (typeof answer !== 'number' || Number.isNaN(answer)) throw new FunctionError(`"max" of the rule ${rule.name}`, 'a number')
+    return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
+  })
+}
+
+function admittedVerdict(): Verdict {
+  return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
+}
+
+function blockedVerdict(rules: readonly CompiledRule[]): Verdict {
+  const told = (observed: boolean) => rules.filter(rule => rule.observed === observed).map(rule => ({ rule: rule.name, windowMs: 0 }))
+  return { allowed: false, retryAfterMs: null, violated: told(false), observed: told(true), rules: [], refusal: 'blocked' }
+}

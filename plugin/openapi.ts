@@ -1,0 +1,64 @@
+import type { FastifySchema } from 'fastify'
+import { policyName } from './http.js'
+import type { Plan } from './route.js'
+import type { CompiledRule } from './rules.js'
+import { formatDuration } from './duration.js'
+
+const PROBLEM = 'application/problem+json'
+
+// Open to more members: an app's own answers of these statuses pass through it as well.
+const problem = {
+  type: 'object',
+  additionalProperties: true,
+  required: ['type', 'title', 'status'],
+  properties: {
+    type: { type: 'string', description: 'URI of the kind of problem (RFC 9457)' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string' },
+    'violated-policies': { type: 'array', items: { type: 'string' } },
+    retryAfterMs: { type: ['number', 'null'], description: 'milliseconds until every rule admits' }
+  }
+}
+
+const headers = {
+  'Retry-After': { description: 'seconds until every rule admits', schema: { type: 'integer' } },
+  RateLimit: { description: 'what is left, by policy', schema: { type: 'string' } },
+  'RateLimit-Policy': { description: 'the policies', schema: { type: 'string' } }
+}
+
+/** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */
+export function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
+  const rules = [...plan.attempts, ...plan.sends]
+  const answers: Record<string, object> = {
+    400: answer('What a rule is keyed by is missing.'),
+    403: answer('Blocked.'),
+    422: answer('What a rule is keyed by cannot be such an identity.'),
+    429: { ...answer(`Limit reached. ${rules.filter(rule => !rule.observed).map(sentence).join(' ')}`.trim()), headers },
+    503: answer('The limits cannot be checked now.')
+  }
+  if (rules.some(rule => rule.options.lock !== undefined)) answers[409] = { ...answer('The same send is under way.'), headers }
+  return { ...schema, response: { ...answers, ...schema?.response as object | undefined } }
+}
+
+function answer(description: string): object {
+  return { description, content: { [PROBLEM]: { schema: problem } } }
+}
+
+/** What a rule says, in words. */
+export function sentence(rule: CompiledRule): string {
+  const by = rule.key.parts.map(part => part.label).join(' and ')
+  if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
+  const limits = (rule.options.limits ?? []).map(limit => {
+    const max = typeof limit.max === 'function' ? `up to ${limit.ceiling}` : limit.max
+    return 'per' in limit ? `${max} per ${limit.per} (${limit.timeZone ?? 'UTC'})` : `${max} in ${windowText(limit.window)}`
+  })
+  return `${rule.name}: ${limits.join(', ')} by ${by}.`
+}
+
+function windowText(window: string | number): string {
+  return typeof window === 'number' ? formatDuration(window) : window
+}
+
+export { policyName }

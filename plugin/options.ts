@@ -1,0 +1,137 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, type TSchema, Type } from 'typebox'
+import { PERIODS } from './calendar.js'
+import type { Verdict } from './decision.js'
+import type { LimitError } from './errors.js'
+import type { Clock } from './store/memory.js'
+import type { RedisClient } from './store/redis.js'
+
+type MaybePromise<T> = T | Promise<T>
+
+/** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
+export type KeyFunction = (request: FastifyRequest) => MaybePromise<string | number | bigint | boolean | null | undefined>
+/** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
+export type MaxFunction = (request: FastifyRequest) => number
+
+/** What a filter says; nothing at all means that it passes. */
+export interface FilterResult {
+  allowed: boolean
+  /** With a refusal: when to come again, in milliseconds. Without it the answer is 403. */
+  retryAfterMs?: number
+  /** With a pass: takes back what the filter did, should the request be refused after all. */
+  undo?: () => MaybePromise<void>
+}
+
+/** A check of one's own, run before the reservation, in the order it is named in. */
+export interface Filter {
+  name: string
+  /** Runs once, before the server listens. */
+  init?: () => MaybePromise<void>
+  check: (request: FastifyRequest) => MaybePromise<FilterResult | undefined | void>
+  /** Runs once, when the server closes. */
+  close?: () => MaybePromise<void>
+}
+
+/** One decision, as `onDecision` and the diagnostics channel tell it. */
+export interface DecisionEvent extends Verdict {
+  /** Method and url of the route; null outside of routes. */
+  route: string | null
+  stage: 'attempts' | 'sends'
+  /** The hashed identity of each rule that applied. */
+  keys: Record<string, string>
+  /** The store that decided: `memory`, `redis`, or `none` when it was allowed without one. */
+  store: string
+}
+
+const strict = { additionalProperties: false }
+const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$', description: 'letters, digits, "_", "." and "-", at most 64' })
+const Path = Type.String()
+const Duration = Type.Union([Type.String(), Type.Number()], { description: 'a duration as "60s", "5m", "1h", "24h", "30d", or milliseconds' })
+const Max = Type.Unsafe<number | MaxFunction>({ description: 'a whole number from 1, or a function with a "ceiling"' })
+const Ceiling = Type.Optional(Type.Integer({ minimum: 1, description: 'the most that the function "max" may answer' }))
+
+export const keyParts = {
+  phone: Type.Object({ phone: Path, region: Type.Optional(Type.String()) }, strict),
+  email: Type.Object({ email: Path }, strict),
+  ip: Type.Object({ ip: Path }, strict),
+  value: Type.Object({ value: Path }, strict)
+}
+type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }[keyof typeof keyParts]
+/** A digest's parts are values of any kind; a phone or an address among them is folded first. */
+export const DigestPart = Type.Object({ digest: Type.Array(Type.Unsafe<string | ScalarPart>({}), { minItems: 1 }) }, strict)
+export type KeyPart = 'ip' | ScalarPart | Static<typeof DigestPart> | KeyFunction
+/** Who a rule counts: one part, or several that count together. */
+export type Key = KeyPart | readonly KeyPart[]
+
+export const RollingLimit = Type.Object({ max: Max, ceiling: Ceiling, window: Duration }, strict)
+export const CalendarLimit = Type.Object({
+  max: Max,
+  ceiling: Ceiling,
+  per: Type.Enum(PERIODS),
+  timeZone: Type.Optional(Type.String({ description: 'an IANA time zone such as "Asia/Shanghai"' }))
+}, strict)
+export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
+
+const List = Type.Optional(Type.Array(Type.String(), { description: 'values, for addresses CIDR ranges too' }))
+export const RuleSchema = Type.Object({
+  name: Name,
+  key: Type.Unsafe<Key>({ description: 'who: "ip", { phone | email | ip | value | digest: path }, a function, or a list of these' }),
+  limits: Type.Optional(Type.Array(Type.Unsafe<Limit>({}), { minItems: 1 })),
+  lock: Type.Optional(Duration),
+  maxHold: Type.Optional(Duration),
+  counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
+  mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
+  optional: Type.Optional(Type.Boolean()),
+  allow: List,
+  block: List
+}, strict)
+/** Who, how many, how long. Plain data, but for functions. */
+export type Rule = Static<typeof RuleSchema>
+
+const fn = { description: 'a function' }
+export const FilterSchema = Type.Object({
+  name: Name,
+  init: Type.Optional(Type.Unsafe<Filter['init']>(fn)),
+  check: Type.Unsafe<Filter['check']>(fn),
+  close: Type.Optional(Type.Unsafe<Filter['close']>(fn))
+}, strict)
+
+export const OptionsSchema = Type.Object({
+  /** Rules that routes name; a rule named on several routes is one rule. */
+  rules: Type.Optional(Type.Array(Type.Unsafe<Rule>({}))),
+  /** Filters that routes name. */
+  filters: Type.Optional(Type.Array(Type.Unsafe<Filter>({}))),
+  /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
+  store: Type.Optional(Type.Enum(['memory', 'redis'])),
+  /** An ioredis client; else the one that @fastify/redis registered is used. */
+  client: Type.Optional(Type.Unsafe<RedisClient>({})),
+  /** The namespace under which @fastify/redis registered the client. */
+  namespace: Type.Optional(Type.String()),
+  /** Begins the name of every Redis key; `sl:` by default. */
+  prefix: Type.Optional(Type.String({ pattern: '^[^{}\\s]*$' })),
+  /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
+  secret: Type.Optional(Type.String({ minLength: 16, description: 'at least 16 characters that nobody can guess' })),
+  /** How contents are digested; `md5` by default. */
+  digest: Type.Optional(Type.Enum(['md5', 'sha256'])),
+  /** Where phone numbers without a country code are from; `CN` by default. */
+  region: Type.Optional(Type.String()),
+  /** How many bits of an IPv6 address name a network; 64 by default. */
+  ipv6Prefix: Type.Optional(Type.Integer({ minimum: 16, maximum: 128 })),
+  /** How long the store, a key function or a filter may take; 1 s by default. */
+  timeout: Type.Optional(Duration),
+  /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
+  onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
+  /** How many keys the memory store holds at most; a million by default. */
+  maxKeys: Type.Optional(Type.Integer({ minimum: 1, maximum: 16_000_000 })),
+  /** Builds the body of a refusal in place of the problem document. */
+  errorResponse: Type.Optional(Type.Unsafe<(error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown>(fn)),
+  /** Hears of every decision. */
+  onDecision: Type.Optional(Type.Unsafe<(event: DecisionEvent, request: FastifyRequest | null) => void>(fn)),
+  /** The memory store's clocks, for tests. */
+  clock: Type.Optional(Type.Unsafe<Clock>({}))
+}, strict)
+export type SendLimitOptions = Static<typeof OptionsSchema>
+
+/** What stands in a route's `config.limit`. */
+export type RouteLimit = string | Rule | Filter | readonly (string | Rule | Filter)[]
+export type { TSchema }

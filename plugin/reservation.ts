@@ -1,0 +1,161 @@
+import type { Verdict } from './decision.js'
+import type { CompiledRule } from './rules.js'
+import { type Awaitable, isPromise, type Store, type Taken } from './store/store.js'
+
+/** What a reservation took of one rule. */
+export interface Slot {
+  rule: CompiledRule
+  taken: readonly Taken[]
+}
+
+/** What a decision settles by, and where it came from. */
+export interface Means {
+  slots: readonly Slot[]
+  store: Store
+  /** The holder's name on its locks. */
+  token: string
+  /** Hears of settlements that failed. */
+  report: (error: unknown) => void
+  /** The hashed identity of each rule that applied. */
+  keys: Record<string, string>
+  /** Name of the store that decided, `none` when there was none. */
+  by: string
+}
+
+/** How a handler ended: the status it answered with, 500 when it threw; null when that is unclear. */
+export type Outcome = number | null
+
+/**
+ * The decision on a request, with the means to settle it. The first settlement wins; a later one changes nothing.
+ */
+export class Decision implements Verdict {
+  readonly allowed: boolean
+  readonly retryAfterMs: number | null
+  readonly violated: Verdict['violated']
+  readonly observed: Verdict['observed']
+  readonly rules: Verdict['rules']
+  readonly refusal: Verdict['refusal']
+  private open: Slot[]
+  private locks: readonly Taken[] = []
+  private controller: AbortController | undefined
+  private renewal: NodeJS.Timeout | undefined
+  private lost: Error | undefined
+
+  constructor(verdict: Verdict, private readonly means: Means) {
+    this.allowed = verdict.allowed
+    this.retryAfterMs = verdict.retryAfterMs
+    this.violated = verdict.violated
+    this.observed = verdict.observed
+    this.rules = verdict.rules
+    this.refusal = verdict.refusal
+    // Attempts are counted whatever becomes of them.
+    this.open = means.slots.filter(({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined)
+    const locked = means.slots.filter(({ rule }) => rule.options.lock !== undefined)
+    if (locked.length > 0) this.hold(locked)
+  }
+
+  /** The hashed identity of each rule that applied. */
+  get keys(): Record<string, string> {
+    return this.means.keys
+  }
+
+  /** Name of the store that decided, `none` when there was none. */
+  get store(): string {
+    return this.means.by
+  }
+
+  /** Whether anything is left to settle or to release. */
+  get pending(): boolean {
+    return this.open.length > 0 || this.locks.length > 0
+  }
+
+  /** Whether this request holds a lock. */
+  get locked(): boolean {
+    return this.locks.length > 0
+  }
+
+  /**
+   * Aborts when a lock of this request is lost: somebody else may be sending, too.
+   * Its reason is an `AbortError`. Without a lock it never aborts.
+   */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.lost) this.controller.abort(this.lost)
+    return this.controller.signal
+  }
+
+  /** The provider has, or may have, the message: it counts, whatever is answered. */
+  keep(): void {
+    this.open = []
+  }
+
+  /**
+   * The provider surely does not have the message: gives every slot back.
+   * @returns when the slots are free; never rejects
+   */
+  async refund(): Promise<void> {
+    await this.giveBack(() => true)
+  }
+
+  /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. */
+  settle(outcome: Outcome): Awaitable<void> {
+    if (outcome === null) return this.keep()
+    return this.giveBack(({ rule }) => (rule.counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400))
+  }
+
+  /** The handler has ended: what is not settled is kept, and locks are released. */
+  end(): void {
+    this.keep()
+    if (this.locks.length === 0) return
+    clearInterval(this.renewal)
+    const locks = this.locks
+    this.locks = []
+    const released = this.attempt(() => this.means.store.refund(locks, this.means.token))
+    if (isPromise(released)) void released
+  }
+
+  private giveBack(which: (slot: Slot) => boolean): Awaitable<void> {
+    const given = this.open.filter(which)
+    if (given.length === 0) return
+    this.open = this.open.filter(slot => !which(slot))
+    return this.attempt(() => this.means.store.refund(given.flatMap(slot => slot.taken), this.means.token))
+  }
+
+  private hold(locked: readonly Slot[]): void {
+    this.locks = locked.flatMap(slot => slot.taken)
+    const entries = this.locks.map(each => each.entry)
+    const ttl = Math.min(...entries.map(entry => entry.spec.ttl))
+    const until = performance.now() + Math.min(...locked.map(slot => slot.rule.maxHold))
+    let held = performance.now() + ttl
+    const renew = async () => {
+      const asked = performance.now()
+      if (asked < until) {
+        try {
+          if (await this.means.store.renew(entries, this.means.token)) held = asked + ttl
+          else held = 0
+        } catch (error) {
+          this.means.report(error)
+        }
+      }
+      if (performance.now() >= held) this.lose()
+    }
+    this.renewal = setInterval(() => void renew(), ttl / 3).unref()
+  }
+
+  private lose(): void {
+    clearInterval(this.renewal)
+    if (this.locks.length === 0) return
+    this.lost = new DOMException('the lock of this send is lost', 'AbortError')
+    this.controller?.abort(this.lost)
+  }
+
+  // The reply must not depend on a settlement: its failure is told to the log, and the slot stays counted.
+  private attempt(what: () => Awaitable<void>): Awaitable<void> {
+    try {
+      const done = what()
+      return isPromise(done) ? done.catch(this.means.report) : undefined
+    } catch (error) {
+      this.means.report(error)
+    }
+  }
+}

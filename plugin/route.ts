@@ -1,0 +1,144 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
+import { TimeoutError } from './errors.js'
+import { policyHeaders, refusal, refuse } from './http.js'
+import type { Limiter } from './limiter.js'
+import type { DecisionEvent, Filter, FilterResult, SendLimitOptions } from './options.js'
+import type { Decision } from './reservation.js'
+import type { CompiledRule } from './rules.js'
+import { type Awaitable, isPromise } from './store/store.js'
+import { Turn } from './turn.js'
+import { within } from './within.js'
+
+/** What a route's `config.limit` comes to. */
+export interface Plan {
+  /** Method and url. */
+  route: string
+  attempts: readonly CompiledRule[]
+  sends: readonly CompiledRule[]
+  filters: readonly Filter[]
+  /** Names of rules on the caller itself. */
+  callers: ReadonlySet<string>
+}
+
+/** What all limited routes share. */
+export interface Shared {
+  limiter: Limiter
+  /** In milliseconds. */
+  timeout: number
+  options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
+}
+
+type Undo = NonNullable<FilterResult['undo']>
+
+const decisions = channel('fastify-send-limit:decision')
+
+/** Adds to a route what its plan needs, and nothing else. */
+export function limitRoute(route: RouteOptions, plan: Plan, shared: Shared): void {
+  if (plan.attempts.length > 0) {
+    const others = route.onRequest === undefined ? [] : [route.onRequest].flat()
+    route.onRequest = [...others, countAttempts(plan, shared)] as onRequestHookHandler[]
+  }
+  if (plan.sends.length > 0 || plan.filters.length > 0) route.handler = limitHandler(route.handler, plan, shared)
+}
+
+function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
+  return function (request, reply, done) {
+    const conclude = (decision: Decision) => {
+      const error = answer(decision, 'attempts', plan, shared, request, reply)
+      if (error !== undefined) done(error)
+      else if (decision.allowed) done()
+    }
+    try {
+      const decided = shared.limiter.decide(plan.attempts, request)
+      if (isPromise(decided)) decided.then(conclude, done)
+      else conclude(decided)
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+}
+
+/**
+ * Decides right before the handler runs, so that nothing can come between a reservation and its handler.
+ */
+function limitHandler(handler: RouteHandlerMethod, plan: Plan, shared: Shared): RouteHandlerMethod {
+  return function (this: FastifyInstance, request, reply) {
+    const run = (decision: Decision) => {
+      const error = answer(decision, 'sends', plan, shared, request, reply)
+      if (error !== undefined) throw error
+      if (!decision.allowed) return
+      const start = () => handler.call(this, request, reply)
+      return decision.pending ? new Turn(reply, decision).run(start) : start()
+    }
+    const decided = enter(plan, shared, request, reply)
+    if (!isPromise(decided)) return run(decided)
+    // A handler that returns nothing sends later: the reply itself waits for that.
+    return decided.then(decision => {
+      const result = run(decision)
+      return result === undefined ? reply : result
+    })
+  }
+}
+
+function enter(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Awaitable<Decision> {
+  if (plan.filters.length === 0) return shared.limiter.decide(plan.sends, request, reply.limit)
+  return filterThenDecide(plan, shared, request, reply)
+}
+
+async function filterThenDecide(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Promise<Decision> {
+  const undos: Undo[] = []
+  try {
+    for (const { name, check } of plan.filters) {
+      const checked = Promise.resolve(check(request))
+      // A pass that comes too late is taken back as well.
+      const late = () => {
+        void checked.then(result => result?.undo?.()).catch(error => request.log.error({ err: error }, `filter ${name}`))
+        return new TimeoutError(`the filter ${name}`, shared.timeout)
+      }
+      const result = await within(checked, shared.timeout, late)
+      if (result?.allowed === false) {
+        await undoAll(undos, request)
+        return shared.limiter.refuse(name, result.retryAfterMs ?? null, reply.limit)
+      }
+      if (result?.undo) undos.push(result.undo)
+    }
+    const decision = await shared.limiter.decide(plan.sends, request, reply.limit)
+    if (!decision.allowed) await undoAll(undos, request)
+    return decision
+  } catch (error) {
+    await undoAll(undos, request)
+    throw error
+  }
+}
+
+async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
+  for (const undo of undos.splice(0).reverse()) {
+    try {
+      await undo()
+    } catch (error) {
+      request.log.error({ err: error }, 'a filter could not undo')
+    }
+  }
+}
+
+/** Puts the decision on the reply and tells it. @returns the error to throw, if it is for the app's error handler */
+function answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Error | undefined {
+  reply.limit = decision
+  tell(decision, stage, plan.route, shared, request)
+  if (!decision.allowed) return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse)
+  if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan.callers))
+}
+
+/** Publishes a decision to `onDecision` and the diagnostics channel. */
+export function tell(decision: Decision, stage: DecisionEvent['stage'], route: string | null, { options }: Shared, request: FastifyRequest | null): void {
+  if (!options.onDecision && !decisions.hasSubscribers) return
+  const { allowed, retryAfterMs, violated, observed, rules, refusal: why, keys, store } = decision
+  const event: DecisionEvent = { allowed, retryAfterMs, violated, observed, rules, refusal: why, route, stage, keys, store }
+  decisions.publish(event)
+  try {
+    options.onDecision?.(event, request)
+  } catch (error) {
+    request?.log.error({ err: error }, 'onDecision failed')
+  }
+}

@@ -1,0 +1,160 @@
+import { KeyIndex } from './key-index.js'
+import { Queues } from './queues.js'
+import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
+
+export interface ArenaOptions {
+  /** The most records at a time; each takes about 38 bytes beside its fields. */
+  maxKeys: number
+  /** Bound in bytes of all fields, 6 bytes each: when left out 128 for each key, and never less than 1 MiB. */
+  maxBytes?: number
+  /** Whether live records of a slot may go when the arena is full; asked once a slot. None may when left out. */
+  evictable?: (slot: number) => boolean
+}
+
+/**
+ * A bounded number of records in typed arrays. A record belongs to an identity (base64url of a keyed hash, whose
+ * first 16 characters count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
+ * The records of a slot stand in a queue by the time of their last touch and expire from its head. All times
+ * are of one clock of the caller's that never goes back; they are below 2^48.
+ *
+ * When there is no room for a record, an expired one is freed, else the evictable one with the earliest expiry;
+ * other live records are never dropped. So a handle is good until `expire`, or `resize` or `remove` of another
+ * record; 0 is no record.
+ */
+export class Arena {
+  readonly #maxKeys: number
+  readonly #index: KeyIndex
+  readonly #queues: Queues
+  readonly #slabs: Slabs
+  readonly #cells: Int32Array
+  readonly #lengths: Uint16Array
+  #size = 0
+  #now = 0
+
+  /** @throws RangeError when `maxKeys` is no integer from 1 to 2^27 */
+  constructor({ maxKeys, maxBytes = maxKeys * 128, evictable = () => false }: ArenaOptions) {
+    if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > 2 ** 27) throw new RangeError(`maxKeys ${maxKeys}`)
+    this.#maxKeys = maxKeys
+    this.#index = new KeyIndex(maxKeys)
+    this.#queues = new Queues(maxKeys, evictable)
+    this.#slabs = new Slabs(maxBytes)
+    this.#cells = new Int32Array(maxKeys + 1)
+    this.#lengths = new Uint16Array(maxKeys + 1)
+  }
+
+  /** Records held: the live ones, and expired ones that are not freed yet. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Bytes of all arrays, used or not. */
+  get bytes(): number {
+    const own = this.#cells.byteLength + this.#lengths.byteLength
+    return own + this.#index.bytes + this.#queues.bytes + this.#slabs.bytes
+  }
+
+  /** The record of an identity in a slot, or 0. It may have expired. */
+  find(identity: string, slot: number): number {
+    return this.#index.find(identity, slot)
+  }
+
+  /** How many fields a record has. */
+  length(record: number): number {
+    return this.#lengths[record] as number
+  }
+
+  /** @throws RangeError beyond the record's length */
+  field(record: number, index: number): number {
+    this.#check(record, index)
+    return this.#slabs.get(this.#cells[record] as number, index)
+  }
+
+  /** @throws RangeError beyond the record's length */
+  set(record: number, index: number, value: number): void {
+    this.#check(record, index)
+    this.#slabs.set(this.#cells[record] as number, index, value)
+  }
+
+  /**
+   * Copies `count` fields inside the record; the ranges may overlap.
+   * @throws RangeError beyond the record's length
+   */
+  move(record: number, to: number, from: number, count: number): void {
+    if (count <= 0) return
+    this.#check(record, Math.min(to, from))
+    this.#check(record, Math.max(to, from) + count - 1)
+    this.#slabs.move(this.#cells[record] as number, to, from, count)
+  }
+
+  /**
+   * Gives `record`, or when that is 0 a record of this identity and slot, `n` fields (1 to 1,024), adding and
+   * removing at the end; new fields are 0. What has expired is told by the time of the latest `expire`, and a
+   * new record never has until it is touched.
+   * @returns the record; 0 when there is no room, and then it is as it was (never so for fewer fields)
+   * @throws RangeError when the record, `slot` or `n` is none
+   */
+  resize(identity: string, slot: number, record: number, n: number): number {
+    if (!(n >= 1 && n <= MAX_FIELDS && slot >= 0 && slot <= 0xffff)) throw new RangeError(`${n} in slot ${slot}`)
+    if (record !== 0) this.#check(record, 0)
+    const known = record === 0 ? this.find(identity, slot) : record
+    const length = this.length(known)
+    if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
+    const cell = length === 0 ? NONE : (this.#cells[known] as number)
+    let place = this.#slabs.resize(cell, length, n)
+    for (; place === NONE; place = this.#slabs.resize(cell, length, n)) if (!this.#drop(known)) return 0
+    const resized = length === 0 ? this.#add(identity, slot) : known
+    this.#cells[resized] = place
+    this.#lengths[resized] = n
+    return resized
+  }
+
+  /** Sets when the record expires (up to 65,536 later than told), and moves it to its queue's tail. */
+  touch(record: number, expiry: number): void {
+    const slot = this.#index.slot(record)
+    this.#check(record, 0)
+    this.#queues.unlink(record, slot)
+    this.#queues.append(record, slot)
+    this.#queues.setExpiry(record, expiry)
+  }
+
+  remove(record: number): void {
+    this.#check(record, 0)
+    this.#queues.unlink(record, this.#index.slot(record))
+    this.#slabs.free(this.#cells[record] as number)
+    this.#index.remove(record)
+    this.#lengths[record] = 0
+    this.#size--
+  }
+
+  /** Frees at most `budget` records that have expired at `now`, all queues in turn. @returns how many */
+  expire(now: number, budget: number): number {
+    this.#now = now
+    let freed = 0
+    for (; freed < budget; freed++) {
+      const record = this.#queues.expired(now, 0)
+      if (record === 0) break
+      this.remove(record)
+    }
+    return freed
+  }
+
+  #add(identity: string, slot: number): number {
+    const record = this.#index.add(identity, slot)
+    this.#queues.append(record, slot)
+    this.#queues.setExpiry(record, Number.POSITIVE_INFINITY)
+    this.#size++
+    return record
+  }
+
+  /** Frees one record, but not `keep`, that may go. @returns whether there was one */
+  #drop(keep: number): boolean {
+    const record = this.#queues.expired(this.#now, keep) || this.#queues.evictable(keep)
+    if (record !== 0) this.remove(record)
+    return record !== 0
+  }
+
+  // Also finds a handle that was freed: its length is 0.
+  #check(record: number, index: number): void {
+    if (!(index >= 0 && index < this.length(record))) throw new RangeError(`field ${index} of record ${record}`)
+  }
+}

@@ -1,0 +1,119 @@
+import { StoreUnavailableError } from '../errors.js'
+import { within } from '../within.js'
+import type { Awaitable, Entry, Facts, Store } from './store.js'
+import { isPromise, PASSES } from './store.js'
+import { limitsOf } from './reading.js'
+
+/** The facts of a decision and the store that holds what was counted; without facts: allowed, counted nowhere. */
+export interface Reserved {
+  facts: Facts | null
+  store: Store
+}
+
+/** Decides somewhere, whatever happens to the first choice. */
+export interface Reserver {
+  reserve(entries: readonly Entry[], token: string): Awaitable<Reserved>
+  /** For everything but decisions; its calls end in time. */
+  readonly store: Store
+  close(): Awaitable<void>
+}
+
+/** One store, and nothing behind it. */
+export function alone(store: Store): Reserver {
+  return {
+    store,
+    reserve(entries, token) {
+      const facts = store.reserve(entries, token)
+      return isPromise(facts) ? facts.then(found => ({ facts: found, store })) : { facts, store }
+    },
+    close: () => store.close()
+  }
+}
+
+export interface FallbackOptions {
+  /** How long a call may take, in milliseconds. */
+  timeout: number
+  /** Decides while the primary store does not: this store, or a 503 (`deny`), or nobody (`allow`). */
+  otherwise: Store | 'deny' | 'allow'
+  /** Hears when the primary store is lost, with the error, and when it is back, without. */
+  onChange: (error?: unknown) => void
+}
+
+/** A store that may fail, and what holds meanwhile. It is asked again after each `timeout`, by one request. */
+export class Fallback implements Reserver {
+  readonly store: Store
+  private downUntil = 0
+
+  constructor(private readonly primary: Store, private readonly options: FallbackOptions) {
+    this.store = inTime(primary, options.timeout)
+  }
+
+  async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
+    const now = performance.now()
+    if (now < this.downUntil) return this.otherwise(entries, token)
+    const down = this.downUntil > 0
+    if (down) this.downUntil = now + this.options.timeout
+    const answer = Promise.resolve(this.primary.reserve(entries, token))
+    try {
+      const facts = await within(answer, this.options.timeout, unavailable)
+      this.downUntil = 0
+      if (down) this.options.onChange()
+      return { facts, store: this.store }
+    } catch (error) {
+      this.downUntil = performance.now() + this.options.timeout
+      if (!down) this.options.onChange(error)
+      // What was answered 503 was not sent: an admission that comes late goes back.
+      if (this.options.otherwise === 'deny') void answer.then(facts => this.giveBack(entries, facts, token)).catch(() => {})
+      return this.otherwise(entries, token)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.primary.close()
+    const { otherwise } = this.options
+    if (typeof otherwise !== 'string') await otherwise.close()
+  }
+
+  private async otherwise(entries: readonly Entry[], token: string): Promise<Reserved> {
+    const { otherwise } = this.options
+    if (otherwise === 'deny') throw new StoreUnavailableError()
+    if (otherwise === 'allow') return { facts: null, store: this.store }
+    return { facts: await otherwise.reserve(entries, token), store: otherwise }
+  }
+
+  private giveBack(entries: readonly Entry[], facts: Facts, token: string): Awaitable<void> {
+    return this.store.refund(takenOf(entries, facts), token)
+  }
+}
+
+/** What a reservation counted, as a refund names it. */
+export function takenOf(entries: readonly Entry[], facts: Facts): { entry: Entry; receipt: number; ends: number }[] {
+  const taken = []
+  let head = 2
+  for (const entry of entries) {
+    const receipt = facts[head + 1] as number
+    const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0
+    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
+    head += 2 + 2 * limitsOf(entry.spec)
+  }
+  return taken
+}
+
+function unavailable(): Error {
+  return new StoreUnavailableError()
+}
+
+function inTime(store: Store, ms: number): Store {
+  const call = <T>(answer: Awaitable<T>): Awaitable<T> => (isPromise(answer) ? within(answer, ms, unavailable) : answer)
+  return {
+    name: store.name,
+    reserve: (entries, token) => call(store.reserve(entries, token)),
+    peek: entries => call(store.peek(entries)),
+    refund: (taken, token) => call(store.refund(taken, token)),
+    renew: (entries, token) => call(store.renew(entries, token)),
+    clear: entries => call(store.clear(entries)),
+    block: (entries, ms) => call(store.block(entries, ms)),
+    unblock: entries => call(store.unblock(entries)),
+    close: () => store.close()
+  }
+}

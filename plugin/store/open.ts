@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import { wrongOption } from '../errors.js'
+import type { IdentityOptions } from '../identity/key.js'
+import { hasher } from '../identity/digest.js'
+import { isRegion } from '../identity/phone.js'
+import type { SendLimitOptions } from '../options.js'
+import { within } from '../within.js'
+import { alone, Fallback, type Reserver } from './fallback.js'
+import { MemoryStore } from './memory.js'
+import { type RedisClient, RedisStore } from './redis.js'
+
+/**
+ * Opens the store that the options ask for.
+ * @throws OptionError
+ */
+export function openStore(fastify: FastifyInstance, options: SendLimitOptions, timeout: number): { reserver: Reserver; identity: IdentityOptions } {
+  const { store = options.client ? 'redis' : 'memory', region = 'CN', ipv6Prefix = 64, digest = 'md5' } = options
+  if (!isRegion(region)) throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
+  if (store === 'memory' && options.client) throw wrongOption('options.store', store, 'A client goes with the store "redis".')
+  const secret = options.secret ?? randomBytes(32).toString('base64url')
+  const identity = { secret, digest, region, ipv6Prefix }
+  const memory = () => new MemoryStore({ ...options.maxKeys && { maxKeys: options.maxKeys }, ...options.clock && { clock: options.clock } })
+  if (store === 'memory') return { reserver: alone(memory()), identity }
+  if (options.secret === undefined) {
+    throw wrongOption('options.secret', undefined, 'Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.')
+  }
+  const redis = new RedisStore(clientOf(fastify, options), options.prefix ?? 'sl:')
+  const fingerprint = hasher('sha256', secret)('fingerprint')
+  const { onStoreError = 'memory' } = options
+  const fallback = new Fallback(redis, {
+    timeout,
+    otherwise: onStoreError === 'memory' ? memory() : onStoreError,
+    onChange(error) {
+      if (error === undefined) fastify.log.info('redis decides again')
+      else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')
+    }
+  })
+  fastify.addHook('onReady', () => examine(redis, fingerprint, fastify, timeout))
+  return { reserver: fallback, identity }
+}
+
+// Redis may be down now: then limits hold as `onStoreError` says, and this is left to the log.
+async function examine(redis: RedisStore, fingerprint: string, fastify: FastifyInstance, timeout: number): Promise<void> {
+  const late = () => new Error('no answer in time')
+  try {
+    const policy = await within(redis.evictionPolicy(), timeout, late)
+    if (policy !== 'noeviction') fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
+    await within(redis.verify(fingerprint), timeout, late)
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'FST_SEND_LIMIT_SECRET_MISMATCH') throw error
+    fastify.log.warn({ err: error }, 'redis could not be examined')
+  }
+}
+
+function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {
+  const registered = (fastify as { redis?: unknown }).redis as (RedisClient & Record<string, RedisClient>) | undefined
+  const found = client ?? (namespace === undefined ? registered : registered?.[namespace])
+  if (typeof found?.evalsha !== 'function') {
+    const at = client ? 'options.client' : namespace === undefined ? 'options.store' : 'options.namespace'
+    throw wrongOption(at, client ?? namespace ?? 'redis', 'Pass an ioredis client, or register @fastify/redis before this plugin.')
+  }
+  return found
+}

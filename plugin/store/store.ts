@@ -1,0 +1,121 @@
+import type { Period } from '../calendar.js'
+
+/**
+ * What every store does. Memory and Redis are two readings of this page.
+ *
+ * A store keeps three kinds of things, one per rule, identity and kind:
+ * - a **log**: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max` needs.
+ *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
+ * - a **count** of one calendar period: its end, how many are used, how many were ever issued, which of those were refunded.
+ * - a **lock**: its end and its holder's token.
+ *
+ * Times are ticks of 10 µs, fine enough to give each stamp of a key an instant of its own, coarse enough
+ * to fit 48 bits until 2109. All of them come from the store's own clock.
+ */
+export const TICKS_PER_MS = 100
+/** 2020-01-01T00:00:00Z, in milliseconds since the epoch. */
+export const EPOCH_MS = 1_577_836_800_000
+/** A count remembers this many refunds; when full, receipts up to its lowest pass for refunded. */
+export const REMEMBERED_REFUNDS = 1_000
+
+interface SpecBase {
+  /** Ends the key's name; unique to the spec. */
+  name: string
+  /** Number of the rule: its entries stand and fall together. */
+  rule: number
+  /** Small number of the spec, unique to it in this process. */
+  slot: number
+  /** Counted as if it were in force, but refuses nothing. */
+  observed: boolean
+  /** May be forgotten, oldest first, when memory is full. */
+  forgettable: boolean
+  /** How long the thing lives after it was last counted in, in milliseconds. */
+  ttl: number
+}
+
+export interface LogSpec extends SpecBase {
+  kind: 'log'
+  /** How many stamps are kept. */
+  keep: number
+  /** `window` in ticks. */
+  limits: readonly { max: number; window: number }[]
+}
+
+export interface CountSpec extends SpecBase {
+  kind: 'count'
+  max: number
+  per: Period
+  timeZone: string
+}
+
+export interface LockSpec extends SpecBase {
+  kind: 'lock'
+}
+
+export type Spec = LogSpec | CountSpec | LockSpec
+
+/** One thing that a decision looks at: what is kept, and for whom. */
+export interface Entry {
+  spec: Spec
+  /** 22 characters, a keyed hash. */
+  identity: string
+  /** In place of the spec's own `max`, limit by limit, for this decision alone. */
+  max?: readonly number[]
+}
+
+/** An entry that was counted, and what names its slot. */
+export interface Taken {
+  entry: Entry
+  receipt: number
+  /** End of the calendar period it was counted in, in ticks; 0 for other kinds. */
+  ends: number
+}
+
+export const REFUSES = 0
+export const PASSES = 1
+export const BLOCKED = 2
+
+/**
+ * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry
+ * its state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted), and for each of its limits two
+ * numbers: how many were used before this one, and the ticks until a slot returns (0 for a log or a lock that is unused).
+ */
+export type Facts = readonly number[]
+
+/** May be now or later: memory answers at once. */
+export type Awaitable<T> = T | Promise<T>
+
+export interface Store {
+  readonly name: string
+
+  /**
+   * Decides over all entries at once. Admitted when every entry that is not observed passes; then each entry is
+   * counted, but those of an observed rule of which one does not pass. Refused: nothing changes.
+   * @param token 24 characters, the holder's name on every lock taken here
+   * @throws StoreFullError when a live limit would have to be forgotten
+   */
+  reserve(entries: readonly Entry[], token: string): Awaitable<Facts>
+
+  /** The facts as `reserve` would find them; changes nothing. */
+  peek(entries: readonly Entry[]): Awaitable<Facts>
+
+  /** Gives back exactly these slots, and the locks held under `token`. What is gone, or given back before, is left alone. */
+  refund(taken: readonly Taken[], token: string): Awaitable<void>
+
+  /** Prolongs locks held under `token`. @returns whether all were still held */
+  renew(entries: readonly Entry[], token: string): Awaitable<boolean>
+
+  /** Forgets what is counted; blocks stay. */
+  clear(entries: readonly Entry[]): Awaitable<void>
+
+  /** Blocks the identities for `ms` milliseconds, 0: until unblocked. What is counted stays. */
+  block(entries: readonly Entry[], ms: number): Awaitable<void>
+
+  unblock(entries: readonly Entry[]): Awaitable<void>
+
+  close(): Awaitable<void>
+}
+
+export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
+}

@@ -1,0 +1,21 @@
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { installDependencies, root, stop } from './install.mjs'
+
+const folder = join(root, 'bench')
+const names = existsSync(folder) ? readdirSync(folder).filter(file => file.endsWith('.ts')) : []
+const [name, ...args] = process.argv.slice(2)
+if (!names.includes(`${name}.ts`)) {
+  const known = names.map(file => file.slice(0, -3)).join(', ')
+  stop(`Name a bench, as in "npm run bench -- memory". There are: ${known || 'none yet'}.`)
+}
+
+installDependencies()
+const child = spawn(process.execPath, ['--expose-gc', '--import', 'tsx', join(folder, `${name}.ts`), ...args], {
+  cwd: root,
+  stdio: 'inherit'
+})
+child.on('exit', (code, signal) => {
+  process.exitCode = signal === null ? code : 1
+})

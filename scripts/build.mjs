@@ -1,0 +1,49 @@
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { installDependencies, root } from './install.mjs'
+
+const dist = join(root, 'dist')
+const sources = ['plugin', 'app', 'lua', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json']
+
+/** Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/. */
+export function build() {
+  const fresh = `${dist}-${process.pid}`
+  try {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    const args = [tsc, '--project', 'tsconfig.build.json', '--outDir', fresh]
+    const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+    if (status !== 0) return false
+    cpSync(join(root, 'lua'), join(fresh, 'lua'), { recursive: true })
+    mkdirSync(join(fresh, 'app'), { recursive: true })
+    const policy = join(root, 'app/policy.json')
+    if (existsSync(policy)) copyFileSync(policy, join(fresh, 'app/policy.json'))
+    rmSync(dist, { recursive: true, force: true })
+    renameSync(fresh, dist)
+    return true
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+function newest(path) {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found === undefined) return 0
+  if (!found.isDirectory()) return found.mtimeMs
+  // A directory's own time tells of files that were removed.
+  return Math.max(found.mtimeMs, ...readdirSync(path).map(name => newest(join(path, name))))
+}
+
+/** Builds when dist/ is missing or a source has changed since. */
+export function buildIfNeeded() {
+  const built = statSync(join(dist, 'plugin/index.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0
+  if (sources.every(name => newest(join(root, name)) < built)) return true
+  console.log('Building dist/ (tsc).')
+  return build()
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  installDependencies()
+  process.exitCode = build() ? 0 : 1
+}

@@ -1,0 +1,201 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { canonicalEmail } from '../../../plugin/identity/email.js'
+
+const SPELLINGS: [address: string, spellings: string[]][] = [
+  ['janedoe@gmail.com', [
+    'janedoe@gmail.com',
+    'JaneDoe@gmail.com',
+    'JANEDOE@GMAIL.COM',
+    'jane.doe@gmail.com',
+    'j.a.n.e.d.o.e@gmail.com',
+    'janedoe+news@gmail.com',
+    'jane.doe+a+b@gmail.com',
+    'jane.doe+@gmail.com',
+    'janedoe@googlemail.com',
+    'Jane.Doe+x@GoogleMail.com',
+    'janedoe@gmail.com.',
+    '  janedoe@gmail.com\r\n',
+    '\u00a0janedoe@gmail.com\ufeff',
+    '"janedoe"@gmail.com',
+    '"jane.doe"@gmail.com',
+    '"jane..doe."@gmail.com',
+    '"jane\\d\\oe"@gmail.com',
+    '"jane.doe+a b"@gmail.com',
+    'ｊａｎｅｄｏｅ@gmail.com',
+    'jane．doe＋x@gmail.com',
+    'janedoe@ｇｍａｉｌ．ｃｏｍ',
+    'janedoe@gmail。com',
+  ]],
+  ['jürgen.o@xn--mnchen-3ya.example', [
+    'jürgen.o@münchen.example',
+    'JÜRGEN.O@MÜNCHEN.EXAMPLE',
+    'ju\u0308rgen.o@mu\u0308nchen.example',
+    'jürgen.o+tag@XN--MNCHEN-3YA.example.',
+    '"jürgen.o"@xn--mnchen-3ya.example',
+  ]],
+  ['οδοσ@example.com', ['οδος@example.com', 'οδοσ@example.com', 'ΟΔΟΣ@example.com', 'ΟΔΟΣ+x@example.com']],
+  ['"a b"@example.com', ['"a b"@example.com', '"A\\ b"@example.com', '"a b+c"@EXAMPLE.com']],
+  ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']],
+]
+
+t.test('every spelling of an address is that address', async t => {
+  t.ok((SPELLINGS[0]?.[1].length ?? 0) >= 15)
+  for (const [address, spellings] of SPELLINGS) {
+    for (const text of spellings) t.equal(canonicalEmail(text), address, JSON.stringify(text))
+  }
+})
+
+const PAIRS: [a: string, b: string][] = [
+  ['jane@example.com', 'june@example.com'],
+  ['jane@example.com', 'jane@example.org'],
+  ['jane@example.com', 'jane@mail.example.com'],
+  ['jane.doe@example.com', 'janedoe@example.com'],
+  ['jane-doe@example.com', 'jane@example.com'],
+  ['jane_doe@example.com', 'janedoe@example.com'],
+  ['jane=x@example.com', 'jane@example.com'],
+  ['jane@gmail.com', 'jane@gmail.example.com'],
+  ['j.ane@mail.gmail.com', 'jane@mail.gmail.com'],
+  ['jane@gmail.com', 'jane@gmail.co'],
+  ['jürgen@example.com', 'jurgen@example.com'],
+  ['jane@münchen.example', 'jane@munchen.example'],
+  ['jane@straße.example', 'jane@strasse.example'],
+  ['jаne@example.com', 'jane@example.com'],
+  ['"jane "@example.com', 'jane@example.com'],
+  ['"jane@example.com"@example.com', 'jane@example.com'],
+  ['"a\\\\b"@example.com', 'ab@example.com'],
+]
+
+t.test('different addresses differ', async t => {
+  for (const [a, b] of PAIRS) {
+    t.type(canonicalEmail(a), 'string', a)
+    t.type(canonicalEmail(b), 'string', b)
+    t.not(canonicalEmail(a), canonicalEmail(b), `${a} ≠ ${b}`)
+  }
+})
+
+const NO_ADDRESS: [what: string, text: string][] = [
+  ['empty', ''],
+  ['space', ' '],
+  ['no at', 'jane.example.com'],
+  ['at alone', '@'],
+  ['no local part', '@example.com'],
+  ['no domain', 'jane@'],
+  ['a tag alone', '+x@example.com'],
+  ['a quoted tag alone', '"+x"@example.com'],
+  ['empty quotes', '""@example.com'],
+  ['only dots at Gmail', '"..."@gmail.com'],
+  ['dot in front', '.jane@example.com'],
+  ['dot behind', 'jane.@example.com'],
+  ['two dots', 'jane..doe@example.com'],
+  ['two dots in one character', 'jane\u2025doe@example.com'],
+  ['two at', 'jane@doe@example.com'],
+  ['at of full width inside', 'jane＠doe@example.com'],
+  ['at of full width alone', 'jane＠example.com'],
+  ['display name', 'Jane <jane@example.com>'],
+  ['angle brackets', '<jane@example.com>'],
+  ['mailto', 'mailto:jane@example.com'],
+  ['comment', 'jane(work)@example.com'],
+  ['comment in the domain', 'jane@(work)example.com'],
+  ['list, comma', 'jane@example.com,june@example.com'],
+  ['list, semicolon', 'jane@example.com;june@example.com'],
+  ['list, space', 'jane@example.com june@example.com'],
+  ['space inside', 'jane doe@example.com'],
+  ['space before the at', 'jane @example.com'],
+  ['header injection', 'jane@example.com\r\nBcc: june@example.com'],
+  ['header injection, local part', 'jane\r\nBcc:june@example.com'],
+  ['line feed in quotes', '"jane\n"@example.com'],
+  ['tab in the domain', 'jane@exam\tple.com'],
+  ['NUL', 'jane\0@example.com'],
+  ['next line', 'jane\u0085@example.com'],
+  ['line separator', '"jane\u2028"@example.com'],
+  ['zero width in the local part', 'ja\u200bne@example.com'],
+  ['zero width in the domain', 'jane@exam\u200bple.com'],
+  ['soft hyphen', 'ja\u00adne@example.com'],
+  ['bidi override', 'jane\u202e@example.com'],
+  ['variation selector', 'jane\ufe0f@example.com'],
+  ['lone surrogate', 'jane\ud800@example.com'],
+  ['lone surrogate in the domain', 'jane@\udc00example.com'],
+  ['open quote', '"jane@example.com'],
+  ['quote inside', 'ja"ne@example.com'],
+  ['quoted word and atom', '"jane".doe@example.com'],
+  ['escaped end of quotes', '"jane\\"@example.com'],
+  ['escape outside quotes', 'ja\\ne@example.com'],
+  ['address literal', 'jane@[192.0.2.1]'],
+  ['address literal, IPv6', 'jane@[IPv6:2001:db8::1]'],
+  ['bare IP', 'jane@192.0.2.1'],
+  ['bare IP, hexadecimal', 'jane@0xc0.513'],
+  ['bare IP, full width', 'jane@１９２.0.2.1'],
+  ['domain without a dot', 'jane@localhost'],
+  ['domain without a dot, final dot', 'jane@localhost.'],
+  ['dot in front of the domain', 'jane@.example.com'],
+  ['two dots in the domain', 'jane@example..com'],
+  ['two final dots', 'jane@example.com..'],
+  ['a port', 'jane@example.com:25'],
+  ['a path', 'jane@example.com/x'],
+  ['a path of full width', 'jane@example.com／x'],
+  ['a query', 'jane@example.com?x'],
+  ['a fragment', 'jane@example.com#x'],
+  ['a backslash', 'jane@example.com\\x'],
+  ['percent encoding', 'jane@exam%70le.com'],
+  ['percent encoding of full width', 'jane@exam％70le.com'],
+  ['underscore', 'jane@exam_ple.com'],
+  ['hyphen in front', 'jane@-example.com'],
+  ['hyphen behind', 'jane@example-.com'],
+  ['broken punycode', 'jane@xn--a.com'],
+  ['long local part', `${'a'.repeat(65)}@example.com`],
+  ['long local part with a tag', `${'a'.repeat(60)}+tags@example.com`],
+  ['long local part in octets', `${'ü'.repeat(33)}@example.com`],
+  ['long local part after NFKC', `${'\ufdfa'.repeat(4)}@example.com`],
+  ['quotes that make it long', `${'a'.repeat(62)}.+@example.com`],
+  ['long label', `jane@${'a'.repeat(64)}.com`],
+  ['long domain', `jane@${'a.'.repeat(130)}com`],
+  ['long address', `${'a'.repeat(64)}@${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(58)}.com`],
+]
+
+t.test('what is not exactly one address is none', async t => {
+  for (const [what, text] of NO_ADDRESS) t.equal(canonicalEmail(text), undefined, what)
+})
+
+t.test('the longest that may be', async t => {
+  const local = 'a'.repeat(64)
+  const domain = `${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(57)}.com`
+  t.equal(`${local}@${domain}`.length, 254)
+  t.equal(canonicalEmail(`${local}@${domain}`), `${local}@${domain}`)
+})
+
+t.test('a megabyte costs nothing', async t => {
+  for (const unit of ['a', 'a.', '"', '\\a', '@', 'a@', ' ', '+', '\ufdfa', 'ü.']) {
+    const long = unit.repeat(2 ** 20)
+    for (const text of [long, `${long}@example.com`, `jane@${long}`, `"${long}"@example.com`]) {
+      t.equal(canonicalEmail(text), undefined)
+    }
+  }
+})
+
+t.test('never throws, and a canonical address is its own form', async () => {
+  const unit = fc.oneof(
+    fc.constantFrom(...'aAσςΣİiIß.+"\\ @-_éſK\u0301\u0323\u0307ﬁ．＋｡\u{1d400}'),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+    fc.integer({ min: 0, max: 0xffff }).map(unit => String.fromCharCode(unit)),
+  )
+  const some = (maxLength: number) => fc.array(unit, { maxLength }).map(units => units.join(''))
+  const text = fc.oneof(
+    some(12),
+    fc.tuple(some(8), fc.constantFrom('gmail.com', 'example.com')).map(parts => parts.join('@')),
+    some(8).map(local => `"${local}"@gmail.com`),
+    some(8).map(domain => `jane@${domain}.com`),
+  )
+  fc.assert(fc.property(text, text => {
+    const canonical = canonicalEmail(text)
+    return canonical === undefined || canonicalEmail(canonical) === canonical
+  }), { numRuns: 20_000 })
+})
+
+t.test('case, a tag and white space never matter', async () => {
+  const word = fc.stringMatching(/^[a-z][a-z0-9]{0,11}$/)
+  fc.assert(fc.property(word, word, word, (local, tag, host) => {
+    const spelling = ` ${local.toUpperCase()}+${tag}@${host.toUpperCase()}.EXAMPLE.`
+    return canonicalEmail(spelling) === `${local}@${host}.example`
+  }))
+})

@@ -1,0 +1,254 @@
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import t from 'tap'
+import { Arena } from '../../../plugin/store/arena.js'
+
+// An expiry counts in steps of this.
+const STEP = 2 ** 16
+const STAMP = 2 ** 48 - 1
+const identity = (n: number) => createHash('md5').update(`someone ${n}`).digest('base64url')
+const evictable = (slot: number) => slot >= 2
+
+/** One record as the model keeps it; `touched` orders a queue. */
+interface Known {
+  who: number
+  slot: number
+  fields: number[]
+  expiry: number
+  touched: number
+}
+
+const who = fc.nat(11)
+const slot = fc.nat(3)
+const share = fc.double({ min: 0, max: 0.999, noNaN: true })
+const command = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('resize' as const), who, slot, n: fc.integer({ min: 1, max: 14 }) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('resize' as const), who, slot, n: fc.integer({ min: 1, max: 1024 }) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('set' as const), who, slot, at: share, value: fc.maxSafeNat() }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('move' as const), who, slot, at: share, to: share, count: share }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('touch' as const), who, slot, life: fc.nat(6 * STEP) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), who, slot }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('expire' as const), passed: fc.nat(2 * STEP), budget: fc.nat(3) }) }
+)
+
+/** The arena beside a plain map that is told the same; throws where they differ. */
+class Pair {
+  readonly model = new Map<string, Known>()
+  now = 0
+  clock = 0
+  full = 0
+
+  constructor(readonly arena: Arena, readonly maxKeys: number) {}
+
+  run(c: typeof command extends fc.Arbitrary<infer T> ? T : never): void {
+    if (c.do === 'expire') this.expire(c.passed, c.budget)
+    else if (c.do === 'resize') this.resize(c.who, c.slot, c.n)
+    else {
+      const record = this.arena.find(identity(c.who), c.slot)
+      const known = this.model.get(`${c.who}:${c.slot}`)
+      if (!known) return same(record, 0)
+      const { fields } = known
+      const place = (part: number) => Math.floor(part * fields.length)
+      if (c.do === 'remove') {
+        this.arena.remove(record)
+        this.model.delete(`${c.who}:${c.slot}`)
+      } else if (c.do === 'set') {
+        fields[place(c.at)] = c.value % (STAMP + 1)
+        this.arena.set(record, place(c.at), c.value % (STAMP + 1))
+      } else if (c.do === 'touch') {
+        known.expiry = Math.ceil((this.now + c.life) / STEP) * STEP
+        known.touched = ++this.clock
+        this.arena.touch(record, this.now + c.life)
+      } else {
+        const [to, from] = [place(c.to), place(c.at)]
+        const count = Math.floor(c.count * (fields.length + 1 - Math.max(to, from)))
+        fields.splice(to, count, ...fields.slice(from, from + count))
+        this.arena.move(record, to, from, count)
+      }
+    }
+    this.compare()
+  }
+
+  private resize(who: number, slot: number, n: number): void {
+    const key = `${who}:${slot}`
+    const known = this.model.get(key)
+    const heads = this.heads()
+    const lacks = !known && this.model.size === this.maxKeys
+    const due = heads.filter(head => head.expiry <= this.now)
+    const earliest = Math.min(...heads.filter(head => evictable(head.slot)).map(head => head.expiry))
+    const may = due.length > 0 ? due : heads.filter(head => evictable(head.slot) && head.expiry === earliest)
+    const found = this.arena.find(identity(who), slot)
+    const record = this.arena.resize(identity(who), slot, found, n)
+    if (lacks) {
+      this.full++
+      const gone = this.gone()
+      same(gone.length, may.length > 0 ? 1 : 0)
+      same(record !== 0, may.length > 0)
+      for (const one of gone) if (!may.includes(one)) throw new Error(`dropped ${one.who}:${one.slot}`)
+      for (const one of gone) this.model.delete(`${one.who}:${one.slot}`)
+      if (record === 0) return
+    }
+    const fields = known?.fields ?? []
+    while (fields.length < n) fields.push(0)
+    fields.length = n
+    if (!known) this.model.set(key, { who, slot, fields, expiry: Infinity, touched: ++this.clock })
+  }
+
+  private expire(passed: number, budget: number): void {
+    this.now += passed
+    const freed = this.arena.expire(this.now, budget)
+    const gone = this.gone()
+    same(freed, gone.length)
+    for (let left = freed; left > 0; left--) {
+      const head = this.heads().find(one => one.expiry <= this.now && gone.includes(one))
+      if (!head) throw new Error('freed what was live, or not at the head of its queue')
+      this.model.delete(`${head.who}:${head.slot}`)
+    }
+    if (freed < budget) same(this.heads().some(head => head.expiry <= this.now), false)
+  }
+
+  private heads(): Known[] {
+    const heads = new Map<number, Known>()
+    for (const one of this.model.values()) {
+      if (one.touched < (heads.get(one.slot)?.touched ?? Infinity)) heads.set(one.slot, one)
+    }
+    return [...heads.values()]
+  }
+
+  private gone(): Known[] {
+    return [...this.model.values()].filter(one => this.arena.find(identity(one.who), one.slot) === 0)
+  }
+
+  private compare(): void {
+    same(this.arena.size, this.model.size)
+    for (const { who, slot, fields } of this.model.values()) {
+      const record = this.arena.find(identity(who), slot)
+      same(this.arena.length(record), fields.length)
+      for (const [i, field] of fields.entries()) same(this.arena.field(record, i), field)
+    }
+  }
+}
+
+function same(is: unknown, should: unknown): void {
+  if (is !== should) throw new Error(`${is} should be ${should}`)
+}
+
+t.test('agrees with a plain map over random commands', async t => {
+  let steps = 0
+  let full = 0
+  const commands = fc.array(command, { size: 'max', maxLength: 300 })
+  fc.assert(
+    fc.property(commands, fc.integer({ min: 1, max: 9 }), (list, maxKeys) => {
+      const pair = new Pair(new Arena({ maxKeys, evictable }), maxKeys)
+      for (const one of list) pair.run(one)
+      steps += list.length
+      full += pair.full
+    }),
+    { numRuns: 300 }
+  )
+  t.comment(`${steps} commands, ${full} of them met a full arena`)
+  t.ok(full > 1_000)
+})
+
+t.test('one identity in two slots, and identities that differ in any of 16 characters, are separate', async t => {
+  const arena = new Arena({ maxKeys: 100 })
+  const base = 'AbCdEfGhIjKlMnOpQrStUv'
+  const all = [base, ...Array.from({ length: 16 }, (_, i) => `${base.slice(0, i)}-${base.slice(i + 1)}`)]
+  for (const slot of [0, 1, 65_535]) for (const one of all) arena.set(arena.resize(one, slot, 0, 1), 0, slot)
+  t.equal(arena.size, all.length * 3)
+  for (const slot of [0, 1, 65_535]) for (const one of all) t.equal(arena.field(arena.find(one, slot), 0), slot)
+})
+
+t.test('floods of half a million keys each at the bound', async t => {
+  for (const slot of [7, 1]) {
+    const arena = new Arena({ maxKeys: 1_000, evictable: slot => slot === 7 })
+    for (let i = 0; i < 900; i++) arena.touch(arena.resize(identity(i), 1, 0, 3), 2 ** 40)
+    let [largest, refused] = [0, 0]
+    for (let i = 0; i < 500_000; i++) {
+      const record = arena.resize(String(i).padStart(16, 'flood-----------'), slot, 0, (i % 5) + 1)
+      if (record === 0) refused++
+      else arena.touch(record, 2 ** 30 + i * STEP)
+      largest = Math.max(largest, arena.size)
+    }
+    t.equal(largest, 1_000)
+    t.equal(refused, slot === 7 ? 0 : 499_900, 'what cannot be held is refused')
+    let kept = 0
+    for (let i = 0; i < 900; i++) if (arena.length(arena.find(identity(i), 1)) === 3) kept++
+    t.equal(kept, 900, 'no live record of another slot was dropped')
+  }
+})
+
+t.test('expiry frees in order, in turn over the queues, and within its budget', async t => {
+  const arena = new Arena({ maxKeys: 100 })
+  for (let i = 0; i < 20; i++) arena.touch(arena.resize(identity(i), i % 2, 0, 1), (i + 1) * STEP)
+  const live = () => Array.from({ length: 20 }, (_, i) => i).filter(i => arena.find(identity(i), i % 2) !== 0)
+  t.equal(arena.expire(STEP - 1, 9), 0, 'nothing before its time')
+  t.equal(arena.expire(12 * STEP, 4), 4)
+  t.equal(live()[0], 4)
+  t.equal(arena.expire(12 * STEP, 99), 8)
+  t.equal(live()[0], 12)
+  arena.touch(arena.find(identity(12), 0), 90 * STEP)
+  t.equal(arena.expire(20 * STEP, 99), 7, 'one touched again lives on, and does not hold up the others')
+  t.same(live(), [12])
+})
+
+t.test('bounded in bytes', async t => {
+  const maxPages = 30
+  const arena = new Arena({ maxKeys: 400_000, maxBytes: maxPages * 49_152, evictable: slot => slot === 7 })
+  const rest = arena.bytes
+  const fill = (slot: number, n: number) => {
+    let count = 0
+    while (arena.resize(identity(count), slot, 0, n) !== 0) count++
+    return count
+  }
+  t.equal(fill(1, 1000), maxPages * 8)
+  t.equal(arena.bytes, rest + maxPages * 49_152)
+
+  const record = arena.find(identity(0), 1)
+  arena.set(record, 999, STAMP)
+  t.equal(arena.resize('', 1, record, 1), record, 'fewer fields are always possible')
+  t.equal(arena.resize('', 1, record, 1024), record, 'and the room is kept while there is no smaller one')
+  t.equal(arena.field(record, 999), 0, 'emptied')
+  t.equal(arena.resize(identity(999), 1, 0, 1), 0)
+
+  for (let i = 0; i < maxPages * 8; i++) arena.remove(arena.find(identity(i), 1))
+  t.equal(fill(1, 1), maxPages * 8192, 'an empty page serves another size')
+  t.equal(arena.resize('', 1, arena.find(identity(5), 1), 2), 0, 'no room to grow')
+  t.equal(arena.length(arena.find(identity(5), 1)), 1, 'leaves it as it was')
+
+  for (let i = 0; i < 8192; i++) arena.remove(arena.find(identity(i), 1))
+  for (let i = 0; i < 8; i++) arena.touch(arena.resize(identity(i), 7, 0, 1024), (8 - i) * STEP)
+  const grown = arena.resize(identity(8192), 1, arena.find(identity(8192), 1), 2)
+  t.ok(grown, 'grows at the cost of evictable records')
+  t.same(Array.from({ length: 8 }, (_, i) => arena.find(identity(i), 7)), [0, 0, 0, 0, 0, 0, 0, 0])
+})
+
+t.test('a record that grows is not freed for its own sake', async t => {
+  const arena = new Arena({ maxKeys: 1_000, maxBytes: 0, evictable: () => true })
+  let count = 0
+  for (; count < 21 * 16; count++) arena.touch(arena.resize(identity(count), 3, 0, 512), STEP)
+  arena.expire(STEP, 0)
+  const record = arena.find(identity(0), 3)
+  arena.set(record, 0, 42)
+  t.equal(arena.resize('', 3, record, 1024), record)
+  t.equal(arena.field(record, 0), 42)
+})
+
+t.test('misuse', async t => {
+  for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 28]) t.throws(() => new Arena({ maxKeys }), RangeError)
+  const arena = new Arena({ maxKeys: 2 })
+  for (const n of [0, 1025, Number.NaN]) t.throws(() => arena.resize(identity(1), 1, 0, n), RangeError)
+  for (const slot of [-1, 65_536]) t.throws(() => arena.resize(identity(1), slot, 0, 1), RangeError)
+  const record = arena.resize(identity(1), 1, 0, 2)
+  t.equal(arena.resize(identity(1), 1, 0, 2), record, 'a second record of one key is not made')
+  t.throws(() => arena.field(record, 2), RangeError)
+  t.throws(() => arena.set(record, -1, 1), RangeError)
+  t.throws(() => arena.move(record, 1, 0, 2), RangeError)
+  arena.remove(record)
+  const stale = [
+    () => arena.field(record, 0), () => arena.touch(record, 1), () => arena.remove(record),
+    () => arena.resize(identity(1), 1, record, 1)
+  ]
+  for (const use of stale) t.throws(use, RangeError)
+  t.equal(arena.length(0), 0)
+})
