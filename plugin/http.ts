@@ -36,8 +36,7 @@ export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitEr
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
   const policies = [...new Set(verdict.violated.map(each => violatedPolicy(each, verdict.rules)))]
   const error = new make(policies.join(', ')) as LimitError
-  const told = new Set([...callers, ...verdict.violated.map(each => each.rule)])
-  error.headers = policyHeaders(verdict, told)
+  error.headers = policyHeaders(verdict, callers, new Set(policies))
   if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
   error.decision = verdict
   const { statusCode: status, message: detail, code } = error
@@ -45,16 +44,20 @@ export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitEr
   return error
 }
 
-/** `RateLimit` and `RateLimit-Policy` of the rules named, as structured fields (RFC 9651). */
-export function policyHeaders(verdict: Verdict, names: ReadonlySet<string>): Record<string, string> {
+/**
+ * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).
+ * They tell of rules on the caller itself, and of the policies that it has just met; what is left for
+ * somebody's phone or mailbox is not told to strangers.
+ */
+export function policyHeaders(verdict: Verdict, callers: ReadonlySet<string>, met?: ReadonlySet<string>): Record<string, string> {
   const policies: string[] = []
   const states: string[] = []
   for (const rule of verdict.rules) {
-    if (!names.has(rule.name)) continue
     for (const limit of rule.limits) {
-      const policy = `"${policyName(rule, limit.windowMs)}"`
-      policies.push(`${policy};q=${limit.max};w=${seconds(limit.windowMs)}`)
-      states.push(`${policy};r=${limit.remaining};t=${seconds(limit.resetMs)}`)
+      const name = policyName(rule, limit.windowMs)
+      if (!callers.has(rule.name) && !met?.has(name)) continue
+      policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
+      states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
     }
   }
   return policies.length === 0 ? {} : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
@@ -79,7 +82,6 @@ function seconds(ms: number): number {
  * @returns the reply when it is sent, the error when it is to be thrown
  */
 export function refuse(request: FastifyRequest, reply: FastifyReply, error: LimitError, errorResponse: SendLimitOptions['errorResponse']): LimitError | undefined {
-  request.log.info({ limit: error.decision.violated, retryAfterMs: error.decision.retryAfterMs }, 'refused by limit')
   if (errorResponse) error.problem = errorResponse(error, request, reply)
   if (hasOwnErrorHandler(request)) return error
   reply.code(error.statusCode).headers(error.headers)

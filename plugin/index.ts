@@ -14,6 +14,7 @@ import type { Decision } from './reservation.js'
 import { limitRoute, type Shared, tell } from './route.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
+import { warn } from './warnings.js'
 
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
 export interface LimitDecorator {
@@ -65,7 +66,10 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     limitRoute(route, plan, shared)
     if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, plan)
   })
-  fastify.addHook('onReady', () => filters.init())
+  fastify.addHook('onReady', async () => {
+    warn(fastify, limiter.rules.values())
+    await filters.init()
+  })
   fastify.addHook('onClose', async () => {
     await filters.close()
     await reserver.close()
@@ -73,15 +77,13 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
 }
 
 function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
-  // Outside of a request a `max` that is a function has nothing to go by but what is given.
-  const source = (request?: FastifyRequest) => request ?? {}
   return {
     async reserve(keys, request) {
-      const decision = await limiter.decideFor(keys, source(request))
+      const decision = await limiter.decideFor(keys, request)
       tell(decision, 'sends', null, shared, request ?? null)
       return decision
     },
-    peek: async (keys, request) => limiter.peek(keys, source(request)),
+    peek: async (keys, request) => limiter.peek(keys, request),
     clear: async keys => limiter.clear(keys),
     block: async (keys, duration) => limiter.block(keys, duration === undefined ? 0 : durationOption(duration, 'duration')),
     unblock: async keys => limiter.unblock(keys),

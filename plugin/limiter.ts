@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Applied, decide, join, type Verdict } from './decision.js'
-import { FunctionError, RuleUnknownError, TimeoutError } from './errors.js'
+import { FunctionError, RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import type { MaxFunction } from './options.js'
 import { Decision, type Slot } from './reservation.js'
@@ -51,14 +51,16 @@ export class Limiter {
   }
 
   /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
-  decideFor(keys: Keys, source: Source): Awaitable<Decision> {
-    const rules = this.named(keys)
-    return this.reserve(rules, rules.map((rule, i) => valuesOf(rule, Object.values(keys)[i])), source)
+  decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
+    const named = this.named(keys)
+    return this.reserve(named.map(each => each.rule), named.map(each => each.values), source)
   }
 
   /** The verdict as it would be; changes nothing. */
-  async peek(keys: Keys, source: Source): Promise<Verdict> {
-    const subjects = this.subjectsFor(keys, source)
+  async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
+    const subjects = this.named(keys)
+      .map(({ rule, values }) => subjectOf(rule, values, source))
+      .filter(subject => subject !== null)
     return decide(subjects, await this.reserver.store.peek(subjects.flatMap(each => each.entries)))
   }
 
@@ -79,7 +81,7 @@ export class Limiter {
   private reserve(
     rules: readonly CompiledRule[],
     values: readonly (readonly unknown[])[],
-    source: Source,
+    source: Source | undefined,
     earlier?: Decision | null
   ): Awaitable<Decision> {
     const subjects: Subject[] = []
@@ -117,23 +119,17 @@ export class Limiter {
     return new Decision(earlier ? join(earlier, verdict) : verdict, { slots, store, token, report: this.report, keys, by })
   }
 
-  private named(keys: Keys): CompiledRule[] {
-    return Object.keys(keys).map(name => {
+  private named(keys: Keys): { rule: CompiledRule; values: readonly unknown[] }[] {
+    return Object.entries(keys).map(([name, value]) => {
       const rule = this.rules.get(name)
       if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
-      return rule
+      return { rule, values: rule.key.parts.length > 1 && Array.isArray(value) ? value : [value] }
     })
   }
 
-  private subjectsFor(keys: Keys, source: Source): Subject[] {
-    return this.named(keys)
-      .map((rule, i) => subjectOf(rule, valuesOf(rule, Object.values(keys)[i]), source))
-      .filter(subject => subject !== null)
-  }
-
   private entriesFor(keys: Keys): Entry[] {
-    return this.named(keys).flatMap((rule, i) => {
-      const identity = rule.key.identify(valuesOf(rule, Object.values(keys)[i]), false)
+    return this.named(keys).flatMap(({ rule, values }) => {
+      const identity = rule.key.identify(values, false)
       return identity === null ? [] : rule.specs.map(spec => ({ spec, identity }))
     })
   }
@@ -143,11 +139,7 @@ export class Limiter {
   }
 }
 
-function valuesOf(rule: CompiledRule, value: unknown): readonly unknown[] {
-  return rule.key.parts.length > 1 && Array.isArray(value) ? value : [value]
-}
-
-function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Source): Subject | null {
+function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Source | undefined): Subject | null {
   const identity = rule.key.identify(values, rule.optional)
   if (identity === null) return null
   const entries = rule.max === undefined
@@ -156,7 +148,8 @@ function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Sourc
   return { rule, name: rule.name, observed: rule.observed, identity, entries }
 }
 
-function maxOf(rule: CompiledRule, index: number, source: Source): number[] {
+function maxOf(rule: CompiledRule, index: number, source: Source | undefined): number[] {
+  if (source === undefined) throw wrongOption('request', source, `The rule ${rule.name} has a "max" that is a function: pass the request.`)
   const spec = rule.specs[index]
   return (rule.max?.[index] ?? []).map((max, i) => {
     if (typeof max === 'number') return max

@@ -35,13 +35,16 @@ export class Decision implements Verdict {
   readonly observed: Verdict['observed']
   readonly rules: Verdict['rules']
   readonly refusal: Verdict['refusal']
-  private open: Slot[]
-  private locks: readonly Taken[] = []
-  private controller: AbortController | undefined
-  private renewal: NodeJS.Timeout | undefined
-  private lost: Error | undefined
+  // Private to the letter: a decision may be sent as it is.
+  readonly #means: Means
+  #open: Slot[]
+  #locks: readonly Taken[] = []
+  #controller: AbortController | undefined
+  #renewal: NodeJS.Timeout | undefined
+  #lost: Error | undefined
 
-  constructor(verdict: Verdict, private readonly means: Means) {
+  constructor(verdict: Verdict, means: Means) {
+    this.#means = means
     this.allowed = verdict.allowed
     this.retryAfterMs = verdict.retryAfterMs
     this.violated = verdict.violated
@@ -49,29 +52,29 @@ export class Decision implements Verdict {
     this.rules = verdict.rules
     this.refusal = verdict.refusal
     // Attempts are counted whatever becomes of them.
-    this.open = means.slots.filter(({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined)
+    this.#open = means.slots.filter(({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined)
     const locked = means.slots.filter(({ rule }) => rule.options.lock !== undefined)
     if (locked.length > 0) this.hold(locked)
   }
 
   /** The hashed identity of each rule that applied. */
   get keys(): Record<string, string> {
-    return this.means.keys
+    return this.#means.keys
   }
 
   /** Name of the store that decided, `none` when there was none. */
   get store(): string {
-    return this.means.by
+    return this.#means.by
   }
 
   /** Whether anything is left to settle or to release. */
   get pending(): boolean {
-    return this.open.length > 0 || this.locks.length > 0
+    return this.#open.length > 0 || this.#locks.length > 0
   }
 
   /** Whether this request holds a lock. */
   get locked(): boolean {
-    return this.locks.length > 0
+    return this.#locks.length > 0
   }
 
   /**
@@ -79,14 +82,14 @@ export class Decision implements Verdict {
    * Its reason is an `AbortError`. Without a lock it never aborts.
    */
   get signal(): AbortSignal {
-    this.controller ??= new AbortController()
-    if (this.lost) this.controller.abort(this.lost)
-    return this.controller.signal
+    this.#controller ??= new AbortController()
+    if (this.#lost) this.#controller.abort(this.#lost)
+    return this.#controller.signal
   }
 
   /** The provider has, or may have, the message: it counts, whatever is answered. */
   keep(): void {
-    this.open = []
+    this.#open = []
   }
 
   /**
@@ -106,24 +109,24 @@ export class Decision implements Verdict {
   /** The handler has ended: what is not settled is kept, and locks are released. */
   end(): void {
     this.keep()
-    if (this.locks.length === 0) return
-    clearInterval(this.renewal)
-    const locks = this.locks
-    this.locks = []
-    const released = this.attempt(() => this.means.store.refund(locks, this.means.token))
+    if (this.#locks.length === 0) return
+    clearInterval(this.#renewal)
+    const locks = this.#locks
+    this.#locks = []
+    const released = this.attempt(() => this.#means.store.refund(locks, this.#means.token))
     if (isPromise(released)) void released
   }
 
   private giveBack(which: (slot: Slot) => boolean): Awaitable<void> {
-    const given = this.open.filter(which)
+    const given = this.#open.filter(which)
     if (given.length === 0) return
-    this.open = this.open.filter(slot => !which(slot))
-    return this.attempt(() => this.means.store.refund(given.flatMap(slot => slot.taken), this.means.token))
+    this.#open = this.#open.filter(slot => !which(slot))
+    return this.attempt(() => this.#means.store.refund(given.flatMap(slot => slot.taken), this.#means.token))
   }
 
   private hold(locked: readonly Slot[]): void {
-    this.locks = locked.flatMap(slot => slot.taken)
-    const entries = this.locks.map(each => each.entry)
+    this.#locks = locked.flatMap(slot => slot.taken)
+    const entries = this.#locks.map(each => each.entry)
     const ttl = Math.min(...entries.map(entry => entry.spec.ttl))
     const until = performance.now() + Math.min(...locked.map(slot => slot.rule.maxHold))
     let held = performance.now() + ttl
@@ -131,31 +134,31 @@ export class Decision implements Verdict {
       const asked = performance.now()
       if (asked < until) {
         try {
-          if (await this.means.store.renew(entries, this.means.token)) held = asked + ttl
+          if (await this.#means.store.renew(entries, this.#means.token)) held = asked + ttl
           else held = 0
         } catch (error) {
-          this.means.report(error)
+          this.#means.report(error)
         }
       }
       if (performance.now() >= held) this.lose()
     }
-    this.renewal = setInterval(() => void renew(), ttl / 3).unref()
+    this.#renewal = setInterval(() => void renew(), ttl / 3).unref()
   }
 
   private lose(): void {
-    clearInterval(this.renewal)
-    if (this.locks.length === 0) return
-    this.lost = new DOMException('the lock of this send is lost', 'AbortError')
-    this.controller?.abort(this.lost)
+    clearInterval(this.#renewal)
+    if (this.#locks.length === 0) return
+    this.#lost = new DOMException('the lock of this send is lost', 'AbortError')
+    this.#controller?.abort(this.#lost)
   }
 
   // The reply must not depend on a settlement: its failure is told to the log, and the slot stays counted.
   private attempt(what: () => Awaitable<void>): Awaitable<void> {
     try {
       const done = what()
-      return isPromise(done) ? done.catch(this.means.report) : undefined
+      return isPromise(done) ? done.catch(this.#means.report) : undefined
     } catch (error) {
-      this.means.report(error)
+      this.#means.report(error)
     }
   }
 }

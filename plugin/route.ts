@@ -75,10 +75,17 @@ function limitHandler(handler: RouteHandlerMethod, plan: Plan, shared: Shared): 
     if (!isPromise(decided)) return run(decided)
     // A handler that returns nothing sends later: the reply itself waits for that.
     return decided.then(decision => {
+      // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
+      if (reply.sent) return abandon(decision)
       const result = run(decision)
       return result === undefined ? reply : result
     })
   }
+}
+
+async function abandon(decision: Decision): Promise<undefined> {
+  await decision.refund()
+  decision.end()
 }
 
 function enter(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Awaitable<Decision> {
@@ -126,8 +133,16 @@ async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
 function answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Error | undefined {
   reply.limit = decision
   tell(decision, stage, plan.route, shared, request)
-  if (!decision.allowed) return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse)
+  if (!decision.allowed) {
+    logRefusal(decision, stage, request)
+    return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse)
+  }
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan.callers))
+}
+
+function logRefusal({ violated, keys, retryAfterMs }: Decision, stage: DecisionEvent['stage'], request: FastifyRequest): void {
+  const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
+  request.log.info({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
 
 /** Publishes a decision to `onDecision` and the diagnostics channel. */

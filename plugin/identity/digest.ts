@@ -70,7 +70,7 @@ function writeMembers(value: object, depth: number, out: string[]): void {
  * A plain hash with the secret in front suffices, at a quarter of the price of HMAC. Without the secret
  * nobody finds a number by hashing them all; the known collisions of MD5 need the state it starts from,
  * which a whole block of unknown characters sets. Length extension (MD5 shows its full state) gives the
- * pseudonym of a longer text and tells nothing about the first; it would break a MAC, but this proves nothing.
+ * pseudonym of a longer text and tells nothing about the first; it would break a MAC, which this is not.
  * @throws Error where the platform has no such algorithm (MD5 under FIPS).
  */
 export function hasher(algorithm: 'md5' | 'sha256', secret: string): (text: string) => string {

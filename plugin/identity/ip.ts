@@ -16,7 +16,11 @@ export function canonicalIp(text: string, ipv6Prefix: number): string | undefine
   if (isIP(text) === 4) return text
   const address = parse(text)
   if (address === undefined) return undefined
-  if (isIpv4(address)) return address.slice(6).flatMap(group => [group >> 8, group & 0xff]).join('.')
+  if (isIpv4(address))
+    return address
+      .slice(6)
+      .flatMap(group => [group >> 8, group & 0xff])
+      .join('.')
   return `${printed(network(address, ipv6Prefix))}/${ipv6Prefix}`
 }
 
@@ -67,15 +71,17 @@ function parse(text: string): number[] | undefined {
   const version = isIP(bare)
   if (version === 0) return undefined
   if (version === 4) return [0, 0, 0, 0, 0, 0xffff, ...numbers(bare)]
-  const [left = [], right = []] = bare.replace(/%.*$/, '').split('::')
-    .map(half => half === '' ? [] : half.split(':').flatMap(numbers))
+  const [left = [], right = []] = bare
+    .replace(/%.*$/, '')
+    .split('::')
+    .map(half => (half === '' ? [] : half.split(':').flatMap(numbers)))
   return [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right]
 }
 
 function numbers(group: string): number[] {
   if (!group.includes('.')) return [Number.parseInt(group, 16)]
   const [a, b, c, d] = group.split('.').map(Number) as [number, number, number, number]
-  return [a << 8 | b, c << 8 | d]
+  return [(a << 8) | b, (c << 8) | d]
 }
 
 /** RFC 5952 section 4: lower case, no leading zeros, `::` for the first of the longest runs of zeros. */
@@ -92,6 +98,6 @@ function isIpv4(groups: readonly number[]): boolean {
 function network(groups: readonly number[], prefix: number): number[] {
   return groups.map((group, index) => {
     const hostBits = Math.min(Math.max(16 * (index + 1) - prefix, 0), 16)
-    return group >> hostBits << hostBits
+    return (group >> hostBits) << hostBits
   })
 }

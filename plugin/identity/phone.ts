@@ -1,4 +1,4 @@
-import { isSupportedCountry, parsePhoneNumberFromString, type CountryCode } from 'libphonenumber-js/max'
+import { type CountryCode, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
 const MAX_LENGTH = 64
@@ -63,6 +63,5 @@ function fromTelUri(uri: string): string | undefined {
         return undefined
     }
   }
-  if (context === undefined) return subscriber
-  return subscriber.includes('+') ? undefined : context + subscriber
+  return (context ?? '') + subscriber
 }

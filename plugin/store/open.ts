@@ -6,6 +6,7 @@ import { hasher } from '../identity/digest.js'
 import { isRegion } from '../identity/phone.js'
 import type { SendLimitOptions } from '../options.js'
 import { within } from '../within.js'
+import { ClusterStore } from './cluster.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
 import { type RedisClient, RedisStore } from './redis.js'
@@ -25,10 +26,11 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   if (options.secret === undefined) {
     throw wrongOption('options.secret', undefined, 'Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.')
   }
-  const redis = new RedisStore(clientOf(fastify, options), options.prefix ?? 'sl:')
+  const client = clientOf(fastify, options)
+  const redis = new RedisStore(client, options.prefix ?? 'sl:')
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
-  const fallback = new Fallback(redis, {
+  const fallback = new Fallback(client.isCluster ? new ClusterStore(redis) : redis, {
     timeout,
     otherwise: onStoreError === 'memory' ? memory() : onStoreError,
     onChange(error) {

@@ -9,10 +9,9 @@ type Argument = string | number
 /** What is asked of a Redis client; ioredis has it. */
 export interface RedisClient {
   evalsha(sha: string, keys: number, ...args: Argument[]): Promise<unknown>
-  evalshaBuffer(sha: string, keys: number, ...args: Argument[]): Promise<unknown>
   eval(script: string, keys: number, ...args: Argument[]): Promise<unknown>
-  evalBuffer(script: string, keys: number, ...args: Argument[]): Promise<unknown>
-  set(key: string, value: string, ex: 'EX', seconds: number, nx: 'NX'): Promise<unknown>
+  callBuffer(command: string, ...args: Argument[]): Promise<unknown>
+  set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>
   info(section: string): Promise<string>
   isCluster?: boolean
@@ -45,7 +44,9 @@ export class RedisStore implements Store {
     if (facts[1] !== -1) return facts
     // Named by our clock, the periods missed Redis's: ask once more by its own.
     this.ahead = (facts[0] as number) / TICKS_PER_MS + EPOCH_MS - Date.now()
-    return this.ask(entries, token)
+    const again = await this.ask(entries, token)
+    if (again[1] === -1) throw new Error('the calendar periods of Redis cannot be told')
+    return again
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
@@ -98,6 +99,7 @@ export class RedisStore implements Store {
     const key = `${this.prefix}secret`
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
     if (await this.client.get(key) !== fingerprint) throw new SecretMismatchError(this.prefix)
+    await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 
   /** What this Redis may do to live keys when its memory is full; `noeviction`: nothing. */
@@ -107,7 +109,7 @@ export class RedisStore implements Store {
 
   private async ask(entries: readonly Entry[], token: string): Promise<number[]> {
     const specs = entries.map(entry => this.fragment(entry)).join(',')
-    return await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token]) as number[]
+    return (await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token]) as unknown[]).map(Number)
   }
 
   private keys(entries: readonly Entry[]): string[] {
@@ -131,12 +133,12 @@ export class RedisStore implements Store {
     const { client } = this
     try {
       return binary
-        ? await client.evalshaBuffer(script.sha, keys.length, ...keys, ...args)
+        ? await client.callBuffer('EVALSHA', script.sha, keys.length, ...keys, ...args)
         : await client.evalsha(script.sha, keys.length, ...keys, ...args)
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       return binary
-        ? client.evalBuffer(script.text, keys.length, ...keys, ...args)
+        ? client.callBuffer('EVAL', script.text, keys.length, ...keys, ...args)
         : client.eval(script.text, keys.length, ...keys, ...args)
     }
   }
