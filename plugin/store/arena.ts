@@ -5,21 +5,21 @@ import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 export interface ArenaOptions {
   /** The most records at a time; each takes about 38 bytes beside its fields. */
   maxKeys: number
-  /** Bound in bytes of all fields, 6 bytes each: when left out 128 for each key, and never less than 1 MiB. */
+  /** Bound in bytes of all fields, 6 bytes each: 128 for each key when left out, never less than 1 MiB. */
   maxBytes?: number
-  /** Whether live records of a slot may go when the arena is full; asked once a slot. None may when left out. */
+  /** Whether live records of a slot may go when the arena is full, asked once a slot; left out: none. */
   evictable?: (slot: number) => boolean
 }
 
 /**
- * A bounded number of records in typed arrays. A record belongs to an identity (base64url of a keyed hash, whose
- * first 16 characters count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
+ * A bounded number of records in typed arrays. A record belongs to an identity (base64url of a keyed hash,
+ * 16 characters of which count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
  * The records of a slot stand in a queue by the time of their last touch and expire from its head. All times
  * are of one clock of the caller's that never goes back; they are below 2^48.
  *
- * When there is no room for a record, an expired one is freed, else the evictable one with the earliest expiry;
- * other live records are never dropped. So a handle is good until `expire`, or `resize` or `remove` of another
- * record; 0 is no record.
+ * When there is no room for a record, an expired one is freed, else the evictable one with the earliest
+ * expiry; other live records are never dropped. So a handle is good until `expire`, or `resize` or `remove`
+ * of another record; 0 is no record. What is beyond a record's fields throws a RangeError.
  */
 export class Arena {
   readonly #maxKeys: number
@@ -33,7 +33,7 @@ export class Arena {
 
   /** @throws RangeError when `maxKeys` is no integer from 1 to 2^27 */
   constructor({ maxKeys, maxBytes = maxKeys * 128, evictable = () => false }: ArenaOptions) {
-    if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > 2 ** 27) throw new RangeError(`maxKeys ${maxKeys}`)
+    if (maxKeys % 1 !== 0 || maxKeys < 1 || maxKeys > 2 ** 27) throw new RangeError(`${maxKeys} keys`)
     this.#maxKeys = maxKeys
     this.#index = new KeyIndex(maxKeys)
     this.#queues = new Queues(maxKeys, evictable)
@@ -63,22 +63,17 @@ export class Arena {
     return this.#lengths[record] as number
   }
 
-  /** @throws RangeError beyond the record's length */
   field(record: number, index: number): number {
     this.#check(record, index)
     return this.#slabs.get(this.#cells[record] as number, index)
   }
 
-  /** @throws RangeError beyond the record's length */
   set(record: number, index: number, value: number): void {
     this.#check(record, index)
     this.#slabs.set(this.#cells[record] as number, index, value)
   }
 
-  /**
-   * Copies `count` fields inside the record; the ranges may overlap.
-   * @throws RangeError beyond the record's length
-   */
+  /** Copies `count` fields inside the record; the ranges may overlap. */
   move(record: number, to: number, from: number, count: number): void {
     if (count <= 0) return
     this.#check(record, Math.min(to, from))
@@ -94,7 +89,7 @@ export class Arena {
    * @throws RangeError when the record, `slot` or `n` is none
    */
   resize(identity: string, slot: number, record: number, n: number): number {
-    if (!(n >= 1 && n <= MAX_FIELDS && slot >= 0 && slot <= 0xffff)) throw new RangeError(`${n} in slot ${slot}`)
+    if (!(n > 0 && n <= MAX_FIELDS && slot >= 0 && slot <= 0xffff)) throw new RangeError(`${n} in ${slot}`)
     if (record !== 0) this.#check(record, 0)
     const known = record === 0 ? this.find(identity, slot) : record
     const length = this.length(known)
@@ -155,6 +150,6 @@ export class Arena {
 
   // Also finds a handle that was freed: its length is 0.
   #check(record: number, index: number): void {
-    if (!(index >= 0 && index < this.length(record))) throw new RangeError(`field ${index} of record ${record}`)
+    if (!(index >= 0 && index < this.length(record))) throw new RangeError(`field ${index} of ${record}`)
   }
 }

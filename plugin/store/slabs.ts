@@ -24,7 +24,7 @@ class Page {
 
 /**
  * Cells of 1 to 1,024 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size;
- * once empty it serves any size again, so that a shift from short cells to long ones does not use up the room.
+ * once empty it serves any size again, so that a shift from short cells to long ones wastes no room.
  * A cell's address is its page's number and its place there, counted in fields.
  */
 export class Slabs {

@@ -5,21 +5,94 @@ import t from 'tap'
 import { canonicalJson, hasher } from '../../../plugin/identity/digest.js'
 
 const DIFFERENT: unknown[] = [
-  undefined, null, true, false, 0, 1, -1, 1.5, 1e21, NaN, Infinity, -Infinity, 1n, -1n, '', '0', '1', '1n',
-  'true', 'null',
-  'undefined', 'NaN', '[]', '{}', '""', '\\', '"', '\ud800', '\ud801', '\udc00', '\ufffd', '\\ud800',
-  '\u{1f600}', '\0',
-  'é', 'e\u0301', [], {}, [[]], [{}], [null], [undefined], [''], [1], ['1'], [1, 2], [2, 1], [12], ['1,2'],
+  undefined,
+  null,
+  true,
+  false,
+  0,
+  1,
+  -1,
+  1.5,
+  1e21,
+  NaN,
+  Infinity,
+  -Infinity,
+  1n,
+  -1n,
+  '',
+  '0',
+  '1',
+  '1n',
+  'true',
+  'null',
+  'undefined',
+  'NaN',
+  '[]',
+  '{}',
+  '""',
+  '\\',
+  '"',
+  '\ud800',
+  '\ud801',
+  '\udc00',
+  '\ufffd',
+  '\\ud800',
+  '\u{1f600}',
+  '\0',
+  'é',
+  'e\u0301',
+  [],
+  {},
+  [[]],
+  [{}],
+  [null],
+  [undefined],
+  [''],
+  [1],
+  ['1'],
+  [1, 2],
+  [2, 1],
+  [12],
+  ['1,2'],
   ['1', '2'],
-  [[1], 2], [[1, 2]], [1, [2]], ['a', 'bc'], ['ab', 'c'], ['abc'], ['a","b'], ['a', 'b'], { a: 1 },
-    { a: '1' }, { a: true },
-  { a: null }, { a: undefined }, { a: [] }, { a: {} }, { A: 1 }, { b: 1 }, { a: 1, b: 2 }, { a: 2, b: 1 },
+  [[1], 2],
+  [[1, 2]],
+  [1, [2]],
+  ['a', 'bc'],
+  ['ab', 'c'],
+  ['abc'],
+  ['a","b'],
+  ['a', 'b'],
+  { a: 1 },
+  { a: '1' },
+  { a: true },
+  { a: null },
+  { a: undefined },
+  { a: [] },
+  { a: {} },
+  { A: 1 },
+  { b: 1 },
+  { a: 1, b: 2 },
+  { a: 2, b: 1 },
   { a: { b: 2 } },
-  { 'a":1,"b': 2 }, { 0: 'a' }, ['a'], { '': 1 }, JSON.parse('{"__proto__":1}'),
+  { 'a":1,"b': 2 },
+  { 0: 'a' },
+  ['a'],
+  { '': 1 },
+  JSON.parse('{"__proto__":1}'),
   JSON.parse('{"__proto__":{"a":1}}'),
-  { constructor: 1 }, { toJSON: 1 }, new Date(0), new Date(1), new Date(NaN), 'Date(0)',
+  { constructor: 1 },
+  { toJSON: 1 },
+  new Date(0),
+  new Date(1),
+  new Date(NaN),
+  'Date(0)',
   '1970-01-01T00:00:00.000Z',
-  Buffer.from('ff', 'hex'), Buffer.from('00ff', 'hex'), 'Bytes(ff)', 'ff', Buffer.alloc(0),
+  Buffer.from('ff', 'hex'),
+  Buffer.from('00ff', 'hex'),
+  'Bytes(ff)',
+  'ff',
+  Buffer.alloc(0)
 ]
 
 t.test('different values have different texts', async t => {
@@ -32,7 +105,10 @@ t.test('different values have different texts', async t => {
 })
 
 const EQUAL: [a: unknown, b: unknown][] = [
-  [{ a: 1, b: 2 }, { b: 2, a: 1 }],
+  [
+    { a: 1, b: 2 },
+    { b: 2, a: 1 }
+  ],
   [[{ x: { b: 1, a: [] }, c: 0 }], [{ c: 0, x: { a: [], b: 1 } }]],
   [0, -0],
   [[-0], [0]],
@@ -43,7 +119,7 @@ const EQUAL: [a: unknown, b: unknown][] = [
   [{ a: 1 }, Object.defineProperty({ a: 1 }, 'hidden', { value: 2 })],
   [JSON.parse('{"__proto__":1,"a":2}'), JSON.parse('{"a":2,"__proto__":1}')],
   [new Date(5), new Date(5)],
-  [Buffer.from('ab'), new Uint8Array([97, 98])],
+  [Buffer.from('ab'), new Uint8Array([97, 98])]
 ]
 
 t.test('equal values have one text', async t => {
@@ -61,37 +137,55 @@ function reordered(value: unknown, turn: number): unknown {
 }
 
 t.test('the order of members does not matter at any depth', async () => {
-  fc.assert(fc.property(fc.jsonValue({ stringUnit: 'binary' }), fc.nat(), (value, turn) =>
-    canonicalJson(reordered(value, turn)) === canonicalJson(value)), { numRuns: 1000 })
+  fc.assert(
+    fc.property(
+      fc.jsonValue({ stringUnit: 'binary' }),
+      fc.nat(),
+      (value, turn) => canonicalJson(reordered(value, turn)) === canonicalJson(value)
+    ),
+    { numRuns: 1000 }
+  )
 })
 
 t.test('JSON values come back from their text', async () => {
   const plain = (value: unknown) => JSON.parse(JSON.stringify(value))
-  fc.assert(fc.property(fc.jsonValue({ stringUnit: 'binary' }), value =>
-    isDeepStrictEqual(JSON.parse(canonicalJson(plain(value))), plain(value))), { numRuns: 1000 })
+  fc.assert(
+    fc.property(fc.jsonValue({ stringUnit: 'binary' }), value =>
+      isDeepStrictEqual(JSON.parse(canonicalJson(plain(value))), plain(value))
+    ),
+    { numRuns: 1000 }
+  )
 })
 
 t.test('texts are equal exactly where values are', async () => {
   const name = fc.constantFrom('a', 'b', '__proto__')
   const { tree } = fc.letrec<{ tree: unknown }>(tie => ({
-    tree: fc.oneof({ maxDepth: 3, withCrossShrink: true },
+    tree: fc.oneof(
+      { maxDepth: 3, withCrossShrink: true },
       fc.constantFrom(0, 1, '1', '', 'a', true, null, undefined, 1n),
       fc.array(tie('tree'), { maxLength: 2 }),
-      fc.dictionary(name, tie('tree'), { maxKeys: 2, noNullPrototype: true })),
+      fc.dictionary(name, tie('tree'), { maxKeys: 2, noNullPrototype: true })
+    )
   }))
   let equal = 0
-  fc.assert(fc.property(tree, tree, (a, b) => {
-    const same = isDeepStrictEqual(a, b)
-    if (same) equal++
-    return (canonicalJson(a) === canonicalJson(b)) === same
-  }), { numRuns: 10_000 })
+  fc.assert(
+    fc.property(tree, tree, (a, b) => {
+      const same = isDeepStrictEqual(a, b)
+      if (same) equal++
+      return (canonicalJson(a) === canonicalJson(b)) === same
+    }),
+    { numRuns: 10_000 }
+  )
   t.ok(equal > 100, 'both cases came up')
 })
 
 t.test('depth', async t => {
   const nested = (depth: number, open: string, close: string) =>
     JSON.parse(open.repeat(depth) + 1 + close.repeat(depth))
-  for (const [open, close] of [['[', ']'], ['{"a":', '}']] as const) {
+  for (const [open, close] of [
+    ['[', ']'],
+    ['{"a":', '}']
+  ] as const) {
     t.type(canonicalJson(nested(64, open, close)), 'string')
     t.throws(() => canonicalJson(nested(65, open, close)), RangeError)
     t.throws(() => canonicalJson(nested(5_000, open, close)), RangeError)
@@ -102,14 +196,23 @@ t.test('depth', async t => {
 })
 
 t.test('what hides its content is refused', async t => {
-  const hidden = [() => 1, Symbol('s'), new Map([[1, 2]]), new Set([1]), /x/, new URLSearchParams('a=1'),
+  const hidden = [
+    () => 1,
+    Symbol('s'),
+    new Map([[1, 2]]),
+    new Set([1]),
+    /x/,
+    new URLSearchParams('a=1'),
     Object(1),
-    Promise.resolve(1), new Error('x'), new DataView(new ArrayBuffer(1))]
+    Promise.resolve(1),
+    new Error('x'),
+    new DataView(new ArrayBuffer(1))
+  ]
   for (const value of hidden) t.throws(() => canonicalJson([value]), TypeError)
 })
 
 t.test('a megabyte of anything', async t => {
-  const wide = Object.fromEntries(Array.from({ length: 80_000 }, (_, i) => [`k${i * 7919 % 80_000}`, i]))
+  const wide = Object.fromEntries(Array.from({ length: 80_000 }, (_, i) => [`k${(i * 7919) % 80_000}`, i]))
   for (const value of ['x'.repeat(2 ** 20), '\ud800'.repeat(2 ** 18), Array(2 ** 19).fill(0), wide]) {
     t.ok(canonicalJson(value).length > 2 ** 19)
   }
@@ -124,9 +227,26 @@ t.test('hasher', async t => {
     t.equal(hash('text'), hasher(algorithm, 'secret')('text'))
     t.not(hash('text'), hasher(algorithm, 'other')('text'))
     t.not(hasher(algorithm, 'ab')('c'), hasher(algorithm, 'a')('bc'), 'secret and text do not run together')
-    const texts = ['', 'a', 'b', 'A', 'a ', '\0', '\ud800', '\ud801', '\udc00', '\ufffd', 'a\ud800',
-      '\ud800a', 'é', 'e\u0301',
-      '\u{1f600}', '\ud83d', '\ude00\ud83d', 'x'.repeat(2 ** 20)]
+    const texts = [
+      '',
+      'a',
+      'b',
+      'A',
+      'a ',
+      '\0',
+      '\ud800',
+      '\ud801',
+      '\udc00',
+      '\ufffd',
+      'a\ud800',
+      '\ud800a',
+      'é',
+      'e\u0301',
+      '\u{1f600}',
+      '\ud83d',
+      '\ude00\ud83d',
+      'x'.repeat(2 ** 20)
+    ]
     t.equal(new Set(texts.map(hash)).size, texts.length, 'lone surrogates are characters of their own')
   }
   t.not(hasher('md5', 's')('x'), hasher('sha256', 's')('x'))
@@ -136,5 +256,8 @@ t.test('random texts differ in their pseudonyms', async () => {
   const hash = hasher('md5', 'secret')
   const unit = fc.constantFrom('a', '\ud83d', '\ude00', '\ufffd')
   const text = fc.array(unit, { maxLength: 4 }).map(units => units.join(''))
-  fc.assert(fc.property(text, text, (a, b) => (hash(a) === hash(b)) === (a === b)), { numRuns: 5000 })
+  fc.assert(
+    fc.property(text, text, (a, b) => (hash(a) === hash(b)) === (a === b)),
+    { numRuns: 5000 }
+  )
 })

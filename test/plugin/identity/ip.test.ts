@@ -4,36 +4,42 @@ import t from 'tap'
 import { canonicalIp, compileIpList } from '../../../plugin/identity/ip.js'
 
 const SPELLINGS: [network: string, spellings: string[]][] = [
-  ['2001:db8:0:1::/64', [
-    '2001:db8:0:1::',
-    '2001:db8:0:1::1',
-    '2001:DB8:0:1::1',
-    '2001:0db8:0000:0001:0000:0000:0000:0001',
-    '2001:db8:0:1:0:0:0:1',
-    '2001:db8::1:0:0:0:1',
-    '2001:db8:0:1:ffff:ffff:ffff:ffff',
-    '2001:db8:0:1:a:b:c:d',
-    '2001:db8:0:1:1:2:192.0.2.1',
-    '2001:db8:0:1::192.0.2.1',
-    '[2001:db8:0:1::1]',
-    '2001:db8:0:1::1%eth0',
-    '[2001:db8:0:1::1%25eth0]',
-  ]],
-  ['192.0.2.1', [
+  [
+    '2001:db8:0:1::/64',
+    [
+      '2001:db8:0:1::',
+      '2001:db8:0:1::1',
+      '2001:DB8:0:1::1',
+      '2001:0db8:0000:0001:0000:0000:0000:0001',
+      '2001:db8:0:1:0:0:0:1',
+      '2001:db8::1:0:0:0:1',
+      '2001:db8:0:1:ffff:ffff:ffff:ffff',
+      '2001:db8:0:1:a:b:c:d',
+      '2001:db8:0:1:1:2:192.0.2.1',
+      '2001:db8:0:1::192.0.2.1',
+      '[2001:db8:0:1::1]',
+      '2001:db8:0:1::1%eth0',
+      '[2001:db8:0:1::1%25eth0]'
+    ]
+  ],
+  [
     '192.0.2.1',
-    '::ffff:192.0.2.1',
-    '::FFFF:192.0.2.1',
-    '::ffff:c000:201',
-    '::FFFF:C000:0201',
-    '0:0:0:0:0:ffff:192.0.2.1',
-    '0:0:0:0:0:ffff:c000:201',
-    '0000:0000:0000:0000:0000:ffff:c000:0201',
-    '0::ffff:c000:201',
-    '::0:ffff:192.0.2.1',
-    '[::ffff:192.0.2.1]',
-    '::ffff:192.0.2.1%eth0',
-  ]],
-  ['::/64', ['::', '::1', '0:0:0:0:0:0:0:1', '::192.0.2.1', '::fffe:192.0.2.1']],
+    [
+      '192.0.2.1',
+      '::ffff:192.0.2.1',
+      '::FFFF:192.0.2.1',
+      '::ffff:c000:201',
+      '::FFFF:C000:0201',
+      '0:0:0:0:0:ffff:192.0.2.1',
+      '0:0:0:0:0:ffff:c000:201',
+      '0000:0000:0000:0000:0000:ffff:c000:0201',
+      '0::ffff:c000:201',
+      '::0:ffff:192.0.2.1',
+      '[::ffff:192.0.2.1]',
+      '::ffff:192.0.2.1%eth0'
+    ]
+  ],
+  ['::/64', ['::', '::1', '0:0:0:0:0:0:0:1', '::192.0.2.1', '::fffe:192.0.2.1']]
 ]
 
 t.test('every spelling of a network is that network', async t => {
@@ -65,7 +71,7 @@ const PAIRS: [a: string, b: string][] = [
   ['0.0.0.1', '::1'],
   ['2001:db8:0:1::1', '2001:db8:0:2::1'],
   ['2001:db8::1', '2001:db9::1'],
-  ['2001:db8::1', 'fe80::1'],
+  ['2001:db8::1', 'fe80::1']
 ]
 
 t.test('different networks differ', async t => {
@@ -76,14 +82,50 @@ t.test('different networks differ', async t => {
   }
 })
 
-const NO_ADDRESS = ['', ' ', '1', '1.2.3', '1.2.3.4.5', '1.2.3.256', '01.2.3.4', '0x1.2.3.4', '3221225985',
+const NO_ADDRESS = [
+  '',
+  ' ',
+  '1',
+  '1.2.3',
+  '1.2.3.4.5',
+  '1.2.3.256',
+  '01.2.3.4',
+  '0x1.2.3.4',
+  '3221225985',
   '1.2.3.4 ',
-  ' 1.2.3.4', '1.2.3.4\n', '1.2.3.4:80', '1.2.3.4/32', '[1.2.3.4]', '1.2.3.4%eth0', '１.2.3.4', '1.2.3.-4',
+  ' 1.2.3.4',
+  '1.2.3.4\n',
+  '1.2.3.4:80',
+  '1.2.3.4/32',
+  '[1.2.3.4]',
+  '1.2.3.4%eth0',
+  '１.2.3.4',
+  '1.2.3.-4',
   '1,2,3,4',
-  ':', ':::', '::1::', '1::2::3', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '12345::', 'g::', '::00001',
-  '::1/64', '[::1',
-  '::1]', '[[::1]]', '[::1]:80', '::1%', '::ffff:1.2.3', '::ffff:01.2.3.4', '::1\0', 'localhost', 'unknown',
-  '__proto__', '\ud800', `fe80::1%${'e'.repeat(100)}`]
+  ':',
+  ':::',
+  '::1::',
+  '1::2::3',
+  '1:2:3:4:5:6:7',
+  '1:2:3:4:5:6:7:8:9',
+  '12345::',
+  'g::',
+  '::00001',
+  '::1/64',
+  '[::1',
+  '::1]',
+  '[[::1]]',
+  '[::1]:80',
+  '::1%',
+  '::ffff:1.2.3',
+  '::ffff:01.2.3.4',
+  '::1\0',
+  'localhost',
+  'unknown',
+  '__proto__',
+  '\ud800',
+  `fe80::1%${'e'.repeat(100)}`
+]
 
 t.test('what is no address is none', async t => {
   for (const text of NO_ADDRESS) t.equal(canonicalIp(text, 64), undefined, JSON.stringify(text))
@@ -96,48 +138,75 @@ const group = fc.integer({ min: 0, max: 0xffff })
 const groups = fc.array(fc.oneof(fc.constantFrom(0, 0xffff), group), { minLength: 8, maxLength: 8 })
 
 t.test('agrees with the URL parser of Node on random addresses', async () => {
-  fc.assert(fc.property(groups, fc.boolean(), fc.boolean(), (groups, pad, upper) => {
-    const plain = groups.map(group => group.toString(16).padStart(pad ? 4 : 1, '0')).join(':')
-    const text = upper ? plain.toUpperCase() : plain
-    const short = new URL(`http://[${text}]`).hostname.slice(1, -1)
-    if (short.startsWith('::ffff:') && groups.slice(0, 5).every(group => group === 0)) return
-    for (const spelling of [text, short]) {
-      const canonical = canonicalIp(spelling, 128)
-      if (canonical !== `${short}/128`) throw new Error(`${canonical} ≠ ${short}`)
-    }
-  }), { numRuns: 2000 })
+  fc.assert(
+    fc.property(groups, fc.boolean(), fc.boolean(), (groups, pad, upper) => {
+      const plain = groups.map(group => group.toString(16).padStart(pad ? 4 : 1, '0')).join(':')
+      const text = upper ? plain.toUpperCase() : plain
+      const short = new URL(`http://[${text}]`).hostname.slice(1, -1)
+      if (short.startsWith('::ffff:') && groups.slice(0, 5).every(group => group === 0)) return
+      for (const spelling of [text, short]) {
+        const canonical = canonicalIp(spelling, 128)
+        if (canonical !== `${short}/128`) throw new Error(`${canonical} ≠ ${short}`)
+      }
+    }),
+    { numRuns: 2000 }
+  )
 })
 
 t.test('never throws, and the address of a network is in that network', async () => {
-  const text = fc.oneof(fc.ipV4(), fc.ipV6(), fc.ipV4().map(ip => `::ffff:${ip}`),
+  const text = fc.oneof(
+    fc.ipV4(),
+    fc.ipV6(),
+    fc.ipV4().map(ip => `::ffff:${ip}`),
     fc.string({ unit: 'binary' }),
-    fc.array(fc.constantFrom(...'0123456789abcdefF:.:.[]%/'), { maxLength: 45 }).map(all => all.join('')))
-  fc.assert(fc.property(text, fc.integer({ min: 1, max: 128 }), (text, prefix) => {
-    const canonical = canonicalIp(text, prefix)
-    if ((canonical === undefined) !== (isIP(text.replace(/^\[(.*:.*)\]$/, '$1')) === 0)) throw new Error(text)
-    return canonical === undefined || canonicalIp(canonical.replace(/\/.*/, ''), prefix) === canonical
-  }), { numRuns: 5000 })
+    fc.array(fc.constantFrom(...'0123456789abcdefF:.:.[]%/'), { maxLength: 45 }).map(all => all.join(''))
+  )
+  fc.assert(
+    fc.property(text, fc.integer({ min: 1, max: 128 }), (text, prefix) => {
+      const canonical = canonicalIp(text, prefix)
+      if ((canonical === undefined) !== (isIP(text.replace(/^\[(.*:.*)\]$/, '$1')) === 0))
+        throw new Error(text)
+      return canonical === undefined || canonicalIp(canonical.replace(/\/.*/, ''), prefix) === canonical
+    }),
+    { numRuns: 5000 }
+  )
 })
 
 const LISTS: [entries: string[], inside: string[], outside: string[]][] = [
   [[], [], ['192.0.2.1', '::1', '']],
-  [['192.0.2.1'], ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'], ['192.0.2.2', '::192.0.2.1', 'x',
-    '']],
+  [
+    ['192.0.2.1'],
+    ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'],
+    ['192.0.2.2', '::192.0.2.1', 'x', '']
+  ],
   [['::ffff:192.0.2.1'], ['192.0.2.1', '::ffff:192.0.2.1'], ['192.0.2.2', '::1']],
-  [['10.0.0.0/8'], ['10.0.0.0', '10.255.255.255', '::ffff:10.1.2.3'], ['11.0.0.0', '9.255.255.255',
-    '::a01:203']],
+  [
+    ['10.0.0.0/8'],
+    ['10.0.0.0', '10.255.255.255', '::ffff:10.1.2.3'],
+    ['11.0.0.0', '9.255.255.255', '::a01:203']
+  ],
   [['10.1.2.3/8'], ['10.0.0.0'], ['11.0.0.0']],
   [['::ffff:10.0.0.0/104'], ['10.1.2.3', '::ffff:a01:203'], ['11.0.0.0', '::1']],
   [['::ffff:0:0/96'], ['10.1.2.3', '::ffff:1.2.3.4'], ['::1', '2001:db8::1']],
   [['0.0.0.0/0'], ['10.1.2.3', '::ffff:1.2.3.4'], ['::1', '2001:db8::1', '1.2.3']],
   [['::/0'], ['::1', '2001:db8::1', '::1.2.3.4'], ['1.2.3.4', '::ffff:1.2.3.4', '']],
   [['192.0.2.128/25'], ['192.0.2.128', '192.0.2.255'], ['192.0.2.127', '192.0.3.128']],
-  [['192.0.2.1/32', '192.0.2.4/31'], ['192.0.2.1', '192.0.2.4', '192.0.2.5'], ['192.0.2.0', '192.0.2.3',
-    '192.0.2.6']],
-  [['2001:db8::/33'], ['2001:db8:7fff::1', '[2001:DB8::1]', '2001:db8::1%eth0'], ['2001:db8:8000::',
-    '2001:db9::']],
+  [
+    ['192.0.2.1/32', '192.0.2.4/31'],
+    ['192.0.2.1', '192.0.2.4', '192.0.2.5'],
+    ['192.0.2.0', '192.0.2.3', '192.0.2.6']
+  ],
+  [
+    ['2001:db8::/33'],
+    ['2001:db8:7fff::1', '[2001:DB8::1]', '2001:db8::1%eth0'],
+    ['2001:db8:8000::', '2001:db9::']
+  ],
   [['2001:db8::1'], ['2001:db8:0:0::1', '2001:0DB8::0001'], ['2001:db8::2', '2001:db8::']],
-  [['2001:db8::1/128', '10.0.0.0/8'], ['2001:db8::1', '10.0.0.1'], ['2001:db8::3', '11.0.0.1']],
+  [
+    ['2001:db8::1/128', '10.0.0.0/8'],
+    ['2001:db8::1', '10.0.0.1'],
+    ['2001:db8::3', '11.0.0.1']
+  ]
 ]
 
 t.test('lists', async t => {
@@ -149,11 +218,30 @@ t.test('lists', async t => {
 })
 
 t.test('a list takes addresses and ranges, nothing else, and names what it refuses', async t => {
-  const bad = ['', ' ', 'localhost', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/08',
-    '10.0.0.0/8.0', '10.0.0/8',
-    '10.0.0.0/255.0.0.0', '10.0.0.0/8/8', ' 10.0.0.0/8', '10.0.0.0/8\n', '10.0.0.0-10.0.0.9', '10.*',
-    '::/129', '::/1000',
-    'fe80::1%eth0', '[::1]', '::ffff:10.0.0.0/8', '::ffff:0:0/95', '010.0.0.1']
+  const bad = [
+    '',
+    ' ',
+    'localhost',
+    '10.0.0.0/',
+    '10.0.0.0/33',
+    '10.0.0.0/-1',
+    '10.0.0.0/08',
+    '10.0.0.0/8.0',
+    '10.0.0/8',
+    '10.0.0.0/255.0.0.0',
+    '10.0.0.0/8/8',
+    ' 10.0.0.0/8',
+    '10.0.0.0/8\n',
+    '10.0.0.0-10.0.0.9',
+    '10.*',
+    '::/129',
+    '::/1000',
+    'fe80::1%eth0',
+    '[::1]',
+    '::ffff:10.0.0.0/8',
+    '::ffff:0:0/95',
+    '010.0.0.1'
+  ]
   for (const entry of bad) {
     const refusal = { name: 'TypeError', message: JSON.stringify(entry) }
     t.throws(() => compileIpList(['192.0.2.1', entry]), refusal, entry)
@@ -165,10 +253,13 @@ t.test('a range matches like the comparison of bits', async () => {
     groups.map(group => group.toString(2).padStart(16, '0')).join('')
   const text = (groups: readonly number[]) => groups.map(group => group.toString(16)).join(':')
   const near = fc.tuple(groups, fc.integer({ min: 0, max: 128 }), fc.integer({ min: 0, max: 127 }))
-  fc.assert(fc.property(near, ([base, prefix, flipped]) => {
-    const other = base.map((group, i) => i === flipped >> 4 ? group ^ (0x8000 >> (flipped & 15)) : group)
-    fc.pre([base, other].every(groups => groups.slice(0, 5).some(group => group !== 0)))
-    const inside = bits(base).slice(0, prefix) === bits(other).slice(0, prefix)
-    return compileIpList([`${text(base)}/${prefix}`])(text(other)) === inside
-  }), { numRuns: 3000 })
+  fc.assert(
+    fc.property(near, ([base, prefix, flipped]) => {
+      const other = base.map((group, i) => (i === flipped >> 4 ? group ^ (0x8000 >> (flipped & 15)) : group))
+      fc.pre([base, other].every(groups => groups.slice(0, 5).some(group => group !== 0)))
+      const inside = bits(base).slice(0, prefix) === bits(other).slice(0, prefix)
+      return compileIpList([`${text(base)}/${prefix}`])(text(other)) === inside
+    }),
+    { numRuns: 3000 }
+  )
 })
