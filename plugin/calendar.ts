@@ -26,7 +26,7 @@ function hourStart(at: number, timeZone: string): number {
   if (zoned(start, timeZone).offsetNanoseconds === here.offsetNanoseconds) return start
   // The clock was set in between, perhaps by half an hour: count back from there, on the old offset.
   const set = here.add({ milliseconds: 1 }).getTimeZoneTransition('previous') as Temporal.ZonedDateTime
-  return sinceFullHour(set) === 0 ? set.epochMilliseconds : hourStart(set.epochMilliseconds - 1, timeZone)
+  return hourStart(set.epochMilliseconds - 1, timeZone)
 }
 
 function nextHour(start: number, timeZone: string): number {
@@ -89,6 +89,7 @@ export function boundaries(per: Period, timeZone: string, at: number): Boundarie
 
 /** Whether the runtime knows a time zone by this name (IANA). An offset such as "+08:00" is no name. */
 export function isTimeZone(name: string): boolean {
+  // Intl itself takes offsets from Node 22 on, and undefined for the machine's own zone.
   if (typeof name !== 'string' || !/^[A-Za-z]/.test(name)) return false
   try {
     return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined

