@@ -12,10 +12,14 @@ if (!names.includes(`${name}.ts`)) {
 }
 
 installDependencies()
-const child = spawn(process.execPath, ['--expose-gc', '--import', 'tsx', join(folder, `${name}.ts`), ...args], {
-  cwd: root,
-  stdio: 'inherit'
-})
+const child = spawn(
+  process.execPath,
+  ['--expose-gc', '--import', 'tsx', join(folder, `${name}.ts`), ...args],
+  {
+    cwd: root,
+    stdio: 'inherit'
+  }
+)
 child.on('exit', (code, signal) => {
   process.exitCode = signal === null ? code : 1
 })

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { cpSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { installDependencies, root } from './install.mjs'
@@ -13,12 +13,15 @@ export function build() {
   try {
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
     const args = [tsc, '--project', 'tsconfig.build.json', '--outDir', fresh]
-    const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+    const { status } = spawnSync(process.execPath, args, {
+      cwd: root,
+      stdio: ['ignore', 'inherit', 'inherit']
+    })
     if (status !== 0) return false
     cpSync(join(root, 'lua'), join(fresh, 'lua'), { recursive: true })
-    mkdirSync(join(fresh, 'app'), { recursive: true })
-    const policy = join(root, 'app/policy.json')
-    if (existsSync(policy)) copyFileSync(policy, join(fresh, 'app/policy.json'))
+    // What the app reads beside its code: the policy, scripts.
+    const data = path => !path.endsWith('.ts')
+    cpSync(join(root, 'app'), join(fresh, 'app'), { recursive: true, filter: data })
     rmSync(dist, { recursive: true, force: true })
     renameSync(fresh, dist)
     return true

@@ -36,8 +36,12 @@ export function installDependencies() {
   if (upToDate()) return
   console.log('Installing the dependencies of package-lock.json (npm ci).')
   const flags = ['--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
-  const { status, error } = spawnSync('npm', ['ci', ...flags], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (status !== 0) stop(`The dependencies could not be installed: npm ci ${error?.message ?? `ended with ${status}`}.`)
+  const { status, error } = spawnSync('npm', ['ci', ...flags], {
+    cwd: root,
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
+  if (status !== 0)
+    stop(`The dependencies could not be installed: npm ci ${error?.message ?? `ended with ${status}`}.`)
 }
 
 function works(command, args, input = '') {
@@ -66,7 +70,10 @@ export function installTestTools() {
   const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
   if (process.getuid?.() !== 0 || !works('apt-get', ['--version'])) stop(sentence)
   console.log(`Installing ${debian.join(', ')} (apt-get).`)
-  const options = { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
+  const options = {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  }
   spawnSync('apt-get', ['update', '-qq'], options)
   spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...debian], options)
   if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)

@@ -1,44 +1,59 @@
+const LEFT_OUT = /^ +ok \d+.* # (SKIP|TODO)/
+const PASSED = /^( +)ok \d+(?: - (.*?))?(?: # time=\S+)?$/
+const CLOSING = /^(not )?ok \d+ - (.*?)(?: # time=\S+)?$/
+const COUNTS = /^# \{ (total: \d+.*) \}$/
+
+// An assertion that passed says nothing; a subtest that passed only what it left out.
+function hold(block, text) {
+  const [, indent, name] = PASSED.exec(text) ?? []
+  if (indent === undefined || LEFT_OUT.test(text)) {
+    block.push(text)
+    return
+  }
+  const start = block.lastIndexOf(`${indent}# Subtest: ${name}`)
+  if (start === -1) return
+  const inner = block.slice(start + 1)
+  if (!inner.every(line => line === '' || line.startsWith(`${indent}    `))) return
+  block.splice(start, block.length, ...inner.filter(line => LEFT_OUT.test(line)))
+}
+
 /**
- * Makes tap's stream short: of a file that passed its closing line, of a file that failed everything but the
- * assertions that passed. Keeps tap's closing counts (`# { total: 9, pass: 8, fail: 1 }`) and the failed files.
+ * Shortens tap's stream for reading: a file that passed to its closing line and what it left out, a file that
+ * failed to what did not pass. Takes tap's own closing counts, `# { total: 9, pass: 8, fail: 1 }`.
  */
 export function tapView(print) {
   const failed = []
   let counts = null
-  let held = []
-  let blank = false
+  let block = null
+  let blank = true
 
-  function show(line) {
-    if (line !== '' || !blank) print(line)
-    blank = line === ''
+  function show(text) {
+    if (text !== '' || !blank) print(text)
+    blank = text === ''
   }
 
   function line(text) {
-    if (text.startsWith(' ') || text.startsWith('# Subtest: ')) {
-      held.push(text)
-      return
+    const closing = CLOSING.exec(text)
+    if (block === null && text.startsWith('# Subtest: ')) {
+      block = [text]
+    } else if (block !== null && !closing) {
+      hold(block, text)
+    } else {
+      if (closing?.[1]) failed.push(closing[2])
+      const held = block ?? []
+      block = null
+      for (const each of held) if (closing[1] || LEFT_OUT.test(each)) show(each)
+      const found = COUNTS.exec(text)
+      if (found) counts = Object.fromEntries(found[1].split(', ').map(pair => pair.split(': ')))
+      show(text)
     }
-    const closing = /^(not )?ok \d+ - (.*?)( # time=\S+)?$/.exec(text)
-    if (closing?.[1]) {
-      for (const each of held) if (!/^ +ok \d+(?!.* # )/.test(each)) show(each)
-      failed.push(closing[2])
-    }
-    // Indented lines outside a file's block are the details of the line before.
-    if (closing || !held.some(each => each.startsWith('#'))) {
-      if (!closing) held.forEach(show)
-      held = []
-    }
-    const total = /^# \{ total: \d+.* \}$/.exec(text)
-    if (total) counts = Object.fromEntries([...text.matchAll(/(\w+): (\d+)/g)].map(([, k, n]) => [k, Number(n)]))
-    if (held.length > 0) held.push(text)
-    else show(text)
   }
 
-  return {
-    line,
-    end() {
-      held.forEach(show)
-      return { counts, failed }
-    }
+  /** Call when the stream has ended; `counts` is null when it broke off. */
+  function end() {
+    block?.forEach(show)
+    return { counts, failed }
   }
+
+  return { line, end }
 }

@@ -1,0 +1,33 @@
+import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify'
+import { limitPlugin, type SendLimitOptions } from '../../plugin/index.js'
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+export interface Opened {
+  app: FastifyInstance
+  /** Moves both clocks of the memory store. */
+  advance(ms: number): void
+  /** A POST with a JSON body; the status and what else matters. */
+  post(url: string, payload?: unknown, options?: InjectOptions): ReturnType<FastifyInstance['inject']>
+}
+
+/** An app with the plugin and a clock that stands still; not ready yet, so that routes may follow. */
+export async function open(
+  t: Teardown,
+  options: SendLimitOptions = {},
+  server: FastifyServerOptions = {}
+): Promise<Opened> {
+  const app = Fastify(server) as unknown as FastifyInstance
+  t.teardown(() => app.close())
+  let now = Date.UTC(2026, 2, 1)
+  await app.register(limitPlugin, { clock: { monotonic: () => now, wall: () => now }, ...options })
+  return {
+    app,
+    advance: ms => {
+      now += ms
+    },
+    post: (url, payload, more) => app.inject({ method: 'POST', url, payload: payload as string, ...more })
+  }
+}

@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { type Clock, createClock } from './clock.js'
+
+export type { Clock }
+
+const START_LIMIT_MS = 5_000
+
+// The shell becomes Redis; its child kills Redis when pipe 3 closes, by teardown or with the test process,
+// however that ends.
+const LAUNCH = `(read _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec redis-server "$@" 3<&-`
+
+export interface RedisOptions {
+  /** Fixed port, to come back where a server was; by default a free one. */
+  port?: number
+  /** More of the command line, such as `['--maxmemory-policy', 'noeviction']`. */
+  args?: string[]
+}
+
+export interface ClockOptions extends RedisOptions {
+  /** Time stands still and is moved by `clock` alone. Linux only. */
+  clock: true
+  /** What the clock shows first, milliseconds since 1970; by default 2026-03-01T00:00:00Z. */
+  startMs?: number
+}
+
+export interface RedisServer {
+  url: string
+  port: number
+  pid: number
+  /** Connected; does not reconnect. Closed in teardown. */
+  client: Redis
+  /** Kills it now, as a crash would. */
+  kill(): Promise<void>
+}
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+// Resolves with null when the server ended or what answers on its port is somebody else's.
+async function connect(port: number, child: ChildProcess): Promise<Redis | null> {
+  const deadline = AbortSignal.timeout(START_LIMIT_MS)
+  while (child.exitCode === null && child.signalCode === null) {
+    const client = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
+    // What breaks shows in the commands; without a listener ioredis prints it as well.
+    client.on('error', () => {})
+    try {
+      await Promise.race([client.connect(), once(deadline, 'abort')])
+      deadline.throwIfAborted()
+      const [, pid] = /process_id:(\d+)/.exec(await client.info('server')) ?? []
+      if (Number(pid) === child.pid) return client
+      client.disconnect()
+      return null
+    } catch {
+      client.disconnect()
+      if (deadline.aborted) throw new Error(`redis-server did not answer within ${START_LIMIT_MS} ms`)
+      await sleep(10)
+    }
+  }
+  return null
+}
+
+async function launch(t: Teardown, folder: string, options: RedisOptions, env: NodeJS.ProcessEnv) {
+  const port = options.port ?? (await freePort())
+  const args = [
+    '--port',
+    `${port}`,
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    folder,
+    '--save',
+    '',
+    '--appendonly',
+    'no'
+  ]
+  const logFile = join(folder, 'log')
+  const log = openSync(logFile, 'w')
+  const child = spawn('sh', ['-c', LAUNCH, 'redis-server', ...args, ...(options.args ?? [])], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', log, log, 'pipe']
+  })
+  closeSync(log)
+  const gone = once(child, 'exit')
+  async function kill(): Promise<void> {
+    child.stdio[3]?.destroy()
+    await gone
+  }
+  t.teardown(kill)
+  const client = await connect(port, child)
+  if (client === null) return { failed: true, log: readFileSync(logFile, 'utf8') } as const
+  t.teardown(() => client.disconnect())
+  return {
+    failed: false,
+    server: { url: `redis://127.0.0.1:${port}`, port, pid: child.pid as number, client, kill }
+  } as const
+}
+
+// Between the choice of a free port and its use another process may take it.
+async function launchSafely(t: Teardown, folder: string, options: RedisOptions, env: NodeJS.ProcessEnv) {
+  for (let attempt = 1; ; attempt++) {
+    const result = await launch(t, folder, options, env)
+    if (!result.failed) return result.server
+    if (options.port !== undefined || attempt === 3)
+      throw new Error(`redis-server did not start:\n${result.log}`)
+  }
+}
+
+/** Starts a Redis server of this test's own on 127.0.0.1, without persistence; gone after its teardown. */
+export function startRedis(t: Teardown, options: ClockOptions): Promise<RedisServer & { clock: Clock }>
+export function startRedis(t: Teardown, options?: RedisOptions): Promise<RedisServer>
+export async function startRedis(
+  t: Teardown,
+  options: RedisOptions | ClockOptions = {}
+): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-redis-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  if (!('clock' in options)) return launchSafely(t, folder, options, {})
+  const { clock, env, close } = createClock(folder, options.startMs ?? Date.UTC(2026, 2, 1))
+  t.teardown(close)
+  return Object.assign(await launchSafely(t, folder, options, env), { clock })
+}
