@@ -45,6 +45,8 @@ local function refund(kind, value, receipt, ends)
   if kind == LOG then return without(value, receipt) end
   if kind == COUNT then
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
+    -- issued before the count was cleared
+    if receipt <= field(value, 3) - field(value, 2) - (#value - 18) / 6 then return end
     local refunded = with(value:sub(19), receipt)
     return refunded and struct.pack('>I6I6', ends, field(value, 2) - 1) .. value:sub(13, 18) .. refunded
   end

@@ -77,7 +77,8 @@ for i = 1, #KEYS do
     end
     if ends == 0 then return { now, -1 } end
     at = at + 8
-    local used, issued, refunded = 0, 0, ''
+    -- receipts begin at the clock: those of a count that was cleared are never issued again
+    local used, issued, refunded = 0, now, ''
     if value ~= '' and field(value, 1) > now then
       used, issued, refunded = field(value, 2), field(value, 3), value:sub(19)
     end
@@ -101,6 +102,12 @@ for i = 1, #KEYS do
 end
 
 if reply[2] == 0 then return reply end
+-- MGET is silent about a key of another type, and what is not ours is not overwritten
+local found = 0
+for i = 1, #KEYS do if values[i] then found = found + 1 end end
+if found < #KEYS and redis.call('EXISTS', unpack(KEYS)) > found then
+  return redis.error_reply('WRONGTYPE a key of these limits holds something else')
+end
 for i = 1, #KEYS do
   local head, rule, receipt, value, ttl = unpack(writes[i])
   if not skipped[rule] then

@@ -8,19 +8,24 @@ import { wrongOption } from './errors.js'
  * @throws OptionError with the path of the first mistake and what would be right
  */
 export function conform<S extends TSchema>(schema: S, value: unknown, at: string): Static<S> {
-  const errors = Errors(schema, value)
   // An unknown member is told twice; the second time by what the object allows.
-  const error = errors.find(each => each.keyword !== 'boolean')
+  const error = Errors(schema, value).find(each => each.keyword !== 'boolean')
   if (error === undefined) return value as Static<S>
   const path = error.instancePath.split('/').slice(1)
-  const params = error.params as { additionalProperties?: string[]; requiredProperties?: string[]; allowedValues?: unknown[] }
-  const { additionalProperties: [unknown] = [], requiredProperties: [missing] = [], allowedValues } = params
-  if (unknown !== undefined) {
-    throw wrongOption(dotted(at, [...path, unknown]), memberAt(value, [...path, unknown]), `There is no such option here; known are ${known(memberAt(schema, schemaPath(path)))}.`)
+  const { additionalProperties, requiredProperties } = error.params as {
+    additionalProperties?: string[]
+    requiredProperties?: string[]
   }
-  if (missing !== undefined) throw wrongOption(dotted(at, [...path, missing]), undefined, 'It is required.')
-  const right = allowedValues ? `It must be one of ${allowedValues.join(', ')}.` : `It ${error.message}.`
-  throw wrongOption(dotted(at, path), memberAt(value, path), right + described(memberAt(schema, schemaPath(path))))
+  const [unknown] = additionalProperties ?? []
+  const [missing] = requiredProperties ?? []
+  const place = unknown === undefined && missing === undefined ? path : [...path, unknown ?? missing ?? '']
+  throw wrongOption(
+    dotted(at, place),
+    memberAt(value, place),
+    unknown === undefined
+      ? `It ${missing === undefined ? '' : 'is required and '}must be ${wanted(memberAt(schema, schemaPath(place)))}.`
+      : `There is no such option here; known are ${known(memberAt(schema, schemaPath(path)))}.`
+  )
 }
 
 function schemaPath(path: string[]): string[] {
@@ -35,9 +40,12 @@ function known(schema: unknown): string {
   return Object.keys((schema as { properties?: object } | undefined)?.properties ?? {}).join(', ')
 }
 
-function described(schema: unknown): string {
-  const description = (schema as { description?: string } | undefined)?.description
-  return description === undefined ? '' : ` Right: ${description}.`
+/** What a schema asks for, to follow "must be". */
+function wanted(schema: unknown): string {
+  const { description, enum: values, type } = schema as { description?: string; enum?: string[]; type?: string }
+  if (description !== undefined) return description
+  if (values !== undefined) return `one of ${values.join(', ')}`
+  return `${/^[aeiou]/.test(type ?? '') ? 'an' : 'a'} ${type}`
 }
 
 /** `rules` and ['0', 'max'] make `rules[0].max`. */

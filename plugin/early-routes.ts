@@ -1,5 +1,6 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import { RouteTooEarlyError } from './errors.js'
 
 // Routes that carry config.limit, by the instance that declared them, since this module was loaded. Fastify tells
 // of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
@@ -15,11 +16,23 @@ subscribe('fastify.initialization', message => {
   })
 })
 
-/** The first limited route that was declared below `fastify` before now: nothing would limit it. */
-export function earlyRoutes(fastify: FastifyInstance): string | undefined {
+/** @throws RouteTooEarlyError when a limited route was declared below `fastify` before now: nothing would limit it. */
+export function refuseEarlyRoutes(fastify: FastifyInstance): void {
+  const below = (instance: object) => fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance)
+  const early = unlimited(fastify).find(({ instance }) => below(instance))
+  if (early) throw new RouteTooEarlyError(early.route)
+}
+
+/** @throws RouteTooEarlyError when a limited route stands anywhere in the app where no plugin limits it. */
+export function refuseStrayRoutes(fastify: FastifyInstance): void {
+  const [stray] = unlimited(fastify)
+  if (stray) throw new RouteTooEarlyError(stray.route)
+}
+
+function unlimited(fastify: FastifyInstance): { instance: object; route: string }[] {
   for (let scope: object | null = fastify; scope !== null; scope = Object.getPrototypeOf(scope) as object | null) {
     const routes = declared.get(scope)
-    if (routes) return routes.find(({ instance }) => fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance))?.route
+    if (routes) return routes
   }
-  return undefined
+  return []
 }

@@ -39,21 +39,30 @@ export const OptionError = createError('FST_SEND_LIMIT_OPTION', '%s: %s. %s')
 export const RuleUnknownError = createError('FST_SEND_LIMIT_RULE_UNKNOWN', '%s: there is no rule or filter named "%s"; known: %s')
 /** The plugin was registered before, in this scope or above it. */
 export const RegisteredError = createError('FST_SEND_LIMIT_REGISTERED', 'the plugin is registered already; register it once, where all limited routes are below')
-/** A route with `config.limit` was declared before the plugin was ready, so nothing would limit it. */
-export const RouteTooEarlyError = createError('FST_SEND_LIMIT_ROUTE_TOO_EARLY', '%s has config.limit, but was declared before the plugin was ready; await app.register(limitPlugin) first')
+/** A route with `config.limit` was declared before the plugin was ready, or outside its scope, so nothing would limit it. */
+export const RouteTooEarlyError = createError('FST_SEND_LIMIT_ROUTE_TOO_EARLY', '%s has config.limit, but was declared before the plugin was ready, or outside its scope; await app.register(limitPlugin) first, where all limited routes are below')
 /** This process hashes identities under another secret than those that share its Redis. */
 export const SecretMismatchError = createError('FST_SEND_LIMIT_SECRET_MISMATCH', 'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix')
 
 /** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
 export function wrongOption(path: string, is: unknown, right: string): Error {
-  return new OptionError(path, `${show(is)} is wrong`, right)
+  return new OptionError(path, `${SECRET.test(path) ? hide(is) : show(is)} is wrong`, right)
+}
+
+// Errors end in logs; a client knows its password.
+const SECRET = /\.(?:secret|client)$/
+
+function hide(value: unknown): string {
+  return value === undefined || value === null ? String(value) : `the ${typeof value} given`
 }
 
 function show(value: unknown): string {
   if (typeof value === 'function') return 'a function'
-  if (typeof value === 'bigint' || typeof value === 'symbol') return String(value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'number' || typeof value === 'symbol') return String(value)
   try {
-    return JSON.stringify(value)?.slice(0, 80) ?? 'undefined'
+    const text = JSON.stringify(value) ?? 'undefined'
+    return text.length > 80 ? `${text.slice(0, 79)}…` : text
   } catch {
     return 'what was given'
   }

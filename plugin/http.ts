@@ -79,17 +79,24 @@ function seconds(ms: number): number {
 
 /**
  * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
- * @returns the reply when it is sent, the error when it is to be thrown
+ * @param handled whether the route has an error handler; a request does not tell
+ * @returns the error when it is to be thrown
  */
-export function refuse(request: FastifyRequest, reply: FastifyReply, error: LimitError, errorResponse: SendLimitOptions['errorResponse']): LimitError | undefined {
+export function refuse(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: LimitError,
+  errorResponse: SendLimitOptions['errorResponse'],
+  handled: boolean
+): LimitError | undefined {
   if (errorResponse) error.problem = errorResponse(error, request, reply)
-  if (hasOwnErrorHandler(request)) return error
+  if (handled || hasOwnErrorHandler(request)) return error
   reply.code(error.statusCode).headers(error.headers)
   if (errorResponse) reply.send(error.problem)
   else reply.type('application/problem+json').serializer(JSON.stringify).send(error.problem)
 }
 
 // Fastify's own handler would reduce the error to code and message. One that the app sets is bound, so it is named otherwise.
-function hasOwnErrorHandler({ server, routeOptions }: FastifyRequest): boolean {
-  return (routeOptions as { errorHandler?: unknown }).errorHandler !== undefined || server.errorHandler.name !== 'defaultErrorHandler'
+function hasOwnErrorHandler({ server }: FastifyRequest): boolean {
+  return server.errorHandler.name !== 'defaultErrorHandler'
 }

@@ -3,8 +3,8 @@ import fp from 'fastify-plugin'
 import { conform } from './conform.js'
 import type { Verdict } from './decision.js'
 import { parseDuration } from './duration.js'
-import { earlyRoutes } from './early-routes.js'
-import { RegisteredError, RouteTooEarlyError, wrongOption } from './errors.js'
+import { refuseEarlyRoutes, refuseStrayRoutes } from './early-routes.js'
+import { RegisteredError, wrongOption } from './errors.js'
 import { Filters } from './filters.js'
 import { Limiter, type Keys } from './limiter.js'
 import { documented } from './openapi.js'
@@ -45,12 +45,14 @@ declare module 'fastify' {
   }
 }
 
+const MAX_TIMEOUT = 3_600_000
+
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
   if (fastify.hasDecorator('limit')) throw new RegisteredError()
-  const early = earlyRoutes(fastify)
-  if (early !== undefined) throw new RouteTooEarlyError(early)
+  refuseEarlyRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationOption(options.timeout ?? '1s', 'options.timeout')
+  if (timeout > MAX_TIMEOUT) throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
   const { reserver, identity } = openStore(fastify, options, timeout)
   const limiter = new Limiter(reserver, timeout, error => fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted'))
@@ -67,6 +69,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, plan)
   })
   fastify.addHook('onReady', async () => {
+    refuseStrayRoutes(fastify)
     warn(fastify, limiter.rules.values())
     await filters.init()
   })
@@ -95,7 +98,7 @@ function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
 
 function durationOption(value: string | number, at: string): number {
   const ms = parseDuration(value)
-  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "1s" or "5m", or milliseconds above 0.')
+  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "1s" or "5m", or whole milliseconds; at most 366 days.')
   return ms
 }
 
@@ -115,4 +118,6 @@ export type { DecisionEvent, Filter, FilterResult, Key, KeyFunction, KeyPart, Li
 export type { Decision } from './reservation.js'
 export type { RedisClient } from './store/redis.js'
 export * as errors from './errors.js'
+export { canonicalEmail } from './identity/email.js'
+export { canonicalPhone } from './identity/phone.js'
 export type { FastifyInstance, RouteOptions }

@@ -58,10 +58,13 @@ export class Limiter {
 
   /** The verdict as it would be; changes nothing. */
   async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
-    const subjects = this.named(keys)
-      .map(({ rule, values }) => subjectOf(rule, values, source))
-      .filter(subject => subject !== null)
-    return decide(subjects, await this.reserver.store.peek(subjects.flatMap(each => each.entries)))
+    const named = this.named(keys)
+    const { subjects, blocked } = sort(named.map(each => each.rule), named.map(each => each.values), source)
+    if (blocked.some(each => !each.observed)) return blockedVerdict(blocked)
+    const entries = subjects.flatMap(each => each.entries)
+    const verdict = entries.length === 0 ? admittedVerdict() : decide(subjects, await this.reserver.store.peek(entries))
+    for (const { name } of blocked) verdict.observed.push({ rule: name, windowMs: 0 })
+    return verdict
   }
 
   /** Forgets what is counted. */
@@ -84,20 +87,14 @@ export class Limiter {
     source: Source | undefined,
     earlier?: Decision | null
   ): Awaitable<Decision> {
-    const subjects: Subject[] = []
-    const blocked: CompiledRule[] = []
-    for (const [i, rule] of rules.entries()) {
-      const subject = subjectOf(rule, values[i] as readonly unknown[], source)
-      if (subject === null || rule.allows?.(values[i]?.[0])) continue
-      if (rule.blocks?.(values[i]?.[0])) blocked.push(rule)
-      else subjects.push(subject)
-    }
-    if (blocked.some(rule => !rule.observed)) return this.conclude(subjects, blockedVerdict(blocked), null, '', earlier)
+    const { subjects, blocked } = sort(rules, values, source)
+    const all = [...subjects, ...blocked]
+    if (blocked.some(each => !each.observed)) return this.conclude(all, blockedVerdict(blocked), null, '', earlier)
     const token = subjects.some(({ rule }) => rule.options.lock !== undefined) ? randomBytes(18).toString('base64url') : ''
     const finish = (reserved: Reserved | null) => {
       const verdict = reserved?.facts ? decide(subjects, reserved.facts) : admittedVerdict()
-      for (const rule of blocked) verdict.observed.push({ rule: rule.name, windowMs: 0 })
-      return this.conclude(subjects, verdict, reserved, token, earlier)
+      for (const { name } of blocked) verdict.observed.push({ rule: name, windowMs: 0 })
+      return this.conclude(all, verdict, reserved, token, earlier)
     }
     if (subjects.length === 0) return finish(null)
     const reserved = this.reserver.reserve(subjects.flatMap(each => each.entries), token)
@@ -114,7 +111,7 @@ export class Limiter {
       }
     }
     const store = reserved?.store ?? this.reserver.store
-    const keys = Object.fromEntries(subjects.map(({ name, identity }) => [name, identity]))
+    const keys = { ...earlier?.keys, ...Object.fromEntries(subjects.map(({ name, identity }) => [name, identity])) }
     const by = reserved?.facts ? store.name : 'none'
     return new Decision(earlier ? join(earlier, verdict) : verdict, { slots, store, token, report: this.report, keys, by })
   }
@@ -148,6 +145,24 @@ function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Sourc
   return { rule, name: rule.name, observed: rule.observed, identity, entries }
 }
 
+/** Who is asked about, and who is on a block list, with nothing to ask; who is on an allow list is neither. */
+function sort(
+  rules: readonly CompiledRule[],
+  values: readonly (readonly unknown[])[],
+  source: Source | undefined
+): { subjects: Subject[]; blocked: Subject[] } {
+  const subjects: Subject[] = []
+  const blocked: Subject[] = []
+  for (const [i, rule] of rules.entries()) {
+    const [first] = values[i] as readonly unknown[]
+    const subject = subjectOf(rule, values[i] as readonly unknown[], source)
+    if (subject === null || rule.allows?.(first)) continue
+    if (rule.blocks?.(first)) blocked.push({ ...subject, entries: [] })
+    else subjects.push(subject)
+  }
+  return { subjects, blocked }
+}
+
 function maxOf(rule: CompiledRule, index: number, source: Source | undefined): number[] {
   if (source === undefined) throw wrongOption('request', source, `The rule ${rule.name} has a "max" that is a function: pass the request.`)
   const spec = rule.specs[index]
@@ -164,7 +179,7 @@ function admittedVerdict(): Verdict {
   return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
 }
 
-function blockedVerdict(rules: readonly CompiledRule[]): Verdict {
-  const told = (observed: boolean) => rules.filter(rule => rule.observed === observed).map(rule => ({ rule: rule.name, windowMs: 0 }))
+function blockedVerdict(blocked: readonly Subject[]): Verdict {
+  const told = (observed: boolean) => blocked.filter(each => each.observed === observed).map(({ name }) => ({ rule: name, windowMs: 0 }))
   return { allowed: false, retryAfterMs: null, violated: told(false), observed: told(true), rules: [], refusal: 'blocked' }
 }

@@ -22,10 +22,11 @@ const problem = {
   }
 }
 
+// @fastify/swagger takes a header as its schema.
 const headers = {
-  'Retry-After': { description: 'seconds until every rule admits', schema: { type: 'integer' } },
-  RateLimit: { description: 'what is left, by policy', schema: { type: 'string' } },
-  'RateLimit-Policy': { description: 'the policies', schema: { type: 'string' } }
+  'Retry-After': { type: 'integer', description: 'seconds until every rule admits' },
+  RateLimit: { type: 'string', description: 'what is left, by policy' },
+  'RateLimit-Policy': { type: 'string', description: 'the policies' }
 }
 
 /** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */
@@ -39,7 +40,11 @@ export function documented(schema: FastifySchema | undefined, plan: Plan): Fasti
     503: answer('The limits cannot be checked now.')
   }
   if (rules.some(rule => rule.options.lock !== undefined)) answers[409] = { ...answer('The same send is under way.'), headers }
-  return { ...schema, response: { ...answers, ...schema?.response as object | undefined } }
+  const own = (schema?.response ?? {}) as Record<string, object>
+  // What covers a whole class also writes its bodies: an answer of ours beside it would let members out that it hides.
+  const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
+  const added = Object.entries(answers).filter(([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default'))
+  return { ...schema, response: { ...Object.fromEntries(added), ...own } }
 }
 
 function answer(description: string): object {

@@ -3,10 +3,20 @@ import { conform } from './conform.js'
 import { RuleUnknownError, wrongOption } from './errors.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
-import { type Filter, FilterSchema, type Rule, type SendLimitOptions } from './options.js'
+import { type Filter, FilterInstance, FilterSchema, type Rule, type SendLimitOptions } from './options.js'
 import type { Plan } from './route.js'
 import { type CompiledRule, RuleCompiler } from './rules.js'
 import { createHash } from 'node:crypto'
+
+function checkFilter(filter: unknown, at: string): Filter {
+  const plain = typeof filter !== 'object' || filter === null || Object.getPrototypeOf(filter) === Object.prototype
+  return conform(plain ? FilterSchema : FilterInstance, filter, at) as Filter
+}
+
+// JSON makes `{}` of every regular expression.
+function patterns(_name: string, value: unknown): unknown {
+  return value instanceof RegExp ? String(value) : value
+}
 
 /** Turns what stands in `config.limit` into plans, and keeps what routes share. */
 export class Planner {
@@ -27,7 +37,7 @@ export class Planner {
     }
     for (const [i, filter] of filters.entries()) {
       const at = `options.filters[${i}]`
-      conform(FilterSchema, filter, at)
+      checkFilter(filter, at)
       this.claim(filter.name, `${at}.name`)
       this.filters.set(filter.name, filter)
     }
@@ -40,22 +50,25 @@ export class Planner {
   plan(route: RouteOptions): Plan | undefined {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
-    const place = `${route.url} ${JSON.stringify(route.constraints ?? {})}`
+    const constraints = route.constraints ? ` ${JSON.stringify(route.constraints, patterns)}` : ''
+    // With a prefix GET stands at one spelling of "/", HEAD at both.
+    const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.plans.get(place)
     if (route.method === 'HEAD' && known?.limit === limit) return known.plan
-    const plan = this.make(limit, `${[route.method].flat().join(',')} ${route.url}`, place)
+    const name = `${[route.method].flat().join(',')} ${route.url}`
+    const plan = { ...this.make(limit, name, constraints), handled: route.errorHandler !== undefined }
     this.plans.set(place, { limit, plan })
     return plan
   }
 
-  private make(limit: unknown, name: string, place: string): Plan {
+  private make(limit: unknown, name: string, constraints: string): Omit<Plan, 'handled'> {
     const list: unknown[] = Array.isArray(limit) ? limit : [limit]
     const at = (i: number) => `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
     if (list.length === 0) throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
     const rules: CompiledRule[] = []
     const filters: Filter[] = []
     for (const [i, each] of list.entries()) {
-      const found = this.find(each, at(i), name, place)
+      const found = this.find(each, at(i), name + constraints)
       if ([...rules, ...filters].some(other => other.name === found.name)) {
         throw wrongOption(at(i), found.name, 'Each rule or filter of a route has a name of its own.')
       }
@@ -72,18 +85,18 @@ export class Planner {
     }
   }
 
-  private find(each: unknown, at: string, route: string, place: string): CompiledRule | Filter {
+  private find(each: unknown, at: string, place: string): CompiledRule | Filter {
     if (typeof each === 'string') {
       const found = this.limiter.rules.get(each) ?? this.filters.get(each)
       if (found === undefined) throw new RuleUnknownError(at, each, [...this.limiter.rules.keys(), ...this.filters.keys()].join(', ') || 'none')
       return found
     }
     if (typeof each !== 'object' || each === null) throw wrongOption(at, each, 'Write a rule, the name of one, a filter, or a list of these.')
-    if ('check' in each) return conform(FilterSchema, each, at) as Filter
+    if ('check' in each) return checkFilter(each, at)
     // An inline rule belongs to its route: so do its keys in the store.
-    const owner = createHash('sha256').update(`${route} ${place}`).digest('base64url').slice(0, 6)
+    const owner = createHash('sha256').update(place).digest('base64url').slice(0, 6)
     const rule = this.compiler.compile(each as Rule, at, `@${owner}`)
-    this.limiter.rules.set(`${rule.name}@${route}`, rule)
+    this.limiter.rules.set(`${rule.name}@${place}`, rule)
     return rule
   }
 

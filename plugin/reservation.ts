@@ -38,6 +38,7 @@ export class Decision implements Verdict {
   // Private to the letter: a decision may be sent as it is.
   readonly #means: Means
   #open: Slot[]
+  #giving: Awaitable<void> = undefined
   #locks: readonly Taken[] = []
   #controller: AbortController | undefined
   #renewal: NodeJS.Timeout | undefined
@@ -119,9 +120,11 @@ export class Decision implements Verdict {
 
   private giveBack(which: (slot: Slot) => boolean): Awaitable<void> {
     const given = this.#open.filter(which)
-    if (given.length === 0) return
+    // A refund under way may be this handler's own, not waited for.
+    if (given.length === 0) return this.#giving
     this.#open = this.#open.filter(slot => !which(slot))
-    return this.attempt(() => this.#means.store.refund(given.flatMap(slot => slot.taken), this.#means.token))
+    this.#giving = this.attempt(() => this.#means.store.refund(given.flatMap(slot => slot.taken), this.#means.token))
+    return this.#giving
   }
 
   private hold(locked: readonly Slot[]): void {

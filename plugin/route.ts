@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
-import { TimeoutError } from './errors.js'
+import { FunctionError, TimeoutError } from './errors.js'
 import { policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, Filter, FilterResult, SendLimitOptions } from './options.js'
@@ -19,6 +19,8 @@ export interface Plan {
   filters: readonly Filter[]
   /** Names of rules on the caller itself. */
   callers: ReadonlySet<string>
+  /** Whether the route has an error handler of its own. */
+  handled: boolean
 }
 
 /** What all limited routes share. */
@@ -51,7 +53,7 @@ function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
     }
     try {
       const decided = shared.limiter.decide(plan.attempts, request)
-      if (isPromise(decided)) decided.then(conclude, done)
+      if (isPromise(decided)) decided.then(conclude).catch(done)
       else conclude(decided)
     } catch (error) {
       done(error as Error)
@@ -96,27 +98,39 @@ function enter(plan: Plan, shared: Shared, request: FastifyRequest, reply: Fasti
 async function filterThenDecide(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Promise<Decision> {
   const undos: Undo[] = []
   try {
-    for (const { name, check } of plan.filters) {
-      const checked = Promise.resolve(check(request))
+    for (const filter of plan.filters) {
+      const { name } = filter
+      const checked = Promise.resolve(filter.check(request))
       // A pass that comes too late is taken back as well.
       const late = () => {
         void checked.then(result => result?.undo?.()).catch(error => request.log.error({ err: error }, `filter ${name}`))
         return new TimeoutError(`the filter ${name}`, shared.timeout)
       }
-      const result = await within(checked, shared.timeout, late)
+      const result = verified(name, await within(checked, shared.timeout, late))
       if (result?.allowed === false) {
         await undoAll(undos, request)
         return shared.limiter.refuse(name, result.retryAfterMs ?? null, reply.limit)
       }
-      if (result?.undo) undos.push(result.undo)
+      if (result?.undo) undos.push(() => result.undo?.())
     }
     const decision = await shared.limiter.decide(plan.sends, request, reply.limit)
-    if (!decision.allowed) await undoAll(undos, request)
+    // Answered meanwhile (Fastify's handlerTimeout), the request does not reach its handler either.
+    if (!decision.allowed || reply.sent) await undoAll(undos, request)
     return decision
   } catch (error) {
     await undoAll(undos, request)
     throw error
   }
+}
+
+// A filter in plain JavaScript that answers `false` must not let everybody pass.
+function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
+  if (result === undefined || result === null) return undefined
+  const { allowed, retryAfterMs = 0 } = result
+  if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
+    throw new FunctionError(`the filter ${name}`, 'nothing, or { allowed: true or false } with a "retryAfterMs" from 0')
+  }
+  return result
 }
 
 async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
@@ -135,7 +149,7 @@ function answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, s
   tell(decision, stage, plan.route, shared, request)
   if (!decision.allowed) {
     logRefusal(decision, stage, request)
-    return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse)
+    return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse, plan.handled)
   }
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan.callers))
 }
@@ -151,9 +165,11 @@ export function tell(decision: Decision, stage: DecisionEvent['stage'], route: s
   const { allowed, retryAfterMs, violated, observed, rules, refusal: why, keys, store } = decision
   const event: DecisionEvent = { allowed, retryAfterMs, violated, observed, rules, refusal: why, route, stage, keys, store }
   decisions.publish(event)
+  const failed = (error: unknown) => request?.log.error({ err: error }, 'onDecision failed')
   try {
-    options.onDecision?.(event, request)
+    const heard: unknown = options.onDecision?.(event, request)
+    if (isPromise(heard)) heard.then(undefined, failed)
   } catch (error) {
-    request?.log.error({ err: error }, 'onDecision failed')
+    failed(error)
   }
 }

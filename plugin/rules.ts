@@ -10,6 +10,7 @@ import { type CountSpec, type LockSpec, type LogSpec, type Spec, TICKS_PER_MS } 
 export const ROLLING_MAX = 1_000
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
+const LOCK_MAX_MS = 86_400_000
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
 /** Longest time a count lives, in milliseconds: its period. */
@@ -95,16 +96,20 @@ function limitSpecs(limits: readonly Limit[], at: string, named: Named): Structu
   const counts: Structure[] = []
   for (const [i, limit] of limits.entries()) {
     const path = `${at}[${i}]`
-    if (typeof limit === 'object' && limit !== null && 'per' in limit) {
+    const { per: period, window: span } = (limit ?? {}) as { per?: unknown; window?: unknown }
+    if (typeof limit === 'object' && limit !== null && (period === undefined) === (span === undefined)) {
+      throw wrongOption(path, limit, 'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).')
+    }
+    if (period !== undefined) {
       const { per, max, timeZone = 'UTC' } = conform(CalendarLimit, limit, path)
       if (!isTimeZone(timeZone)) throw wrongOption(`${path}.timeZone`, timeZone, 'Write an IANA time zone such as "Asia/Shanghai".')
-      if (counts.some(each => (each.spec as CountSpec).per === per)) throw wrongOption(`${path}.per`, per, 'The rule has one limit for it already.')
+      if (counts.some(each => (each.spec as CountSpec).per === per)) throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
       const ceiling = ceilingOf(limit, CALENDAR_MAX, path)
       const spec: CountSpec = { ...named(`:${per}`), kind: 'count', per, timeZone, max: ceiling, ttl: PERIOD_TTL[per] }
       counts.push({ spec, max: [max] })
     } else {
       const window = duration(conform(RollingLimit, limit, path).window, `${path}.window`)
-      if (rolling.some(each => each.window === window)) throw wrongOption(`${path}.window`, limit.window, 'The rule has one limit for it already.')
+      if (rolling.some(each => each.window === window)) throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
       rolling.push({ max: limit.max, ceiling: ceilingOf(limit, ROLLING_MAX, path), window })
     }
   }
@@ -126,26 +131,27 @@ function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
   const path = `${at}.${dynamic ? 'ceiling' : 'max'}`
   if (!dynamic && ceiling !== undefined) throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" that is a function.')
   if (Number.isInteger(value) && (value as number) > 0 && (value as number) <= most) return value as number
+  const why = dynamic ? 'A "max" that is a function needs a ceiling: write' : 'Write'
   const hint = most === ROLLING_MAX ? ' Count more than that with a calendar limit ("per").' : ''
-  throw wrongOption(path, value, `Write a whole number from 1 to ${most}.${hint}`)
+  throw wrongOption(path, value, `${why} a whole number from 1 to ${most}.${hint}`)
 }
 
 function lockSpec(lock: string | number, at: string, named: ReturnType<Named>): LockSpec {
   const ttl = duration(lock, at)
-  if (ttl < LOCK_MIN_MS) throw wrongOption(at, lock, `A lock lives ${LOCK_MIN_MS} ms or longer.`)
+  if (ttl < LOCK_MIN_MS || ttl > LOCK_MAX_MS) throw wrongOption(at, lock, 'A lock lives from 100 ms to 24h.')
   return { ...named, kind: 'lock', ttl }
 }
 
 function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
   if (maxHold === undefined) return ttl * HOLD_TIMES
   const ms = duration(maxHold, `${at}.maxHold`)
-  if (lock === undefined || ms < ttl) throw wrongOption(`${at}.maxHold`, maxHold, 'It goes with a "lock" and is at least as long.')
+  if (lock === undefined || ms < ttl) throw wrongOption(`${at}.maxHold`, maxHold, 'It goes with a "lock", and is at least as long.')
   return ms
 }
 
 function duration(value: unknown, at: string): number {
   const ms = parseDuration(value)
-  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds above 0.')
+  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.')
   return ms
 }
 

@@ -5,8 +5,8 @@ import { type Awaitable, isPromise } from './store/store.js'
 /**
  * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.
  *
- * A handler ends when its promise settles or, where it returned none, when it sends. What it answers is read at its
- * own `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
+ * A handler ends when its promise settles or, where it returned none, or the reply itself, when it sends. What it
+ * answers is read at its own `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
  */
 export class Turn {
   private readonly send: FastifyReply['send']
@@ -15,10 +15,17 @@ export class Turn {
   private timedOut = false
   private callback = false
   private held: Promise<unknown> | undefined
+  private undelivered: unknown
 
   constructor(private readonly reply: FastifyReply, private readonly decision: Decision) {
-    this.send = reply.send
+    const { send, then } = reply
+    this.send = send
     reply.send = (payload?: unknown) => this.answer(payload)
+    // A promise asks this of the reply when the handler has returned the reply.
+    reply.then = (...waiters) => {
+      if (!this.answered && !this.ended && !this.timedOut && !reply.sent) this.callback = true
+      then.apply(reply, waiters)
+    }
   }
 
   /** Runs the handler. @returns what Fastify is to make of it */
@@ -35,49 +42,68 @@ export class Turn {
       if (this.decision.locked) this.reply.raw.once('close', () => this.closed())
       return result
     }
-    if (!later && isPromise(result)) {
-      return result.then(
-        value => this.after(this.held ?? this.returned(value), () => value),
-        error => this.after(this.threw(error), () => { throw error })
-      )
-    }
-    return this.after(this.held ?? (this.answered ? undefined : this.returned(result)), () => result)
+    if (later) return this.after(this.held, () => (this.held ? this.reply : result))
+    if (isPromise(result)) return result.then(value => this.resolved(value), error => this.rejected(error))
+    return this.after(this.held ?? this.returned(result), () => result)
+  }
+
+  private resolved(value: unknown): unknown {
+    if (this.waits()) return value
+    return this.after(this.held ?? this.returned(value), () => value)
+  }
+
+  private rejected(error: unknown): unknown {
+    if (this.waits()) throw error
+    return this.after(this.threw(error), () => { throw error })
+  }
+
+  // The reply that the handler returned is out or cut off, but the handler has yet to send.
+  private waits(): boolean {
+    if (this.callback && !this.answered) this.closed()
+    return this.callback && !this.ended
   }
 
   // Stands in for reply.send while the handler runs.
   private answer(payload: unknown): FastifyReply {
     if (isHandlerTimeout(payload)) this.timedOut = true
-    else if (!this.answered && !this.ended) {
-      this.answered = true
-      const settled = this.decision.settle(payload instanceof Error ? this.failure(payload) : this.status(this.timedOut))
-      if (isPromise(settled)) {
-        this.held = settled.then(() => this.deliver(payload))
-        return this.reply
-      }
-      return this.deliver(payload)
-    }
-    return this.send.call(this.reply, payload)
+    // Until the reply to a time-out is out, it is an error handler that sends.
+    const foreign = this.timedOut && !this.reply.sent
+    if (foreign || this.answered || this.ended) return this.send.call(this.reply, payload)
+    this.answered = true
+    const settled = this.decision.settle(this.outcome(payload, this.timedOut))
+    if (!isPromise(settled)) return this.deliver(payload)
+    // What fails now has no caller to be thrown at.
+    this.held = settled.then(() => { this.deliver(payload) }).catch(error => { this.send.call(this.reply, error) })
+    return this.reply
   }
 
   private deliver(payload: unknown): FastifyReply {
     if (this.callback) this.end()
-    return this.send.call(this.reply, payload)
+    try {
+      return this.send.call(this.reply, payload)
+    } catch (error) {
+      this.undelivered = error
+      throw error
+    }
   }
 
   private returned(value: unknown): Awaitable<void> {
     if (this.answered) return
-    return this.decision.settle(value instanceof Error ? this.failure(value) : this.status(this.timedOut || this.reply.sent))
+    return this.decision.settle(this.outcome(value, this.timedOut || this.reply.sent))
   }
 
   private threw(error: unknown): Awaitable<unknown> {
-    if (this.held) return this.held
-    // The reply that the handler returned failed on its way out: that is not the handler's doing.
-    if (this.answered && error === this.reply.raw.errored) return
-    return this.decision.settle(this.failure(error))
+    // The reply failed on its way out: that is not the handler's doing.
+    if (this.answered && (error === this.undelivered || error === this.reply.raw.errored)) return this.held
+    const settled = this.decision.settle(this.failure(error))
+    return this.held ? this.held.then(() => settled) : settled
   }
 
-  private status(foreign: boolean): Outcome {
-    return foreign ? null : this.reply.statusCode
+  private outcome(payload: unknown, foreign: boolean): Outcome {
+    if (payload instanceof Error) return this.failure(payload)
+    if (foreign) return null
+    // Fastify takes the status of a web Response when it sends it.
+    return payload instanceof Response ? payload.status : this.reply.statusCode
   }
 
   private failure(error: unknown): Outcome {

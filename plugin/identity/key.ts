@@ -52,7 +52,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
   const hash = hasher(content ? options.digest : 'sha256', options.secret)
   return {
     parts,
-    caller: parts.every(part => part.kind === 'ip' || part.label.startsWith('request.')),
+    caller: parts.every(part => part.label === 'ip' || part.label.startsWith('request.')),
     body: parts.find(part => part.label.split(', ').some(path => /^body(\.|$)/.test(path)))?.label,
     read(source) {
       const values = parts.map(part => part.read(source))
@@ -64,7 +64,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
         const value = values[i]
         if (value === undefined || value === null) {
           // A Unix socket has no address.
-          if (optional || part.label === 'ip') return null
+          if (optional || part.label === 'ip' || part.label === 'request.ip') return null
           throw new KeyMissingError(part.label)
         }
         const canonical = part.canonical(value)
@@ -87,6 +87,9 @@ function compilePart(part: KeyPart, options: IdentityOptions, at: string): Compi
   if ('digest' in part) return digestPart(conform(DigestPart, part, at).digest, options, `${at}.digest`)
   const kind = (Object.keys(keyParts) as (keyof typeof keyParts)[]).find(name => name in part)
   if (kind === undefined) throw wrongOption(at, part, right)
+  if (Object.keys(part).filter(name => name in keyParts).length > 1) {
+    throw wrongOption(at, part, 'A part is of one kind; for several write a list of parts.')
+  }
   conform(keyParts[kind], part, at)
   const path = (part as Record<string, string>)[kind] as string
   const read = compilePath(path, `${at}.${kind}`)
@@ -123,14 +126,35 @@ function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: Ident
 }
 
 function functionPart(read: KeyFunction, at: string): CompiledPart {
-  return scalarPart('function', at, source => read(source as Parameters<KeyFunction>[0]), String)
+  const canonical = (value: unknown) => {
+    if (typeof value === 'object' || Number.isNaN(value)) throw new FunctionError(at, 'a string, a number or a boolean')
+    return scalar(value, at)
+  }
+  return {
+    kind: 'function',
+    label: 'the key',
+    read(source) {
+      const value = read(source as Parameters<KeyFunction>[0])
+      if (!isPromise(value)) return value
+      const promise = Promise.resolve(value)
+      // When another key fails first, nobody waits for this one any more.
+      promise.catch(() => {})
+      return promise
+    },
+    canonical,
+    list: (values, where) => exactList(values, canonical, where)
+  }
 }
 
 function digestPart(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
-  const parts = items.map((item, i) =>
-    typeof item === 'string'
-      ? { label: item, kind: 'value', read: compilePath(item, `${at}[${i}]`), canonical: undefined }
-      : compilePart(item as KeyPart, options, `${at}[${i}]`))
+  const parts = items.map((item, i) => {
+    const where = `${at}[${i}]`
+    if (typeof item === 'string') return { label: item, kind: 'value', read: compilePath(item, where), canonical: undefined }
+    if (typeof item === 'function' || (typeof item === 'object' && item !== null && 'digest' in item)) {
+      throw wrongOption(where, item, 'Write a path, or a part such as { phone: "body.phone" }.')
+    }
+    return compilePart(item as KeyPart, options, where)
+  })
   const label = parts.map(part => part.label).join(', ')
   return {
     kind: 'digest',

@@ -35,6 +35,8 @@ export class MemoryStore implements Store, Fields {
   private now = 0
   private wall = 0
   private record = 0
+  // No receipt up to this is issued again by a log or count that gave it back: two decisions may share a tick.
+  private spent = 0
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
     this.arena = new Arena({ maxKeys, evictable: slot => this.forgettable.has(slot) })
@@ -126,7 +128,9 @@ export class MemoryStore implements Store, Fields {
     for (const entry of entries) {
       this.locks.delete(keyOf(entry))
       const record = this.arena.find(entry.identity, entry.spec.slot)
-      if (record !== 0) this.arena.remove(record)
+      if (record === 0) continue
+      this.spent = Math.max(this.spent, this.arena.field(record, entry.spec.kind === 'log' ? 0 : 2))
+      this.arena.remove(record)
     }
   }
 
@@ -156,7 +160,7 @@ export class MemoryStore implements Store, Fields {
 
   private chargeLog({ identity }: Entry, spec: LogSpec): number {
     const { arena, now } = this
-    const stamp = this.length > 0 ? Math.max(now, this.at(0) + 1) : now
+    const stamp = Math.max(now, this.spent + 1, this.length > 0 ? this.at(0) + 1 : 0)
     const length = Math.min(this.length + 1, spec.keep)
     this.record = arena.resize(identity, spec.slot, this.record, length)
     if (this.record === 0) return 0
@@ -172,7 +176,8 @@ export class MemoryStore implements Store, Fields {
     const ends = periodEnd(spec, wall)
     const live = this.length > 0 && this.at(0) > wall
     const used = live ? this.at(1) : 0
-    const issued = live ? this.at(2) : 0
+    // Receipts begin at the clock: those of a count that was cleared are never issued again.
+    const issued = live ? this.at(2) : Math.max(now, this.spent)
     this.record = arena.resize(identity, spec.slot, this.record, live ? this.length : 3)
     if (this.record === 0) return 0
     arena.set(this.record, 0, ends)
@@ -187,6 +192,7 @@ export class MemoryStore implements Store, Fields {
     let i = 0
     while (i < length && this.at(i) > stamp) i++
     if (i === length || this.at(i) !== stamp) return
+    this.spent = Math.max(this.spent, stamp)
     if (length === 1) return arena.remove(this.record)
     arena.move(this.record, i, i + 1, length - 1 - i)
     arena.resize(identity, spec.slot, this.record, length - 1)
@@ -195,6 +201,8 @@ export class MemoryStore implements Store, Fields {
   private refundCount({ identity, spec }: Entry, receipt: number, ends: number): void {
     const { arena, length } = this
     if (this.at(0) !== ends || receipt > this.at(2)) return
+    // Issued before the count was cleared.
+    if (receipt <= this.at(2) - this.at(1) - (length - 3)) return
     let place = length
     while (place > 3 && this.at(place - 1) > receipt) place--
     if (place > 3 && this.at(place - 1) === receipt) return

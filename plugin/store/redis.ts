@@ -52,7 +52,8 @@ export class RedisStore implements Store {
   async peek(entries: readonly Entry[]): Promise<Facts> {
     const reply = await this.run(scripts.peek, this.keys(entries), [], true)
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
-    const now = toTicks(Number(seconds) * 1_000 + Number(micros) / 1_000)
+    // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
+    const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
     const facts = [now, 1]
     entries.forEach((entry, i) => {
       const value = new Value(values[i])

@@ -6,7 +6,8 @@ import type { Period } from '../calendar.js'
  * A store keeps three kinds of things, one per rule, identity and kind:
  * - a **log**: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
- * - a **count** of one calendar period: its end, how many are used, how many were ever issued, which of those were refunded.
+ * - a **count** of one calendar period: its end, how many are used, the last receipt (they count up from the clock), which
+ *   receipts were refunded.
  * - a **lock**: its end and its holder's token.
  *
  * Times are ticks of 10 µs, fine enough to give each stamp of a key an instant of its own, coarse enough
