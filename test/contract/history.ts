@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import type { Applied } from '../../plugin/decision.js'
+import type { Entry, Spec } from '../../plugin/store/store.js'
+import { count, entry, lock, log, observed, oneRule } from './specs.js'
+
+/** Rules of all kinds, each as its specs; the last one's `max` is a function of the request. */
+export const rules: readonly (readonly Spec[])[] = [
+  [log([1, 60_000])],
+  [log([1, 60_000], [5, 3_600_000], [10, 86_400_000])],
+  oneRule([log([3, 10_000], [4, 600_000]), count(5, 'day', 'Asia/Shanghai')]),
+  [count(3, 'hour', 'America/New_York')],
+  oneRule([count(4, 'month', 'Europe/Berlin'), count(3, 'week', 'Europe/Berlin')]),
+  [lock(30_000)],
+  oneRule([log([2, 60_000]), count(3, 'day')], true),
+  [observed(lock(5_000))],
+  // The window of a few ticks: stamps run ahead of the clock.
+  [log([4, 1])],
+  oneRule([log([4, 60_000], [6, 120_000]), count(4, 'hour')])
+]
+const DYNAMIC = rules.length - 1
+
+/** What a request asks of the store: some rules, each for somebody. */
+export interface Asked {
+  rules: readonly { rule: number; who: number }[]
+  /** What the function `max` answers. */
+  max: number
+}
+
+export function entriesOf({ rules: asked, max }: Asked): Entry[] {
+  return asked.flatMap(({ rule, who }) =>
+    (rules[rule] ?? []).map(spec =>
+      entry(spec, who, rule === DYNAMIC ? (spec.kind === 'log' ? [max, max + 1] : [max]) : undefined)
+    )
+  )
+}
+
+/** The same, rule by rule. */
+export function appliedOf({ rules: asked, max }: Asked): Applied[] {
+  return asked.map(({ rule, who }) => {
+    const entries = entriesOf({ rules: [{ rule, who }], max })
+    return { name: `rule ${rule}`, observed: entries[0]?.spec.observed ?? false, entries }
+  })
+}
+
+/** Every entry that a history can touch. */
+export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
+  [0, 1].flatMap(who => (specs.length > 0 ? entriesOf({ rules: [{ rule, who }], max: 4 }) : []))
+)
+
+export const asked: fc.Arbitrary<Asked> = fc.record({
+  rules: fc
+    .subarray([...rules.keys()], { minLength: 1, maxLength: 6 })
+    .chain(some => fc.tuple(...some.map(rule => fc.record({ rule: fc.constant(rule), who: fc.nat(1) })))),
+  max: fc.nat(4)
+})
+const ms = fc.oneof(fc.integer({ min: 1, max: 90_000 }), fc.constantFrom(1, 5_000, 60_000, 3_600_000, 86_400_000))
+
+/** Any index: what it picks from is as long as it is then. */
+const pick = fc.nat(1_000_000)
+
+export type Command =
+  | { do: 'reserve' | 'peek' | 'clear' | 'unblock'; asked: Asked }
+  | { do: 'block'; asked: Asked; ms: number }
+  | { do: 'refund' | 'release' | 'renew'; pick: number }
+  | { do: 'wait'; ticks: number }
+  | { do: 'edge'; pick: number; by: number }
+
+function of<T extends Command['do'], R>(name: T, rest: { [K in keyof R]: fc.Arbitrary<R[K]> }) {
+  return fc.record({ do: fc.constant(name), ...rest } as unknown as { [K in keyof (R & { do: T })]: fc.Arbitrary<(R & { do: T })[K]> })
+}
+
+export const command: fc.Arbitrary<Command> = fc.oneof(
+  { weight: 40, arbitrary: of('reserve', { asked }) },
+  { weight: 8, arbitrary: of('peek', { asked }) },
+  { weight: 10, arbitrary: of('refund', { pick }) },
+  { weight: 5, arbitrary: of('release', { pick }) },
+  { weight: 4, arbitrary: of('renew', { pick }) },
+  { weight: 2, arbitrary: of('clear', { asked }) },
+  { weight: 2, arbitrary: of('block', { asked, ms: fc.oneof(fc.constant(0), ms) }) },
+  { weight: 3, arbitrary: of('unblock', { asked }) },
+  { weight: 8, arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 300 }) }) },
+  { weight: 8, arbitrary: of('wait', { ticks: ms.map(n => n * 100) }) },
+  { weight: 1, arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 40 }).map(days => days * 8_640_000_000) }) },
+  // To the instant at which something changes, or just beside it.
+  { weight: 12, arbitrary: of('edge', { pick, by: fc.constantFrom(-100, -1, 0, 1, 100) }) }
+)
+
+/** Seed and length of a run: by `SEED` a run is repeated, by `RUNS` it is made longer. Printed at start. */
+export function seeded(t: { comment(text: string): unknown }, runs: number): { seed: number; numRuns: number; endOnFailure: boolean } {
+  const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31)
+  const numRuns = Number(process.env.RUNS ?? runs)
+  t.comment(`SEED=${seed} RUNS=${numRuns} repeats this run`)
+  return { seed, numRuns, endOnFailure: process.env.SHRINK === undefined }
+}

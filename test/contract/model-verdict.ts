@@ -1,0 +1,70 @@
+import type { Verdict, Violation } from '../../plugin/decision.js'
+import { BLOCKED, type Entry, PASSES, type Spec, TICKS_PER_MS } from '../../plugin/store/store.js'
+import type { Model, ModelFacts } from './model.js'
+
+/** A rule as the model sees it, with the entries of one request. */
+export interface ModelRule {
+  name: string
+  observed: boolean
+  entries: readonly Entry[]
+}
+
+/** What is to be said of a decision of the model, found by trying out the instants to come. */
+export function verdictOf(model: Model, rules: readonly ModelRule[], decided: ModelFacts): Verdict {
+  const all = rules.flatMap(({ entries }) => entries)
+  const before = (entry: Entry) => decided.entries[all.indexOf(entry)]
+  const violations = (observed: boolean): Violation[] =>
+    rules.filter(rule => rule.observed === observed).flatMap(({ name, entries }) =>
+      entries.flatMap(entry => {
+        const found = before(entry)
+        const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
+        const windows = full.map(({ windowMs }) => windowMs)
+        return (found?.state === BLOCKED ? [0, ...windows] : windows).map(windowMs => ({ rule: name, windowMs }))
+      })
+    )
+  const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)
+  const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
+  const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))
+  const others = enforced.filter(entry => before(entry)?.state !== PASSES && entry.spec.kind !== 'lock')
+  // The lock that this decision took is free when its request is done.
+  const waitedFor = enforced.filter(entry => !(before(entry)?.slot && entry.spec.kind === 'lock'))
+  return {
+    allowed: decided.admitted,
+    retryAfterMs: never ? null : toMs(earliest(model, waitedFor) - model.now),
+    violated: violations(false),
+    observed: violations(true),
+    rules: rules.map(({ name, entries }) => ({ name, limits: entries.flatMap(entry => left(model, entry)) })),
+    refusal: blocked ? 'blocked' : decided.admitted ? null : others.length > 0 ? 'exceeded' : 'in-flight'
+  }
+}
+
+function left(model: Model, entry: Entry): Verdict['rules'][number]['limits'] {
+  const now = model.peek([entry]).entries[0]
+  return limitsOf(entry).map(({ max, windowMs }, i) => {
+    const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
+    return { max, remaining: Math.max(max - used, 0), resetMs: used === 0 ? 0 : toMs(reset), windowMs }
+  })
+}
+
+function earliest(model: Model, entries: readonly Entry[]): number {
+  const { now } = model
+  const instants = [now, ...model.edges(entries)]
+  const found = instants.find(instant => {
+    model.now = instant
+    return model.peek(entries).admitted
+  })
+  model.now = now
+  return found ?? Number.POSITIVE_INFINITY
+}
+
+const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
+
+function limitsOf({ spec, max }: { spec: Spec; max?: readonly number[] }): { max: number; windowMs: number }[] {
+  if (spec.kind === 'lock') return [{ max: 1, windowMs: spec.ttl }]
+  if (spec.kind === 'count') return [{ max: max?.[0] ?? spec.max, windowMs: PERIOD_MS[spec.per] }]
+  return spec.limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS }))
+}
+
+function toMs(ticks: number): number {
+  return Math.ceil(ticks / TICKS_PER_MS)
+}

@@ -1,0 +1,167 @@
+import { Temporal } from 'temporal-polyfill'
+import { BLOCKED, type CountSpec, type Entry, EPOCH_MS, PASSES, REFUSES, TICKS_PER_MS } from '../../plugin/store/store.js'
+
+/** One that was counted, from this instant on. */
+export interface Slot {
+  at: number
+}
+
+/** What is kept of one entry. */
+interface Kept {
+  slots: Slot[]
+  blockedUntil: number
+  lockedUntil: number
+  holder: string
+}
+
+export interface ModelEntry {
+  state: number
+  /** What was counted; none for what was not. A lock has an empty one. */
+  slot: Slot | undefined
+  limits: { used: number; reset: number }[]
+}
+
+export interface ModelFacts {
+  now: number
+  admitted: boolean
+  entries: ModelEntry[]
+}
+
+/**
+ * A limiter written to be read: it keeps the instant of everything that was ever counted, and counts again
+ * whenever it is asked. Times are ticks; nothing expires.
+ */
+export class Model {
+  now = 0
+  private readonly all = new Map<string, Kept>()
+
+  peek(entries: readonly Entry[]): ModelFacts {
+    const found = entries.map(entry => this.look(entry))
+    const admitted = entries.every((entry, i) => entry.spec.observed || found[i]?.state === PASSES)
+    return { now: this.now, admitted, entries: found }
+  }
+
+  reserve(entries: readonly Entry[], token: string): ModelFacts {
+    const facts = this.peek(entries)
+    if (!facts.admitted) return facts
+    // Of those that do not pass, all are observed now.
+    const out = entries.filter((_, i) => facts.entries[i]?.state !== PASSES).map(entry => entry.spec.rule)
+    for (const [i, entry] of entries.entries()) {
+      const found = facts.entries[i]
+      if (found && !out.includes(entry.spec.rule)) found.slot = this.take(entry, token)
+    }
+    return facts
+  }
+
+  refund(entry: Entry, slot: Slot, token: string): void {
+    if (entry.spec.kind === 'lock') return this.release(entry, token)
+    const kept = this.kept(entry)
+    kept.slots = kept.slots.filter(other => other !== slot)
+  }
+
+  release(entry: Entry, token: string): void {
+    const kept = this.kept(entry)
+    if (kept.holder === token) kept.lockedUntil = 0
+  }
+
+  renew(entries: readonly Entry[], token: string): boolean {
+    const held = entries.filter(entry => this.kept(entry).lockedUntil > this.now && this.kept(entry).holder === token)
+    for (const entry of held) this.kept(entry).lockedUntil = this.now + entry.spec.ttl * TICKS_PER_MS
+    return held.length === entries.length
+  }
+
+  clear(entries: readonly Entry[]): void {
+    for (const entry of entries) Object.assign(this.kept(entry), { slots: [], lockedUntil: 0 })
+  }
+
+  block(entries: readonly Entry[], ms: number): void {
+    const until = ms === 0 ? Number.POSITIVE_INFINITY : this.now + ms * TICKS_PER_MS
+    for (const entry of entries) this.kept(entry).blockedUntil = until
+  }
+
+  unblock(entries: readonly Entry[]): void {
+    for (const entry of entries) this.kept(entry).blockedUntil = 0
+  }
+
+  /** The instants, still to come, at which an answer changes. */
+  edges(entries: readonly Entry[]): number[] {
+    const edges = entries.flatMap(entry => {
+      const { slots, blockedUntil, lockedUntil } = this.kept(entry)
+      const { spec } = entry
+      if (spec.kind === 'count') return [blockedUntil, period(spec, this.now)[1]]
+      if (spec.kind === 'lock') return [lockedUntil]
+      return [blockedUntil, ...spec.limits.flatMap(({ window }) => slots.map(({ at }) => at + window))]
+    })
+    return [...new Set(edges)].filter(edge => edge > this.now && edge < Number.POSITIVE_INFINITY).sort((a, b) => a - b)
+  }
+
+  /** The latest instant that anything counted has. */
+  latest(): number {
+    return Math.max(0, ...[...this.all.values()].flatMap(kept => kept.slots.map(({ at }) => at)))
+  }
+
+  private look(entry: Entry): ModelEntry {
+    const { blockedUntil } = this.kept(entry)
+    const limits = this.limits(entry)
+    const full = limits.some(({ used, max }) => used >= max)
+    const state = blockedUntil > this.now ? BLOCKED : full ? REFUSES : PASSES
+    return { state, slot: undefined, limits: limits.map(({ used, reset }) => ({ used, reset })) }
+  }
+
+  private limits(entry: Entry): { max: number; used: number; reset: number }[] {
+    const { spec } = entry
+    const { slots, lockedUntil } = this.kept(entry)
+    const { now } = this
+    if (spec.kind === 'lock') {
+      const reset = Math.max(lockedUntil - now, 0)
+      return [{ max: 1, used: reset > 0 ? 1 : 0, reset }]
+    }
+    if (spec.kind === 'count') {
+      const [start, end] = period(spec, now)
+      const used = slots.filter(({ at }) => at >= start && at < end).length
+      return [{ max: entry.max?.[0] ?? spec.max, used, reset: end - now }]
+    }
+    return spec.limits.map(({ max: most, window }, i) => {
+      const max = entry.max?.[i] ?? most
+      const usedAt = (instant: number) => slots.filter(({ at }) => at + window > instant).length
+      const used = usedAt(now)
+      // A slot returns when fewer are used than now, and than the maximum.
+      const ends = slots.map(({ at }) => at + window).filter(end => usedAt(end) < Math.min(used, max))
+      return { max, used, reset: ends.length === 0 ? 0 : Math.min(...ends) - now }
+    })
+  }
+
+  private take(entry: Entry, token: string): Slot {
+    const kept = this.kept(entry)
+    if (entry.spec.kind === 'lock') {
+      Object.assign(kept, { lockedUntil: this.now + entry.spec.ttl * TICKS_PER_MS, holder: token })
+      return { at: this.now }
+    }
+    // No two of a log share an instant.
+    const after = Math.max(...kept.slots.map(({ at }) => at + 1))
+    const slot = { at: entry.spec.kind === 'log' ? Math.max(this.now, after) : this.now }
+    kept.slots.push(slot)
+    return slot
+  }
+
+  private kept({ spec, identity }: Entry): Kept {
+    const key = `${identity} ${spec.name}`
+    let kept = this.all.get(key)
+    if (!kept) this.all.set(key, (kept = { slots: [], blockedUntil: 0, lockedUntil: 0, holder: '' }))
+    return kept
+  }
+}
+
+/** Start and end of the calendar period that holds an instant, for zones whose clock is set by whole hours. */
+function period({ per, timeZone }: CountSpec, ticks: number): [number, number] {
+  const at = Temporal.Instant.fromEpochMilliseconds(EPOCH_MS + Math.floor(ticks / TICKS_PER_MS)).toZonedDateTimeISO(timeZone)
+  const ticksOf = (time: Temporal.ZonedDateTime) => (time.epochMilliseconds - EPOCH_MS) * TICKS_PER_MS
+  if (per === 'hour') {
+    const start = at.round({ smallestUnit: 'hour', roundingMode: 'floor' })
+    return [ticksOf(start), ticksOf(start.add({ hours: 1 }))]
+  }
+  const today = at.toPlainDate()
+  const first = per === 'day' ? today : per === 'week' ? today.subtract({ days: today.dayOfWeek - 1 }) : today.with({ day: 1 })
+  const next = first.add({ [`${per}s`]: 1 })
+  return [ticksOf(first.toZonedDateTime(timeZone)), ticksOf(next.toZonedDateTime(timeZone))]
+}

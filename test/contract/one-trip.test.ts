@@ -1,0 +1,67 @@
+import Fastify from 'fastify'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import { limitPlugin, type Rule } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
+import { tapWire } from './wire.js'
+
+/** Five `sends` rules, the lock among them, a calendar limit too. */
+const rules: Rule[] = [
+  { name: 'same-content', key: { digest: ['body.phone', 'body.text'] }, limits: [{ max: 2, window: '60s' }] },
+  { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 2, window: '60s' }, { max: 5, window: '1h' }] },
+  { name: 'address', key: 'ip', limits: [{ max: 100, window: '60s' }] },
+  { name: 'account-day', key: { value: 'headers.account' }, limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }] },
+  { name: 'in-flight', key: { phone: 'body.phone' }, lock: '30s' }
+]
+
+async function open() {
+  const { client: direct, port } = await startRedis(t)
+  const wire = await tapWire(t, port)
+  const client = new Redis(wire.port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
+  t.teardown(() => client.disconnect())
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, timeout: '10s' })
+  const handlers: { commands: string[][]; calls: number }[] = []
+  app.post('/send', { config: { limit: rules.map(rule => rule.name) } }, async () => {
+    handlers.push({ commands: [...wire.commands], calls: await calls() })
+    return 'sent'
+  })
+  async function calls(): Promise<number> {
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await direct.info('commandstats'))?.[1] ?? 0)
+  }
+  await app.ready()
+  async function send(phone: string) {
+    // A lock's release delays no reply: twice, since it may have to send its script.
+    for (let i = 0; i < 2; i++) await client.ping()
+    const before = await calls()
+    wire.commands.length = 0
+    handlers.length = 0
+    const { statusCode } = await app.inject({ method: 'POST', url: '/send', headers: { account: '7' }, payload: { phone, text: 'hello' } })
+    return { statusCode, handler: handlers[0], commands: wire.commands, calls: await calls() - before, before }
+  }
+  return { send }
+}
+
+const names = (commands: string[][] | undefined) => commands?.map(([name]) => name?.toLowerCase())
+
+t.test('a decision over five rules, the lock among them, is one command', async t => {
+  const { send } = await open()
+  const first = await send('13800138000')
+  t.strictSame(names(first.handler?.commands), ['evalsha', 'eval'], 'the first one of all loads the script')
+
+  const second = await send('13800138000')
+  t.equal(second.statusCode, 200)
+  t.strictSame(names(second.handler?.commands), ['evalsha'], 'admitted: one command before the handler runs')
+  t.equal(second.handler?.commands[0]?.[2], '5', 'over five keys')
+  t.equal((second.handler?.calls ?? 0) - second.before, 1, 'one call of a script')
+
+  const refused = await send('13800138000')
+  t.equal(refused.statusCode, 429)
+  t.equal(refused.handler, undefined)
+  t.strictSame(names(refused.commands), ['evalsha'], 'refused: one command in all')
+  t.equal(refused.calls, 1, 'one call of a script')
+
+  const other = await send('13800138001')
+  t.strictSame([other.statusCode, names(other.handler?.commands)], [200, ['evalsha']])
+})

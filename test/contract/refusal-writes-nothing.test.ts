@@ -1,0 +1,131 @@
+import Fastify from 'fastify'
+import type { Redis } from 'ioredis'
+import t from 'tap'
+import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
+import { MemoryStore } from '../../plugin/store/memory.js'
+import { startRedis } from '../helper/redis.js'
+import { appliedOf, entriesOf, everything, rules as kinds } from './history.js'
+import { entry, token } from './specs.js'
+import { Time } from './time.js'
+
+const START = '2026-03-28T20:00:00Z'
+const rules: Rule[] = [
+  { name: 'same-content', key: { digest: ['body.phone', 'body.text'] }, limits: [{ max: 1, window: '10m' }] },
+  { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 2, window: '10m' }, { max: 5, window: '1h' }] },
+  { name: 'account-day', key: { value: 'body.account' }, limits: [{ max: 3, per: 'day', timeZone: 'Asia/Shanghai' }] },
+  { name: 'watched', key: { value: 'body.account' }, mode: 'observe', limits: [{ max: 1, window: '1h' }] },
+  { name: 'failures', key: { value: 'body.account' }, counts: 'failures', limits: [{ max: 2, window: '1h' }] },
+  // Longer than this test: its renewal is not a refusal's doing.
+  { name: 'in-flight', key: { value: 'body.order' }, lock: '30m' }
+]
+
+/** Every key, its bytes and its expiry. */
+async function contents(client: Redis): Promise<Record<string, string>> {
+  const found: Record<string, string> = {}
+  for (const key of (await client.keys('*')).sort()) {
+    const [value, dump, expiry] = await Promise.all([client.getBuffer(key), client.dumpBuffer(key), client.call('PEXPIRETIME', key)])
+    found[key] = `${value?.toString('hex')} ${dump?.toString('hex')} ${expiry}`
+  }
+  return found
+}
+
+/** An app on which one send hangs in its handler until the end. */
+async function open(t: { teardown(fn: () => unknown): unknown }, options: SendLimitOptions) {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(limitPlugin, { ...options, rules, secret: '0123456789abcdef', timeout: '10s' })
+  let finish = () => {}
+  const hold = new Promise<void>(resolve => { finish = resolve })
+  let entered = () => {}
+  const inside = new Promise<void>(resolve => { entered = resolve })
+  app.post<{ Body: { hold?: boolean; status?: number } }>('/send', { config: { limit: rules.map(rule => rule.name) } }, async (request, reply) => {
+    if (request.body.hold) {
+      entered()
+      await hold
+    }
+    return reply.code(request.body.status ?? 200).send('done')
+  })
+  const send = async (body: object) => (await app.inject({ method: 'POST', url: '/send', payload: body })).statusCode
+  const hanging = send({ phone: '13800138000', account: 'held', text: 'x', order: 'held', hold: true })
+  await inside
+  const statuses: number[] = []
+  for (const [i, body] of [
+    { phone: '13800138001', account: 'a', text: 'same' },
+    { phone: '13800138002', account: 'b', text: '1' },
+    { phone: '13800138002', account: 'c', text: '2' },
+    { phone: '13800138003', account: 'full', text: '1' },
+    { phone: '13800138004', account: 'full', text: '1' },
+    { phone: '13800138005', account: 'full', text: '1' },
+    { phone: '13800138006', account: 'wrong', text: '1', status: 422 },
+    { phone: '13800138007', account: 'wrong', text: '1', status: 422 }
+  ].entries()) statuses.push(await send({ ...body, order: `o${i}` }))
+  return { send, statuses, end: () => { finish(); return hanging } }
+}
+
+/** Refused by one rule each; what the other rules are asked about is known, or new each time. */
+function attempt(i: number): { body: object; status: number } {
+  const fresh = { phone: `139${String(i).padStart(8, '0')}`, account: `new ${i}`, text: `${i}`, order: `new ${i}` }
+  const refusals = [
+    { body: { ...fresh, phone: '13800138001', text: 'same' }, status: 429 },
+    { body: { ...fresh, phone: '13800138002' }, status: 429 },
+    { body: { ...fresh, account: 'full' }, status: 429 },
+    { body: { ...fresh, account: 'wrong' }, status: 429 },
+    { body: { ...fresh, order: 'held' }, status: 409 },
+    { body: { ...fresh, phone: '13800138001', account: 'a', order: 'held' }, status: 409 }
+  ]
+  return refusals[i % refusals.length] as (typeof refusals)[number]
+}
+
+t.test('Redis: after 1,000 refused attempts every key is byte for byte what it was', async t => {
+  const { client, clock } = await startRedis(t, { clock: true, startMs: Date.parse(START) })
+  const { send, statuses, end } = await open(t, { client })
+  t.strictSame(statuses, [200, 200, 200, 200, 200, 200, 422, 422])
+  const before = await contents(client)
+  t.ok(Object.keys(before).length > 20)
+  const wrong: number[] = []
+  for (let i = 0; i < 1_000; i++) {
+    clock.advance(1.37)
+    const { body, status } = attempt(i)
+    if (await send(body) !== status) wrong.push(i)
+  }
+  t.strictSame(wrong, [], 'each is refused as it should be')
+  t.strictSame(await contents(client), before)
+  t.equal(await end(), 200)
+  t.notSame(await contents(client), before, 'the comparison sees a lock that is released')
+})
+
+t.test('memory: after 1,000 refused attempts its size and its facts are what they were', async t => {
+  const time = new Time(START)
+  const store = new MemoryStore({ clock: time.clock, maxKeys: 10_000 })
+  t.teardown(() => store.close())
+  for (let i = 0; i < 60; i++) {
+    const asked = { rules: [{ rule: i % kinds.length, who: i % 2 }], max: 4 }
+    store.reserve(entriesOf(asked), token())
+  }
+  const { size } = store
+  const facts = store.peek(everything)
+  let refused = 0
+  for (let i = 0; refused < 1_000; i++) {
+    const full = { rules: [{ rule: [0, 1, 2, 3, 4, 5][i % 6] as number, who: i % 2 }], max: 4 }
+    const others = kinds.flatMap(specs => specs.filter(spec => spec.rule !== appliedOf(full)[0]?.entries[0]?.spec.rule))
+    const entries = [...others.map(spec => entry(spec, `new ${i}`)), ...entriesOf(full)]
+    const answer = store.reserve(entries, token())
+    if (answer[1] !== 0) return t.fail(`admitted: ${JSON.stringify(full)}`)
+    refused++
+  }
+  t.equal(store.size, size)
+  t.strictSame(store.peek(everything), facts)
+})
+
+t.test('memory, through the app: what was admitted before is as it was', async t => {
+  const time = new Time(START)
+  const { send, end } = await open(t, { clock: time.clock })
+  const wrong: number[] = []
+  for (let i = 0; i < 1_000; i++) {
+    const { body, status } = attempt(i)
+    if (await send(body) !== status) wrong.push(i)
+  }
+  t.strictSame(wrong, [])
+  t.equal(await send({ phone: '13900000001', account: 'new 1', text: '1', order: 'new 1' }), 200, 'the new ones are still new')
+  t.equal(await end(), 200)
+})

@@ -1,0 +1,99 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Period } from '../../plugin/calendar.js'
+import { limitsOf } from '../../plugin/store/reading.js'
+import {
+  type CountSpec,
+  type Entry,
+  type Facts,
+  type LockSpec,
+  type LogSpec,
+  type Spec,
+  type Taken,
+  TICKS_PER_MS
+} from '../../plugin/store/store.js'
+
+let last = 0
+
+function base(ttl: number) {
+  const n = ++last
+  return { name: `s${n}`, rule: n, slot: n, observed: false, forgettable: false, ttl }
+}
+
+/** Rolling limits, `[max, window in ms]` each. */
+export function log(...limits: [number, number][]): LogSpec {
+  return {
+    ...base(Math.max(...limits.map(([, window]) => window)) + 1),
+    kind: 'log',
+    keep: Math.max(...limits.map(([max]) => max)),
+    limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
+  }
+}
+
+export function count(max: number, per: Period, timeZone = 'UTC'): CountSpec {
+  return { ...base(2_682_000_000), kind: 'count', max, per, timeZone }
+}
+
+export function lock(ttl: number): LockSpec {
+  return { ...base(ttl), kind: 'lock' }
+}
+
+/** The specs as entries of one rule. */
+export function oneRule<T extends Spec>(specs: readonly T[], observed = false): T[] {
+  const rule = ++last
+  return specs.map(spec => ({ ...spec, rule, observed }))
+}
+
+export function observed<T extends Spec>(spec: T): T {
+  return { ...spec, observed: true }
+}
+
+/** 22 characters, as a keyed hash has. */
+export function identity(who: string | number): string {
+  return createHash('md5').update(`someone ${who}`).digest('base64url')
+}
+
+export function entry(spec: Spec, who: string | number = 'a', max?: readonly number[]): Entry {
+  return { spec, identity: identity(who), ...(max && { max }) }
+}
+
+/** A holder's name, 24 characters. */
+export function token(): string {
+  return randomBytes(18).toString('base64url')
+}
+
+/** The facts of one entry, by name. */
+export interface EntryFacts {
+  state: number
+  receipt: number
+  limits: { used: number; reset: number }[]
+}
+
+export interface NamedFacts {
+  now: number
+  admitted: boolean
+  entries: EntryFacts[]
+}
+
+export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
+  const [now = 0, admitted, ...rest] = facts
+  let at = 0
+  const next = () => rest[at++] ?? Number.NaN
+  const found = entries.map(({ spec }) => {
+    const state = next()
+    const receipt = next()
+    const limits = Array.from({ length: limitsOf(spec) }, () => ({ used: next(), reset: next() }))
+    return { state, receipt, limits }
+  })
+  if (at !== rest.length) throw new Error(`${rest.length} numbers for ${at}`)
+  return { now, admitted: admitted === 1, entries: found }
+}
+
+/** What was counted, as a refund names it. */
+export function takenOf(entries: readonly Entry[], { now, entries: found }: NamedFacts): Taken[] {
+  return entries.flatMap((entry, i) => {
+    const { receipt = 0, limits = [] } = found[i] ?? {}
+    if (receipt === 0) return []
+    const ends = entry.spec.kind === 'count' ? now + (limits[0]?.reset ?? 0) : 0
+    return [{ entry, receipt, ends }]
+  })
+}

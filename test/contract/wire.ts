@@ -1,0 +1,58 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+/** What a client says to a Redis, word by word, as it goes over the wire. */
+export interface Wire {
+  port: number
+  /** The commands in the order in which they were sent, each as its words. */
+  commands: string[][]
+}
+
+/** A proxy before a Redis that writes down every command. */
+export async function tapWire(t: { teardown(fn: () => unknown): unknown }, port: number): Promise<Wire> {
+  const commands: string[][] = []
+  const sockets = new Set<Socket>()
+  const server = createServer(client => {
+    const redis = connect(port, '127.0.0.1')
+    for (const socket of [client, redis]) sockets.add(socket.on('error', () => {}))
+    const read = reader(commands)
+    client.on('data', chunk => {
+      read(chunk)
+      redis.write(chunk)
+    })
+    redis.pipe(client)
+    client.on('close', () => redis.destroy())
+    redis.on('close', () => client.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { port: (server.address() as AddressInfo).port, commands }
+}
+
+/** Commands are arrays of bulk strings: `*2 $3 GET $1 a`, each part with its end of line. */
+function reader(commands: string[][]): (chunk: Buffer) => void {
+  let rest = ''
+  let words: string[] = []
+  let missing = 0
+  return chunk => {
+    rest += chunk.toString('latin1')
+    for (let end = rest.indexOf('\r\n'); end >= 0; end = rest.indexOf('\r\n')) {
+      const length = Number(rest.slice(1, end))
+      if (rest[0] === '*') missing = length
+      else {
+        if (rest.length < end + 2 + length + 2) return
+        words.push(rest.slice(end + 2, end + 2 + length))
+        end += length + 2
+        missing--
+      }
+      rest = rest.slice(end + 2)
+      if (missing === 0) {
+        commands.push(words)
+        words = []
+      }
+    }
+  }
+}

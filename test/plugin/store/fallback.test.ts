@@ -1,0 +1,227 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import Fastify from 'fastify'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { limitPlugin } from '../../../plugin/index.js'
+import { alone, Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
+import { MemoryStore } from '../../../plugin/store/memory.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
+import { type RedisServer, startRedis } from '../../helper/redis.js'
+
+const TIMEOUT_MS = 50
+const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
+type Otherwise = FallbackOptions['otherwise']
+
+/** A client that goes on trying, as @fastify/redis has one. */
+function connect(t: Test, { port }: RedisServer): Redis {
+  const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  client.on('error', () => {})
+  t.teardown(() => client.disconnect())
+  return client
+}
+
+async function open(t: Test, otherwise: Otherwise) {
+  const server = await startRedis(t)
+  const client = connect(t, server)
+  const store = new RedisStore(client, 'test:')
+  const changes: string[] = []
+  const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
+  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, onChange })
+  t.teardown(() => fallback.close())
+  return { server, client, store, fallback, changes }
+}
+
+/** Asks until it is so: for what comes about by itself. */
+async function until(what: () => Promise<boolean>): Promise<void> {
+  while (!(await what())) await sleep(5)
+}
+
+/** Breaks a Redis in one way. @returns how to make it whole */
+type Break = (t: Test, server: RedisServer) => Promise<() => Promise<unknown>>
+const breaks: Record<string, Break> = {
+  'hangs': async (t, { pid }) => {
+    process.kill(pid, 'SIGSTOP')
+    return async () => process.kill(pid, 'SIGCONT')
+  },
+  'is gone': async (t, server) => {
+    await server.kill()
+    return () => startRedis(t, { port: server.port })
+  },
+  'answers errors': async (t, { client }) => {
+    await client.config('SET', 'maxmemory', '1')
+    return () => client.config('SET', 'maxmemory', '0')
+  }
+}
+
+for (const [how, destroy] of Object.entries(breaks)) {
+  t.test(`a Redis that ${how}`, async t => {
+    await t.test('deny: 503', async t => {
+      const { server, fallback, changes } = await open(t, 'deny')
+      const entries = [entry(log([1_000, 60_000])), entry(lock(1))]
+      t.equal((await fallback.reserve(entries, token())).store.name, 'redis')
+      const repair = await destroy(t, server)
+      for (let i = 0; i < 3; i++) await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
+      await repair()
+      await until(() => fallback.reserve(entries, token()).then(({ facts }) => facts?.[1] === 1, () => false))
+      t.strictSame(changes, ['lost', 'back'])
+    })
+
+    await t.test('memory: limits of this process', async t => {
+      const { server, fallback, changes } = await open(t, new MemoryStore())
+      const entries = [entry(log([1, 60_000]))]
+      const repair = await destroy(t, server)
+      const first = await fallback.reserve(entries, '')
+      t.strictSame([first.store.name, first.facts?.[1]], ['memory', 1])
+      const second = await fallback.reserve(entries, '')
+      t.strictSame([second.store.name, second.facts?.[1]], ['memory', 0])
+      await first.store.refund(takenOf(entries, named(entries, first.facts ?? [])), '')
+      t.equal((await fallback.reserve(entries, '')).facts?.[1], 1, 'settled where it was counted')
+      await repair()
+      await until(async () => (await fallback.reserve(entries, '')).store.name === 'redis')
+      t.strictSame(changes, ['lost', 'back'])
+    })
+
+    await t.test('allow: allowed, and counted nowhere', async t => {
+      const { server, fallback, changes } = await open(t, 'allow')
+      const entries = [entry(log([1, 60_000]))]
+      const repair = await destroy(t, server)
+      for (let i = 0; i < 3; i++) t.equal((await fallback.reserve(entries, '')).facts, null)
+      await repair()
+      await until(async () => (await fallback.reserve(entries, '')).facts !== null)
+      t.strictSame(changes, ['lost', 'back'])
+    })
+
+    await t.test('through the app', async t => {
+      const server = await startRedis(t)
+      const client = connect(t, server)
+      const statuses: Record<string, number[]> = {}
+      const apps = []
+      for (const onStoreError of ['deny', 'memory', 'allow'] as const) {
+        const app = Fastify()
+        t.teardown(() => app.close())
+        await app.register(limitPlugin, { client, secret: '0123456789abcdef', prefix: `${onStoreError}:`, timeout: TIMEOUT_MS, onStoreError })
+        const limit = { name: 'to', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
+        app.get('/send', { config: { limit } }, async () => 'sent')
+        await app.ready()
+        apps.push({ app, onStoreError })
+      }
+      const repair = await destroy(t, server)
+      for (const { app, onStoreError } of apps) {
+        const answers = [await app.inject('/send?to=a'), await app.inject('/send?to=a')]
+        statuses[onStoreError] = answers.map(({ statusCode }) => statusCode)
+        if (onStoreError === 'deny') t.match(answers[0]?.json(), { code: UNAVAILABLE.code })
+      }
+      t.strictSame(statuses, { deny: [503, 503], memory: [200, 429], allow: [200, 200] })
+      await repair()
+      for (const { app } of apps) {
+        let n = 0
+        await until(async () => {
+          const to = `b${n++}`
+          const pair = [await app.inject(`/send?to=${to}`), await app.inject(`/send?to=${to}`)]
+          return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429
+        })
+      }
+      const keys = await client.keys('*')
+      for (const { onStoreError } of apps) t.ok(keys.some(key => key.startsWith(`${onStoreError}:{`)), `${onStoreError}: Redis counts again`)
+    })
+  })
+}
+
+t.test('an admission that comes late', async t => {
+  const late = async (t: Test, otherwise: Otherwise) => {
+    const { server, client, store, fallback } = await open(t, otherwise)
+    const entries = [entry(count(5, 'month')), entry(log([5, 60_000])), entry(lock(60_000))]
+    await store.reserve([entry(log([1, 60_000]))], '')
+    process.kill(server.pid, 'SIGSTOP')
+    const answer = await fallback.reserve(entries, token()).then(({ facts }) => facts, error => error)
+    process.kill(server.pid, 'SIGCONT')
+    // The connection answers in order: first the late reservation, then, if any, its refund.
+    for (let i = 0; i < 3; i++) await client.ping()
+    const used = named(entries, await store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+    const { spec, identity } = entries[0] as (typeof entries)[number]
+    t.equal(await client.exists(`test:{${identity}}:${spec.name}`), 1, 'it was counted in the end')
+    return { answer, used }
+  }
+
+  await t.test('after a 503 it is given back, its lock too', async t => {
+    const { answer, used } = await late(t, 'deny')
+    t.match(answer, UNAVAILABLE)
+    t.strictSame(used, [0, 0, 0])
+  })
+  await t.test('after the message was allowed it is kept', async t => {
+    const { answer, used } = await late(t, 'allow')
+    t.equal(answer, null)
+    t.strictSame(used, [1, 1, 1])
+  })
+  await t.test('after another store admitted it is kept', async t => {
+    const { used } = await late(t, new MemoryStore())
+    t.strictSame(used, [1, 1, 1])
+  })
+})
+
+t.test('a loss is told once, however many requests it meets', async t => {
+  const { server, fallback, changes } = await open(t, 'allow')
+  const entries = [entry(log([1_000, 60_000]))]
+  await fallback.reserve(entries, '')
+  process.kill(server.pid, 'SIGSTOP')
+  await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
+  t.strictSame(changes, ['lost'])
+  process.kill(server.pid, 'SIGCONT')
+  await until(async () => (await fallback.reserve(entries, '')).facts !== null)
+  t.strictSame(changes, ['lost', 'back'])
+})
+
+t.test('while Redis is lost one request at a time asks it', async t => {
+  const { server, client, fallback } = await open(t, 'allow')
+  const entries = [entry(log([1_000, 60_000]))]
+  await fallback.reserve(entries, '')
+  process.kill(server.pid, 'SIGSTOP')
+  await fallback.reserve(entries, '')
+  const calls: unknown[] = []
+  const { evalsha } = client
+  client.evalsha = ((...args: unknown[]) => {
+    calls.push(args)
+    return Reflect.apply(evalsha, client, args)
+  }) as typeof evalsha
+  await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
+  t.equal(calls.length, 0, 'nobody before the time-out is over')
+  await until(async () => {
+    await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
+    return calls.length > 0
+  })
+  t.equal(calls.length, 1)
+  process.kill(server.pid, 'SIGCONT')
+})
+
+t.test('its other calls end in time', async t => {
+  const { server, store, fallback } = await open(t, 'deny')
+  const entries = [entry(lock(60_000))]
+  const holder = token()
+  await fallback.reserve(entries, holder)
+  t.equal(await fallback.store.renew(entries, holder), true)
+  process.kill(server.pid, 'SIGSTOP')
+  const { store: inTime } = fallback
+  await t.rejects(Promise.resolve(inTime.peek(entries)), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.renew(entries, holder)), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.clear([])), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.block([], 0)), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.unblock([])), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.refund([], holder)), UNAVAILABLE)
+  process.kill(server.pid, 'SIGCONT')
+  t.equal(inTime.name, store.name)
+})
+
+t.test('one store and nothing behind it', async t => {
+  const memory = new MemoryStore()
+  const reserver = alone(memory)
+  const entries = [entry(log([1, 60_000]))]
+  const reserved = reserver.reserve(entries, '')
+  t.notOk(reserved instanceof Promise, 'memory answers at once')
+  t.match(reserved, { store: memory, facts: { 1: 1 } })
+  const { client } = await startRedis(t)
+  const redis = alone(new RedisStore(client, 'test:'))
+  t.equal((await redis.reserve(entries, '')).facts?.[1], 1)
+  await reserver.close()
+  await redis.close()
+})

@@ -1,0 +1,123 @@
+import t from 'tap'
+import { MemoryStore } from '../../../plugin/store/memory.js'
+import type { Entry, LogSpec } from '../../../plugin/store/store.js'
+import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
+import { Time } from '../../contract/time.js'
+
+type Test = typeof t
+
+function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore; time: Time } {
+  const time = new Time('2026-03-01T00:00:00Z')
+  const store = new MemoryStore({ clock: time.clock, maxKeys })
+  t.teardown(() => store.close())
+  return { store, time }
+}
+
+const used = (store: MemoryStore, entries: readonly Entry[]) =>
+  named(entries, store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+const forgettable = (spec: LogSpec): LogSpec => ({ ...spec, forgettable: true })
+
+t.test('answers at once, by the clocks of the system', async t => {
+  const store = new MemoryStore()
+  t.teardown(() => store.close())
+  const entries = [entry(log([1, 60_000])), entry(count(1, 'month')), entry(lock(60_000))]
+  t.equal(store.reserve(entries, token())[1], 1)
+  t.equal(store.reserve(entries, token())[1], 0)
+  t.equal(store.size, 2)
+})
+
+t.test('full of live limits it throws rather than forget one, and counts nothing', async t => {
+  const { store } = open(t, 10)
+  const spec = log([2, 60_000])
+  for (let who = 0; who < 9; who++) store.reserve([entry(spec, who)], '')
+  const held = entry(lock(60_000))
+  const both = [held, entry(spec, 'x'), entry(count(5, 'day'), 'x')]
+  t.throws(() => store.reserve(both, token()), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  t.strictSame(used(store, both), [0, 0, 0], 'all or nothing')
+  t.equal(store.size, 9)
+  for (let who = 0; who < 9; who++) t.strictSame(used(store, [entry(spec, who)]), [1])
+  t.equal(store.reserve([held, entry(spec, 'x')], token())[1], 1, 'what fits is counted')
+})
+
+t.test('what it gives back when full is exactly what it took', async t => {
+  const { store, time } = open(t, 2)
+  const known = entry(log([3, 60_000]))
+  store.reserve([known, entry(log([1, 60_000]))], '')
+  time.advanceMs(5)
+  const before = store.peek([known])
+  t.throws(() => store.reserve([known, entry(log([1, 60_000]))], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  t.strictSame(store.peek([known]), before)
+})
+
+t.test('attempts give way, oldest first; sends stay', async t => {
+  const { store, time } = open(t, 10)
+  const sends = log([1, 3_600_000])
+  const attempts = forgettable(log([5, 600_000]))
+  for (let who = 0; who < 5; who++) store.reserve([entry(sends, who)], '')
+  for (let who = 0; who < 5; who++) {
+    time.advanceMs(60_000)
+    store.reserve([entry(attempts, who)], '')
+  }
+  store.reserve([entry(sends, 'new')], '')
+  const who = [0, 1, 2, 3, 4]
+  t.strictSame(used(store, who.map(each => entry(attempts, each))), [0, 1, 1, 1, 1])
+  t.strictSame(used(store, who.map(each => entry(sends, each))), [1, 1, 1, 1, 1])
+})
+
+t.test('a flood of attempts stays within the bound and frees no live send', async t => {
+  const { store } = open(t, 1_000)
+  const sends = log([1, 3_600_000])
+  const attempts = forgettable(log([5, 600_000]))
+  for (let who = 0; who < 500; who++) store.reserve([entry(sends, who)], '')
+  for (let who = 0; who < 20_000; who++) store.reserve([entry(attempts, who)], '')
+  t.equal(store.size, 1_000)
+  let live = 0
+  for (let who = 0; who < 500; who++) live += used(store, [entry(sends, who)])[0] ?? 0
+  t.equal(live, 500)
+})
+
+t.test('what has expired makes room, as the store is used', async t => {
+  const { store, time } = open(t, 10)
+  const spec = log([1, 60_000])
+  for (let who = 0; who < 10; who++) store.reserve([entry(spec, who)], '')
+  t.throws(() => store.reserve([entry(spec, 'late')], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  time.advanceMs(61_000)
+  t.equal(store.reserve([entry(spec, 'late')], '')[1], 1)
+  for (let who = 0; who < 10; who++) t.equal(store.reserve([entry(spec, `again ${who % 5}`)], '')[1], Number(who < 5))
+  t.ok(store.size <= 10)
+})
+
+t.test('a refund of all that was counted leaves no key', async t => {
+  const { store } = open(t)
+  const entries = [entry(log([1, 60_000]))]
+  store.refund(takenOf(entries, named(entries, store.reserve(entries, ''))), '')
+  t.equal(store.size, 0)
+})
+
+t.test('within one tick too, a receipt is issued once', async t => {
+  const { store } = open(t)
+  const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+  const take = () => takenOf(entries, named(entries, store.reserve(entries, '')))
+  const first = take()
+  store.refund(first, '')
+  const second = take()
+  store.refund(first, '')
+  t.strictSame(used(store, entries), [1, 1], 'given back and taken again')
+  store.clear(entries)
+  take()
+  store.refund(first, '')
+  store.refund(second, '')
+  t.strictSame(used(store, entries), [1, 1], 'cleared and taken again')
+})
+
+t.test('rolling limits do not hear of a wall clock that is set; calendar limits do', async t => {
+  let wall = Date.parse('2026-03-01T12:00:00Z')
+  const store = new MemoryStore({ maxKeys: 10, clock: { monotonic: () => 5_000, wall: () => wall } })
+  t.teardown(() => store.close())
+  const entries = [entry(log([1, 60_000])), entry(lock(60_000)), entry(count(1, 'day'))]
+  store.reserve(entries, token())
+  wall += 86_400_000
+  t.strictSame(used(store, entries), [1, 1, 0])
+  wall -= 86_400_000
+  t.strictSame(used(store, entries), [1, 1, 1], 'set back, the count is still there')
+})

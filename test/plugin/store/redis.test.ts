@@ -1,0 +1,189 @@
+import type { Redis } from 'ioredis'
+import t from 'tap'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import type { Entry } from '../../../plugin/store/store.js'
+import { count, entry, identity, lock, log, named, observed, takenOf, token } from '../../contract/specs.js'
+import { Time } from '../../contract/time.js'
+import { startRedis } from '../../helper/redis.js'
+
+const { client, clock } = await startRedis(t, { clock: true })
+const START = '2026-03-01T00:00:00Z'
+
+async function open(): Promise<{ store: RedisStore; time: Time }> {
+  await client.flushall()
+  return { store: new RedisStore(client, 'test:'), time: new Time(START, clock) }
+}
+
+const everyKind = () => [log([2, 60_000], [5, 3_600_000]), count(5, 'day'), lock(30_000)]
+const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
+
+async function ttls(client: Redis, entries: readonly Entry[]): Promise<number[]> {
+  return Promise.all(entries.map(each => client.pttl(keyOf(each))))
+}
+
+/** How many calls of scripts Redis has seen. */
+async function scriptCalls(): Promise<number> {
+  const stats = await client.info('commandstats')
+  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+}
+
+t.test('all keys of one identity carry one hash tag', async t => {
+  const { store } = await open()
+  const entries = everyKind().map(spec => entry(spec, 'somebody'))
+  await store.reserve(entries, token())
+  t.strictSame((await client.keys('*')).sort(), entries.map(keyOf).sort())
+  t.match(keyOf(entries[0] as Entry), `{${identity('somebody')}}`)
+})
+
+t.test('every key has an expiry, after which it is gone', async t => {
+  const { store, time } = await open()
+  const entries = everyKind().map(spec => entry(spec))
+  await store.reserve(entries, token())
+  t.strictSame(await ttls(client, entries), [3_600_001, 86_400_000, 30_000])
+  time.advanceMs(1_000)
+  const second = await store.reserve(entries.slice(0, 2), token())
+  t.strictSame(await ttls(client, entries), [3_600_001, 86_399_000, 29_000], 'counted again')
+  await store.refund(takenOf(entries, named(entries.slice(0, 2), second)), '')
+  t.strictSame(await ttls(client, entries), [3_600_001, 86_399_000, 29_000], 'a refund changes none')
+  time.advanceMs(86_400_001)
+  t.equal(await client.exists(entries.map(keyOf)), 0)
+})
+
+t.test('a block for a time expires with the later of itself and what is counted', async t => {
+  const { store } = await open()
+  const counted = [entry(log([2, 60_000]))]
+  await store.reserve(counted, '')
+  await store.block(counted, 1_000)
+  t.strictSame(await ttls(client, counted), [60_001])
+  await store.block(counted, 3_600_000)
+  t.strictSame(await ttls(client, counted), [3_600_000])
+  await store.block(counted, 0)
+  t.strictSame(await ttls(client, counted), [-1], 'for ever')
+  await store.unblock(counted)
+  t.strictSame(await ttls(client, counted), [60_001])
+})
+
+t.test('what is given back wholly leaves no key', async t => {
+  const { store } = await open()
+  const entries = [entry(log([2, 60_000])), entry(lock(30_000))]
+  const holder = token()
+  const facts = named(entries, await store.reserve(entries, holder))
+  await store.refund(takenOf(entries, facts), holder)
+  t.equal(await client.dbsize(), 0)
+  await store.block(entries.slice(0, 1), 0)
+  await store.unblock(entries.slice(0, 1))
+  t.equal(await client.dbsize(), 0)
+})
+
+t.test('a key that lost its expiry has one again with the next write', async t => {
+  const { store, time } = await open()
+  const entries = everyKind().map(spec => entry(spec))
+  await store.reserve(entries, token())
+  for (const each of entries) await client.persist(keyOf(each))
+  t.strictSame(await ttls(client, entries), [-1, -1, -1])
+  t.equal((await store.reserve(entries, token()))[1], 0, 'it still limits')
+  time.advanceMs(30_000)
+  t.equal((await store.reserve(entries, token()))[1], 1, 'and does not limit longer')
+  t.strictSame(await ttls(client, entries), [3_600_001, 86_370_000, 30_000])
+})
+
+t.test('an observed rule that is not counted writes nothing', async t => {
+  const { store, time } = await open()
+  const seen = [entry(observed(log([1, 60_000])))]
+  await store.reserve(seen, '')
+  const before = await client.dumpBuffer(keyOf(seen[0] as Entry))
+  time.advanceMs(10)
+  t.equal((await store.reserve(seen, ''))[1], 1)
+  t.strictSame(await client.dumpBuffer(keyOf(seen[0] as Entry)), before)
+  t.strictSame(await ttls(client, seen), [59_991])
+})
+
+t.test('a foreign key of another type is an error, and left alone', async t => {
+  const { store } = await open()
+  const [mine, foreign] = [entry(log([2, 60_000])), entry(log([2, 60_000]))]
+  await client.rpush(keyOf(foreign), 'theirs')
+  await t.rejects(store.reserve([mine, foreign], token()), /WRONGTYPE/)
+  await t.rejects(store.clear([foreign]), /WRONGTYPE/)
+  await t.rejects(store.block([foreign], 0), /WRONGTYPE/)
+  await t.rejects(store.unblock([foreign]), /WRONGTYPE/)
+  await t.rejects(store.renew([foreign], token()), /WRONGTYPE/)
+  await store.refund([{ entry: foreign, receipt: 1, ends: 0 }], token())
+  t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
+  t.equal(await client.exists(keyOf(mine)), 0, 'and nothing was counted beside it')
+})
+
+t.test('calendar limits go by the clock of Redis, whatever the clock of this process', async t => {
+  const { store, time } = await open()
+  const day = [entry(count(1, 'day', 'Asia/Shanghai')), entry(log([9, 60_000]))]
+  await store.peek(day)
+  const start = await scriptCalls()
+  t.equal((await store.reserve(day, ''))[1], 1)
+  t.equal(await scriptCalls() - start, 2, 'asked again with the periods of that clock')
+  t.strictSame(named(day, await store.peek(day)).entries.map(each => each.limits[0]?.used), [1, 1], 'counted once')
+  t.equal((await store.reserve(day, ''))[1], 0)
+  t.equal(await scriptCalls() - start, 4, 'once is enough')
+  time.advanceMs(16 * 3_600_000)
+  t.equal((await store.reserve(day, ''))[1], 1, 'its midnight')
+  t.equal(await scriptCalls() - start, 5, 'the next period is known')
+  for (const date of ['2031-07-01T00:00:00Z', '2022-01-01T00:00:00Z']) {
+    await client.flushall()
+    const far = new Time(date, clock)
+    t.equal((await store.reserve(day, ''))[1], 1)
+    const facts = named(day, await store.reserve(day, ''))
+    t.strictSame([facts.now, facts.admitted], [far.ticks, false])
+    t.equal(facts.entries[0]?.limits[0]?.reset, 16 * 3_600_000 * 100)
+  }
+})
+
+t.test('two processes on one Redis share every limit', async t => {
+  const { store } = await open()
+  const other = new RedisStore(client.duplicate(), 'test:')
+  t.teardown(() => (other as unknown as { client: Redis }).client.disconnect())
+  const entries = everyKind().map(spec => entry(spec))
+  t.equal((await store.reserve(entries, token()))[1], 1)
+  t.equal((await other.reserve(entries, token()))[1], 0)
+})
+
+t.test('scripts that Redis has forgotten are sent again', async t => {
+  const { store } = await open()
+  const entries = [entry(log([2, 60_000]))]
+  for (const call of [
+    () => store.reserve(entries, ''),
+    () => store.peek(entries),
+    () => store.clear(entries),
+    () => store.block(entries, 0),
+    () => store.unblock(entries),
+    () => store.renew(entries, ''),
+    () => store.refund([{ entry: entries[0] as Entry, receipt: 1, ends: 0 }], '')
+  ]) {
+    await client.script('FLUSH')
+    await t.resolves(Promise.resolve(call()))
+  }
+})
+
+t.test('processes whose secrets differ find out', async t => {
+  const { store } = await open()
+  await store.verify('one')
+  await store.verify('one')
+  await t.rejects(new RedisStore(client, 'test:').verify('another'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  await new RedisStore(client, 'other:').verify('another')
+  t.ok((await client.pttl('test:secret')) > 0)
+})
+
+t.test('says what Redis may do to live keys', async t => {
+  const { store } = await open()
+  t.equal(await store.evictionPolicy(), 'noeviction')
+  await client.config('SET', 'maxmemory-policy', 'allkeys-lru')
+  t.equal(await store.evictionPolicy(), 'allkeys-lru')
+  await client.config('SET', 'maxmemory-policy', 'noeviction')
+})
+
+t.test('the largest log costs Redis six bytes a stamp', async t => {
+  const { store, time } = await open()
+  const entries = [entry(log([1_000, 60_000]))]
+  for (let i = 0; i < 1_050; i++) {
+    await store.reserve(entries, '')
+    time.advanceMs(100)
+  }
+  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 6_000)
+})
