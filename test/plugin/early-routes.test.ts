@@ -1,0 +1,169 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import { errors, limitPlugin } from '../../plugin/index.js'
+
+const rule = { name: 'a', key: 'ip' as const, limits: [{ max: 1, window: '60s' }] }
+const limited = { config: { limit: rule } }
+const handler = async () => 'sent'
+
+/** Builds an app. @returns the error with which it fails to start, if it does */
+async function start(t: { teardown(fn: () => unknown): unknown }, build: (app: FastifyInstance) => unknown): Promise<Error | undefined> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  try {
+    await build(app)
+    await app.ready()
+  } catch (error) {
+    return error as Error
+  }
+}
+
+t.test('limited routes that nothing would limit', async t => {
+  const table: [name: string, route: string, build: (app: FastifyInstance) => unknown][] = [
+    [
+      'before the plugin',
+      'GET /x',
+      async app => {
+        app.get('/x', limited, handler)
+        await app.register(limitPlugin)
+      }
+    ],
+    [
+      'after it, in the same tick',
+      'POST /x',
+      app => {
+        void app.register(limitPlugin)
+        app.post('/x', limited, handler)
+      }
+    ],
+    [
+      'in a child that was loaded before',
+      'PUT,PATCH /api/x',
+      async app => {
+        await app.register(async child => child.route({ method: ['PUT', 'PATCH'], url: '/x', ...limited, handler }), { prefix: '/api' })
+        await app.register(limitPlugin)
+      }
+    ],
+    [
+      'in a child of a child, registered in the same tick before',
+      'GET /x',
+      app => {
+        void app.register(async child => {
+          await child.register(async grandchild => grandchild.get('/x', limited, handler))
+        })
+        void app.register(limitPlugin)
+      }
+    ],
+    [
+      'above the plugin',
+      'GET /x',
+      async app => {
+        await app.register(async child => {
+          await child.register(limitPlugin)
+        })
+        app.get('/x', limited, handler)
+      }
+    ],
+    [
+      'beside the plugin',
+      'GET /x',
+      app => {
+        void app.register(async child => {
+          await child.register(limitPlugin)
+          child.get('/y', limited, handler)
+        })
+        void app.register(async child => child.get('/x', limited, handler))
+      }
+    ],
+    [
+      'with a name that nobody has defined',
+      'GET /x',
+      async app => {
+        app.get('/x', { config: { limit: 'whatever' } }, handler)
+        await app.register(limitPlugin)
+      }
+    ]
+  ]
+  for (const [name, route, build] of table) {
+    const error = await start(t, build)
+    t.ok(error instanceof errors.RouteTooEarlyError, name)
+    t.equal(
+      error?.message,
+      `${route} has config.limit, but was declared before the plugin was ready, or outside its scope; ` +
+        'await app.register(limitPlugin) first, where all limited routes are below'
+    )
+  }
+})
+
+t.test('routes that are limited', async t => {
+  const table: [name: string, build: (app: FastifyInstance) => unknown][] = [
+    [
+      'after the plugin was awaited',
+      async app => {
+        await app.register(limitPlugin)
+        app.get('/x', limited, handler)
+      }
+    ],
+    [
+      'in a child registered in the same tick after',
+      app => {
+        void app.register(limitPlugin)
+        void app.register(async child => child.get('/x', limited, handler))
+      }
+    ],
+    [
+      'in after()',
+      app => {
+        void app.register(limitPlugin).after(() => app.get('/x', limited, handler))
+      }
+    ],
+    [
+      'in two scopes, each with a plugin of its own',
+      app => {
+        for (const prefix of ['/a', '/b']) {
+          const scope = async (child: FastifyInstance) => {
+            await child.register(limitPlugin)
+            child.get('/x', limited, handler)
+          }
+          void app.register(scope, { prefix: prefix === '/a' ? '' : prefix })
+        }
+      }
+    ]
+  ]
+  for (const [name, build] of table) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await build(app)
+    t.same([(await app.inject('/x')).statusCode, (await app.inject('/x')).statusCode], [200, 429], name)
+  }
+})
+
+t.test('routes without limits may stand anywhere', async t => {
+  const error = await start(t, async app => {
+    app.get('/x', handler)
+    app.get('/y', { config: { other: 1 } as object }, handler)
+    await app.register(limitPlugin)
+  })
+  t.equal(error, undefined)
+})
+
+t.test('a second registration', async t => {
+  const twice = await start(t, async app => {
+    await app.register(limitPlugin)
+    await app.register(limitPlugin)
+  })
+  t.ok(twice instanceof errors.RegisteredError)
+  t.equal(twice?.message, 'the plugin is registered already; register it once, where all limited routes are below')
+  const child = await start(t, async app => {
+    await app.register(limitPlugin)
+    await app.register(async scope => {
+      await scope.register(limitPlugin, { region: 'US' })
+    })
+  })
+  t.ok(child instanceof errors.RegisteredError)
+  const sameTick = await start(t, app => {
+    void app.register(limitPlugin)
+    void app.register(limitPlugin)
+  })
+  t.ok(sameTick instanceof errors.RegisteredError)
+})

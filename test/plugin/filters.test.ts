@@ -1,0 +1,201 @@
+import t from 'tap'
+import type { Filter, FilterResult, Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+
+/** A filter that notes what happens to it. */
+function noted(log: string[], name: string, result?: () => FilterResult | undefined | Promise<FilterResult | undefined>): Filter {
+  return {
+    name,
+    init: async () => void log.push(`init ${name}`),
+    check: () => {
+      log.push(`check ${name}`)
+      return result?.()
+    },
+    close: async () => void log.push(`close ${name}`)
+  }
+}
+
+t.test('begun and ended once, however many routes name it', async t => {
+  const log: string[] = []
+  const { app } = await open(t, { filters: [noted(log, 'a'), noted(log, 'unused')] })
+  const inline = noted(log, 'b')
+  for (const url of ['/x', '/y']) app.get(url, { config: { limit: ['a', inline] } }, async () => 'sent')
+  t.same(log, [])
+  await app.ready()
+  t.same(log, ['init a', 'init b'])
+  await app.inject('/x')
+  await app.inject('/y')
+  t.same(log.splice(0), ['init a', 'init b', 'check a', 'check b', 'check a', 'check b'])
+  await app.close()
+  t.same(log, ['close b', 'close a'])
+})
+
+t.test('an init that throws ends the start, and what has begun is closed', async t => {
+  const log: string[] = []
+  const { app } = await open(t)
+  const broken = { name: 'broken', init: () => Promise.reject(new Error('no list')), check() {}, close: () => void log.push('close broken') }
+  app.get('/x', { config: { limit: [noted(log, 'a'), broken] } }, async () => 'sent')
+  await t.rejects(Promise.resolve(app.ready()), { message: 'no list' })
+  await app.close()
+  t.same(log, ['init a', 'close a'])
+})
+
+t.test('each is closed, though another fails to', async t => {
+  const log: string[] = []
+  const { app } = await open(t)
+  const broken = { name: 'broken', check() {}, close: () => Promise.reject(new Error('stuck')) }
+  app.get('/x', { config: { limit: [noted(log, 'a'), broken] } }, async () => 'sent')
+  await app.ready()
+  await t.rejects(app.close(), { message: 'stuck' })
+  t.same(log, ['init a', 'close a'])
+})
+
+t.test('they run in the order they are named in, before the reservation', async t => {
+  const log: string[] = []
+  const { app } = await open(t, { rules: [send], filters: [noted(log, 'b'), noted(log, 'a', () => ({ allowed: false }))] })
+  app.get('/x', { config: { limit: ['b', 'send', 'a', noted(log, 'c')] } }, async () => 'sent')
+  await app.ready()
+  log.splice(0)
+  t.equal((await app.inject('/x')).statusCode, 403)
+  t.same(log, ['check b', 'check a'], 'the first refusal is the last word')
+  t.equal((await app.limit.peek({ send: '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+})
+
+t.test('what a filter answers', async t => {
+  const table: [result: unknown, status: number, headers?: object][] = [
+    [undefined, 200],
+    [null, 200],
+    [{ allowed: true }, 200],
+    [Promise.resolve({ allowed: true }), 200],
+    [{ allowed: false }, 403, { 'retry-after': undefined }],
+    [{ allowed: false, retryAfterMs: 1_001 }, 429, { 'retry-after': '2' }],
+    [{ allowed: false, retryAfterMs: 0 }, 429, { 'retry-after': '0' }],
+    [Promise.resolve({ allowed: false, retryAfterMs: 5_000 }), 429, { 'retry-after': '5' }],
+    // Whoever answers something else meant something by it; nobody passes for that.
+    [false, 500],
+    [true, 500],
+    [{}, 500],
+    [{ allowed: 0 }, 500],
+    [{ allowed: false, retryAfterMs: Number.NaN }, 500],
+    [{ allowed: false, retryAfterMs: Infinity }, 500],
+    [{ allowed: false, retryAfterMs: -1 }, 500],
+    [{ allowed: false, retryAfterMs: '5' }, 500]
+  ]
+  for (const [result, status, headers = {}] of table) {
+    const { app } = await open(t)
+    app.get('/x', { config: { limit: { name: 'f', check: () => result as never } } }, async () => 'sent')
+    const reply = await app.inject('/x')
+    t.equal(reply.statusCode, status, JSON.stringify(result))
+    for (const [name, value] of Object.entries(headers)) t.equal(reply.headers[name], value)
+    if (status === 500) t.equal(reply.json().message, 'the filter f must return nothing, or { allowed: true or false } with a "retryAfterMs" from 0')
+    if (status === 403 || status === 429) t.match(reply.json(), { status, 'violated-policies': ['f'] })
+    await app.close()
+  }
+})
+
+t.test('an error is an error', async t => {
+  for (const check of [() => { throw new Error('no list') }, async () => { throw new Error('no list') }]) {
+    const { app } = await open(t)
+    app.get('/x', { config: { limit: [{ name: 'f', check }, send] } }, async () => 'sent')
+    const reply = await app.inject('/x')
+    t.equal(reply.statusCode, 500)
+    t.equal(reply.json().message, 'no list')
+  }
+})
+
+t.test('a filter that takes too long: 503, and a late pass is taken back', async t => {
+  const { app } = await open(t, { timeout: 20 })
+  let pass: (result: FilterResult) => void = () => {}
+  const undone = new Promise<void>(resolve => {
+    const check = () => new Promise<FilterResult>(found => (pass = found))
+    app.get('/x', { config: { limit: [{ name: 'slow', check }, send] } }, async () => 'sent')
+    void app.inject('/x').then(reply => {
+      t.equal(reply.statusCode, 503)
+      t.equal(reply.json().message, 'the filter slow took longer than 20 ms')
+      t.equal(reply.json().code, 'FST_SEND_LIMIT_TIMEOUT')
+      pass({ allowed: true, undo: () => resolve() })
+    })
+  })
+  await undone
+  t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+})
+
+t.test('undo', async t => {
+  const undo = (log: string[], name: string) => noted([], name, () => ({ allowed: true, undo: () => void log.push(name) }))
+  const throwing: Filter = { name: 'throws', check: () => Promise.reject(new Error('x')) }
+  const slow: Filter = { name: 'slow', check: () => new Promise(() => {}) }
+  const refusing: Filter = { name: 'refuses', check: () => ({ allowed: false }) }
+  const none: Rule = { name: 'none', key: 'ip', limits: [{ max: () => 0, ceiling: 1, window: '60s' }] }
+  const noKey: Rule = { name: 'no-key', key: { value: 'query.none' }, limits: [{ max: 1, window: '60s' }] }
+  const blocking: Rule = { ...send, name: 'blocking', block: ['127.0.0.1'] }
+  for (const [last, status] of [
+    [refusing, 403],
+    [throwing, 500],
+    [slow, 503],
+    [none, 429],
+    [noKey, 400],
+    [blocking, 403]
+  ] as const) {
+    const log: string[] = []
+    const { app } = await open(t, { timeout: 20 })
+    const broken = noted([], 'broken', () => ({ allowed: true, undo: () => Promise.reject(new Error('stuck')) }))
+    app.get('/x', { config: { limit: [undo(log, 'a'), broken, undo(log, 'b'), last] } }, async () => 'sent')
+    t.equal((await app.inject('/x')).statusCode, status)
+    t.same(log, ['b', 'a'], `${last.name}: in reverse, each once, though one fails`)
+    await app.close()
+  }
+  const log: string[] = []
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: [undo(log, 'a'), send] } }, async () => {
+    throw new Error('provider down')
+  })
+  t.equal((await app.inject('/x')).statusCode, 500)
+  t.same(log, [], 'an admitted request keeps what its filters did')
+})
+
+t.test('a filter that outlives the handlerTimeout of its route is undone', async t => {
+  const { app } = await open(t)
+  let ran = false
+  const undone = new Promise<void>(resolve => {
+    let pass: (result: FilterResult) => void = () => {}
+    const check = () => new Promise<FilterResult>(found => (pass = found))
+    app.get('/x', { handlerTimeout: 20, config: { limit: [{ name: 'slow', check }, send] } }, async () => {
+      ran = true
+      return 'sent'
+    })
+    app.addHook('onResponse', async () => pass({ allowed: true, undo: () => resolve() }))
+    void app.inject('/x').then(reply => t.equal(reply.statusCode, 503))
+  })
+  await undone
+  await new Promise(resolve => setImmediate(resolve))
+  t.notOk(ran)
+  t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+})
+
+t.test('filters alone: a decision without rules', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: { name: 'f', check() {} } } }, async (_req, reply) => reply.limit)
+  t.same((await app.inject('/x')).json(), { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null })
+})
+
+t.test('an object of a class, with members of its own', async t => {
+  class Country implements Filter {
+    readonly name = 'country'
+    private readonly allowed = false
+    closed = false
+    check() {
+      return { allowed: this.allowed }
+    }
+    close() {
+      this.closed = true
+    }
+  }
+  const country = new Country()
+  const { app } = await open(t, { filters: [country] })
+  app.get('/x', { config: { limit: 'country' } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 403)
+  await app.close()
+  t.ok(country.closed)
+})

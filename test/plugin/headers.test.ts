@@ -1,0 +1,163 @@
+import t from 'tap'
+import type { Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+interface Item {
+  value: string
+  parameters: Record<string, number>
+}
+
+/**
+ * Parses a List of Strings with Integer parameters (RFC 9651 section 4.2): what the headers of
+ * draft-ietf-httpapi-ratelimit-headers consist of here. Strict: whatever else there is, throws.
+ */
+function parseList(text: string): Item[] {
+  let rest = text
+  const take = (pattern: RegExp): string => {
+    const [found] = pattern.exec(rest) ?? []
+    if (found === undefined) throw new SyntaxError(`${pattern} expected at ${rest}`)
+    rest = rest.slice(found.length)
+    return found
+  }
+  const items: Item[] = []
+  while (rest !== '') {
+    if (items.length > 0) take(/^[ \t]*,[ \t]*/)
+    const quoted = take(/^"(?:[ !#-[\]-~]|\\["\\])*"/)
+    const item: Item = { value: quoted.slice(1, -1).replace(/\\(.)/g, '$1'), parameters: {} }
+    while (rest.startsWith(';')) {
+      take(/^; */)
+      const name = take(/^[a-z*][a-z0-9_.*-]*/)
+      take(/^=/)
+      item.parameters[name] = Number(take(/^-?\d{1,15}(?![\d.])/))
+    }
+    items.push(item)
+  }
+  return items
+}
+
+/** Both headers as one: by policy, its quota and window, what remains, and for how long. */
+function policies(headers: Record<string, unknown>): Record<string, number[]> {
+  const told = (name: string) => parseList(String(headers[name] ?? ''))
+  const states = new Map(told('ratelimit').map(item => [item.value, item.parameters]))
+  const found = told('ratelimit-policy').map(({ value, parameters }) => {
+    const { r = Number.NaN, t: seconds = Number.NaN } = states.get(value) ?? {}
+    return [value, [parameters.q, parameters.w, r, seconds]]
+  })
+  if (found.length !== states.size) throw new Error('the headers tell of different policies')
+  return Object.fromEntries(found)
+}
+
+const phone = { phone: 'body.phone' } as const
+const body = { phone: '13800138000' }
+
+t.test('the parser is strict', async t => {
+  t.same(parseList('"a";q=1;w=60, "b-1h";q=5'), [
+    { value: 'a', parameters: { q: 1, w: 60 } },
+    { value: 'b-1h', parameters: { q: 5 } }
+  ])
+  for (const bad of ['a;q=1', '"a";q=1.5', '"a";Q=1', '"a" "b"', '"a",', '"a";q', '"a";q=NaN', '"é"']) {
+    t.throws(() => parseList(bad), bad)
+  }
+})
+
+t.test('rules on the caller itself are told on admitted replies, others are not', async t => {
+  const { app, post, advance } = await open(t)
+  app.decorateRequest('account', null)
+  const limit: Rule[] = [
+    { name: 'ip', key: 'ip', limits: [{ max: 3, window: '60s' }, { max: 5, window: '1h' }] },
+    { name: 'account', key: { value: 'request.account.id' }, limits: [{ max: 9, per: 'day' }] },
+    { name: 'mobile', key: phone, limits: [{ max: 2, window: '60s' }] },
+    { name: 'both', key: ['ip', phone], limits: [{ max: 2, window: '60s' }] },
+    { name: 'elsewhere', key: { ip: 'body.host' }, limits: [{ max: 2, window: '60s' }], optional: true },
+    { name: 'own', key: () => 'a', limits: [{ max: 4, window: '60s' }] },
+    { name: 'seen', key: 'ip', limits: [{ max: 1, window: '60s' }], mode: 'observe' },
+    { name: 'flight', key: 'ip', lock: '30s' },
+    { name: 'flood', key: 'ip', limits: [{ max: 100, window: '60s' }], counts: 'attempts' }
+  ]
+  const preHandler = async (req: object) => void Object.assign(req, { account: { id: 1 } })
+  app.post('/x', { preHandler, config: { limit } }, async () => 'sent')
+  const first = await post('/x', { ...body, host: '192.0.2.1' })
+  t.equal(first.statusCode, 200)
+  t.strictSame(policies(first.headers), {
+    flood: [100, 60, 99, 60],
+    'ip-60s': [3, 60, 2, 60],
+    'ip-1h': [5, 3_600, 4, 3_600],
+    account: [9, 86_400, 8, 86_400]
+  })
+  t.notOk('retry-after' in first.headers)
+
+  advance(500)
+  t.equal((await post('/x', body)).statusCode, 200)
+  advance(100)
+  const refused = await post('/x', body)
+  t.equal(refused.statusCode, 429)
+  t.strictSame(policies(refused.headers), {
+    flood: [100, 60, 97, 60],
+    'ip-60s': [3, 60, 1, 60],
+    'ip-1h': [5, 3_600, 3, 3_600],
+    account: [9, 86_400, 7, 86_400],
+    // The caller has just met them.
+    mobile: [2, 60, 0, 60],
+    both: [2, 60, 0, 60]
+  })
+  t.same(refused.json()['violated-policies'], ['mobile', 'both'])
+})
+
+t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
+  const { app, post } = await open(t)
+  const limits = [{ max: 1, window: '60s' }, { max: 5, window: '1h' }, { max: 10, window: '24h' }]
+  app.post('/x', { config: { limit: { name: 'mail', key: { email: 'body.to' }, limits } } }, async () => 'sent')
+  const first = await post('/x', { to: 'a@example.com' })
+  t.same(['ratelimit', 'ratelimit-policy'].filter(name => name in first.headers), [])
+  t.strictSame(policies((await post('/x', { to: 'a@example.com' })).headers), { 'mail-60s': [1, 60, 0, 60] })
+})
+
+t.test('Retry-After is rounded up: whoever waits that long is admitted', async t => {
+  const table: [windowMs: number, passed: number, seconds: string][] = [
+    [60_000, 0, '60'],
+    [60_000, 1, '60'],
+    [60_000, 999, '60'],
+    [60_000, 1_000, '59'],
+    [60_000, 1_001, '59'],
+    [60_000, 59_999, '1'],
+    [1, 0, '1'],
+    [1_500, 0, '2']
+  ]
+  for (const [window, passed, seconds] of table) {
+    const { app, advance } = await open(t)
+    app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window }] } } }, async () => 'sent')
+    await app.inject('/x')
+    advance(passed)
+    const refused = await app.inject('/x')
+    t.equal(refused.headers['retry-after'], seconds, `${window} ms, after ${passed}`)
+    t.equal(refused.json().retryAfterMs, window - passed)
+    t.match(policies(refused.headers), { a: [1, Math.ceil(window / 1_000), 0, Number(seconds)] })
+    advance(Number(seconds) * 1_000)
+    t.equal((await app.inject('/x')).statusCode, 200)
+    await app.close()
+  }
+})
+
+t.test('any name of a rule makes a header that parses', async t => {
+  const { app } = await open(t)
+  const limits = [{ max: 1_000, window: 1_234 }, { max: 2 ** 31, per: 'month' as const }]
+  app.get('/x', { config: { limit: { name: '0aZ._-', key: 'ip', limits } } }, async () => 'sent')
+  const { headers } = await app.inject('/x')
+  t.match(policies(headers), { '0aZ._--1234ms': [1_000, 2, 999, 2], '0aZ._--30d': [2 ** 31, 2_592_000, 2 ** 31 - 1] })
+})
+
+t.test('blocked: no time, no quota', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], block: ['127.0.0.1'] } } }, async () => 'sent')
+  const { headers, statusCode } = await app.inject('/x')
+  t.equal(statusCode, 403)
+  t.same(['ratelimit', 'ratelimit-policy', 'retry-after'].filter(name => name in headers), [])
+})
+
+t.test('an allowed caller has no quota to be told of', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], allow: ['127.0.0.0/8'] } } }, async () => 'sent')
+  const { headers, statusCode } = await app.inject('/x')
+  t.equal(statusCode, 200)
+  t.notOk('ratelimit' in headers)
+})

@@ -1,0 +1,240 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import t from 'tap'
+import { errors, type LimitError, type Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+const flood: Rule = { ...send, name: 'flood', counts: 'attempts' }
+const PROBLEM = 'application/problem+json'
+
+t.test('problem documents (RFC 9457)', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  app.get('/flood', { config: { limit: flood } }, async () => 'sent')
+  app.get('/blocked', { config: { limit: { ...send, block: ['127.0.0.1'] } } }, async () => 'sent')
+  let release = () => {}
+  app.get('/flight', { config: { limit: { name: 'flight', key: 'ip', lock: '30s' } } }, () => new Promise(resolve => (release = () => resolve('sent'))))
+  await app.inject('/x')
+  await app.inject('/flood')
+  const exceeded = {
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Too many messages',
+    status: 429,
+    code: 'FST_SEND_LIMIT_EXCEEDED',
+    retryAfterMs: 60_000
+  }
+  const first = app.inject('/flight')
+  await once(app, 'never', { signal: AbortSignal.timeout(0) }).catch(() => {})
+  for (const [url, problem] of [
+    ['/x', { ...exceeded, detail: 'limit reached: send', 'violated-policies': ['send'] }],
+    ['/flood', { ...exceeded, detail: 'limit reached: flood', 'violated-policies': ['flood'] }],
+    [
+      '/blocked',
+      {
+        type: 'about:blank',
+        title: 'Forbidden',
+        status: 403,
+        detail: 'blocked by: send',
+        code: 'FST_SEND_LIMIT_BLOCKED',
+        'violated-policies': ['send'],
+        retryAfterMs: null
+      }
+    ],
+    [
+      '/flight',
+      {
+        type: 'about:blank',
+        title: 'Conflict',
+        status: 409,
+        detail: 'already under way: flight',
+        code: 'FST_SEND_LIMIT_IN_FLIGHT',
+        'violated-policies': ['flight'],
+        retryAfterMs: 30_000
+      }
+    ]
+  ] as const) {
+    const reply = await app.inject(url)
+    t.equal(reply.statusCode, problem.status, url)
+    t.equal(reply.headers['content-type'], PROBLEM)
+    t.strictSame(reply.json(), problem)
+  }
+  release()
+  t.equal((await first).statusCode, 200)
+})
+
+t.test('a lock and a limit together are 429', async t => {
+  const { app } = await open(t)
+  let release = () => {}
+  const limit: Rule[] = [send, { name: 'flight', key: 'ip', lock: '30s' }]
+  app.get('/x', { config: { limit } }, () => new Promise(resolve => (release = () => resolve('sent'))))
+  const first = app.inject('/x')
+  const second = await app.inject('/x')
+  t.match(second.json(), { status: 429, 'violated-policies': ['send', 'flight'], retryAfterMs: 60_000 })
+  release()
+  await first
+})
+
+t.test('HEAD of a refusal has no body', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const [{ port }] = app.addresses() as [{ port: number }]
+  for (const status of [200, 429]) {
+    const [response] = await once(request({ port, path: '/x', method: 'HEAD' }).end(), 'response')
+    response.resume()
+    t.equal(response.statusCode, status)
+  }
+})
+
+t.test("the app's error handler gets the refusal", async t => {
+  for (const rule of [send, flood]) {
+    for (const place of ['app', 'scope', 'route'] as const) {
+      const { app } = await open(t)
+      const got: LimitError[] = []
+      const handle = (error: unknown, _req: unknown, reply: { status(code: number): { send(payload: unknown): void } }) => {
+        got.push(error as LimitError)
+        reply.status((error as LimitError).statusCode).send({ mine: (error as LimitError).code })
+      }
+      if (place === 'app') app.setErrorHandler(handle)
+      await app.register(async scope => {
+        if (place === 'scope') scope.setErrorHandler(handle)
+        scope.get('/x', { config: { limit: rule }, ...(place === 'route' && { errorHandler: handle }) }, async () => 'sent')
+        scope.get('/missing', { config: { limit: { ...rule, key: { value: 'query.id' } } }, ...(place === 'route' && { errorHandler: handle }) }, async () => 'sent')
+      })
+      await app.inject('/x')
+      const refused = await app.inject('/x')
+      t.equal(refused.statusCode, 429, `${rule.name}, ${place}`)
+      t.same(refused.json(), { mine: 'FST_SEND_LIMIT_EXCEEDED' })
+      t.equal(refused.headers['retry-after'], '60', 'its headers are there already')
+      t.equal(refused.headers['ratelimit-policy'], `"${rule.name}";q=1;w=60`)
+      const [error] = got
+      t.ok(error instanceof errors.ExceededError)
+      t.match(error, {
+        statusCode: 429,
+        message: `limit reached: ${rule.name}`,
+        headers: { 'retry-after': '60' },
+        problem: { status: 429, 'violated-policies': [rule.name] },
+        decision: { allowed: false, retryAfterMs: 60_000, violated: [{ rule: rule.name, windowMs: 60_000 }] }
+      })
+      t.same((await app.inject('/missing')).json(), { mine: 'FST_SEND_LIMIT_KEY_MISSING' })
+      await app.close()
+    }
+  }
+})
+
+t.test('an error handler of another scope is not ours', async t => {
+  const { app } = await open(t)
+  await app.register(async scope => scope.setErrorHandler(() => 'not mine'))
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  await app.inject('/x')
+  t.equal((await app.inject('/x')).headers['content-type'], PROBLEM)
+})
+
+t.test('an error handler that throws the refusal on ends in a plain answer', async t => {
+  const { app } = await open(t)
+  app.setErrorHandler(error => {
+    throw error
+  })
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  await app.inject('/x')
+  const refused = await app.inject('/x')
+  t.equal(refused.statusCode, 429)
+  t.equal(refused.headers['retry-after'], '60')
+  t.match(refused.json(), { statusCode: 429, code: 'FST_SEND_LIMIT_EXCEEDED' })
+})
+
+t.test('errorResponse', async t => {
+  for (const rule of [send, flood]) {
+    for (const key of ['ip', async () => 'a'] as const) {
+      const { app } = await open(t, {
+        errorResponse: (error, req, reply) => {
+          void reply.header('x-asked', req.url)
+          return { error: error.code, wait: error.decision.retryAfterMs }
+        }
+      })
+      app.get('/x', { config: { limit: { ...rule, key } } }, async () => 'sent')
+      await app.inject('/x')
+      const refused = await app.inject('/x')
+      t.equal(refused.statusCode, 429)
+      t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
+      t.equal(refused.headers['retry-after'], '60')
+      t.equal(refused.headers['x-asked'], '/x')
+      t.same(refused.json(), { error: 'FST_SEND_LIMIT_EXCEEDED', wait: 60_000 })
+      await app.close()
+    }
+  }
+})
+
+t.test('an errorResponse that throws refuses all the same, and harms nobody', async t => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  for (const rule of [send, flood]) {
+    for (const key of ['ip', async () => 'a'] as const) {
+      const { app } = await open(t, {
+        errorResponse: () => {
+          throw new Error('no body')
+        }
+      })
+      app.get('/x', { config: { limit: { ...rule, key } } }, async () => 'sent')
+      await app.inject('/x')
+      const refused = await app.inject('/x')
+      t.equal(refused.statusCode, 500)
+      t.equal(refused.json().message, 'no body')
+      await app.close()
+    }
+  }
+  t.same(unhandled, [])
+})
+
+t.test('errorResponse builds error.problem for an error handler, too', async t => {
+  const { app } = await open(t, { errorResponse: () => 'mine' })
+  app.setErrorHandler((error, _req, reply) => reply.send((error as LimitError).problem))
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  await app.inject('/x')
+  t.equal((await app.inject('/x')).body, 'mine')
+})
+
+t.test('reply.limit', async t => {
+  const { app } = await open(t)
+  const seen: unknown[] = []
+  app.addHook('onSend', async (_req, reply) => void seen.push(reply.limit && JSON.parse(JSON.stringify(reply.limit))))
+  app.get('/x', { config: { limit: { ...send, limits: [{ max: 1, window: '60s' }, { max: 3, window: '1h' }] } } }, async (_req, reply) => reply.limit)
+  app.get('/free', async (_req, reply) => reply.limit)
+  const admitted = {
+    allowed: true,
+    retryAfterMs: 60_000,
+    violated: [],
+    observed: [],
+    rules: [
+      {
+        name: 'send',
+        limits: [
+          { max: 1, remaining: 0, resetMs: 60_000, windowMs: 60_000 },
+          { max: 3, remaining: 2, resetMs: 3_600_000, windowMs: 3_600_000 }
+        ]
+      }
+    ],
+    refusal: null
+  }
+  t.strictSame((await app.inject('/x')).json(), admitted, 'a decision may be sent as it is')
+  await app.inject('/x')
+  t.equal((await app.inject('/free')).body, 'null')
+  t.equal((await app.inject('/404')).statusCode, 404)
+  t.strictSame(seen, [
+    admitted,
+    { ...admitted, allowed: false, violated: [{ rule: 'send', windowMs: 60_000 }], refusal: 'exceeded' },
+    null,
+    null
+  ])
+})
+
+t.test('each request has a decision of its own', async t => {
+  const { app } = await open(t)
+  const seen = new Set<unknown>()
+  app.get('/x', { config: { limit: { ...send, limits: [{ max: 2, window: '60s' }] } } }, async (_req, reply) => void seen.add(reply.limit))
+  await Promise.all([app.inject('/x'), app.inject('/x')])
+  t.equal(seen.size, 2)
+})

@@ -1,0 +1,299 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import t from 'tap'
+import type { Key, Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const limits = [{ max: 1, window: '60s' }]
+
+async function route(t: { teardown(fn: () => unknown): unknown }, key: Key, more: Partial<Rule> = {}, server = {}) {
+  const opened = await open(t, {}, server)
+  opened.app.post('/x', { config: { limit: { name: 'a', key, limits, ...more } } }, async () => 'sent')
+  return opened
+}
+
+t.test('what a request lacks, or spells wrongly', async t => {
+  const table: [key: Key, body: unknown, status: number, message?: string][] = [
+    [{ phone: 'body.phone' }, {}, 400, 'body.phone is missing or no scalar value'],
+    [{ phone: 'body.phone' }, { phone: null }, 400],
+    [{ phone: 'body.phone' }, { phone: {} }, 400],
+    [{ phone: 'body.phone' }, { phone: ['13800138000'] }, 400],
+    [{ phone: 'body.phone' }, undefined, 400],
+    [{ phone: 'body.phone' }, { phone: '' }, 422, 'body.phone is not a valid phone number'],
+    [{ phone: 'body.phone' }, { phone: '12' }, 422],
+    [{ phone: 'body.phone' }, { phone: true }, 422],
+    [{ phone: 'body.phone' }, { phone: '13800138000\u0000' }, 422],
+    [{ phone: 'body.phone' }, { phone: '\ud800' }, 422],
+    [{ phone: 'body.phone' }, { phone: '9'.repeat(500_000) }, 422],
+    [{ phone: 'body.phone' }, { phone: 13_800_138_000 }, 200],
+    [{ email: 'body.to' }, { to: 'nobody' }, 422, 'body.to is not a valid mail address'],
+    [{ email: 'body.to' }, { to: `${'a'.repeat(500_000)}@example.com` }, 422],
+    [{ email: 'body.to' }, { to: 'a@example.com, b@example.com' }, 422],
+    [{ ip: 'body.host' }, { host: '999.1.1.1' }, 422, 'body.host is not a valid network address'],
+    [{ ip: 'body.host' }, {}, 400],
+    [{ value: 'body.id' }, { id: { a: 1 } }, 400, 'body.id is missing or no scalar value'],
+    [{ value: 'body.id' }, { id: '' }, 200],
+    [{ value: 'body.id' }, { id: 0 }, 200],
+    [{ value: 'body.id' }, { id: false }, 200],
+    [{ value: 'body.id' }, { id: '\ud800\u202e\u0000' }, 200],
+    [{ value: 'body.id' }, { id: 'x'.repeat(900_000) }, 200],
+    [['ip', { value: 'body.id' }], {}, 400],
+    [{ digest: ['body.a', 'body.b'] }, {}, 400, 'body.a, body.b is missing or no scalar value'],
+    [{ digest: ['body.a', 'body.b'] }, { a: 1 }, 200],
+    [{ digest: ['body.a', 'body.b'] }, { a: null }, 200],
+    [{ digest: ['body'] }, { deep: JSON.parse(`${'['.repeat(63)}${']'.repeat(63)}`) }, 422, 'body is not a valid content: it is nested too deeply'],
+    [{ digest: ['body'] }, { deep: JSON.parse(`${'['.repeat(61)}${']'.repeat(61)}`) }, 200],
+    [{ digest: [{ phone: 'body.phone' }, 'body.a'] }, { phone: '12', a: 1 }, 422, 'body.phone is not a valid phone number']
+  ]
+  for (const [key, body, status, message] of table) {
+    const { app, post } = await route(t, key)
+    const reply = await post('/x', body)
+    t.equal(reply.statusCode, status, `${JSON.stringify(key)} ${JSON.stringify(body)?.slice(0, 60)}`)
+    if (message) t.equal(reply.json().message, message)
+    if (status !== 200) t.match(reply.json().code, /^FST_SEND_LIMIT_KEY_/)
+    await app.close()
+  }
+})
+
+t.test('it costs nothing', async t => {
+  const { app, post } = await open(t, {
+    rules: [
+      { name: 'ip', key: 'ip', limits },
+      { name: 'mobile', key: { phone: 'body.phone' }, limits }
+    ]
+  })
+  app.post('/x', { config: { limit: ['ip', 'mobile'] } }, async () => 'sent')
+  for (const body of [{}, { phone: '12' }, { phone: [] }]) t.not((await post('/x', body)).statusCode, 200)
+  t.equal((await app.limit.peek({ ip: '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+  t.equal((await post('/x', { phone: '13800138000' })).statusCode, 200)
+})
+
+t.test('an optional rule does not apply where its key is missing', async t => {
+  const { post } = await route(t, { phone: 'body.phone' }, { optional: true })
+  for (const body of [{}, { phone: null }, {}, {}]) t.equal((await post('/x', body)).statusCode, 200)
+  // What is there must be right: a wrong spelling is no way around a limit.
+  t.equal((await post('/x', { phone: '12' })).statusCode, 422)
+  t.equal((await post('/x', { phone: {} })).statusCode, 400)
+  t.equal((await post('/x', { phone: '13800138000' })).statusCode, 200)
+  t.equal((await post('/x', { phone: '13800138000' })).statusCode, 429)
+})
+
+t.test('hostile bodies', async t => {
+  const { post } = await route(t, { digest: ['body'] })
+  const raw = (payload: string, type = 'application/json') => post('/x', payload, { headers: { 'content-type': type } })
+  t.equal((await raw('{"__proto__": {"a": 1}}')).statusCode, 400, 'Fastify refuses it')
+  t.equal((await raw('{"constructor": {"prototype": {"a": 1}}}')).statusCode, 400)
+  t.equal((await raw(`"${'x'.repeat(2 ** 20)}"`)).statusCode, 413, 'a megabyte')
+  t.equal((await raw(`${'['.repeat(200_000)}${']'.repeat(200_000)}`)).statusCode, 422, 'nested 200,000 deep')
+  t.equal((await raw('{')).statusCode, 400)
+  t.equal((await raw('a=1', 'application/x-www-form-urlencoded')).statusCode, 415)
+  t.equal((await raw('{"a": 1}')).statusCode, 200)
+  t.equal((await raw('{ "a": 1.0 }')).statusCode, 429)
+})
+
+t.test('prototype keys, where the parser lets them through', async t => {
+  const lax = { onProtoPoisoning: 'ignore', onConstructorPoisoning: 'ignore' } as const
+  const whole = await route(t, { digest: ['body'] }, {}, lax)
+  const headers = { 'content-type': 'application/json' }
+  for (const payload of ['{"__proto__": {"a": 1}}', '{"__proto__": {"a": 2}}', '{"constructor": {"prototype": {"a": 1}}}', '{}']) {
+    t.equal((await whole.post('/x', payload, { headers })).statusCode, 200, `${payload} is a content of its own`)
+    t.equal((await whole.post('/x', payload, { headers })).statusCode, 429)
+  }
+  const phone = await route(t, { value: 'body.phone' }, {}, lax)
+  t.equal((await phone.post('/x', '{"__proto__": {"phone": "1"}}', { headers })).statusCode, 400)
+  t.equal(({} as { a?: unknown }).a, undefined)
+})
+
+t.test('function keys', async t => {
+  const never = new Promise<string>(() => {})
+  const table: [answer: () => unknown, status: number, message?: RegExp][] = [
+    [() => 'a', 200],
+    [() => 5, 200],
+    [() => 5n, 200],
+    [() => true, 200],
+    [async () => 'a', 200],
+    [() => ({ then: (resolve: (value: string) => void) => resolve('a') }), 200],
+    [() => undefined, 400, /^the key is missing or no scalar value$/],
+    [() => null, 400],
+    [async () => undefined, 400],
+    [() => ({ id: 1 }), 500, /^POST \/x: config\.limit\.key must return a string, a number or a boolean$/],
+    [async () => ['a'], 500],
+    [() => Number.NaN, 500],
+    [() => Symbol('a'), 500],
+    [() => () => 'a', 500],
+    [
+      () => {
+        throw new Error('database down')
+      },
+      500,
+      /^database down$/
+    ],
+    [async () => Promise.reject(new Error('database down')), 500, /^database down$/],
+    [() => never, 503, /^a key function took longer than 20 ms$/]
+  ]
+  for (const counts of ['sends', 'attempts'] as const) {
+    for (const [answer, status, message] of table) {
+      const { app, post } = await open(t, { timeout: 20 })
+      app.post('/x', { config: { limit: { name: 'a', key: answer as never, limits, counts } } }, async () => 'sent')
+      const reply = await post('/x', {})
+      t.equal(reply.statusCode, status, `${counts} ${answer}`)
+      if (message) t.match(reply.json().message, message)
+      if (status === 200) t.equal((await post('/x', {})).statusCode, 429, 'counted')
+      await app.close()
+    }
+  }
+})
+
+t.test('the request is what a function gets', async t => {
+  const { app, post } = await route(t, [req => req.headers['x-a'] as string, async req => (req.body as { b: string }).b])
+  const ask = (a: string, b: string) => post('/x', { b }, { headers: { 'x-a': a } }).then(reply => reply.statusCode)
+  t.same([await ask('1', '2'), await ask('1', '2'), await ask('12', ''), await ask('', '12')], [200, 429, 200, 200])
+  t.same(Object.keys(app.limit.rules), ['a@POST /x'])
+})
+
+t.test('when two key functions fail at once, one answer, and no crash', async t => {
+  const boom = () => {
+    throw new Error('now')
+  }
+  const { post } = await route(t, [async () => Promise.reject(new Error('later')), boom])
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  t.equal((await post('/x', {})).json().message, 'now')
+  await new Promise(resolve => setImmediate(resolve))
+  t.same(unhandled, [])
+})
+
+t.test('max as a function', async t => {
+  const table: [answer: (max: string) => unknown, results: (number | string)[]][] = [
+    [max => Number(max), [200, 200, 429]],
+    [() => 1.9, [200, 429]],
+    [() => 100, [200, 200, 200, 429]],
+    [() => Infinity, [200, 200, 200, 429]],
+    [() => 0, [429]],
+    [() => -1, [429]],
+    [() => Number.NaN, [500]],
+    [() => '2', [500]],
+    [() => undefined, [500]],
+    [async () => 2, [500]],
+    [
+      () => {
+        throw new Error('no account')
+      },
+      [500]
+    ]
+  ]
+  for (const counts of ['sends', 'attempts'] as const) {
+    for (const [answer, results] of table) {
+      const { app } = await open(t)
+      const max = (req: { headers: Record<string, unknown> }) => answer(String(req.headers['x-max'])) as number
+      const limit = { name: 'paid', key: 'ip' as const, limits: [{ max, ceiling: 3, window: '60s' }], counts }
+      app.get('/x', { config: { limit } }, async () => 'sent')
+      for (const status of results) {
+        const reply = await app.inject({ url: '/x', headers: { 'x-max': '2' } })
+        t.equal(reply.statusCode, status, `${counts} ${answer}`)
+      }
+      await app.close()
+    }
+  }
+})
+
+t.test('max is asked at each request', async t => {
+  const { app, advance } = await open(t)
+  const key = { value: 'headers.x-account' } as const
+  const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
+  app.get('/x', { config: { limit: { name: 'paid', key, limits: [{ max, ceiling: 3, per: 'day' }] } } }, async (_req, reply) => reply.limit)
+  const ask = (n: number) => app.inject({ url: '/x', headers: { 'x-account': 'a', 'x-max': `${n}` } })
+  t.equal((await ask(1)).json().rules[0].limits[0].max, 1)
+  t.equal((await ask(1)).statusCode, 429)
+  t.match((await ask(2)).json().rules[0].limits[0], { max: 2, remaining: 0 })
+  t.match((await ask(3)).json().rules[0].limits[0], { max: 3, remaining: 0 })
+  const none = await ask(0)
+  t.equal(none.statusCode, 429)
+  t.equal(none.json().retryAfterMs, null, 'no time at which 0 admits')
+  t.notOk('retry-after' in none.headers)
+  advance(86_400_000)
+  t.equal((await ask(1)).statusCode, 200)
+})
+
+t.test('allow and block lists', async t => {
+  const table: [key: Key, lists: { allow?: string[]; block?: string[] }, free: string[], blocked: string[], counted: string[]][] = [
+    [{ phone: 'body.who' }, { allow: ['138 0013 8000'], block: ['+86 139 1234 5678'] }, ['+8613800138000'], ['13912345678'], ['13700137000']],
+    [{ email: 'body.who' }, { allow: ['a@example.com'], block: ['B@Example.com'] }, ['A+tag@EXAMPLE.com'], ['b@example.com'], ['c@example.com']],
+    [{ value: 'body.who' }, { allow: ['1'], block: ['true'] }, ['1'], ['true'], ['2', 'TRUE']],
+    [req => (req.body as { who: string }).who, { allow: ['a'], block: ['b'] }, ['a'], ['b'], ['c']],
+    [{ ip: 'body.who' }, { allow: ['192.0.2.0/24', '2001:db8::/32'], block: ['198.51.100.7', 'fc00::/7'] }, ['192.0.2.9', '::ffff:192.0.2.200', '2001:db8:1::5'], ['198.51.100.7', '::ffff:c633:6407', 'fd00::1'], ['198.51.100.8', '2001:db9::1']],
+    [{ ip: 'body.who' }, { allow: ['::ffff:192.0.2.0/120'] }, ['192.0.2.1'], [], ['192.0.3.1']],
+    // Allow beats block.
+    [{ ip: 'body.who' }, { allow: ['10.1.0.0/16'], block: ['10.0.0.0/8'] }, ['10.1.2.3'], ['10.2.0.1'], ['11.0.0.1']],
+    [{ value: 'body.who' }, { allow: ['a'], block: ['a', 'b'] }, ['a'], ['b'], ['c']]
+  ]
+  for (const [key, lists, free, blocked, counted] of table) {
+    const { post } = await route(t, key, lists)
+    const ask = async (who: string) => (await post('/x', { who })).statusCode
+    for (const who of free) t.same([await ask(who), await ask(who), await ask(who)], [200, 200, 200], `${who} is allowed`)
+    for (const who of blocked) t.same([await ask(who), await ask(who)], [403, 403], `${who} is blocked`)
+    for (const who of counted) t.same([await ask(who), await ask(who)], [200, 429], `${who} is counted`)
+  }
+})
+
+t.test('block lists cost other rules nothing, and peek knows them', async t => {
+  const { app, post } = await open(t, {
+    rules: [
+      { name: 'ip', key: 'ip', limits },
+      { name: 'mobile', key: { phone: 'body.phone' }, limits, block: ['13800138000'], allow: ['13900139000'] },
+      { name: 'seen', key: { phone: 'body.phone' }, limits, mode: 'observe', block: ['13800138001'] }
+    ]
+  })
+  app.post('/x', { config: { limit: ['ip', 'mobile', 'seen'] } }, async () => 'sent')
+  t.equal((await post('/x', { phone: '13800138000' })).statusCode, 403)
+  t.match(await app.limit.peek({ mobile: '+8613800138000' }), { allowed: false, refusal: 'blocked', retryAfterMs: null, violated: [{ rule: 'mobile', windowMs: 0 }] })
+  t.match(await app.limit.peek({ mobile: '13900139000' }), { allowed: true, violated: [], rules: [] })
+  t.match(await app.limit.peek({ seen: '13800138001' }), { allowed: true, observed: [{ rule: 'seen', windowMs: 0 }] })
+  t.match(await app.limit.peek({ ip: '127.0.0.1' }), { rules: [{ limits: [{ remaining: 1 }] }] })
+  t.equal((await post('/x', { phone: '13800138001' })).statusCode, 200, 'an observed block refuses nothing')
+})
+
+t.test('a Unix socket has no address: rules by address do not apply', { skip: process.platform === 'win32' }, async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  for (const trustProxy of [false, 'loopback'] as const) {
+    const { app } = await open(t, {}, { trustProxy })
+    const limit = [
+      { name: 'ip', key: 'ip' as const, limits },
+      { name: 'too', key: { ip: 'request.ip' }, limits },
+      { name: 'flood', key: 'ip' as const, limits, counts: 'attempts' as const }
+    ]
+    app.get('/x', { config: { limit } }, async () => 'sent')
+    const socketPath = join(folder, `${trustProxy}`)
+    await app.listen({ path: socketPath })
+    const ask = async () => {
+      const [response] = await once(request({ socketPath, path: '/x' }).end(), 'response')
+      response.resume()
+      return response.statusCode
+    }
+    t.same([await ask(), await ask(), await ask()], [200, 200, 200], `trustProxy: ${trustProxy}`)
+  }
+})
+
+t.test('floods of headers', async t => {
+  const { app } = await route(t, { value: 'headers.x-id' })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const [{ port }] = app.addresses() as [{ port: number }]
+  const ask = async (headers: Record<string, string | string[]>) => {
+    const sent = request({ port, path: '/x', method: 'POST', headers }).end()
+    const [response] = await Promise.race([once(sent, 'response'), once(sent, 'error')])
+    response.resume?.()
+    return response.statusCode ?? response.code
+  }
+  const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`x-${i}`, '1']))
+  t.equal(await ask({ 'x-id': 'x'.repeat(100_000) }), 431)
+  t.equal(await ask({ ...many, 'x-more': 'x'.repeat(16_000) }), 431)
+  t.equal(await ask({ 'x-id': ['a', 'b', 'a'] }), 200, 'repeated headers are one text')
+  t.equal(await ask({ 'x-id': 'a, b, a' }), 429)
+  t.equal(await ask({ 'x-id': 'x'.repeat(8_000) }), 200)
+})

@@ -1,0 +1,137 @@
+import { Redis } from 'ioredis'
+import Fastify from 'fastify'
+import t from 'tap'
+import { errors, limitPlugin } from '../../plugin/index.js'
+
+const secret = 'sixteen characters'
+const filter = { name: 'a', check: () => undefined }
+const rule = { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+
+/** The message of the error with which registration fails. */
+async function refused(options: unknown): Promise<string> {
+  const app = Fastify()
+  const error = await app.register(limitPlugin, options as object).then(
+    () => undefined,
+    (error: Error) => error
+  )
+  await app.close()
+  if (!(error instanceof errors.OptionError)) throw new Error(`accepted, or another error: ${error}`)
+  return error.message
+}
+
+// Options, and the message in full: path, value, what would be right.
+const wrong: [options: unknown, message: string][] = [
+  [{ rules: {} }, 'options.rules: {} is wrong. It must be an array.'],
+  [{ rules: 'x' }, 'options.rules: "x" is wrong. It must be an array.'],
+  [
+    { rulez: [] },
+    'options.rulez: [] is wrong. There is no such option here; known are rules, filters, store, client, namespace, ' +
+      'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, maxKeys, errorResponse, onDecision, clock.'
+  ],
+  [JSON.parse('{"__proto__":1}'), 'options.__proto__: 1 is wrong. There is no such option here; known are rules, '],
+  [{ filters: [null] }, 'options.filters[0]: null is wrong. It must be an object.'],
+  [{ filters: [{ name: 'a' }] }, 'options.filters[0].check: undefined is wrong. It is required and must be a function.'],
+  [{ filters: [{ ...filter, check: 'x' }] }, 'options.filters[0].check: "x" is wrong. It must be a function.'],
+  [{ filters: [{ ...filter, init: 3 }] }, 'options.filters[0].init: 3 is wrong. It must be a function.'],
+  [{ filters: [{ ...filter, close: null }] }, 'options.filters[0].close: null is wrong. It must be a function.'],
+  [
+    { filters: [{ ...filter, start() {} }] },
+    'options.filters[0].start: a function is wrong. There is no such option here; known are name, init, check, close.'
+  ],
+  [
+    { filters: [{ ...filter, name: 'a b' }] },
+    'options.filters[0].name: "a b" is wrong. It must be 1 to 64 letters, digits, "_", "." and "-", a letter or digit first.'
+  ],
+  [{ rules: [rule, rule] }, 'options.rules[1].name: "a" is wrong. Each rule and filter has a name of its own.'],
+  [
+    { rules: [rule], filters: [filter] },
+    'options.filters[0].name: "a" is wrong. Each rule and filter has a name of its own.'
+  ],
+  [{ filters: [filter, filter] }, 'options.filters[1].name: "a" is wrong. Each rule and filter has a name of its own.'],
+  [{ store: 'mongo' }, 'options.store: "mongo" is wrong. It must be one of memory, redis.'],
+  [
+    { store: 'redis' },
+    'options.secret: undefined is wrong. Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.'
+  ],
+  [
+    { store: 'redis', secret },
+    'options.store: "redis" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin.'
+  ],
+  [
+    { store: 'redis', namespace: 'x', secret },
+    'options.namespace: "x" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin.'
+  ],
+  [{ client: {}, secret }, 'options.client: the object given is wrong. It must be an ioredis client.'],
+  [{ client: null, secret }, 'options.client: null is wrong. It must be an ioredis client.'],
+  [{ client: 'redis://:hush@host', secret }, 'options.client: the string given is wrong. It must be an ioredis client.'],
+  [{ secret: 'short' }, 'options.secret: the string given is wrong. It must be text of at least 16 characters that nobody can guess.'],
+  [{ secret: 5 }, 'options.secret: the number given is wrong. It must be text of at least 16 characters that nobody can guess.'],
+  [{ prefix: 'a{b}' }, 'options.prefix: "a{b}" is wrong. It must be text without braces and white space.'],
+  [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
+  [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
+  [{ region: 86 }, 'options.region: 86 is wrong. It must be a string.'],
+  [{ ipv6Prefix: 129 }, 'options.ipv6Prefix: 129 is wrong. It must be a whole number from 16 to 128.'],
+  [{ ipv6Prefix: 15 }, 'options.ipv6Prefix: 15 is wrong. It must be a whole number from 16 to 128.'],
+  [{ ipv6Prefix: 56.5 }, 'options.ipv6Prefix: 56.5 is wrong. It must be a whole number from 16 to 128.'],
+  [{ ipv6Prefix: '64' }, 'options.ipv6Prefix: "64" is wrong. It must be a whole number from 16 to 128.'],
+  [
+    { timeout: 0 },
+    'options.timeout: 0 is wrong. Write a duration such as "1s" or "5m", or whole milliseconds; at most 366 days.'
+  ],
+  [{ timeout: '1 second' }, 'options.timeout: "1 second" is wrong. Write a duration such as "1s" or "5m", '],
+  // A timer of Node's overflows after 24 days and fires at once.
+  [{ timeout: '30d' }, 'options.timeout: "30d" is wrong. A timeout is 1h or shorter.'],
+  [{ timeout: null }, 'options.timeout: null is wrong. It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'],
+  [{ onStoreError: 'ignore' }, 'options.onStoreError: "ignore" is wrong. It must be one of memory, deny, allow.'],
+  [{ maxKeys: 0 }, 'options.maxKeys: 0 is wrong. It must be a whole number from 1 to 16000000.'],
+  [{ maxKeys: 17e6 }, 'options.maxKeys: 17000000 is wrong. It must be a whole number from 1 to 16000000.'],
+  [{ maxKeys: Number.NaN }, 'options.maxKeys: NaN is wrong. It must be a whole number from 1 to 16000000.'],
+  [{ errorResponse: {} }, 'options.errorResponse: {} is wrong. It must be a function.'],
+  [{ onDecision: 'log' }, 'options.onDecision: "log" is wrong. It must be a function.'],
+  [{ clock: {} }, 'options.clock: {} is wrong. It must be an object of two functions, monotonic() and wall().'],
+  [{ clock: Date }, 'options.clock: a function is wrong. It must be an object of two functions, monotonic() and wall().']
+]
+
+t.test('wrong options', async t => {
+  for (const [options, message] of wrong) {
+    const told = await refused(options)
+    t.equal(told.slice(0, message.length), message)
+    t.ok(message.endsWith('.') ? told === message : told.endsWith('.'), 'the sentence ends')
+  }
+})
+
+t.test('a client and the memory store', async t => {
+  const client = new Redis({ lazyConnect: true, password: 'hush' })
+  t.teardown(() => client.disconnect())
+  t.equal(await refused({ store: 'memory', client }), 'options.store: "memory" is wrong. A client goes with the store "redis".')
+  t.match(await refused({ client }), /^options\.secret: undefined is wrong\. Redis needs a secret/)
+})
+
+t.test('no secret reaches a message', async t => {
+  const told = [
+    await refused({ secret: 'hush' }),
+    await refused({ client: { options: { password: 'hush' } }, secret }),
+    await refused({ client: 'redis://:hush@localhost', secret })
+  ]
+  t.notMatch(told.join(), 'hush')
+})
+
+t.test('the error', async t => {
+  const error = await Fastify().register(limitPlugin, { maxKeys: 0 }).then(() => null, error => error)
+  t.equal(error.code, 'FST_SEND_LIMIT_OPTION')
+  t.ok(error instanceof errors.OptionError)
+})
+
+t.test('what is undefined is left out', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const none = undefined as never
+  await app.register(limitPlugin, {
+    rules: [{ ...rule, key: 'ip', lock: none, maxHold: none, allow: none, block: [], limits: [{ max: 1, window: '1m', per: none } as never] }].slice(1),
+    filters: none,
+    timeout: none,
+    clock: none
+  })
+  await app.ready()
+  t.same(app.limit.rules, {})
+})

@@ -1,0 +1,252 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import Fastify, { type FastifyRequest, type RouteHandlerMethod } from 'fastify'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import limitPlugin from '../../plugin/index.js'
+import { type Place, places, redis, sharedOptions, until } from './settlement/places.js'
+import { rules, Scene, url } from './settlement/scene.js'
+
+const body = { ok: true }
+
+async function call(scene: Scene): Promise<ClientRequest> {
+  await scene.app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = scene.app.server.address() as AddressInfo
+  // A client that vanishes hears of it as an error.
+  return open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
+}
+
+/** Until the server knows that the client is gone. */
+async function gone(request: FastifyRequest): Promise<void> {
+  if (!request.raw.socket.destroyed) await once(request.raw.socket, 'close')
+  // What hears of it, too, goes first.
+  await new Promise(setImmediate)
+}
+
+async function settled(t: Test, scene: Scene, counts: { send: number; wrong: number }): Promise<void> {
+  await scene.free()
+  t.same(await scene.counts(), { guard: 1, ...counts }, 'counted')
+  t.ok((await Promise.all(scene.looks)).every(Boolean), 'the lock was held while the handler ran')
+  const again = await scene.settleAgain()
+  t.same(again.now, { guard: 1, ...counts }, 'a second settlement changes nothing')
+  t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does it touch the next day')
+}
+
+const kept = { send: 1, wrong: 0 }
+const given = { send: 0, wrong: 0 }
+
+/** Handlers that look once the client is gone, and then end. */
+const deserted: [string, { send: number; wrong: number }, (scene: Scene) => RouteHandlerMethod][] = [
+  ['async, 202', kept, scene => async (request, reply) => {
+    await gone(request)
+    scene.look()
+    reply.code(202)
+    return body
+  }],
+  ['async, reply.send of 202', kept, scene => async (request, reply) => {
+    await gone(request)
+    scene.look()
+    return reply.code(202).send(body)
+  }],
+  ['async, 502', given, scene => async (request, reply) => {
+    await gone(request)
+    scene.look()
+    return reply.code(502).send(body)
+  }],
+  ['async, a throw', given, scene => async request => {
+    await gone(request)
+    scene.look()
+    throw new Error('broken')
+  }],
+  ['callback, 202', kept, scene => (request, reply) => {
+    void gone(request).then(() => {
+      scene.look()
+      reply.code(202).send(body)
+    })
+  }],
+  ['callback, 502', given, scene => (request, reply) => {
+    void gone(request).then(() => {
+      scene.look()
+      reply.code(502).send(body)
+    })
+  }],
+  ['the reply returned, 202', kept, scene => async (request, reply) => {
+    void gone(request).then(() => {
+      scene.look()
+      reply.code(202).send(body)
+    })
+    return reply
+  }],
+  ['the reply returned, 502', given, scene => async (request, reply) => {
+    void gone(request).then(() => {
+      scene.look()
+      reply.code(502).send(body)
+    })
+    return reply
+  }]
+]
+
+async function vanish(t: Test, place: Place, handler: (scene: Scene) => RouteHandlerMethod): Promise<Scene> {
+  const scene = new Scene(place, await place.open(t, rules), 0)
+  const run = handler(scene)
+  const running = new Promise<void>(resolve => {
+    scene.route(function (request, reply) {
+      resolve()
+      return run.call(this, request, reply)
+    })
+  })
+  const client = await call(scene)
+  client.end()
+  await running
+  client.destroy()
+  return scene
+}
+
+for (const place of await places(t)) {
+  for (const [name, counts, handler] of deserted) {
+    t.test(`${place.store}: the client is gone before the send: ${name}`, async t => {
+      const scene = await vanish(t, place, handler)
+      await settled(t, scene, counts)
+    })
+  }
+
+  t.test(`${place.store}: the client is gone after the send, while the handler goes on`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (request, reply) => {
+      reply.code(202).send(body)
+      await gone(request)
+      scene.look()
+    })
+    const client = await call(scene)
+    client.end()
+    await once(client, 'response')
+    client.destroy()
+    await settled(t, scene, kept)
+  })
+
+  t.test(`${place.store}: the client is gone in the middle of a stream`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    const endless = new Readable({
+      read() {
+        this.push('more ')
+      }
+    })
+    scene.route(async (_, reply) => reply.send(endless))
+    const client = await call(scene)
+    client.end()
+    const [response] = (await once(client, 'response')) as [IncomingMessage]
+    await once(response, 'data')
+    client.destroy()
+    await settled(t, scene, kept)
+  })
+
+  t.test(`${place.store}: a hijacked reply of an async handler`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (_, reply) => {
+      reply.hijack()
+      reply.raw.end('mine')
+      await once(reply.raw, 'close')
+      scene.look()
+    })
+    const client = await call(scene)
+    client.end()
+    await once(client, 'response')
+    await settled(t, scene, { send: 1, wrong: 1 })
+  })
+
+  t.test(`${place.store}: a hijacked reply of an async handler that throws`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (_, reply) => {
+      reply.hijack()
+      reply.raw.writeHead(502).end('mine')
+      await once(reply.raw, 'close')
+      scene.look()
+      throw new Error('broken')
+    })
+    const client = await call(scene)
+    client.end()
+    await once(client, 'response')
+    await settled(t, scene, given)
+  })
+
+  t.test(`${place.store}: a hijacked reply whose handler returned it`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (_, reply) => {
+      reply.hijack()
+      reply.raw.end('mine')
+      return reply
+    })
+    const client = await call(scene)
+    client.end()
+    await once(client, 'response')
+    await settled(t, scene, { send: 1, wrong: 1 })
+  })
+
+  t.test(`${place.store}: a hijacked reply of a handler without a promise ends with its connection`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route((_, reply) => {
+      reply.hijack()
+      reply.raw.write('mine')
+      void scene.onward.then(() => {
+        scene.look()
+        reply.raw.end()
+      })
+    })
+    const client = await call(scene)
+    client.end()
+    const [response] = (await once(client, 'response')) as [IncomingMessage]
+    await once(response, 'data')
+    scene.goOn()
+    await settled(t, scene, { send: 1, wrong: 1 })
+  })
+
+  t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
+    const opened = await place.open(t, [
+      { name: 'send', key: { value: 'query.id' }, limits: [{ max: 1, window: '60s' }, { max: 1, per: 'day' }] }
+    ])
+    let tries = 0
+    opened.app.get('/send', { config: { limit: 'send' } }, async (_, reply) => reply.code(++tries < 25 ? 502 : 202).send(body))
+    const address = await opened.app.listen({ host: '127.0.0.1', port: 0 })
+    for (let i = 1; i < 25; i++) t.equal((await fetch(address + url)).status, 502)
+    t.equal((await fetch(address + url)).status, 202)
+    t.equal((await fetch(address + url)).status, 429)
+    t.equal(tries, 25)
+  })
+}
+
+t.test('redis: a process is killed while its handler runs', async t => {
+  const place = await redis(t)
+  const prefix = 'killed'
+  const worker = fork(new URL('workers/hang.ts', import.meta.url), [place.url, prefix], { execArgv: ['--import', 'tsx'] })
+  t.teardown(() => worker.kill('SIGKILL'))
+  await once(worker, 'message')
+  worker.kill('SIGKILL')
+  await once(worker, 'exit')
+
+  const client = new Redis(place.url)
+  const app = Fastify()
+  t.teardown(async () => {
+    await app.close()
+    client.disconnect()
+  })
+  await app.register(limitPlugin, { ...sharedOptions(prefix), client, rules })
+  const counted = async () => {
+    const { rules } = await app.limit.peek({ send: 'somebody', wrong: 'somebody', flight: 'somebody' })
+    return rules.map(rule => rule.limits.map(({ max, remaining }) => max - remaining))
+  }
+  await until(async () => (await counted())[0]?.[0] === 1, 'the slot of the process that was killed')
+  t.same(await counted(), [[1, 1, 1], [1], [1]], 'its slots stay, and its lock for now')
+  place.advance(29_999)
+  t.same(await counted(), [[1, 1, 1], [1], [1]])
+  const refused = await app.limit.reserve({ flight: 'somebody' })
+  t.match(refused, { allowed: false, refusal: 'in-flight', retryAfterMs: 1 })
+  place.advance(1)
+  t.same(await counted(), [[1, 1, 1], [1], [0]], 'the lock has ended with its time to live')
+  const next = await app.limit.reserve({ flight: 'somebody', send: 'somebody' })
+  t.ok(next.allowed)
+  next.keep()
+  next.end()
+})

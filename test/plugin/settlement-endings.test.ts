@@ -1,0 +1,39 @@
+import t, { type Test } from 'tap'
+import { type Ending, endings } from './settlement/endings.js'
+import { type Place, places } from './settlement/places.js'
+import { rules, Scene, url } from './settlement/scene.js'
+
+// Where this machine is so slow that a time-out came before the handler, it is played once more with a longer one.
+async function play(t: Test, place: Place, stage: Ending['stage'], method: Ending['method']) {
+  for (let handlerTimeout = 20; ; handlerTimeout *= 10) {
+    const scene = new Scene(place, await place.open(t, rules), handlerTimeout)
+    await stage(scene)
+    const reply = await scene.app.inject({ method: method ?? 'GET', url })
+    if (scene.decision !== undefined || reply.statusCode < 503) return { scene, reply }
+  }
+}
+
+/** Each ending of a handler: what the client gets, what is counted, and the lock. */
+for (const place of await places(t)) {
+  t.test(place.store, async t => {
+    for (const { name, stage, method, status, send, wrong, late } of endings) {
+      t.test(name, async t => {
+        const { scene, reply } = await play(t, place, stage, method)
+        t.equal(reply.statusCode, status, 'the client gets its answer')
+        if (late) {
+          t.same(await scene.counts(), { guard: 1, ...late }, 'counted while the handler goes on')
+          scene.goOn()
+          await scene.free()
+        }
+        t.same(await scene.counts(), { guard: 1, send, wrong }, 'counted')
+        const looks = await Promise.all(scene.looks)
+        t.ok(looks.every(Boolean), 'the lock was held while the handler ran')
+        t.equal(looks.length > 0, scene.decision !== undefined)
+        await scene.free()
+        const again = await scene.settleAgain()
+        t.same(again.now, { guard: 1, send, wrong }, 'a second settlement changes nothing')
+        t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does it touch the next day')
+      })
+    }
+  })
+}

@@ -1,0 +1,170 @@
+import { once } from 'node:events'
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import type { Decision, Rule } from '../../plugin/index.js'
+import { places, until } from './settlement/places.js'
+
+const key = { value: 'query.id' }
+const id = 'somebody'
+const flight = (lock: string, maxHold?: string): Rule => ({ name: 'flight', key, lock, ...(maxHold && { maxHold }) })
+const send: Rule = { name: 'send', key, limits: [{ max: 2, window: '60s' }] }
+
+/** What is left of the lock, in milliseconds of the store's clock. */
+async function left(app: FastifyInstance): Promise<number> {
+  const { rules } = await app.limit.peek({ flight: id })
+  return rules[0]?.limits[0]?.resetMs ?? -1
+}
+
+/** A route whose handlers wait, each until it is let go. */
+function waiting(app: FastifyInstance, limit: string[]) {
+  const inside: { decision: Decision; go: (status?: number) => void }[] = []
+  app.get('/send', { config: { limit } }, async (_, reply) => {
+    const status = await new Promise<number>(resolve => {
+      inside.push({ decision: reply.limit as Decision, go: (status = 202) => resolve(status) })
+    })
+    return reply.code(status).send({})
+  })
+  return {
+    /** Sends a request, and waits until its handler runs. */
+    async enter() {
+      const count = inside.length
+      const answer = app.inject(`/send?id=${id}`)
+      await until(() => inside.length > count, 'a handler that runs')
+      return { answer, ...(inside[count] as (typeof inside)[0]) }
+    },
+    get runs() {
+      return inside.length
+    }
+  }
+}
+
+for (const place of await places(t)) {
+  t.test(`${place.store}: a taken lock alone is 409, with other rules 429`, async t => {
+    const { app, used } = await place.open(t, [flight('30s'), send])
+    const route = waiting(app, ['flight', 'send'])
+    const first = await route.enter()
+    place.advance(10_500)
+    const second = await app.inject(`/send?id=${id}`)
+    t.equal(second.statusCode, 409)
+    t.match(second.headers, { 'content-type': /^application\/problem\+json/, 'retry-after': '20' })
+    t.match(second.json(), {
+      type: 'about:blank',
+      status: 409,
+      code: 'FST_SEND_LIMIT_IN_FLIGHT',
+      'violated-policies': ['flight'],
+      retryAfterMs: 19_500
+    })
+    t.same(await used({ flight: id, send: id }), [1, 1], 'it took nothing')
+    const another = await app.limit.reserve({ flight: 'another', send: 'another' })
+    t.ok(another.allowed, 'others are free')
+    another.end()
+    first.go()
+    t.equal((await first.answer).statusCode, 202)
+    await until(async () => (await left(app)) === 0, 'a free lock')
+
+    const third = await route.enter()
+    const fourth = await app.inject(`/send?id=${id}`)
+    t.equal(fourth.statusCode, 429)
+    t.equal(fourth.headers['retry-after'], '50', 'the later of both')
+    t.match(fourth.json(), { code: 'FST_SEND_LIMIT_EXCEEDED', 'violated-policies': ['flight', 'send'] })
+    third.go()
+    await third.answer
+    await until(async () => (await left(app)) === 0, 'a free lock')
+    const fifth = await app.inject(`/send?id=${id}`)
+    t.match(fifth.json(), { 'violated-policies': ['send'] })
+    t.equal(route.runs, 2)
+  })
+
+  t.test(`${place.store}: a lock is renewed while its handler runs`, async t => {
+    const { app } = await place.open(t, [flight('600ms', '1h')])
+    const route = waiting(app, ['flight'])
+    const first = await route.enter()
+    for (let i = 0; i < 4; i++) {
+      place.advance(450)
+      await until(async () => (await left(app)) === 600, 'a renewed lock')
+    }
+    t.equal((await app.inject(`/send?id=${id}`)).statusCode, 409, 'long after its time to live')
+    t.notOk(first.decision.signal.aborted)
+    first.go()
+    await first.answer
+    await until(async () => (await left(app)) === 0, 'a free lock')
+    place.advance(1)
+    const second = await route.enter()
+    t.equal(await left(app), 600)
+    second.go()
+    await second.answer
+  })
+
+  t.test(`${place.store}: a lock is renewed up to maxHold, and then lost`, async t => {
+    const { app } = await place.open(t, [flight('100ms', '200ms')])
+    const route = waiting(app, ['flight'])
+    const first = await route.enter()
+    const { signal } = first.decision
+    if (!signal.aborted) await once(signal, 'abort')
+    t.match(signal.reason, { name: 'AbortError' })
+    // From now on nobody renews it: it ends with its time to live.
+    place.advance(100)
+    const second = await route.enter()
+    first.go()
+    t.equal((await first.answer).statusCode, 202, 'its holder may still end as it will')
+    t.equal((await app.inject(`/send?id=${id}`)).statusCode, 409, 'but does not release the lock of the next one')
+    second.go()
+    await second.answer
+    await until(async () => (await left(app)) === 0, 'a free lock')
+  })
+
+  t.test(`${place.store}: a lock that is gone aborts the signal`, async t => {
+    const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
+    const route = waiting(app, ['flight', 'send'])
+    const first = await route.enter()
+    const { signal } = first.decision
+    t.notOk(signal.aborted)
+    await app.limit.clear({ flight: id })
+    if (!signal.aborted) await once(signal, 'abort')
+    t.match(signal.reason, { name: 'AbortError' })
+    t.equal(first.decision.signal, signal, 'one signal')
+    const second = await route.enter()
+    first.go(502)
+    t.equal((await first.answer).statusCode, 502)
+    t.same(await used({ flight: id, send: id }), [1, 1], 'its slot is back, the lock is the other one\'s')
+    second.go()
+    await second.answer
+  })
+
+  t.test(`${place.store}: a lock that was lost before anybody asked for the signal`, async t => {
+    const { app } = await place.open(t, [flight('600ms', '1h')])
+    const decision = await app.limit.reserve({ flight: id })
+    await app.limit.clear({ flight: id })
+    const thief = await app.limit.reserve({ flight: id })
+    await until(() => decision.signal.aborted, 'an aborted signal')
+    t.notOk(thief.signal.aborted)
+    decision.end()
+    t.equal(await left(app), 600, 'still the thief\'s')
+    thief.end()
+    await until(async () => (await left(app)) === 0, 'a free lock')
+    t.notOk(thief.signal.aborted, 'a lock that was released is not lost')
+  })
+
+  t.test(`${place.store}: a refund leaves the lock until the handler has ended`, async t => {
+    const { app, used } = await place.open(t, [flight('30s'), send])
+    const seen: number[][] = []
+    app.get('/send', { config: { limit: ['flight', 'send'] } }, async (_, reply) => {
+      seen.push(await used({ flight: id, send: id }))
+      await reply.limit?.refund()
+      seen.push(await used({ flight: id, send: id }))
+      return {}
+    })
+    t.equal((await app.inject(`/send?id=${id}`)).statusCode, 200)
+    t.same(seen, [[1, 1], [1, 0]])
+    await until(async () => (await left(app)) === 0, 'a free lock')
+  })
+
+  t.test(`${place.store}: without a lock the signal never aborts`, async t => {
+    const { app } = await place.open(t, [send])
+    const decision = await app.limit.reserve({ send: id })
+    place.advance(90_000)
+    t.notOk(decision.signal.aborted)
+    decision.end()
+    t.notOk(decision.signal.aborted)
+  })
+}

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import { Redis } from 'ioredis'
+import limitPlugin, { type Keys, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
+import { startRedis } from '../../helper/redis.js'
+
+export const DAY = 86_400_000
+const NOON = Date.UTC(2026, 2, 2, 12)
+const PATIENCE_MS = 10_000
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+/** A store under a clock that stands still until it is moved. */
+export interface Place {
+  store: 'memory' | 'redis'
+  /** Moves the clocks of the store, in milliseconds. */
+  advance(ms: number): void
+  /** An app with these rules on this store. */
+  open(t: Teardown, rules: Rule[], options?: Partial<SendLimitOptions> & { fastify?: FastifyServerOptions }): Promise<Opened>
+}
+
+/** An app that is not yet ready, and a second look at its store. */
+export interface Opened {
+  app: FastifyInstance
+  /** How many each limit of these rules counts; on Redis through a connection of its own. */
+  used(keys: Keys): Promise<number[]>
+}
+
+/** The places that settlements are tried in. */
+export async function places(t: Teardown): Promise<Place[]> {
+  return [memory(), await redis(t)]
+}
+
+function memory(): Place {
+  let passed = 0
+  const clock = { monotonic: () => passed, wall: () => NOON + passed }
+  return {
+    store: 'memory',
+    advance(ms) {
+      passed += ms
+    },
+    async open(t, rules, { fastify, ...options } = {}) {
+      const app = Fastify(fastify)
+      t.teardown(() => app.close())
+      await app.register(limitPlugin, { rules, clock, maxKeys: 1_000, ...options })
+      return { app, used: keys => usedOf(app, keys) }
+    }
+  }
+}
+
+/** A Redis of its own, and how apps join it. */
+export async function redis(t: Teardown): Promise<Place & { url: string }> {
+  const server = await startRedis(t, { clock: true, startMs: NOON })
+  return {
+    store: 'redis',
+    url: server.url,
+    advance: ms => server.clock.advance(ms),
+    async open(t, rules, { fastify, ...options } = {}) {
+      const shared = { rules, ...sharedOptions(randomBytes(6).toString('hex')), ...options }
+      const join = async (app: FastifyInstance) => {
+        const client = new Redis(server.url)
+        t.teardown(async () => {
+          await app.close()
+          client.disconnect()
+        })
+        await app.register(limitPlugin, { ...shared, client })
+        return app
+      }
+      const witness = await join(Fastify())
+      return { app: await join(Fastify(fastify)), used: keys => usedOf(witness, keys) }
+    }
+  }
+}
+
+/** What apps on one Redis have in common. A slow machine must not look like a Redis that is down. */
+export function sharedOptions(prefix: string) {
+  return { prefix: `${prefix}:`, secret: 'secret of the settlement tests', timeout: '20s', onStoreError: 'deny' } as const
+}
+
+async function usedOf(app: FastifyInstance, keys: Keys): Promise<number[]> {
+  const { rules } = await app.limit.peek(keys)
+  return rules.flatMap(rule => rule.limits.map(({ max, remaining }) => max - remaining))
+}
+
+/** Waits for a state that is due, however long that takes here. @throws when it never comes */
+export async function until(state: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const end = performance.now() + PATIENCE_MS
+  while (!(await state())) {
+    if (performance.now() > end) throw new Error(`never came: ${what}`)
+    await sleep(2)
+  }
+}

@@ -1,0 +1,135 @@
+import t from 'tap'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 3, window: '60s' }], counts: 'attempts' }
+const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '10s' }] }
+const schema = { body: { type: 'object', required: ['phone'], properties: { phone: { type: 'string' } } } }
+const json = { headers: { 'content-type': 'application/json' } }
+
+t.test('attempts are counted before the body is parsed, sends after it is valid', async t => {
+  const { app, post } = await open(t, { rules: [flood, send] })
+  app.post('/x', { schema, config: { limit: ['flood', 'send'] } }, async () => 'sent')
+  const left = async () => (await app.limit.peek({ flood: '127.0.0.1', send: '127.0.0.1' })).rules.map(rule => rule.limits[0]?.remaining)
+  t.equal((await post('/x', '{', json)).statusCode, 400, 'no JSON')
+  t.same(await left(), [2, 1])
+  t.equal((await post('/x', {})).statusCode, 400, 'against its schema')
+  t.same(await left(), [1, 1])
+  t.equal((await post('/x', { phone: '1' })).statusCode, 200)
+  t.same(await left(), [0, 0])
+  const refused = await post('/x', '{', json)
+  t.equal(refused.statusCode, 429, 'refused before it is parsed')
+  t.same(refused.json()['violated-policies'], ['flood'])
+  t.equal(refused.headers['content-type'], 'application/problem+json')
+})
+
+t.test('refused attempts are not read to their end', async t => {
+  const { app, post } = await open(t)
+  let parsed = 0
+  app.addContentTypeParser('text/x', { parseAs: 'string' }, (_req, body, done) => {
+    parsed++
+    done(null, body)
+  })
+  app.post('/x', { config: { limit: { ...flood, limits: [{ max: 1, window: '60s' }] } } }, async () => 'sent')
+  const body = { headers: { 'content-type': 'text/x' } }
+  t.equal((await post('/x', 'a', body)).statusCode, 200)
+  t.equal((await post('/x', 'a', body)).statusCode, 429)
+  t.equal(parsed, 1)
+})
+
+t.test('authentication comes first: what it refuses costs no send, what it finds is a key', async t => {
+  const { app } = await open(t)
+  app.decorateRequest('account', null)
+  const preHandler = async (req: { headers: Record<string, unknown> }) => {
+    if (req.headers['x-key'] === undefined) throw Object.assign(new Error('who?'), { statusCode: 401 })
+    Object.assign(req, { account: { id: req.headers['x-key'] } })
+  }
+  const limit: Rule[] = [
+    { ...flood, limits: [{ max: 5, window: '60s' }] },
+    { name: 'account', key: { value: 'request.account.id' }, limits: [{ max: 1, window: '60s' }] }
+  ]
+  app.get('/x', { preHandler, config: { limit } }, async () => 'sent')
+  const ask = async (key?: string) => (await app.inject({ url: '/x', ...(key && { headers: { 'x-key': key } }) })).statusCode
+  t.same([await ask(), await ask('a'), await ask('a'), await ask('b'), await ask()], [401, 200, 429, 200, 401])
+  t.equal(await ask('c'), 429, 'the attempts are used up')
+})
+
+t.test('the decision is made after every preHandler, those of the app too', async t => {
+  const { app } = await open(t)
+  const seen: unknown[] = []
+  app.addHook('preHandler', async (_req, reply) => void seen.push(reply.limit))
+  app.get('/x', { preHandler: async (_req, reply) => void seen.push(reply.limit), config: { limit: send } }, async (_req, reply) => {
+    seen.push(reply.limit?.allowed)
+    return 'sent'
+  })
+  await app.inject('/x')
+  t.same(seen, [null, null, true])
+})
+
+t.test('both stages are on reply.limit, with the later waiting time', async t => {
+  const { app, advance } = await open(t, {
+    rules: [
+      { name: 'flood', key: 'ip', limits: [{ max: 1, window: '60s' }], counts: 'attempts' },
+      { name: 'send', key: 'ip', limits: [{ max: 2, window: '10s' }] }
+    ]
+  })
+  app.get('/both', { config: { limit: ['send', 'flood'] } }, async (_req, reply) => reply.limit)
+  app.get('/send', { config: { limit: 'send' } }, async () => 'sent')
+  const both = (await app.inject('/both')).json()
+  t.match(both, { allowed: true, retryAfterMs: 60_000, violated: [], rules: [{ name: 'flood' }, { name: 'send' }] })
+  await app.inject('/send')
+  advance(1_000)
+  t.match((await app.inject('/send')).json(), { status: 429, retryAfterMs: 9_000 })
+  const refused = await app.inject('/both')
+  t.match(refused.json(), { status: 429, retryAfterMs: 59_000, 'violated-policies': ['flood'] })
+})
+
+t.test('when the second stage refuses, its answer has the longer wait of both', async t => {
+  const { app, advance } = await open(t)
+  const limit: Rule[] = [
+    { name: 'flood', key: 'ip', limits: [{ max: 2, window: '60s' }], counts: 'attempts' },
+    { name: 'send', key: 'ip', limits: [{ max: 1, window: '10s' }] }
+  ]
+  app.get('/x', { config: { limit } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 200)
+  advance(1_000)
+  const refused = await app.inject('/x')
+  t.match(refused.json(), { retryAfterMs: 59_000, 'violated-policies': ['send'] })
+  t.equal(refused.headers['retry-after'], '59')
+  advance(58_999)
+  t.equal((await app.inject('/x')).statusCode, 429, 'one millisecond before')
+  advance(1)
+  t.equal((await app.inject('/x')).statusCode, 200)
+})
+
+t.test('failures count 4xx alone, and refuse when they are used up', async t => {
+  const { app } = await open(t)
+  const limit: Rule = { name: 'wrong', key: { value: 'query.id' }, limits: [{ max: 2, window: '60s' }], counts: 'failures' }
+  app.get<{ Querystring: { status: string } }>('/x', { config: { limit } }, async (req, reply) => reply.code(Number(req.query.status)).send('x'))
+  const ask = async (status: number) => (await app.inject(`/x?id=a&status=${status}`)).statusCode
+  t.same([await ask(200), await ask(500), await ask(204), await ask(302)], [200, 500, 204, 302])
+  t.same([await ask(422), await ask(200), await ask(400)], [422, 200, 400])
+  t.same([await ask(200), await ask(200)], [429, 429])
+})
+
+t.test('observed rules refuse nothing and count what is admitted', async t => {
+  const events: DecisionEvent[] = []
+  const { app } = await open(t, { onDecision: event => void events.push(event) })
+  const limit: Rule[] = [
+    { name: 'strict', key: 'ip', limits: [{ max: 1, window: '60s' }], mode: 'observe' },
+    { name: 'loose', key: 'ip', limits: [{ max: 2, window: '60s' }] }
+  ]
+  app.get('/x', { config: { limit } }, async (_req, reply) => reply.limit)
+  const first = await app.inject('/x')
+  t.match(first.json(), { allowed: true, observed: [], violated: [] })
+  t.notMatch(first.headers.ratelimit, 'strict', 'what is not in force is not told')
+  t.match((await app.inject('/x')).json(), { allowed: true, observed: [{ rule: 'strict', windowMs: 60_000 }], violated: [] })
+  t.same((await app.inject('/x')).json()['violated-policies'], ['loose'])
+  t.same(events.map(event => [event.allowed, event.observed.length, event.violated.length]), [[true, 0, 0], [true, 1, 0], [false, 1, 1]])
+})
+
+t.test('observed attempts', async t => {
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: { ...flood, mode: 'observe', limits: [{ max: 1, window: '60s' }] } } }, async (_req, reply) => reply.limit)
+  for (const observed of [0, 1, 1]) t.equal((await app.inject('/x')).json().observed.length, observed)
+})
