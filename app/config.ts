@@ -1,0 +1,79 @@
+import { type Static, Type } from 'typebox'
+import { Convert, Default } from 'typebox/value'
+import { ConfigError, check } from './check.js'
+
+const ACCOUNTS = '[^:,\\s]+:[A-Za-z0-9_.-]{1,64}'
+
+/** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
+export const ConfigSchema = Type.Object({
+  NODE_ENV: Type.Enum(['development', 'production', 'test'], { default: 'development' }),
+  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'the address to listen on' }),
+  PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65_535, description: 'the port to listen on' }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], { default: 'info' }),
+  TRUST_PROXY: Type.String({
+    default: 'false',
+    // Who believes everybody, or counts hops alone, lets the client choose its address.
+    pattern: '^(?!true$|[0-9]+$).+$',
+    description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
+  }),
+  REDIS_URL: Type.Optional(
+    Type.String({ pattern: '^rediss?://', writeOnly: true, description: 'as in redis://127.0.0.1:6379' })
+  ),
+  LIMIT_SECRET: Type.Optional(
+    Type.String({
+      minLength: 16,
+      writeOnly: true,
+      description: 'a secret of 16 characters or more that nobody can guess, the same in all instances'
+    })
+  ),
+  ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], { default: 'memory' }),
+  REGION: Type.String({
+    default: 'CN',
+    pattern: '^[A-Z]{2}$',
+    description: 'the country of phone numbers without a country code'
+  }),
+  API_KEYS: Type.Optional(
+    Type.String({
+      pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
+      writeOnly: true,
+      description: 'a list of keys and their accounts, as in key:account,key2:account2'
+    })
+  ),
+  SMTP_URL: Type.Optional(
+    Type.String({
+      pattern: '^smtps?://',
+      writeOnly: true,
+      description: 'as in smtps://user:password@mail.example:465'
+    })
+  ),
+  MAIL_FROM: Type.Optional(Type.String({ minLength: 3, description: 'the sender address of mails' })),
+  SEND_TIMEOUT: Type.Integer({
+    default: 10_000,
+    minimum: 100,
+    maximum: 25_000,
+    description: 'how long a sender may take, in milliseconds'
+  }),
+  DEV_OUTBOX: Type.Enum(['on', 'off'], { default: 'on' })
+})
+export type Config = Static<typeof ConfigSchema>
+
+/** The one key outside of production when API_KEYS is not set. */
+export const DEVELOPMENT_KEY = 'development-key'
+
+/**
+ * Reads the configuration; an empty variable is one that is not set.
+ * @throws ConfigError that names the variable and says what would be right
+ */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const set = Object.keys(ConfigSchema.properties).filter(name => (env[name] ?? '') !== '')
+  const given = Object.fromEntries(set.map(name => [name, env[name]]))
+  const config = check(ConfigSchema, Convert(ConfigSchema, Default(ConfigSchema, given)), '')
+  if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
+    const { description } = ConfigSchema.properties.LIMIT_SECRET as { description?: string }
+    throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. It is ${description}.`)
+  }
+  if (config.SMTP_URL !== undefined && config.MAIL_FROM === undefined) {
+    throw new ConfigError('MAIL_FROM is required with SMTP_URL. It is the sender address of mails.')
+  }
+  return config
+}

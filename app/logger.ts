@@ -1,0 +1,26 @@
+import type { FastifyRequest, FastifyServerOptions } from 'fastify'
+import type { Config } from './config.js'
+
+// A url, a header or an address may name a person: only the route is logged.
+function req(request: FastifyRequest) {
+  return { method: request.method, route: request.routeOptions?.url ?? null }
+}
+
+// Errors of clients carry what they were sent (ioredis: the command; nodemailer: the mail).
+function err(error: Error & { code?: unknown }) {
+  return { type: error.name, message: error.message, code: error.code, stack: error.stack }
+}
+
+const PERSONAL = ['phone', 'to', 'email', 'body', 'text', 'headers', 'params']
+
+export function loggerOptions(
+  config: Config,
+  stream?: NodeJS.WritableStream
+): FastifyServerOptions['logger'] {
+  return {
+    level: config.LOG_LEVEL,
+    serializers: { req, err } as never,
+    redact: { paths: PERSONAL.flatMap(name => [name, `*.${name}`]), censor: '[redacted]' },
+    ...(stream && { stream })
+  }
+}

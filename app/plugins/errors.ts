@@ -1,0 +1,29 @@
+import type { FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+import { documentOf, type Failure, sendProblem } from '../failure.js'
+import { problemDocument } from '../problem.js'
+import { ProblemSchema } from '../schemas/problem.js'
+import { allowedMethods } from './allowed-methods.js'
+
+/** Every error is answered as a problem document; what is not meant for clients stays in the log. */
+const errors: FastifyPluginAsync = async fastify => {
+  fastify.addSchema(ProblemSchema)
+  const allowed = allowedMethods(fastify)
+
+  fastify.setErrorHandler<Failure>((error, request, reply) => {
+    const document = documentOf(error)
+    const { status, code } = document
+    if (status >= 500) request.log.error({ err: error }, 'failed')
+    else request.log.debug({ status, code }, 'refused')
+    return sendProblem(reply.headers(error.headers ?? {}), document)
+  })
+
+  fastify.setNotFoundHandler((request, reply) => {
+    const methods = allowed(request.url).join(', ')
+    if (methods === '') return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing here.'))
+    const document = problemDocument(405, 'METHOD_NOT_ALLOWED', `This address takes ${methods}.`)
+    return sendProblem(reply.header('allow', methods), document)
+  })
+}
+
+export default fp(errors, { name: 'errors' })

@@ -1,0 +1,56 @@
+import type { FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+import { Counter, Registry } from 'prom-client'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
+
+export interface Metrics {
+  registry: Registry
+  decided(event: DecisionEvent): void
+  sent(labels: { channel: string; sender: string; outcome: 'sent' | 'failed' | 'unclear' }): void
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    metrics: Metrics
+  }
+}
+
+/** A registry of this app's own. No label names a person. */
+const metrics: FastifyPluginAsync<{ rules: readonly Rule[] }> = async (fastify, { rules }) => {
+  const registry = new Registry()
+  const counter = (name: string, help: string, labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers: [registry] })
+  const decisions = counter('limit_decisions_total', 'Decisions on requests.', [
+    'route',
+    'stage',
+    'store',
+    'decision'
+  ])
+  const refusals = counter('limit_refusals_total', 'Refusals, one for each rule that refused.', [
+    'route',
+    'rule'
+  ])
+  const duplicates = counter('limit_duplicates_total', 'Messages held back as duplicates.', ['route'])
+  const sends = counter('sends_total', 'Messages handed to a sender.', ['channel', 'sender', 'outcome'])
+  const against = new Set(rules.filter(isAgainstDuplicates).map(rule => rule.name))
+
+  fastify.decorate('metrics', {
+    registry,
+    decided({ allowed, violated, stage, store, route: named }) {
+      const route = named ?? 'none'
+      decisions.inc({ route, stage, store, decision: allowed ? 'allowed' : 'refused' })
+      if (allowed) return
+      const names = new Set(violated.map(each => each.rule))
+      for (const rule of names) refusals.inc({ route, rule })
+      if ([...names].some(name => against.has(name))) duplicates.inc({ route })
+    },
+    sent: labels => sends.inc(labels)
+  })
+}
+
+/** The same content again, or the same send while it is under way. */
+function isAgainstDuplicates({ key, lock }: Rule): boolean {
+  return lock !== undefined || [key].flat().some(part => typeof part === 'object' && 'digest' in part)
+}
+
+export default fp(metrics, { name: 'metrics' })

@@ -1,0 +1,25 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { problems } from '../schemas/problem.js'
+
+const healthz: FastifyPluginAsyncTypebox = async fastify => {
+  fastify.get(
+    '/healthz',
+    {
+      logLevel: 'warn',
+      schema: {
+        operationId: 'health',
+        summary: 'Whether the process is up',
+        tags: ['operation'],
+        security: [],
+        response: {
+          200: Type.Object({ status: Type.Literal('up') }, { description: 'It is.' }),
+          ...problems(500)
+        }
+      }
+    },
+    async () => ({ status: 'up' as const })
+  )
+}
+
+export default healthz

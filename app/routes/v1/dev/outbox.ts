@@ -1,0 +1,23 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { OutboxAnswer } from '../../../schemas/outbox.js'
+import { problems } from '../../../schemas/problem.js'
+import type { Outbox } from '../../../senders/outbox.js'
+
+const dev: FastifyPluginAsyncTypebox<{ outbox: Outbox }> = async (fastify, { outbox }) => {
+  fastify.get(
+    '/outbox',
+    {
+      schema: {
+        operationId: 'readOutbox',
+        summary: 'What would have been sent, newest first',
+        tags: ['development'],
+        security: [],
+        response: { 200: OutboxAnswer, ...problems(500) }
+      }
+    },
+    async (_request, reply) =>
+      reply.header('cache-control', 'no-store').send({ messages: [...outbox.messages] })
+  )
+}
+
+export default dev

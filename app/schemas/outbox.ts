@@ -1,0 +1,16 @@
+import { Type } from 'typebox'
+
+export const OutboxAnswer = Type.Object(
+  {
+    messages: Type.Array(
+      Type.Object({
+        at: Type.String({ format: 'date-time' }),
+        channel: Type.Enum(['sms', 'mail']),
+        to: Type.String(),
+        subject: Type.Optional(Type.String()),
+        text: Type.String()
+      })
+    )
+  },
+  { description: 'The last messages.' }
+)

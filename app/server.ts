@@ -1,0 +1,43 @@
+import { build } from './app.js'
+import { ConfigError } from './check.js'
+import { type Config, DEVELOPMENT_KEY, readConfig } from './config.js'
+
+/** Longer than any handler: what is being sent is finished. */
+const CLOSE_LIMIT_MS = 45_000
+
+const print = (line: string) => void process.stdout.write(`${line}\n`)
+
+async function serve(): Promise<void> {
+  const config = readConfig(process.env)
+  const app = await build(config, config.NODE_ENV === 'development' ? { print } : {})
+  const stop = (signal: string) => {
+    for (const name of SIGNALS) process.removeListener(name, stop)
+    app.log.info({ signal }, 'closing')
+    // A second signal finds no listener and ends the process at once.
+    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
+    app.close().catch(error => fail(error))
+  }
+  for (const name of SIGNALS) process.on(name, stop)
+  const address = await app.listen({ host: config.HOST, port: config.PORT })
+  for (const line of greeting(address, config)) print(line)
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+function greeting(address: string, config: Config): string[] {
+  const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
+  if (config.NODE_ENV === 'production') return lines
+  if (config.API_KEYS === undefined) lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
+  if (config.DEV_OUTBOX === 'on') lines.push(`What would have been sent: ${address}/v1/dev/outbox, and below`)
+  return lines
+}
+
+function fail(error: unknown): never {
+  const { code, message } = error as { code?: unknown; message?: string }
+  // What an operator can put right needs no stack.
+  const known = error instanceof ConfigError || /^(FST_SEND_LIMIT_|EADDR|EACCES)/.test(String(code))
+  console.error(known ? `Not started: ${message}` : error)
+  process.exit(1)
+}
+
+serve().catch(fail)

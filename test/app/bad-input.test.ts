@@ -1,0 +1,133 @@
+import type { InjectOptions } from 'fastify'
+import t from 'tap'
+import { KEY, places, post } from './helper.js'
+
+const phone = '13800138000'
+const to = 'jane@example.com'
+const template = 'order-shipped'
+const params = { order: 'A-1' }
+const id = 'A'.repeat(44)
+const captcha = { phone, purpose: 'register' }
+const deep = (levels: number): object => (levels === 0 ? {} : { a: deep(levels - 1) })
+
+const bodies: Record<string, [status: number, body: unknown][]> = {
+  '/v1/captcha': [
+    [422, {}],
+    [422, []],
+    [422, null],
+    [422, 'text'],
+    [422, { phone }],
+    [422, { purpose: 'register' }],
+    [422, { ...captcha, purpose: 'unknown' }],
+    [422, { ...captcha, purpose: 'constructor' }],
+    [422, { ...captcha, purpose: ['register'] }],
+    [422, { ...captcha, extra: 1 }],
+    [422, { ...captcha, phone: 13800138000 }],
+    [422, { ...captcha, phone: [phone] }],
+    [422, { ...captcha, phone: { toString: phone } }],
+    [422, { ...captcha, phone: null }],
+    [422, { ...captcha, phone: '' }],
+    [422, { ...captcha, phone: '123' }],
+    [422, { ...captcha, phone: '1380013800x' }],
+    [422, { ...captcha, phone: `${phone},13800138001` }],
+    [422, { ...captcha, phone: '+99912345678' }],
+    [422, { ...captcha, phone: '1'.repeat(65) }],
+    [422, { ...captcha, phone: '\u202e\u0000\ud800' }],
+    [422, { ...captcha, phone: '😀'.repeat(11) }],
+    [413, { ...captcha, phone: '1'.repeat(20_000) }]
+  ],
+  '/v1/captcha/verify': [
+    [422, { id }],
+    [422, { id, code: 123456 }],
+    [422, { id, code: '12345' }],
+    [422, { id, code: '1234567' }],
+    [422, { id, code: '１２３４５６' }],
+    [422, { id, code: '12345\n' }],
+    [422, { id: 'short', code: '123456' }],
+    [422, { id: `${id}\n`, code: '123456' }],
+    [422, { id: `${'*'.repeat(44)}`, code: '123456' }]
+  ],
+  '/v1/sms': [
+    [422, { phone, template: 'unknown', params }],
+    [422, { phone, template: 'toString', params }],
+    [422, { phone, template }],
+    [422, { phone, template, params: {} }],
+    [422, { phone, template, params: { ...params, extra: 'x' } }],
+    [422, { phone, template, params: { order: '' } }],
+    [422, { phone, template, params: { order: 'x'.repeat(65) } }],
+    [422, { phone, template, params: { order: null } }],
+    [422, { phone, template, params: { order: deep(50) } }],
+    [422, { phone, template, params: { order: 'a\r\nb' } }],
+    [422, { phone, template, params: [] }],
+    [422, { phone: '123', template, params }]
+  ],
+  '/v1/mail': [
+    [422, { to: 'jane', template, params }],
+    [422, { to: 'jane@example.com,john@example.com', template, params }],
+    [422, { to: `${'j'.repeat(65)}@example.com`, template, params }],
+    [422, { to: [to], template, params }],
+    [422, { to, template: 'appointment-reminder', params }],
+    [422, { to, template: 'welcome', params: { name: 'Jane\nBcc: x@example.com' } }]
+  ]
+}
+
+const json = { 'content-type': 'application/json', 'x-api-key': KEY }
+const raw: [status: number, what: string, options: Partial<InjectOptions>][] = [
+  [400, 'no JSON', { payload: '{"phone":', headers: json }],
+  [400, 'an empty body', { payload: '', headers: json }],
+  [
+    400,
+    '__proto__',
+    { payload: `{"phone":"${phone}","purpose":"login","__proto__":{"a":1}}`, headers: json }
+  ],
+  [400, 'constructor.prototype', { payload: '{"constructor":{"prototype":{"a":1}}}', headers: json }],
+  [
+    415,
+    'a form',
+    { payload: 'phone=1', headers: { ...json, 'content-type': 'application/x-www-form-urlencoded' } }
+  ],
+  [415, 'XML', { payload: '<a/>', headers: { ...json, 'content-type': 'text/xml' } }],
+  [413, 'megabytes', { payload: JSON.stringify({ phone: 'x'.repeat(4_000_000) }), headers: json }]
+]
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(`${name}: refused as it should be, sending nothing, costing nothing`, async t => {
+    const place = await open(t)
+    const app = await place.start()
+    const answers = async (what: string, status: number, options: InjectOptions) => {
+      const response = await app.inject({
+        method: 'POST',
+        remoteAddress: '192.0.2.1',
+        headers: json,
+        ...options
+      })
+      t.equal(response.statusCode, status, what)
+      t.equal(response.headers['content-type'], 'application/problem+json', what)
+      const body = response.json()
+      t.match(body, { type: String, title: String, status, detail: String, code: String }, what)
+      // The attempts from one address are not what is tested here.
+      place.advance(3_000)
+    }
+    for (const [url, cases] of Object.entries(bodies)) {
+      for (const [status, body] of cases) {
+        const payload = JSON.stringify(body)
+        await answers(`${url} ${payload.slice(0, 80)}`, status, { url, payload })
+      }
+      for (const [status, what, options] of raw) await answers(`${url} ${what}`, status, { url, ...options })
+    }
+    t.same(app.outbox?.messages, [])
+
+    const sent = [
+      await post(app, '/v1/captcha', captcha),
+      await post(app, '/v1/sms', { phone, template, params }),
+      await post(app, '/v1/mail', { to, template, params })
+    ]
+    t.same(
+      sent.map(({ status }) => status),
+      [202, 202, 202]
+    )
+    t.match(sent[0]?.headers.ratelimit, '"ip-60s";r=4;t=60, "ip-1h";r=19;t=3600, "ip-24h";r=49;t=86400')
+    t.match(sent[1]?.headers.ratelimit, '"account-day";r=999')
+    t.match(sent[2]?.headers.ratelimit, '"account-mail-day";r=999')
+  })
+}

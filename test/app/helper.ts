@@ -1,0 +1,79 @@
+import type { InjectOptions } from 'fastify'
+import type { Test } from 'tap'
+import { type BuildOptions, build } from '../../app/app.js'
+import { readConfig } from '../../app/config.js'
+import { startRedis } from '../helper/redis.js'
+
+export type App = Awaited<ReturnType<typeof build>>
+export const KEY = 'development-key'
+const START_MS = Date.UTC(2026, 2, 1)
+
+/** Where instances run that share one store, as far as the store can be shared, and its time. */
+export interface Place {
+  advance(ms: number): void
+  start(env?: NodeJS.ProcessEnv, options?: BuildOptions): Promise<App>
+}
+
+async function start(t: Test, env: NodeJS.ProcessEnv, options: BuildOptions): Promise<App> {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }), options)
+  t.teardown(() => app.close())
+  await app.ready()
+  return app
+}
+
+async function memory(t: Test): Promise<Place> {
+  let now = 0
+  const clock = { monotonic: () => now, wall: () => START_MS + now }
+  return {
+    advance: ms => void (now += ms),
+    start: (env = {}, options = {}) => start(t, env, { clock, ...options })
+  }
+}
+
+async function redis(t: Test): Promise<Place> {
+  const { url, clock } = await startRedis(t, { clock: true, startMs: START_MS })
+  const shared = { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests' }
+  return {
+    advance: ms => clock.advance(ms),
+    start: (env = {}, options = {}) => start(t, { ...shared, ...env }, options)
+  }
+}
+
+/** Every kind of store, each under a clock that stands still until it is moved. */
+export const places = { memory, redis }
+
+export interface Answer {
+  status: number
+  // What a test reads of a body is its own business.
+  // biome-ignore lint/suspicious/noExplicitAny: bodies differ by route
+  body: any
+  headers: Record<string, unknown>
+}
+
+/** Posts JSON with the development key, from an address of the test network. */
+export async function post(
+  app: App,
+  url: string,
+  payload: object,
+  options: InjectOptions = {}
+): Promise<Answer> {
+  const headers = { 'x-api-key': KEY, ...options.headers }
+  const response = await app.inject({
+    method: 'POST',
+    url,
+    payload,
+    remoteAddress: '192.0.2.1',
+    ...options,
+    headers
+  })
+  return { status: response.statusCode, body: response.json(), headers: response.headers }
+}
+
+/** The code in the newest message to a number. */
+export function lastCode(app: App, to: string): string {
+  const text = app.outbox?.messages.find(message => message.to === to)?.text ?? ''
+  return /\d{6}/.exec(text)?.[0] ?? ''
+}
+
+/** A code that is not the right one. */
+export const wrong = (code: string) => String((Number(code) + 1) % 1_000_000).padStart(6, '0')

@@ -1,0 +1,88 @@
+import t from 'tap'
+import { type App, places, post } from './helper.js'
+import { startMail } from './smtp.js'
+
+const send = (app: App, to = 'jane.doe@example.com') =>
+  post(app, '/v1/mail', { to, template: 'welcome', params: { name: 'Jane' } })
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('one address: 1 in 60 s, 5 an hour, 10 a day', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const sentAt: number[] = []
+      for (let minute = 0; minute < 130; minute++) {
+        if ((await send(app)).status === 202) sentAt.push(minute)
+        place.advance(60_000)
+      }
+      t.same(sentAt, [0, 1, 2, 3, 4, 60, 61, 62, 63, 64])
+      place.advance(1_440 * 60_000 - 130 * 60_000 - 1)
+      t.equal((await send(app)).status, 429)
+      place.advance(1)
+      t.equal((await send(app)).status, 202)
+    })
+
+    await t.test('spellings of one address are one address', async t => {
+      const app = await (await open(t)).start()
+      t.equal((await send(app, 'jane.doe@gmail.com')).status, 202)
+      t.equal((await send(app, 'JaneDoe+news@GoogleMail.com')).status, 429)
+      t.equal((await send(app, 'jane-doe@gmail.com')).status, 202)
+    })
+
+    await t.test('by SMTP: what is accepted counts, what is refused does not, what hangs does', async t => {
+      const mailbox = await startMail(t)
+      const place = await open(t)
+      const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '300' }
+      const app = await place.start(smtp)
+
+      t.equal((await send(app, ' Jane.Doe@example.com ')).status, 202)
+      t.same(mailbox.received[0]?.to, ['Jane.Doe@example.com'])
+      t.match(mailbox.received[0]?.raw, /^Subject: Welcome, Jane\r$/m)
+      t.equal((await send(app)).status, 429)
+
+      for (const mode of ['refuse', 'defer'] as const) {
+        mailbox.mode = mode
+        t.match(await send(app, `${mode}@example.com`), { status: 502, body: { code: 'SEND_FAILED' } }, mode)
+        mailbox.mode = 'accept'
+        t.equal((await send(app, `${mode}@example.com`)).status, 202, `${mode}: given back`)
+      }
+      for (const mode of ['hang', 'break'] as const) {
+        mailbox.mode = mode
+        t.match(await send(app, `${mode}@example.com`), { status: 504, body: { code: 'SEND_UNCLEAR' } }, mode)
+        mailbox.mode = 'accept'
+        t.equal((await send(app, `${mode}@example.com`)).status, 429, `${mode}: kept`)
+      }
+      const { value } = (await app.metrics.registry
+        .getSingleMetric('sends_total')
+        ?.get()
+        .then(metric => ({
+          value: metric.values.map(({ labels, value }) => [labels.outcome, value])
+        }))) ?? { value: [] }
+      t.same(value, [
+        ['sent', 3],
+        ['failed', 2],
+        ['unclear', 2]
+      ])
+    })
+
+    await t.test('a mail server that is not there: 502, given back', async t => {
+      const place = await open(t)
+      const app = await place.start({ SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'shop@example.com' })
+      t.equal((await send(app)).status, 502)
+      t.equal((await send(app)).status, 502, 'not 429')
+    })
+  })
+}
+
+t.test('a mail goes to one address', async t => {
+  const app = await (await places.memory(t)).start()
+  for (const to of [
+    'a@example.com, b@example.com',
+    'A <a@example.com>',
+    'a@example.com\r\nBcc: b@example.com',
+    'a@b'
+  ]) {
+    t.equal((await send(app, to)).status, 422, to)
+  }
+  t.same(app.outbox?.messages, [])
+})

@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { places } from './helper.js'
+
+const redocly = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
+
+interface Operation {
+  operationId?: string
+  tags?: string[]
+  security?: object[]
+  responses: Record<string, { content?: object }>
+}
+type Document = { openapi: string; paths: Record<string, Record<string, Operation>> }
+
+t.test('the document', async t => {
+  const app = await (await places.memory(t)).start()
+  const document = (await app.inject('/openapi.json')).json<Document>()
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      route: `${method.toUpperCase()} ${path}`,
+      ...operation
+    }))
+  )
+
+  t.equal(document.openapi, '3.1.0')
+  t.same(operations.map(({ route, operationId }) => [route, operationId]).sort(), [
+    ['GET /healthz', 'health'],
+    ['GET /metrics', 'metrics'],
+    ['GET /readyz', 'ready'],
+    ['GET /v1/dev/outbox', 'readOutbox'],
+    ['POST /v1/captcha', 'sendCaptcha'],
+    ['POST /v1/captcha/verify', 'verifyCaptcha'],
+    ['POST /v1/mail', 'sendMail'],
+    ['POST /v1/sms', 'sendSms']
+  ])
+  for (const { route } of operations) {
+    const [method = '', url = ''] = route.split(' ')
+    t.ok(app.hasRoute({ method: method as 'GET', url }), route)
+  }
+  for (const { route, tags, security, responses } of operations) {
+    t.equal(tags?.length, 1, route)
+    t.ok(security, route)
+    for (const [status, { content = {} }] of Object.entries(responses)) {
+      if (Number(status) >= 400)
+        t.same(Object.keys(content), ['application/problem+json'], `${route} ${status}`)
+    }
+    if (route.startsWith('POST')) t.ok(responses[429], route)
+  }
+
+  t.test('passes a linter', async t => {
+    const folder = mkdtempSync(join(tmpdir(), 'send-limit-openapi-'))
+    t.teardown(() => rmSync(folder, { recursive: true }))
+    const file = join(folder, 'openapi.json')
+    writeFileSync(file, JSON.stringify(document, null, 2))
+    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+    const { status, stdout, stderr } = spawnSync(redocly, ['lint', file], { env, encoding: 'utf8' })
+    t.equal(status, 0, `${stdout}${stderr}`)
+  })
+})
+
+t.test('a page shows it', async t => {
+  const app = await (await places.memory(t)).start()
+  const page = await app.inject('/docs/')
+  t.equal(page.statusCode, 200)
+  t.match(page.headers['content-type'], 'text/html')
+})

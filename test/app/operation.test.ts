@@ -1,0 +1,132 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
+import t from 'tap'
+import { build } from '../../app/app.js'
+import { readConfig } from '../../app/config.js'
+import { startRedis } from '../helper/redis.js'
+import { type App, places, post } from './helper.js'
+
+const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
+
+async function onRedis(t: Test, url: string): Promise<App> {
+  const env = {
+    NODE_ENV: 'test',
+    LOG_LEVEL: 'silent',
+    REDIS_URL: url,
+    LIMIT_SECRET: 'a secret of these tests'
+  }
+  const app = await build(readConfig(env))
+  t.teardown(() => app.close())
+  await app.ready()
+  return app
+}
+type Test = Parameters<typeof startRedis>[0]
+
+t.test('up, and ready when there is nothing to wait for', async t => {
+  const app = await (await places.memory(t)).start()
+  t.same((await app.inject('/healthz')).json(), { status: 'up' })
+  t.same((await app.inject('/readyz')).json(), { status: 'ready' })
+})
+
+t.test('Redis goes away: not ready, no crash, no code', async t => {
+  const redis = await startRedis(t)
+  const app = await onRedis(t, redis.url)
+  t.equal((await app.inject('/readyz')).statusCode, 200)
+  redis.client.on('error', () => {})
+  await redis.kill()
+  const unready = await app.inject('/readyz')
+  t.equal(unready.statusCode, 503)
+  t.equal(unready.headers['content-type'], 'application/problem+json')
+  t.equal((await app.inject('/healthz')).statusCode, 200)
+  t.match(await ask(app), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
+  t.match(await ask(app), { status: 503 }, 'given back: not 429')
+  const sms = { phone: '13800138000', template: 'password-changed' }
+  t.equal(
+    (await post(app, '/v1/sms', sms)).status,
+    202,
+    'what needs no code goes on under limits of this process'
+  )
+})
+
+t.test('Redis is not there at boot, and comes', async t => {
+  const first = await startRedis(t)
+  const { port, url } = first
+  first.client.on('error', () => {})
+  await first.kill()
+  const app = await onRedis(t, url)
+  t.equal((await app.inject('/readyz')).statusCode, 503)
+  await startRedis(t, { port })
+  await once(app.redis, 'ready')
+  t.equal((await app.inject('/readyz')).statusCode, 200)
+})
+
+t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
+  const app = await (await places.memory(t)).start()
+  await ask(app)
+  await ask(app)
+  for (let i = 0; i < 4; i++)
+    await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
+  const { body, headers } = await app.inject('/metrics')
+  t.match(headers['content-type'], 'text/plain; version=0.0.4')
+  const lines = body.split('\n').filter(line => !line.startsWith('#') && line !== '')
+  for (const line of [
+    'limit_decisions_total{route="POST /v1/captcha",stage="sends",store="memory",decision="allowed"} 1',
+    'limit_decisions_total{route="POST /v1/captcha",stage="sends",store="memory",decision="refused"} 1',
+    'limit_refusals_total{route="POST /v1/captcha",rule="recipient"} 1',
+    'limit_refusals_total{route="POST /v1/sms",rule="same-content"} 2',
+    'limit_duplicates_total{route="POST /v1/sms"} 2',
+    'sends_total{channel="sms",sender="outbox",outcome="sent"} 3'
+  ]) {
+    t.ok(lines.includes(line), line)
+  }
+})
+
+t.test('two apps in one process count for themselves', async t => {
+  const one = await (await places.memory(t)).start()
+  const two = await (await places.memory(t)).start()
+  await ask(one)
+  t.notMatch((await two.inject('/metrics')).body, 'decision="allowed"')
+})
+
+t.test('what is not there, and what is there for other methods', async t => {
+  const app = await (await places.memory(t)).start()
+  const problem = { 'content-type': 'application/problem+json' }
+  t.match(await app.inject('/nothing'), { statusCode: 404, headers: problem })
+  t.match(await app.inject('/v1/sms?x=1'), { statusCode: 405, headers: { ...problem, allow: 'POST' } })
+  const read = await app.inject({ method: 'DELETE', url: '/healthz' })
+  t.match(read, { statusCode: 405, headers: { allow: 'GET, HEAD' } })
+  t.match(await app.inject('/%zz'), { statusCode: 400, headers: problem })
+})
+
+t.test('an error of our own is a plain 500', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  t.teardown(() => app.close())
+  app.get('/broken', async () => {
+    throw new Error('the password is secret')
+  })
+  const { statusCode, body } = await app.inject('/broken')
+  t.equal(statusCode, 500)
+  t.notMatch(body, /password|secret|at /)
+  t.match(JSON.parse(body), { status: 500, code: 'INTERNAL' })
+})
+
+t.test('what is no request, or has too large a head', async t => {
+  const app = await (await places.memory(t)).start()
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const answer = async (text: string) => {
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    let all = ''
+    socket.on('data', chunk => (all += chunk)).write(text)
+    await once(socket, 'close')
+    return all
+  }
+  t.match(await answer('nonsense\r\n\r\n'), /^HTTP\/1\.1 400 [^]*application\/problem\+json[^]*"status":400/)
+  const flood = Array.from({ length: 500 }, (_, i) => `x-${i}: ${'y'.repeat(64)}`).join('\r\n')
+  t.match(
+    await answer(`GET /healthz HTTP/1.1\r\nhost: a\r\n${flood}\r\n\r\n`),
+    /^HTTP\/1\.1 431 [^]*"status":431/
+  )
+  t.equal((await app.inject('/healthz')).statusCode, 200)
+})

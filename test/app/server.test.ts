@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { startMail } from './smtp.js'
+
+const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+
+function run(t: Test, env: NodeJS.ProcessEnv) {
+  const { PATH } = process.env
+  const child = spawn(process.execPath, ['--import', 'tsx', server], {
+    env: { PATH, PORT: '0', LOG_LEVEL: 'silent', ...env }
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let stderr = ''
+  child.stderr.on('data', chunk => (stderr += chunk))
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const line = async () => String((await lines.next()).value)
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr }))
+  return { child, line, ended }
+}
+
+const post = (url: string, body: object) =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': 'development-key' },
+    body: JSON.stringify(body)
+  })
+
+t.test('starts with no configuration, says where, shows codes, and ends on a signal', async t => {
+  const { child, line, ended } = run(t, {})
+  const [, base = ''] = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(await line()) ?? []
+  t.equal(await line(), `Documentation: ${base}/docs`)
+  t.match(await line(), 'development-key')
+  t.match(await line(), `${base}/v1/dev/outbox`)
+  const answer = await post(`${base}/v1/captcha`, { phone: '13800138000', purpose: 'register' })
+  t.equal(answer.status, 202)
+  t.match(await line(), /^sms to \+8613800138000: \d{6} is your code to register/)
+  child.kill('SIGINT')
+  t.match(await ended, { code: 0, stderr: '' })
+})
+
+t.test('what is being sent is finished first', async t => {
+  const mailbox = await startMail(t)
+  mailbox.mode = 'hang'
+  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '1500' }
+  const { child, line, ended } = run(t, smtp)
+  const base = (await line()).replace('Listening on ', '')
+  const answer = post(`${base}/v1/mail`, { to: 'jane@example.com', template: 'password-changed' })
+  await mailbox.arrived
+  child.kill('SIGTERM')
+  t.equal((await answer).status, 504)
+  t.match(await ended, { code: 0 })
+})
+
+t.test('a wrong variable: its name, no stack, code 1', async t => {
+  const { code, stderr } = await run(t, { PORT: 'abc' }).ended
+  t.equal(code, 1)
+  t.equal(stderr, 'Not started: PORT ("abc") must be integer. It is the port to listen on.\n')
+})
+
+t.test('Redis without a secret: says so', async t => {
+  const { code, stderr } = await run(t, { REDIS_URL: 'redis://127.0.0.1:1' }).ended
+  t.equal(code, 1)
+  t.match(stderr, /^Not started: LIMIT_SECRET is required with REDIS_URL/)
+})
+
+t.test('a port that is taken: says so', async t => {
+  const first = run(t, {})
+  const port = /\d+$/.exec(await first.line())?.[0] ?? ''
+  const { code, stderr } = await run(t, { PORT: port }).ended
+  t.equal(code, 1)
+  t.match(stderr, /^Not started: listen EADDRINUSE/)
+})

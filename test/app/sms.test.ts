@@ -1,0 +1,66 @@
+import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import { type App, places, post } from './helper.js'
+
+const body = { phone: '13800138000', template: 'order-shipped', params: { order: 'A-1' } }
+const send = (app: App, more: object = {}, key = 'development-key') =>
+  post(app, '/v1/sms', { ...body, ...more }, { headers: { 'x-api-key': key } })
+
+function policyWithQuota(max: number) {
+  const policy = loadPolicy()
+  const rule = policy.rules.find(each => each.name === 'account-day')
+  if (rule) rule.limits = [{ max, per: 'day', timeZone: 'Asia/Shanghai' }]
+  return policy
+}
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('the same content twice in 60 s, not three times', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      t.equal((await send(app)).status, 202)
+      t.equal((await send(app, { phone: '+86 138 0013 8000' })).status, 202)
+      const third = await send(app, { phone: '0086-138-0013-8000' })
+      t.match(third, { status: 429, body: { 'violated-policies': ['same-content'] } })
+      t.equal((await send(app, { params: { order: 'A-2' } })).status, 202, 'other content')
+      place.advance(60_000)
+      t.equal((await send(app)).status, 202)
+      t.same(app.outbox?.messages[0]?.text, 'Your order A-1 is on its way.')
+      t.same(app.outbox?.messages[0]?.to, '+8613800138000')
+    })
+
+    await t.test('an account has its day, in its time zone', async t => {
+      const place = await open(t)
+      const keys = { API_KEYS: 'key-one:first,key-two:second' }
+      const app = await place.start(keys, { policy: policyWithQuota(2) })
+      const from = (key: string, n: number) => send(app, { phone: `1380013800${n}` }, key)
+      t.equal((await from('key-one', 0)).status, 202)
+      t.equal((await from('key-one', 1)).status, 202)
+      const over = await from('key-one', 2)
+      // The clock starts at midnight UTC: 08:00 in Shanghai, 16 hours before the day ends.
+      t.match(over, { status: 429, headers: { 'retry-after': String(16 * 3_600) } })
+      t.equal((await from('key-two', 3)).status, 202, 'another account')
+      place.advance(16 * 3_600_000)
+      t.equal((await from('key-one', 2)).status, 202)
+    })
+  })
+}
+
+t.test('without a known key nothing is sent', async t => {
+  const app = await (await places.memory(t)).start({ API_KEYS: 'key-one:first' })
+  for (const key of ['', 'development-key', 'key-one:first', 'KEY-ONE']) {
+    const answer = await send(app, {}, key)
+    t.match(answer, { status: 401, headers: { 'content-type': 'application/problem+json' } }, key)
+  }
+  const without = await app.inject({ method: 'POST', url: '/v1/sms', payload: body })
+  t.equal(without.statusCode, 401)
+  t.same(app.outbox?.messages, [])
+})
+
+t.test('in production there is no key but those configured, and no outbox', async t => {
+  const app = await (await places.memory(t)).start({ NODE_ENV: 'production' })
+  t.equal((await send(app)).status, 401)
+  t.equal((await app.inject('/v1/dev/outbox')).statusCode, 404)
+  const captcha = await post(app, '/v1/captcha', { phone: body.phone, purpose: 'login' })
+  t.match(captcha, { status: 503, body: { code: 'NO_SENDER' } })
+})
