@@ -1,0 +1,200 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import ts from 'typescript'
+import { root } from './blocks.js'
+
+/**
+ * The layers of the plugin, top to bottom: a file imports from its own layer or those below.
+ * A new file takes its place here.
+ */
+const layers: readonly (readonly string[])[] = [
+  ['index'],
+  ['planner', 'openapi', 'warnings', 'early-routes', 'filters'],
+  ['route'],
+  ['http', 'turn'],
+  ['limiter'],
+  ['reservation'],
+  ['rules'],
+  ['store/open'],
+  ['identity/key'],
+  ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
+  ['store/reading', 'store/arena', 'conform', 'decision', 'identity/path'],
+  ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
+  ['calendar', 'duration', 'within', 'identity/digest', 'identity/email', 'identity/ip', 'identity/phone']
+]
+
+/** Types that a file may take from above its layer: options describe what is below them, too. */
+const typesFromAbove = ['errors → decision']
+
+/** Who may import a package. Where it says so, types alone. */
+const packages: Record<string, readonly string[]> = {
+  fastify: [],
+  'fastify (types)': [
+    'index',
+    'http',
+    'openapi',
+    'errors',
+    'route',
+    'turn',
+    'planner',
+    'early-routes',
+    'options',
+    'warnings',
+    'store/open'
+  ],
+  'fastify-plugin': ['index'],
+  '@fastify/error': ['errors'],
+  typebox: ['options'],
+  'typebox (types)': ['conform'],
+  'typebox/value': ['conform'],
+  'temporal-polyfill': ['calendar'],
+  'libphonenumber-js/max': ['identity/phone'],
+  'libphonenumber-js (types)': ['identity/key']
+}
+
+/** What files may know of the plugin, all in all, where their layer says too little. */
+const only: Record<string, readonly string[]> = {
+  decision: ['store/store'],
+  'store/store': ['calendar'],
+  'store/reading': ['store/store', 'calendar'],
+  'store/memory': ['store/store', 'store/reading', 'store/arena', 'errors'],
+  'store/arena': ['store/key-index', 'store/queues', 'store/slabs'],
+  'store/key-index': [],
+  'store/queues': ['store/key-index'],
+  'store/slabs': ['store/key-index'],
+  'store/redis': ['store/store', 'store/reading', 'store/scripts', 'calendar', 'errors'],
+  'store/scripts': [],
+  'store/cluster': ['store/store', 'store/reading', 'store/fallback'],
+  'store/fallback': ['store/store', 'store/reading', 'errors', 'within'],
+  rules: ['calendar', 'conform', 'duration', 'errors', 'identity/key', 'options', 'store/store']
+}
+
+interface Import {
+  from: string
+  to: string
+  type: boolean
+}
+
+const folder = fileURLToPath(new URL('plugin', root))
+const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))
+const names = files.map(file => file.slice(0, -3))
+
+function parse(file: string): ts.SourceFile {
+  return ts.createSourceFile(file, readFileSync(join(folder, file), 'utf8'), ts.ScriptTarget.ESNext, true)
+}
+
+function walk(node: ts.Node, visit: (node: ts.Node) => void): void {
+  visit(node)
+  node.forEachChild(child => walk(child, visit))
+}
+
+/** Whether nothing of the module is there at run time. */
+function typesOnly(node: ts.ImportDeclaration | ts.ExportDeclaration): boolean {
+  if (ts.isExportDeclaration(node)) return node.isTypeOnly
+  const clause = node.importClause
+  if (clause === undefined) return false
+  if (clause.isTypeOnly) return true
+  const named = clause.namedBindings
+  return (
+    clause.name === undefined &&
+    named !== undefined &&
+    ts.isNamedImports(named) &&
+    named.elements.every(each => each.isTypeOnly)
+  )
+}
+
+function importsOf(file: string): Import[] {
+  const found: Import[] = []
+  const add = (specifier: ts.Expression | ts.TypeNode | undefined, type: boolean) => {
+    const literal = specifier && ts.isLiteralTypeNode(specifier) ? specifier.literal : specifier
+    if (literal === undefined) return
+    const text = ts.isStringLiteralLike(literal) ? literal.text : `something computed: ${literal.getText()}`
+    const to = text.startsWith('.') ? normalize(join(dirname(file), text)).replace(/\.js$/, '') : text
+    found.push({ from: file.slice(0, -3), to, type })
+  }
+  walk(parse(file), node => {
+    if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node))
+      add(node.moduleSpecifier, typesOnly(node))
+    else if (ts.isImportTypeNode(node)) add(node.argument, true)
+    else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword)
+      add(node.arguments[0], false)
+  })
+  return found
+}
+
+const imports = files.flatMap(importsOf)
+const inside = imports.filter(({ to }) => names.includes(to))
+const outside = imports.filter(({ to }) => !names.includes(to) && !to.startsWith('node:'))
+const show = ({ from, to }: Import) => `${from} → ${to}`
+
+t.test('the imports are found', async t => {
+  t.ok(inside.some(each => show(each) === 'index → limiter'))
+  t.ok(outside.some(each => show(each) === 'index → fastify-plugin'))
+})
+
+t.test('every file has its layer, and no other has one', async t => {
+  t.same(layers.flat().sort(), [...names].sort())
+})
+
+t.test('imports run downwards', async t => {
+  const depth = new Map(layers.flatMap((layer, i) => layer.map(name => [name, i] as const)))
+  const up = inside.filter(({ from, to }) => (depth.get(to) ?? 0) < (depth.get(from) ?? 0))
+  t.same(up.filter(each => !each.type).map(show), [])
+  t.same([...new Set(up.map(show))], typesFromAbove)
+})
+
+t.test('no circle of values', async t => {
+  const next = (name: string) => inside.filter(each => !each.type && each.from === name).map(each => each.to)
+  const done = new Set<string>()
+  const visit = (name: string, path: readonly string[]): void => {
+    if (path.includes(name)) t.fail([...path, name].join(' → '))
+    else if (!done.has(name)) for (const to of next(name)) visit(to, [...path, name])
+    done.add(name)
+  }
+  for (const name of names) visit(name, [])
+})
+
+t.test('what is outside is imported by whom it is meant for, the app by nobody', async t => {
+  for (const each of outside) {
+    const allowed = [
+      ...(packages[each.to] ?? []),
+      ...(each.type ? (packages[`${each.to} (types)`] ?? []) : [])
+    ]
+    t.ok(allowed.includes(each.from), show(each))
+  }
+})
+
+t.test('stores, rules and the decision know no more than they need', async t => {
+  for (const [from, allowed] of Object.entries(only)) {
+    t.same(inside.filter(each => each.from === from && !allowed.includes(each.to)).map(show), [], from)
+  }
+})
+
+t.test('the pieces of identity do not know each other, but for the key', async t => {
+  const pieces = inside.filter(({ from, to }) => from.startsWith('identity/') && to.startsWith('identity/'))
+  t.same(pieces.filter(({ from }) => from !== 'identity/key').map(show), [])
+})
+
+t.test('Redis commands are sent by store/redis alone, lua/ is read by store/scripts alone', async t => {
+  const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
+  for (const file of files) {
+    const sends = new Set<string>()
+    walk(parse(file), node => {
+      if (!ts.isCallExpression(node) || !ts.isPropertyAccessExpression(node.expression)) return
+      if (commands.test(node.expression.name.text)) sends.add(node.expression.name.text)
+    })
+    if (file !== 'store/redis.ts') t.same([...sends], [], `${file} sends no command`)
+    if (file !== 'store/scripts.ts')
+      t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
+  }
+  t.same(inside.filter(({ to }) => to === 'store/scripts').map(show), ['store/redis → store/scripts'])
+  t.same(
+    inside
+      .filter(({ to }) => to === 'store/redis')
+      .filter(each => !each.type)
+      .map(show),
+    ['store/open → store/redis']
+  )
+})
