@@ -28,5 +28,5 @@ t.test('each with its status', async t => {
 })
 
 t.test('each with its cure', async t => {
-  for (const section of sections) t.match(section, /^Cure: [\s\S]+\.$/m, section.split('\n')[0])
+  for (const section of sections) t.match(section, /^Cure: [\s\S]+\.$/m, section.split('\n')[0] ?? '')
 })

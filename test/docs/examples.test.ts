@@ -36,6 +36,9 @@ async function run(runs: readonly Run[]): Promise<string[]> {
   return [...(JSON.parse(stdout) as string[]).map(text => text + stderr)]
 }
 
+// A compiler and a process with every example in it take their time on a busy machine.
+t.setTimeout(110_000)
+
 t.test('every block of code is tested', async t => {
   for (const { at, language, use } of blocks.filter(block =>
     ['js', 'ts', 'json', 'jsonc'].includes(block.language)
