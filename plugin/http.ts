@@ -90,8 +90,9 @@ export function refuse(
   handled: boolean
 ): LimitError | undefined {
   if (errorResponse) error.problem = errorResponse(error, request, reply)
+  reply.headers(error.headers)
   if (handled || hasOwnErrorHandler(request)) return error
-  reply.code(error.statusCode).headers(error.headers)
+  reply.code(error.statusCode)
   if (errorResponse) reply.send(error.problem)
   else reply.type('application/problem+json').serializer(JSON.stringify).send(error.problem)
 }

@@ -40,7 +40,8 @@ export function documented(schema: FastifySchema | undefined, plan: Plan): Fasti
     503: answer('The limits cannot be checked now.')
   }
   if (rules.some(rule => rule.options.lock !== undefined)) answers[409] = { ...answer('The same send is under way.'), headers }
-  const own = (schema?.response ?? {}) as Record<string, object>
+  // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
+  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, object>
   // What covers a whole class also writes its bodies: an answer of ours beside it would let members out that it hides.
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   const added = Object.entries(answers).filter(([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default'))

@@ -51,17 +51,18 @@ export class Fallback implements Reserver {
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const now = performance.now()
     if (now < this.downUntil) return this.otherwise(entries, token)
-    const down = this.downUntil > 0
-    if (down) this.downUntil = now + this.options.timeout
+    if (this.downUntil > 0) this.downUntil = now + this.options.timeout
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, this.options.timeout, unavailable)
+      const back = this.downUntil > 0
       this.downUntil = 0
-      if (down) this.options.onChange()
+      if (back) this.options.onChange()
       return { facts, store: this.store }
     } catch (error) {
+      const lost = this.downUntil === 0
       this.downUntil = performance.now() + this.options.timeout
-      if (!down) this.options.onChange(error)
+      if (lost) this.options.onChange(error)
       // What was answered 503 was not sent: an admission that comes late goes back.
       if (this.options.otherwise === 'deny') void answer.then(facts => this.giveBack(entries, facts, token)).catch(() => {})
       return this.otherwise(entries, token)

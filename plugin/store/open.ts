@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { wrongOption } from '../errors.js'
+import { SecretMismatchError, wrongOption } from '../errors.js'
 import type { IdentityOptions } from '../identity/key.js'
 import { hasher } from '../identity/digest.js'
 import { isRegion } from '../identity/phone.js'
@@ -45,14 +45,15 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
 // Redis may be down now: then limits hold as `onStoreError` says, and this is left to the log.
 async function examine(redis: RedisStore, fingerprint: string, fastify: FastifyInstance, timeout: number): Promise<void> {
   const late = () => new Error('no answer in time')
-  try {
-    const policy = await within(redis.evictionPolicy(), timeout, late)
-    if (policy !== 'noeviction') fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
-    await within(redis.verify(fingerprint), timeout, late)
-  } catch (error) {
-    if ((error as { code?: unknown }).code === 'FST_SEND_LIMIT_SECRET_MISMATCH') throw error
-    fastify.log.warn({ err: error }, 'redis could not be examined')
+  const unknown = (what: string) => (error: unknown) => {
+    if (error instanceof SecretMismatchError) throw error
+    fastify.log.warn({ err: error }, `${what} of redis is not known`)
   }
+  const policy = await within(redis.evictionPolicy(), timeout, late).catch(unknown('the eviction policy'))
+  if (policy !== undefined && policy !== 'noeviction') {
+    fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
+  }
+  await within(redis.verify(fingerprint), timeout, late).catch(unknown('the secret'))
 }
 
 function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {

@@ -19,24 +19,36 @@ const verdict = (changes: Partial<Verdict>): Verdict => ({
 t.test('admitted: what is left after this one', async t => {
   const applied = [rule('mail', entry(log([2, 60_000], [5, 3_600_000])), entry(count(10, 'day')))]
   const facts = [NOW, 1, PASSES, NOW, 0, 0, 1, 100_050, PASSES, 5, 4, 999_901]
-  t.strictSame(decide(applied, facts), verdict({
-    rules: [{
-      name: 'mail',
-      limits: [
-        { max: 2, remaining: 1, resetMs: 60_000, windowMs: 60_000 },
-        { max: 5, remaining: 3, resetMs: 1_001, windowMs: 3_600_000 },
-        { max: 10, remaining: 5, resetMs: 10_000, windowMs: 86_400_000 }
+  t.strictSame(
+    decide(applied, facts),
+    verdict({
+      rules: [
+        {
+          name: 'mail',
+          limits: [
+            { max: 2, remaining: 1, resetMs: 60_000, windowMs: 60_000 },
+            { max: 5, remaining: 3, resetMs: 1_001, windowMs: 3_600_000 },
+            { max: 10, remaining: 5, resetMs: 10_000, windowMs: 86_400_000 }
+          ]
+        }
       ]
-    }]
-  }))
+    })
+  )
 })
 
 t.test('the last one admitted: when the next may come', async t => {
-  const applied = [rule('content', entry(log([2, 60_000]))), rule('mobile', entry(log([1, 10_000]))), rule('in-flight', entry(lock(90_000)))]
+  const applied = [
+    rule('content', entry(log([2, 60_000]))),
+    rule('mobile', entry(log([1, 10_000]))),
+    rule('in-flight', entry(lock(90_000)))
+  ]
   const facts = [NOW, 1, PASSES, NOW, 1, 3_000_000, PASSES, NOW, 0, 0, PASSES, 1, 0, 0]
   const { retryAfterMs, rules } = decide(applied, facts)
   t.equal(retryAfterMs, 30_000, 'its own lock is not waited for')
-  t.strictSame(rules[2], { name: 'in-flight', limits: [{ max: 1, remaining: 0, resetMs: 90_000, windowMs: 90_000 }] })
+  t.strictSame(rules[2], {
+    name: 'in-flight',
+    limits: [{ max: 1, remaining: 0, resetMs: 90_000, windowMs: 90_000 }]
+  })
 })
 
 t.test('refused: every limit that refuses, and the latest time', async t => {
@@ -46,16 +58,49 @@ t.test('refused: every limit that refuses, and the latest time', async t => {
     rule('other', entry(log([2, 60_000]))),
     rule('in-flight', entry(lock(30_000)))
   ]
-  const facts = [NOW, 0, REFUSES, 0, 1, 4_000_001, 2, 9_000_000, REFUSES, 0, 3, 5_000_000, PASSES, 0, 1, 6_000_000, PASSES, 0, 0, 0]
+  const facts = [
+    NOW,
+    0,
+    REFUSES,
+    0,
+    1,
+    4_000_001,
+    2,
+    9_000_000,
+    REFUSES,
+    0,
+    3,
+    5_000_000,
+    PASSES,
+    0,
+    1,
+    6_000_000,
+    PASSES,
+    0,
+    0,
+    0
+  ]
   const found = decide(applied, facts)
   t.equal(found.retryAfterMs, 50_000)
   t.equal(found.refusal, 'exceeded')
-  t.strictSame(found.violated, [{ rule: 'mail', windowMs: 60_000 }, { rule: 'account', windowMs: 86_400_000 }])
-  t.strictSame(found.rules.map(({ limits }) => limits.map(({ remaining }) => remaining)), [[0, 3], [0], [1], [1]])
+  t.strictSame(found.violated, [
+    { rule: 'mail', windowMs: 60_000 },
+    { rule: 'account', windowMs: 86_400_000 }
+  ])
+  t.strictSame(
+    found.rules.map(({ limits }) => limits.map(({ remaining }) => remaining)),
+    [[0, 3], [0], [1], [1]]
+  )
 })
 
 t.test('rounds up: a tick into a millisecond is a whole one', async t => {
-  for (const [ticks, ms] of [[1, 1], [99, 1], [100, 1], [101, 2], [6_000_000, 60_000]] as const) {
+  for (const [ticks, ms] of [
+    [1, 1],
+    [99, 1],
+    [100, 1],
+    [101, 2],
+    [6_000_000, 60_000]
+  ] as const) {
     t.equal(decide([rule('a', entry(log([1, 60_000])))], [NOW, 0, REFUSES, 0, 1, ticks]).retryAfterMs, ms)
   }
 })
@@ -74,7 +119,10 @@ t.test('why it is refused', async t => {
   t.strictSame(why(full, held), ['exceeded', 20_000], 'a lock with others')
   t.strictSame(why(full, free), ['exceeded', 10_000])
   t.strictSame(why(blocked, held), ['blocked', null], 'blocked names no time')
-  t.strictSame(decide(applied, [NOW, 0, BLOCKED, 0, 1, 5, ...free]).violated, [{ rule: 'a', windowMs: 0 }, { rule: 'a', windowMs: 60_000 }])
+  t.strictSame(decide(applied, [NOW, 0, BLOCKED, 0, 1, 5, ...free]).violated, [
+    { rule: 'a', windowMs: 0 },
+    { rule: 'a', windowMs: 60_000 }
+  ])
 })
 
 t.test('a max of 0 names no time', async t => {
@@ -84,20 +132,41 @@ t.test('a max of 0 names no time', async t => {
   t.strictSame(found.rules[0]?.limits, [{ max: 0, remaining: 0, resetMs: 0, windowMs: 60_000 }])
 })
 
-t.test('a max of the request\'s own is the one that is told', async t => {
-  const applied = [rule('paying', entry(log([5, 60_000], [9, 3_600_000]), 'a', [2, 7])), rule('day', entry(count(9, 'day'), 'a', [3]))]
+t.test("a max of the request's own is the one that is told", async t => {
+  const applied = [
+    rule('paying', entry(log([5, 60_000], [9, 3_600_000]), 'a', [2, 7])),
+    rule('day', entry(count(9, 'day'), 'a', [3]))
+  ]
   const found = decide(applied, [NOW, 0, REFUSES, 0, 4, 100, 4, 200, REFUSES, 0, 3, 300])
-  t.strictSame(found.rules.map(({ limits }) => limits.map(({ max, remaining }) => [max, remaining])), [[[2, 0], [7, 3]], [[3, 0]]])
+  t.strictSame(
+    found.rules.map(({ limits }) => limits.map(({ max, remaining }) => [max, remaining])),
+    [
+      [
+        [2, 0],
+        [7, 3]
+      ],
+      [[3, 0]]
+    ]
+  )
 })
 
 t.test('an observed rule is told apart, and nobody waits for it', async t => {
   const applied = [watched('new', entry(log([1, 60_000]))), rule('old', entry(log([5, 60_000])))]
   const found = decide(applied, [NOW, 1, REFUSES, 0, 1, 5_000_000, PASSES, NOW, 0, 0])
-  t.strictSame([found.allowed, found.retryAfterMs, found.violated, found.observed], [true, 0, [], [{ rule: 'new', windowMs: 60_000 }]])
+  t.strictSame(
+    [found.allowed, found.retryAfterMs, found.violated, found.observed],
+    [true, 0, [], [{ rule: 'new', windowMs: 60_000 }]]
+  )
   t.strictSame(found.rules[0]?.limits, [{ max: 1, remaining: 0, resetMs: 50_000, windowMs: 60_000 }])
   const blocked = decide(applied, [NOW, 1, BLOCKED, 0, 0, 0, PASSES, NOW, 0, 0])
-  t.strictSame([blocked.allowed, blocked.refusal, blocked.observed], [true, null, [{ rule: 'new', windowMs: 0 }]])
-  const locked = decide([watched('lock', entry(lock(30_000))), applied[1] as Applied], [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100])
+  t.strictSame(
+    [blocked.allowed, blocked.refusal, blocked.observed],
+    [true, null, [{ rule: 'new', windowMs: 0 }]]
+  )
+  const locked = decide(
+    [watched('lock', entry(lock(30_000))), applied[1] as Applied],
+    [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]
+  )
   t.strictSame([locked.refusal, locked.retryAfterMs], ['exceeded', 1])
 })
 
@@ -106,14 +175,27 @@ t.test('no rules: admitted', async t => {
 })
 
 t.test('two stages: the later answer, with both waiting times', async t => {
-  const earlier = verdict({ retryAfterMs: 5_000, rules: [{ name: 'a', limits: [] }], observed: [{ rule: 'a', windowMs: 1 }] })
-  const later = verdict({ allowed: false, retryAfterMs: 2_000, refusal: 'in-flight', violated: [{ rule: 'b', windowMs: 2 }], rules: [{ name: 'b', limits: [] }] })
+  const earlier = verdict({
+    retryAfterMs: 5_000,
+    rules: [{ name: 'a', limits: [] }],
+    observed: [{ rule: 'a', windowMs: 1 }]
+  })
+  const later = verdict({
+    allowed: false,
+    retryAfterMs: 2_000,
+    refusal: 'in-flight',
+    violated: [{ rule: 'b', windowMs: 2 }],
+    rules: [{ name: 'b', limits: [] }]
+  })
   t.strictSame(join(earlier, later), {
     allowed: false,
     retryAfterMs: 5_000,
     violated: [{ rule: 'b', windowMs: 2 }],
     observed: [{ rule: 'a', windowMs: 1 }],
-    rules: [{ name: 'a', limits: [] }, { name: 'b', limits: [] }],
+    rules: [
+      { name: 'a', limits: [] },
+      { name: 'b', limits: [] }
+    ],
     refusal: 'in-flight'
   })
   t.equal(join(earlier, { ...later, retryAfterMs: 9_000 }).retryAfterMs, 9_000)

@@ -10,7 +10,14 @@ const HOUR = 3_600_000
 const LOCK = 5 * MINUTE
 const key = { value: 'query.id' }
 const rules: Rule[] = [
-  { name: 'log', key, limits: [{ max: 2, window: MINUTE }, { max: 4, window: 10 * MINUTE }] },
+  {
+    name: 'log',
+    key,
+    limits: [
+      { max: 2, window: MINUTE },
+      { max: 4, window: 10 * MINUTE }
+    ]
+  },
   { name: 'hour', key, limits: [{ max: 5, per: 'hour' }] },
   // Much longer than a test: it is prolonged by nobody here.
   { name: 'flight', key, lock: LOCK }
@@ -139,7 +146,10 @@ async function explore(stage: Stage, { scheduler, visits, steps }: History) {
         else {
           model.release(n)
           decision?.end()
-          await until(async () => (await used({ flight: id }))[0] === Number(model.locked()), 'the lock of the model')
+          await until(
+            async () => (await used({ flight: id }))[0] === Number(model.locked()),
+            'the lock of the model'
+          )
         }
         settled = true
       })
@@ -161,7 +171,10 @@ interface Guest extends Visit {
 }
 const party = fc.record({
   scheduler: fc.scheduler(),
-  guests: fc.array(fc.record({ ...visitShape, status: fc.constantFrom(202, 502) }), { minLength: 2, maxLength: 8 }),
+  guests: fc.array(fc.record({ ...visitShape, status: fc.constantFrom(202, 502) }), {
+    minLength: 2,
+    maxLength: 8
+  }),
   steps: fc.array(step, { maxLength: 6 })
 })
 
@@ -230,7 +243,10 @@ t.test('reserve, refund, keep, end and time in any order', async t => {
     t.test(place.store, async t => {
       const on = await stage(t, place)
       const numRuns = place.store === 'memory' ? 1_000 : 60
-      await fc.assert(fc.asyncProperty(history, each => explore(on, each)), { numRuns })
+      await fc.assert(
+        fc.asyncProperty(history, each => explore(on, each)),
+        { numRuns }
+      )
     })
   }
 })
@@ -247,11 +263,16 @@ t.test('handlers of several requests and time in any order', async t => {
     await runs.get(of(request).id)?.handle(Number(of(request).n), reply)
     return reply
   }
-  on.app.addHook('preHandler', async () => {
+  // At once before the decision.
+  on.app.addHook('preHandler', (_request, _reply, done) => {
     on.tick()
+    done()
   })
   on.app.get('/send', { config: { limit: ['log', 'hour'] } }, handler)
   on.app.get('/locked', { config: { limit: ['log', 'hour', 'flight'] } }, handler)
   await on.app.ready()
-  await fc.assert(fc.asyncProperty(party, each => exploreRoute(on, runs, each)), { numRuns: 400 })
+  await fc.assert(
+    fc.asyncProperty(party, each => exploreRoute(on, runs, each)),
+    { numRuns: 400 }
+  )
 })

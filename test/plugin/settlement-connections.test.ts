@@ -40,53 +40,85 @@ const given = { send: 0, wrong: 0 }
 
 /** Handlers that look once the client is gone, and then end. */
 const deserted: [string, { send: number; wrong: number }, (scene: Scene) => RouteHandlerMethod][] = [
-  ['async, 202', kept, scene => async (request, reply) => {
-    await gone(request)
-    scene.look()
-    reply.code(202)
-    return body
-  }],
-  ['async, reply.send of 202', kept, scene => async (request, reply) => {
-    await gone(request)
-    scene.look()
-    return reply.code(202).send(body)
-  }],
-  ['async, 502', given, scene => async (request, reply) => {
-    await gone(request)
-    scene.look()
-    return reply.code(502).send(body)
-  }],
-  ['async, a throw', given, scene => async request => {
-    await gone(request)
-    scene.look()
-    throw new Error('broken')
-  }],
-  ['callback, 202', kept, scene => (request, reply) => {
-    void gone(request).then(() => {
+  [
+    'async, 202',
+    kept,
+    scene => async (request, reply) => {
+      await gone(request)
       scene.look()
-      reply.code(202).send(body)
-    })
-  }],
-  ['callback, 502', given, scene => (request, reply) => {
-    void gone(request).then(() => {
+      reply.code(202)
+      return body
+    }
+  ],
+  [
+    'async, reply.send of 202',
+    kept,
+    scene => async (request, reply) => {
+      await gone(request)
       scene.look()
-      reply.code(502).send(body)
-    })
-  }],
-  ['the reply returned, 202', kept, scene => async (request, reply) => {
-    void gone(request).then(() => {
+      return reply.code(202).send(body)
+    }
+  ],
+  [
+    'async, 502',
+    given,
+    scene => async (request, reply) => {
+      await gone(request)
       scene.look()
-      reply.code(202).send(body)
-    })
-    return reply
-  }],
-  ['the reply returned, 502', given, scene => async (request, reply) => {
-    void gone(request).then(() => {
+      return reply.code(502).send(body)
+    }
+  ],
+  [
+    'async, a throw',
+    given,
+    scene => async request => {
+      await gone(request)
       scene.look()
-      reply.code(502).send(body)
-    })
-    return reply
-  }]
+      throw new Error('broken')
+    }
+  ],
+  [
+    'callback, 202',
+    kept,
+    scene => (request, reply) => {
+      void gone(request).then(() => {
+        scene.look()
+        reply.code(202).send(body)
+      })
+    }
+  ],
+  [
+    'callback, 502',
+    given,
+    scene => (request, reply) => {
+      void gone(request).then(() => {
+        scene.look()
+        reply.code(502).send(body)
+      })
+    }
+  ],
+  [
+    'the reply returned, 202',
+    kept,
+    scene => async (request, reply) => {
+      void gone(request).then(() => {
+        scene.look()
+        reply.code(202).send(body)
+      })
+      return reply
+    }
+  ],
+  [
+    'the reply returned, 502',
+    given,
+    scene => async (request, reply) => {
+      void gone(request).then(() => {
+        scene.look()
+        reply.code(502).send(body)
+      })
+      return reply
+    }
+  ]
 ]
 
 async function vanish(t: Test, place: Place, handler: (scene: Scene) => RouteHandlerMethod): Promise<Scene> {
@@ -185,30 +217,42 @@ for (const place of await places(t)) {
     await settled(t, scene, { send: 1, wrong: 1 })
   })
 
-  t.test(`${place.store}: a hijacked reply of a handler without a promise ends with its connection`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route((_, reply) => {
-      reply.hijack()
-      reply.raw.write('mine')
-      void scene.onward.then(() => {
-        scene.look()
-        reply.raw.end()
+  t.test(
+    `${place.store}: a hijacked reply of a handler without a promise ends with its connection`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route((_, reply) => {
+        reply.hijack()
+        reply.raw.write('mine')
+        void scene.onward.then(() => {
+          scene.look()
+          reply.raw.end()
+        })
       })
-    })
-    const client = await call(scene)
-    client.end()
-    const [response] = (await once(client, 'response')) as [IncomingMessage]
-    await once(response, 'data')
-    scene.goOn()
-    await settled(t, scene, { send: 1, wrong: 1 })
-  })
+      const client = await call(scene)
+      client.end()
+      const [response] = (await once(client, 'response')) as [IncomingMessage]
+      await once(response, 'data')
+      scene.goOn()
+      await settled(t, scene, { send: 1, wrong: 1 })
+    }
+  )
 
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
     const opened = await place.open(t, [
-      { name: 'send', key: { value: 'query.id' }, limits: [{ max: 1, window: '60s' }, { max: 1, per: 'day' }] }
+      {
+        name: 'send',
+        key: { value: 'query.id' },
+        limits: [
+          { max: 1, window: '60s' },
+          { max: 1, per: 'day' }
+        ]
+      }
     ])
     let tries = 0
-    opened.app.get('/send', { config: { limit: 'send' } }, async (_, reply) => reply.code(++tries < 25 ? 502 : 202).send(body))
+    opened.app.get('/send', { config: { limit: 'send' } }, async (_, reply) =>
+      reply.code(++tries < 25 ? 502 : 202).send(body)
+    )
     const address = await opened.app.listen({ host: '127.0.0.1', port: 0 })
     for (let i = 1; i < 25; i++) t.equal((await fetch(address + url)).status, 502)
     t.equal((await fetch(address + url)).status, 202)
@@ -220,7 +264,9 @@ for (const place of await places(t)) {
 t.test('redis: a process is killed while its handler runs', async t => {
   const place = await redis(t)
   const prefix = 'killed'
-  const worker = fork(new URL('workers/hang.ts', import.meta.url), [place.url, prefix], { execArgv: ['--import', 'tsx'] })
+  const worker = fork(new URL('workers/hang.ts', import.meta.url), [place.url, prefix], {
+    execArgv: ['--import', 'tsx']
+  })
   t.teardown(() => worker.kill('SIGKILL'))
   await once(worker, 'message')
   worker.kill('SIGKILL')

@@ -6,7 +6,12 @@ import { places, until } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'
-const flight = (lock: string, maxHold?: string): Rule => ({ name: 'flight', key, lock, ...(maxHold && { maxHold }) })
+const flight = (lock: string, maxHold?: string): Rule => ({
+  name: 'flight',
+  key,
+  lock,
+  ...(maxHold && { maxHold })
+})
 const send: Rule = { name: 'send', key, limits: [{ max: 2, window: '60s' }] }
 
 /** What is left of the lock, in milliseconds of the store's clock. */
@@ -107,7 +112,11 @@ for (const place of await places(t)) {
     const second = await route.enter()
     first.go()
     t.equal((await first.answer).statusCode, 202, 'its holder may still end as it will')
-    t.equal((await app.inject(`/send?id=${id}`)).statusCode, 409, 'but does not release the lock of the next one')
+    t.equal(
+      (await app.inject(`/send?id=${id}`)).statusCode,
+      409,
+      'but does not release the lock of the next one'
+    )
     second.go()
     await second.answer
     await until(async () => (await left(app)) === 0, 'a free lock')
@@ -126,7 +135,7 @@ for (const place of await places(t)) {
     const second = await route.enter()
     first.go(502)
     t.equal((await first.answer).statusCode, 502)
-    t.same(await used({ flight: id, send: id }), [1, 1], 'its slot is back, the lock is the other one\'s')
+    t.same(await used({ flight: id, send: id }), [1, 1], "its slot is back, the lock is the other one's")
     second.go()
     await second.answer
   })
@@ -139,7 +148,7 @@ for (const place of await places(t)) {
     await until(() => decision.signal.aborted, 'an aborted signal')
     t.notOk(thief.signal.aborted)
     decision.end()
-    t.equal(await left(app), 600, 'still the thief\'s')
+    t.equal(await left(app), 600, "still the thief's")
     thief.end()
     await until(async () => (await left(app)) === 0, 'a free lock')
     t.notOk(thief.signal.aborted, 'a lock that was released is not lost')
@@ -155,7 +164,10 @@ for (const place of await places(t)) {
       return {}
     })
     t.equal((await app.inject(`/send?id=${id}`)).statusCode, 200)
-    t.same(seen, [[1, 1], [1, 0]])
+    t.same(seen, [
+      [1, 1],
+      [1, 0]
+    ])
     await until(async () => (await left(app)) === 0, 'a free lock')
   })
 

@@ -28,7 +28,8 @@ for (const place of await places(t)) {
         return reply.code(endings[end] ?? 202).send({})
       }
     })
-    const post = async (payload: object) => (await app.inject({ method: 'POST', url: `/send?id=${id}`, payload })).statusCode
+    const post = async (payload: object) =>
+      (await app.inject({ method: 'POST', url: `/send?id=${id}`, payload })).statusCode
     t.equal(await post({}), 400, 'not valid')
     t.same(await used({ guard: id, send: id }), [1, 0])
     t.equal(await post({ end: 'throw' }), 500)
@@ -48,12 +49,18 @@ for (const place of await places(t)) {
   })
 
   t.test(`${place.store}: failures count what goes wrong`, async t => {
-    const { app, used } = await place.open(t, [{ ...pick('wrong'), limits: [{ max: 2, window: '60s' }], counts: 'failures' }])
-    app.get<{ Querystring: { end: string } }>('/verify', { config: { limit: 'wrong' } }, async (request, reply) => {
-      const status = Number(request.query.end)
-      if (status === 500) throw new Error('broken')
-      return reply.code(status).send({})
-    })
+    const { app, used } = await place.open(t, [
+      { ...pick('wrong'), limits: [{ max: 2, window: '60s' }], counts: 'failures' }
+    ])
+    app.get<{ Querystring: { end: string } }>(
+      '/verify',
+      { config: { limit: 'wrong' } },
+      async (request, reply) => {
+        const status = Number(request.query.end)
+        if (status === 500) throw new Error('broken')
+        return reply.code(status).send({})
+      }
+    )
     const get = async (end: number) => (await app.inject(`/verify?id=${id}&end=${end}`)).statusCode
     for (const end of [200, 302, 200, 500, 502, 500]) t.equal(await get(end), end)
     t.same(await used({ wrong: id }), [0], 'no success, no breakage')
@@ -73,7 +80,8 @@ for (const place of await places(t)) {
     const limit = { name: 'inline', key, limits: [{ max: 2, window: '60s' }] }
     app.get('/send', { config: { limit } }, async (_, reply) => reply.code(202).send({}))
     app.get('/other', { config: { limit } }, async (_, reply) => reply.code(202).send({}))
-    const ask = async (method: 'GET' | 'HEAD', path: string) => (await app.inject({ method, url: `${path}?id=${id}` })).statusCode
+    const ask = async (method: 'GET' | 'HEAD', path: string) =>
+      (await app.inject({ method, url: `${path}?id=${id}` })).statusCode
     t.equal(await ask('GET', '/send'), 202)
     t.equal(await ask('HEAD', '/send'), 202)
     t.equal(await ask('HEAD', '/send'), 429)
@@ -85,7 +93,13 @@ for (const place of await places(t)) {
 
   t.test(`${place.store}: a refund frees its own slot and nobody else's`, async t => {
     const { app, used } = await place.open(t, [
-      { ...pick('log'), limits: [{ max: 3, window: '60s' }, { max: 5, window: '48h' }] },
+      {
+        ...pick('log'),
+        limits: [
+          { max: 3, window: '60s' },
+          { max: 5, window: '48h' }
+        ]
+      },
       { ...pick('day'), limits: [{ max: 3, per: 'day' }] }
     ])
     const keys = { log: id, day: id }
@@ -113,7 +127,13 @@ for (const place of await places(t)) {
 
   t.test(`${place.store}: a refund that comes after the window, or in another period`, async t => {
     const { app, used } = await place.open(t, [
-      { ...pick('log'), limits: [{ max: 3, window: '60s' }, { max: 9, window: '7d' }] },
+      {
+        ...pick('log'),
+        limits: [
+          { max: 3, window: '60s' },
+          { max: 9, window: '7d' }
+        ]
+      },
       { ...pick('day'), limits: [{ max: 3, per: 'day' }] },
       { ...pick('month'), limits: [{ max: 3, per: 'month' }] }
     ])
@@ -145,7 +165,12 @@ t.test('redis: the reply waits for the refund', async t => {
   const control = new Redis(place.url)
   t.teardown(() => control.disconnect())
   const held = async () => /blocked_clients:[1-9]/.test(await control.info('clients'))
-  for (const way of ['502', 'a throw', 'refund(), not waited for', 'refund() in a callback, not waited for']) {
+  for (const way of [
+    '502',
+    'a throw',
+    'refund(), not waited for',
+    'refund() in a callback, not waited for'
+  ]) {
     t.test(way, async t => {
       const { app } = await place.open(t, [{ ...pick('send'), limits: [{ max: 1, window: '60s' }] }])
       app.get('/send', { config: { limit: 'send' } }, async (_, reply) => {
@@ -163,10 +188,12 @@ t.test('redis: the reply waits for the refund', async t => {
         })
       })
       let replied = false
-      const reply = app.inject(`${way.includes('callback') ? '/callback' : '/send'}?id=${id}`).then(({ statusCode }) => {
-        replied = true
-        return statusCode
-      })
+      const reply = app
+        .inject(`${way.includes('callback') ? '/callback' : '/send'}?id=${id}`)
+        .then(({ statusCode }) => {
+          replied = true
+          return statusCode
+        })
       await until(held, 'a refund under way')
       // Time enough for a reply that did not wait, were there one.
       for (let i = 0; i < 20; i++) await sleep(1)

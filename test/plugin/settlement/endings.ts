@@ -77,13 +77,17 @@ function styles(status: number, expected: Omit<Expected, 'status'>): Ending[] {
       }, 1)
       return reply
     }),
-    route(`${status} by reply.send, later, the reply returned by an async handler`, outcome, scene => async (_, reply) => {
-      setTimeout(() => {
-        scene.look()
-        reply.code(status).send(body)
-      }, 1)
-      return reply
-    }),
+    route(
+      `${status} by reply.send, later, the reply returned by an async handler`,
+      outcome,
+      scene => async (_, reply) => {
+        setTimeout(() => {
+          scene.look()
+          reply.code(status).send(body)
+        }, 1)
+        return reply
+      }
+    ),
     {
       name: `${status} by reply.send, at once, through an asynchronous onSend hook`,
       stage(scene) {
@@ -141,26 +145,42 @@ const errors: Ending[] = [
       reply.send(broken())
     }, 1)
   }),
-  route('reply.send of an error under a 4xx status', refused, () => async (_, reply) => reply.code(422).send(broken())),
-  route('an AbortError: whoever stopped waiting does not know', { ...failed, send: 1, wrong: 1 }, () => async () => {
-    throw new DOMException('aborted', 'AbortError')
-  }),
+  route(
+    'reply.send of an error under a 4xx status',
+    refused,
+    () => async (_, reply) => reply.code(422).send(broken())
+  ),
+  route(
+    'an AbortError: whoever stopped waiting does not know',
+    { ...failed, send: 1, wrong: 1 },
+    () => async () => {
+      throw new DOMException('aborted', 'AbortError')
+    }
+  ),
   route('a TimeoutError: likewise', { ...failed, send: 1, wrong: 1 }, () => async () => {
     await fetchLike(AbortSignal.timeout(1))
   }),
-  route('an answer, then a throw', { ...failed, status: 202, late: { send: 1, wrong: 0 } }, scene => async (_, reply) => {
-    reply.code(202).send(body)
-    await outlive(scene)
-    throw broken()
-  }),
+  route(
+    'an answer, then a throw',
+    { ...failed, status: 202, late: { send: 1, wrong: 0 } },
+    scene => async (_, reply) => {
+      reply.code(202).send(body)
+      await outlive(scene)
+      throw broken()
+    }
+  ),
   route('an answer, then more work', { ...sent, late: { send: 1, wrong: 0 } }, scene => async (_, reply) => {
     reply.code(202).send(body)
     await outlive(scene)
   }),
-  route('an answer of 502, then more work', { ...failed, status: 502, late: { send: 0, wrong: 0 } }, scene => async (_, reply) => {
-    reply.code(502).send(body)
-    await outlive(scene)
-  })
+  route(
+    'an answer of 502, then more work',
+    { ...failed, status: 502, late: { send: 0, wrong: 0 } },
+    scene => async (_, reply) => {
+      reply.code(502).send(body)
+      await outlive(scene)
+    }
+  )
 ]
 
 async function fetchLike(signal: AbortSignal): Promise<void> {
@@ -168,16 +188,26 @@ async function fetchLike(signal: AbortSignal): Promise<void> {
 }
 
 /** Handlers that send 202 in both styles, under surroundings that spoil the reply. */
-function spoilt(name: string, spoil: (scene: Scene) => void, spoilReply: (reply: FastifyReply) => unknown = () => body): Ending[] {
+function spoilt(
+  name: string,
+  spoil: (scene: Scene) => void,
+  spoilReply: (reply: FastifyReply) => unknown = () => body
+): Ending[] {
   const styles: [string, RouteHandlerMethod][] = [
-    ['return', async (_, reply) => {
-      const payload = spoilReply(reply.code(202))
-      return payload
-    }],
+    [
+      'return',
+      async (_, reply) => {
+        const payload = spoilReply(reply.code(202))
+        return payload
+      }
+    ],
     ['return reply.send', async (_, reply) => reply.code(202).send(spoilReply(reply))],
-    ['reply.send, later', (_, reply) => {
-      setTimeout(() => reply.code(202).send(spoilReply(reply)), 1)
-    }]
+    [
+      'reply.send, later',
+      (_, reply) => {
+        setTimeout(() => reply.code(202).send(spoilReply(reply)), 1)
+      }
+    ]
   ]
   return styles.map(([style, handler]) => ({
     name: `202 by ${style}, ${name}`,
@@ -192,7 +222,15 @@ function spoilt(name: string, spoil: (scene: Scene) => void, spoilReply: (reply:
 }
 
 const surroundings: Ending[] = [
-  ...[async () => { throw broken() }, () => { throw broken() }, (_: unknown, reply: FastifyReply) => void reply.send(broken())].map((handler, i) => ({
+  ...[
+    async () => {
+      throw broken()
+    },
+    () => {
+      throw broken()
+    },
+    (_: unknown, reply: FastifyReply) => void reply.send(broken())
+  ].map((handler, i) => ({
     name: `an error, and an error handler that answers 200 (${i + 1})`,
     stage(scene: Scene) {
       scene.app.setErrorHandler((_error: FastifyError, _request, reply) => reply.code(200).send(body))
@@ -218,18 +256,46 @@ const surroundings: Ending[] = [
     send: 0,
     wrong: 0
   },
-  ...spoilt('a serializer that throws', scene => scene.app.setReplySerializer(() => { throw broken() })),
-  ...spoilt('an object that cannot be serialized', () => {}, () => ({ number: 1n })),
-  ...spoilt('a preSerialization hook that throws', scene => void scene.app.addHook('preSerialization', async () => { throw broken() })),
-  ...spoilt('an onSend hook that throws', scene => void scene.app.addHook('onSend', async () => { throw broken() })),
-  ...spoilt('an onSend hook that throws later', scene => void scene.app.addHook('onSend', async () => {
-    await sleep(1)
-    throw broken()
-  })),
-  ...spoilt('an onSend hook that answers 502', scene => void scene.app.addHook('onSend', async (_request, reply, payload) => {
-    reply.code(502)
-    return payload
-  })).map(ending => ({ ...ending, status: 502 })),
+  ...spoilt('a serializer that throws', scene =>
+    scene.app.setReplySerializer(() => {
+      throw broken()
+    })
+  ),
+  ...spoilt(
+    'an object that cannot be serialized',
+    () => {},
+    () => ({ number: 1n })
+  ),
+  ...spoilt(
+    'a preSerialization hook that throws',
+    scene =>
+      void scene.app.addHook('preSerialization', async () => {
+        throw broken()
+      })
+  ),
+  ...spoilt(
+    'an onSend hook that throws',
+    scene =>
+      void scene.app.addHook('onSend', async () => {
+        throw broken()
+      })
+  ),
+  ...spoilt(
+    'an onSend hook that throws later',
+    scene =>
+      void scene.app.addHook('onSend', async () => {
+        await sleep(1)
+        throw broken()
+      })
+  ),
+  ...spoilt(
+    'an onSend hook that answers 502',
+    scene =>
+      void scene.app.addHook('onSend', async (_request, reply, payload) => {
+        reply.code(502)
+        return payload
+      })
+  ).map(ending => ({ ...ending, status: 502 })),
   ...unsendable(202, { status: 500, send: 1, wrong: 0 }),
   ...unsendable(502, failed),
   ...unsendable(422, { ...refused, status: 500 }),
@@ -276,7 +342,11 @@ const surroundings: Ending[] = [
   {
     name: 'a preHandler that throws',
     stage(scene) {
-      scene.route(async () => body, { preHandler: async () => { throw broken() } })
+      scene.route(async () => body, {
+        preHandler: async () => {
+          throw broken()
+        }
+      })
     },
     ...failed
   }
@@ -289,7 +359,11 @@ function unsendable(status: number, expected: Expected): Ending[] {
       reply.code(status).type('text/plain')
       return body
     }),
-    route(`${status} by return reply.send, which throws`, expected, () => async (_, reply) => reply.code(status).type('text/plain').send(body)),
+    route(
+      `${status} by return reply.send, which throws`,
+      expected,
+      () => async (_, reply) => reply.code(status).type('text/plain').send(body)
+    ),
     route(`${status} by reply.send, which throws at once`, expected, () => (_, reply) => {
       reply.code(status).type('text/plain').send(body)
     })
@@ -343,32 +417,50 @@ const bySettling: Ending[] = [
 ]
 
 /** A handler under Fastify's `handlerTimeout` that goes on after it. */
-function outlived(name: string, expected: Pick<Expected, 'send' | 'wrong'>, ending: (reply: FastifyReply) => unknown): Ending[] {
+function outlived(
+  name: string,
+  expected: Pick<Expected, 'send' | 'wrong'>,
+  ending: (reply: FastifyReply) => unknown
+): Ending[] {
   const styles: [string, (scene: Scene) => RouteHandlerMethod][] = [
-    ['async', scene => async (_, reply) => {
-      await outlive(scene)
-      return ending(reply)
-    }],
-    ['async, the reply returned', scene => async (_, reply) => {
-      void outlive(scene).then(() => reply.send(ending(reply)))
-      return reply
-    }],
-    ['callback', scene => (_, reply) => {
-      void outlive(scene).then(() => reply.send(ending(reply)))
-    }]
+    [
+      'async',
+      scene => async (_, reply) => {
+        await outlive(scene)
+        return ending(reply)
+      }
+    ],
+    [
+      'async, the reply returned',
+      scene => async (_, reply) => {
+        void outlive(scene).then(() => reply.send(ending(reply)))
+        return reply
+      }
+    ],
+    [
+      'callback',
+      scene => (_, reply) => {
+        void outlive(scene).then(() => reply.send(ending(reply)))
+      }
+    ]
   ]
   // What is thrown in a callback is nobody's to catch.
   const throws = name.includes('throw')
-  return [false, true].flatMap(own => styles.filter(([style]) => !throws || style === 'async').map(([style, handler]) => ({
-    name: `handlerTimeout, then ${name} (${style}${own ? ', an error handler of the app' : ''})`,
-    stage(scene: Scene) {
-      if (own) scene.app.setErrorHandler((_error: FastifyError, _request, reply) => reply.code(504).send(body))
-      scene.route(handler(scene), { handlerTimeout: scene.handlerTimeout })
-    },
-    status: own ? 504 : 503,
-    late: { send: 1, wrong: 1 } as const,
-    ...expected
-  })))
+  return [false, true].flatMap(own =>
+    styles
+      .filter(([style]) => !throws || style === 'async')
+      .map(([style, handler]) => ({
+        name: `handlerTimeout, then ${name} (${style}${own ? ', an error handler of the app' : ''})`,
+        stage(scene: Scene) {
+          if (own)
+            scene.app.setErrorHandler((_error: FastifyError, _request, reply) => reply.code(504).send(body))
+          scene.route(handler(scene), { handlerTimeout: scene.handlerTimeout })
+        },
+        status: own ? 504 : 503,
+        late: { send: 1, wrong: 1 } as const,
+        ...expected
+      }))
+  )
 }
 
 // Goes on after the reply, until the test has looked at what is counted by then.
@@ -398,13 +490,26 @@ const timeouts: Ending[] = [
 
 const others: Ending[] = [
   { ...route('HEAD', sent, () => async (_, reply) => reply.code(202).send(body)), method: 'HEAD' },
-  { ...route('HEAD, 502', { ...failed, status: 502 }, () => async (_, reply) => reply.code(502).send(body)), method: 'HEAD' },
+  {
+    ...route('HEAD, 502', { ...failed, status: 502 }, () => async (_, reply) => reply.code(502).send(body)),
+    method: 'HEAD'
+  },
   route('a stream', { ...sent, status: 200 }, () => async () => Readable.from(['a', 'b'])),
   route('a stream by reply.send', { ...sent, status: 200 }, () => (_, reply) => {
     reply.send(Readable.from(['a', 'b']))
   }),
-  route('a stream that breaks before it begins', { ...failed, send: 1 }, () => async (_, reply) =>
-    reply.send(new Readable({ read() { this.destroy(broken()) } }))),
+  route(
+    'a stream that breaks before it begins',
+    { ...failed, send: 1 },
+    () => async (_, reply) =>
+      reply.send(
+        new Readable({
+          read() {
+            this.destroy(broken())
+          }
+        })
+      )
+  ),
   route('a redirect', { ...sent, status: 302 }, () => async (_, reply) => reply.redirect('/elsewhere')),
   route('a redirect without a promise', { ...sent, status: 302 }, () => (_, reply) => {
     reply.redirect('/elsewhere')
@@ -413,11 +518,19 @@ const others: Ending[] = [
   route('callNotFound without a promise', { status: 404, send: 0, wrong: 1 }, () => (_, reply) => {
     reply.callNotFound()
   }),
-  route('an answer without a body', { ...sent, status: 204 }, () => async (_, reply) => reply.code(204).send()),
+  route(
+    'an answer without a body',
+    { ...sent, status: 204 },
+    () => async (_, reply) => reply.code(204).send()
+  ),
   route('nothing returned, nothing sent', { ...sent, status: 200 }, () => async () => {}),
   route('null returned', { ...sent, status: 200 }, () => async () => null),
   route('a web Response', { ...sent, status: 202 }, () => async () => new Response('{}', { status: 202 })),
-  route('a web Response that fails', { ...failed, status: 502 }, () => async () => new Response('{}', { status: 502 }))
+  route(
+    'a web Response that fails',
+    { ...failed, status: 502 },
+    () => async () => new Response('{}', { status: 502 })
+  )
 ]
 
 export const endings: readonly Ending[] = [

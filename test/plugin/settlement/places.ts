@@ -19,7 +19,11 @@ export interface Place {
   /** Moves the clocks of the store, in milliseconds. */
   advance(ms: number): void
   /** An app with these rules on this store. */
-  open(t: Teardown, rules: Rule[], options?: Partial<SendLimitOptions> & { fastify?: FastifyServerOptions }): Promise<Opened>
+  open(
+    t: Teardown,
+    rules: Rule[],
+    options?: Partial<SendLimitOptions> & { fastify?: FastifyServerOptions }
+  ): Promise<Opened>
 }
 
 /** An app that is not yet ready, and a second look at its store. */
@@ -77,7 +81,12 @@ export async function redis(t: Teardown): Promise<Place & { url: string }> {
 
 /** What apps on one Redis have in common. A slow machine must not look like a Redis that is down. */
 export function sharedOptions(prefix: string) {
-  return { prefix: `${prefix}:`, secret: 'secret of the settlement tests', timeout: '20s', onStoreError: 'deny' } as const
+  return {
+    prefix: `${prefix}:`,
+    secret: 'secret of the settlement tests',
+    timeout: '20s',
+    onStoreError: 'deny'
+  } as const
 }
 
 async function usedOf(app: FastifyInstance, keys: Keys): Promise<number[]> {

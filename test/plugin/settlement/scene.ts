@@ -67,11 +67,17 @@ export class Scene {
 
   /** Asks whether the lock is held now; the store answers in order. */
   look(): void {
-    this.looks.push(this.app.limit.peek({ flight: id }).then(({ rules: [rule] }) => rule?.limits[0]?.remaining === 0))
+    this.looks.push(
+      this.app.limit.peek({ flight: id }).then(({ rules: [rule] }) => rule?.limits[0]?.remaining === 0)
+    )
   }
 
   async counts(): Promise<Counts> {
-    const [guard = -1, send = -1, hour, day, wrong = -1] = await this.opened.used({ guard: id, send: id, wrong: id })
+    const [guard = -1, send = -1, hour, day, wrong = -1] = await this.opened.used({
+      guard: id,
+      send: id,
+      wrong: id
+    })
     assert.deepEqual([hour, day], [send, send], 'all limits of a rule count the same')
     return { guard, send, wrong }
   }

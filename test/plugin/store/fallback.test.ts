@@ -40,7 +40,7 @@ async function until(what: () => Promise<boolean>): Promise<void> {
 /** Breaks a Redis in one way. @returns how to make it whole */
 type Break = (t: Test, server: RedisServer) => Promise<() => Promise<unknown>>
 const breaks: Record<string, Break> = {
-  'hangs': async (t, { pid }) => {
+  hangs: async (_, { pid }) => {
     process.kill(pid, 'SIGSTOP')
     return async () => process.kill(pid, 'SIGCONT')
   },
@@ -48,7 +48,7 @@ const breaks: Record<string, Break> = {
     await server.kill()
     return () => startRedis(t, { port: server.port })
   },
-  'answers errors': async (t, { client }) => {
+  'answers errors': async (_, { client }) => {
     await client.config('SET', 'maxmemory', '1')
     return () => client.config('SET', 'maxmemory', '0')
   }
@@ -63,7 +63,12 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const repair = await destroy(t, server)
       for (let i = 0; i < 3; i++) await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
       await repair()
-      await until(() => fallback.reserve(entries, token()).then(({ facts }) => facts?.[1] === 1, () => false))
+      await until(() =>
+        fallback.reserve(entries, token()).then(
+          ({ facts }) => facts?.[1] === 1,
+          () => false
+        )
+      )
       t.strictSame(changes, ['lost', 'back'])
     })
 
@@ -100,7 +105,13 @@ for (const [how, destroy] of Object.entries(breaks)) {
       for (const onStoreError of ['deny', 'memory', 'allow'] as const) {
         const app = Fastify()
         t.teardown(() => app.close())
-        await app.register(limitPlugin, { client, secret: '0123456789abcdef', prefix: `${onStoreError}:`, timeout: TIMEOUT_MS, onStoreError })
+        await app.register(limitPlugin, {
+          client,
+          secret: '0123456789abcdef',
+          prefix: `${onStoreError}:`,
+          timeout: TIMEOUT_MS,
+          onStoreError
+        })
         const limit = { name: 'to', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
         app.get('/send', { config: { limit } }, async () => 'sent')
         await app.ready()
@@ -123,7 +134,11 @@ for (const [how, destroy] of Object.entries(breaks)) {
         })
       }
       const keys = await client.keys('*')
-      for (const { onStoreError } of apps) t.ok(keys.some(key => key.startsWith(`${onStoreError}:{`)), `${onStoreError}: Redis counts again`)
+      for (const { onStoreError } of apps)
+        t.ok(
+          keys.some(key => key.startsWith(`${onStoreError}:{`)),
+          `${onStoreError}: Redis counts again`
+        )
     })
   })
 }
@@ -134,7 +149,10 @@ t.test('an admission that comes late', async t => {
     const entries = [entry(count(5, 'month')), entry(log([5, 60_000])), entry(lock(60_000))]
     await store.reserve([entry(log([1, 60_000]))], '')
     process.kill(server.pid, 'SIGSTOP')
-    const answer = await fallback.reserve(entries, token()).then(({ facts }) => facts, error => error)
+    const answer = await fallback.reserve(entries, token()).then(
+      ({ facts }) => facts,
+      error => error
+    )
     process.kill(server.pid, 'SIGCONT')
     // The connection answers in order: first the late reservation, then, if any, its refund.
     for (let i = 0; i < 3; i++) await client.ping()

@@ -60,8 +60,20 @@ t.test('attempts give way, oldest first; sends stay', async t => {
   }
   store.reserve([entry(sends, 'new')], '')
   const who = [0, 1, 2, 3, 4]
-  t.strictSame(used(store, who.map(each => entry(attempts, each))), [0, 1, 1, 1, 1])
-  t.strictSame(used(store, who.map(each => entry(sends, each))), [1, 1, 1, 1, 1])
+  t.strictSame(
+    used(
+      store,
+      who.map(each => entry(attempts, each))
+    ),
+    [0, 1, 1, 1, 1]
+  )
+  t.strictSame(
+    used(
+      store,
+      who.map(each => entry(sends, each))
+    ),
+    [1, 1, 1, 1, 1]
+  )
 })
 
 t.test('a flood of attempts stays within the bound and frees no live send', async t => {
@@ -83,7 +95,8 @@ t.test('what has expired makes room, as the store is used', async t => {
   t.throws(() => store.reserve([entry(spec, 'late')], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
   time.advanceMs(61_000)
   t.equal(store.reserve([entry(spec, 'late')], '')[1], 1)
-  for (let who = 0; who < 10; who++) t.equal(store.reserve([entry(spec, `again ${who % 5}`)], '')[1], Number(who < 5))
+  for (let who = 0; who < 10; who++)
+    t.equal(store.reserve([entry(spec, `again ${who % 5}`)], '')[1], Number(who < 5))
   t.ok(store.size <= 10)
 })
 

@@ -24,7 +24,10 @@ async function ttls(client: Redis, entries: readonly Entry[]): Promise<number[]>
 /** How many calls of scripts Redis has seen. */
 async function scriptCalls(): Promise<number> {
   const stats = await client.info('commandstats')
-  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce(
+    (sum, [, calls]) => sum + Number(calls),
+    0
+  )
 }
 
 t.test('all keys of one identity carry one hash tag', async t => {
@@ -118,13 +121,17 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   await store.peek(day)
   const start = await scriptCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
-  t.equal(await scriptCalls() - start, 2, 'asked again with the periods of that clock')
-  t.strictSame(named(day, await store.peek(day)).entries.map(each => each.limits[0]?.used), [1, 1], 'counted once')
+  t.equal((await scriptCalls()) - start, 2, 'asked again with the periods of that clock')
+  t.strictSame(
+    named(day, await store.peek(day)).entries.map(each => each.limits[0]?.used),
+    [1, 1],
+    'counted once'
+  )
   t.equal((await store.reserve(day, ''))[1], 0)
-  t.equal(await scriptCalls() - start, 4, 'once is enough')
+  t.equal((await scriptCalls()) - start, 4, 'once is enough')
   time.advanceMs(16 * 3_600_000)
   t.equal((await store.reserve(day, ''))[1], 1, 'its midnight')
-  t.equal(await scriptCalls() - start, 5, 'the next period is known')
+  t.equal((await scriptCalls()) - start, 5, 'the next period is known')
   for (const date of ['2031-07-01T00:00:00Z', '2022-01-01T00:00:00Z']) {
     await client.flushall()
     const far = new Time(date, clock)
@@ -165,7 +172,9 @@ t.test('processes whose secrets differ find out', async t => {
   const { store } = await open()
   await store.verify('one')
   await store.verify('one')
-  await t.rejects(new RedisStore(client, 'test:').verify('another'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  await t.rejects(new RedisStore(client, 'test:').verify('another'), {
+    code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+  })
   await new RedisStore(client, 'other:').verify('another')
   t.ok((await client.pttl('test:secret')) > 0)
 })

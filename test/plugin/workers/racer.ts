@@ -5,6 +5,7 @@ import { sharedOptions } from '../settlement/places.js'
 
 /** One request of a race. */
 export interface Entrant {
+  path: string
   query: Record<string, string>
   /** What the handler answers, if it is reached. */
   status: number
@@ -15,23 +16,30 @@ export type Order = { requests: Entrant[]; wait: boolean } | 'go'
 export type Report = { waiting: number; answered: number } | { statuses: number[] }
 
 /** One of several processes on one Redis: makes its requests when told. */
-const [redisUrl = '', prefix = '', given = '[]'] = process.argv.slice(2)
-const rules = JSON.parse(given) as Rule[]
+const [redisUrl = '', prefix = '', given = '{}'] = process.argv.slice(2)
+const routes = JSON.parse(given) as Record<string, Rule[]>
 const app = Fastify()
-await app.register(limitPlugin, { ...sharedOptions(prefix), client: new Redis(redisUrl), rules })
+await app.register(limitPlugin, {
+  ...sharedOptions(prefix),
+  client: new Redis(redisUrl),
+  rules: Object.values(routes).flat()
+})
 
 let wait = false
 let waiting: (() => void)[] = []
 let answered = 0
-app.get<{ Querystring: { status: string } }>('/send', { config: { limit: rules.map(rule => rule.name) } }, async (request, reply) => {
-  if (wait) {
-    await new Promise<void>(resolve => {
-      waiting.push(resolve)
-      tell()
-    })
-  }
-  return reply.code(Number(request.query.status)).send({})
-})
+for (const [path, rules] of Object.entries(routes)) {
+  const config = { limit: rules.map(rule => rule.name) }
+  app.get<{ Querystring: { status: string } }>(path, { config }, async (request, reply) => {
+    if (wait) {
+      await new Promise<void>(resolve => {
+        waiting.push(resolve)
+        tell()
+      })
+    }
+    return reply.code(Number(request.query.status)).send({})
+  })
+}
 await app.ready()
 
 function report(what: Report): void {
@@ -50,8 +58,8 @@ function tell(): void {
 }
 
 async function race(requests: Entrant[]): Promise<void> {
-  const statuses = requests.map(async ({ query, status }) => {
-    const reply = await app.inject({ url: '/send', query: { ...query, status: `${status}` } })
+  const statuses = requests.map(async ({ path, query, status }) => {
+    const reply = await app.inject({ url: path, query: { ...query, status: `${status}` } })
     answered++
     tell()
     return reply.statusCode

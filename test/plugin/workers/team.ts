@@ -9,13 +9,18 @@ interface Teardown {
   teardown(fn: () => unknown): unknown
 }
 
-/** Several processes with the same rules on one Redis. */
+/** Several processes with the same routes on one Redis. */
 export class Team {
   private constructor(private readonly workers: readonly ChildProcess[]) {}
 
   /** Starts the processes; they are gone after the test's teardown. */
-  static async start(t: Teardown, size: number, redisUrl: string, rules: readonly Rule[]): Promise<Team> {
-    const args = [redisUrl, 'race', JSON.stringify(rules)]
+  static async start(
+    t: Teardown,
+    size: number,
+    redisUrl: string,
+    routes: Record<string, Rule[]>
+  ): Promise<Team> {
+    const args = [redisUrl, 'race', JSON.stringify(routes)]
     const workers = Array.from({ length: size }, () => fork(racer, args, { execArgv: ['--import', 'tsx'] }))
     t.teardown(() => workers.map(worker => worker.kill('SIGKILL')))
     await Promise.all(workers.map(worker => once(worker, 'message')))

@@ -1,0 +1,206 @@
+import Fastify from 'fastify'
+import t from 'tap'
+import { errors, limitPlugin, type Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const limits = [{ max: 1, window: '60s' }]
+const mobile: Rule = { name: 'mobile', key: { phone: 'body.phone' }, limits }
+const pair: Rule = { name: 'pair', key: [{ value: 'query.a' }, { value: 'query.b' }], limits }
+const flight: Rule = { name: 'flight', key: { value: 'query.a' }, lock: '30s' }
+
+t.test('reserve, with its three ends', async t => {
+  const { app, advance } = await open(t, { rules: [mobile, flight] })
+  const free = async () => (await app.limit.peek({ mobile: '13800138000' })).rules[0]?.limits[0]?.remaining
+  const kept = await app.limit.reserve({ mobile: '138 0013 8000' })
+  t.match(kept, { allowed: true, violated: [], rules: [{ name: 'mobile', limits: [{ max: 1, remaining: 0 }] }] })
+  t.equal(await free(), 0)
+  kept.keep()
+  await kept.refund()
+  t.equal(await free(), 0, 'the first settlement wins')
+  t.match(await app.limit.reserve({ mobile: '+8613800138000' }), { allowed: false, retryAfterMs: 60_000, violated: [{ rule: 'mobile' }] })
+
+  advance(60_000)
+  const refunded = await app.limit.reserve({ mobile: '13800138000' })
+  await refunded.refund()
+  refunded.keep()
+  t.equal(await free(), 1)
+
+  const held = await app.limit.reserve({ flight: 'a' })
+  t.match(await app.limit.reserve({ flight: 'a' }), { allowed: false, refusal: 'in-flight' })
+  held.end()
+  const next = await app.limit.reserve({ flight: 'a', mobile: '13800138000' })
+  t.ok(next.allowed)
+  next.end()
+  t.equal(await free(), 0, 'what is not settled at the end is kept')
+})
+
+t.test('all or nothing over several rules', async t => {
+  const { app } = await open(t, { rules: [mobile, pair] })
+  await app.limit.reserve({ mobile: '13800138000' })
+  t.notOk((await app.limit.reserve({ pair: ['1', '2'], mobile: '13800138000' })).allowed)
+  t.match(await app.limit.peek({ pair: ['1', '2'] }), { rules: [{ limits: [{ remaining: 1 }] }] })
+})
+
+t.test('the same identity as in a route', async t => {
+  const { app, post } = await open(t, { rules: [mobile] })
+  app.post('/x', { config: { limit: ['mobile', { ...pair, optional: true }] } }, async () => 'sent')
+  await app.limit.reserve({ mobile: '+86 138-0013-8000' })
+  t.equal((await post('/x?a=1&b=2', { phone: '13800138000' })).statusCode, 429)
+  t.equal((await post('/x?a=1&b=2', { phone: '13900139000' })).statusCode, 200)
+  t.match(await app.limit.peek({ 'pair@POST /x': ['1', '2'] }), { allowed: false })
+  t.match(await app.limit.peek({ 'pair@POST /x': ['12', ''] }), { allowed: true })
+})
+
+t.test('peek changes nothing', async t => {
+  const { app } = await open(t, { rules: [mobile] })
+  for (let i = 0; i < 3; i++) {
+    t.match(await app.limit.peek({ mobile: '13800138000' }), { allowed: true, retryAfterMs: 0, rules: [{ limits: [{ max: 1, remaining: 1, resetMs: 0 }] }] })
+  }
+})
+
+t.test('clear', async t => {
+  const { app } = await open(t, { rules: [mobile] })
+  const decision = await app.limit.reserve({ mobile: '13800138000' })
+  await app.limit.reserve({ mobile: '13900139000' })
+  await app.limit.clear({ mobile: '+8613800138000' })
+  t.ok((await app.limit.peek({ mobile: '13800138000' })).allowed)
+  t.notOk((await app.limit.peek({ mobile: '13900139000' })).allowed)
+  await app.limit.reserve({ mobile: '13800138000' })
+  await decision.refund()
+  t.notOk((await app.limit.peek({ mobile: '13800138000' })).allowed, 'an old receipt frees nothing that came after')
+})
+
+t.test('block and unblock', async t => {
+  const { app, advance, post } = await open(t, { rules: [mobile] })
+  app.post('/x', { config: { limit: 'mobile' } }, async () => 'sent')
+  const ask = async () => (await post('/x', { phone: '13800138000' })).statusCode
+  await app.limit.block({ mobile: '13800138000' }, '1h')
+  t.equal(await ask(), 403)
+  t.match(await app.limit.peek({ mobile: '13800138000' }), { allowed: false, refusal: 'blocked', retryAfterMs: null })
+  advance(3_599_999)
+  t.equal(await ask(), 403)
+  await app.limit.clear({ mobile: '13800138000' })
+  t.equal(await ask(), 403, 'clear leaves blocks')
+  advance(1)
+  t.equal(await ask(), 200)
+  await app.limit.block({ mobile: '13800138000' })
+  advance(400 * 86_400_000)
+  t.equal(await ask(), 403)
+  await app.limit.unblock({ mobile: '13800138000' })
+  t.equal(await ask(), 200)
+})
+
+t.test('wrong calls', async t => {
+  const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
+  const { app } = await open(t, { rules: [mobile, pair, dynamic] })
+  const { limit } = app
+  for (const call of [limit.reserve, limit.peek, limit.clear, limit.block, limit.unblock]) {
+    await t.rejects(call({ nobody: '1' }), { code: 'FST_SEND_LIMIT_RULE_UNKNOWN', message: 'keys: there is no rule or filter named "nobody"; known: mobile, pair, paid' })
+    await t.rejects(call({ mobile: '12' }), { code: 'FST_SEND_LIMIT_KEY_INVALID', message: 'body.phone is not a valid phone number' })
+    await t.rejects(call({ mobile: undefined }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+    await t.rejects(call({ mobile: {} }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+    await t.rejects(call({ pair: '1' }), { code: 'FST_SEND_LIMIT_KEY_MISSING', message: 'query.b is missing or no scalar value' })
+  }
+  for (const call of [limit.reserve, limit.peek]) {
+    await t.rejects(call({ paid: '192.0.2.1' }), {
+      code: 'FST_SEND_LIMIT_OPTION',
+      message: 'request: undefined is wrong. The rule paid has a "max" that is a function: pass the request.'
+    })
+  }
+  for (const duration of [0, -1, 'soon', '400d', 1.5]) {
+    await t.rejects(limit.block({ mobile: '13800138000' }, duration), { code: 'FST_SEND_LIMIT_OPTION', message: /^duration: / })
+  }
+  t.ok((await limit.peek({ mobile: '13800138000' })).allowed, 'none of them did anything')
+  t.match(await limit.reserve({}), { allowed: true, rules: [], store: 'none' }, 'nothing to decide')
+})
+
+t.test('max as a function, with the request', async t => {
+  const { app } = await open(t)
+  const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
+  app.get('/x', { config: { limit: { name: 'paid', key: 'ip', limits: [{ max, ceiling: 5, window: '60s' }] } } }, async req => {
+    const { rules } = await app.limit.peek({ 'paid@GET /x': req.ip }, req)
+    return rules
+  })
+  t.match((await app.inject({ url: '/x', headers: { 'x-max': '3' } })).json(), [{ limits: [{ max: 3, remaining: 2 }] }])
+})
+
+t.test('one rule for all that name it, one each for those that write it', async t => {
+  const shared: Rule = { name: 'send', key: 'ip', limits }
+  const { app } = await open(t, { rules: [shared] })
+  const inline = { limit: { ...shared } }
+  const ask = async (url: string, more: object = {}) => (await app.inject({ url, ...more })).statusCode
+  app.get('/s1', { config: { limit: 'send' } }, async () => '')
+  app.get('/s2', { config: { limit: ['send'] } }, async () => '')
+  app.get('/i1', { config: inline }, async () => '')
+  app.get('/i2', { config: inline }, async () => '')
+  app.post('/i2', { config: inline }, async () => '')
+  app.route({ method: ['PUT', 'PATCH'], url: '/i2', config: inline, handler: async () => '' })
+  app.get('/host', { config: inline, constraints: { host: 'a.example' } }, async () => '')
+  app.get('/host', { config: inline, constraints: { host: 'b.example' } }, async () => '')
+  app.get('/item/:id', { config: inline }, async () => '')
+  await app.register(
+    async scope => {
+      scope.get('/i1', { config: inline }, async () => '')
+      scope.get('/', { config: inline }, async () => '')
+    },
+    { prefix: '/v1' }
+  )
+  t.same([await ask('/s1'), await ask('/s2')], [200, 429], 'shared')
+  t.same([await ask('/i1'), await ask('/i2'), await ask('/i1'), await ask('/i2')], [200, 200, 429, 429], 'by url')
+  t.same([await ask('/i2', { method: 'POST' }), await ask('/i2', { method: 'POST' })], [200, 429], 'by method')
+  t.same([await ask('/i2', { method: 'PUT' }), await ask('/i2', { method: 'PATCH' })], [200, 429], 'several methods are one route')
+  for (const host of ['a.example', 'b.example']) {
+    t.same([await ask('/host', { headers: { host } }), await ask('/host', { headers: { host } })], [200, 429], host)
+  }
+  t.same([await ask('/item/1'), await ask('/item/2')], [200, 429], 'a route is its pattern')
+  t.same([await ask('/v1/i1'), await ask('/v1/i1')], [200, 429], 'by prefix')
+  t.same([await ask('/v1'), await ask('/v1/'), await ask('/v1', { method: 'HEAD' }), await ask('/v1/', { method: 'HEAD' })], [200, 429, 429, 429], 'both spellings of a prefix')
+})
+
+t.test('HEAD shares the limits of its GET', async t => {
+  const { app } = await open(t)
+  const limit: Rule[] = [
+    { name: 'send', key: 'ip', limits: [{ max: 3, window: '60s' }] },
+    { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
+  ]
+  let calls = 0
+  app.get('/x', { config: { limit } }, async (_req, reply) => {
+    calls++
+    return reply.limit
+  })
+  app.route({ method: ['GET', 'POST'], url: '/two', config: { limit }, handler: async () => '' })
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
+  t.match((await app.inject('/x')).json().rules, [{ name: 'flood', limits: [{ remaining: 7 }] }, { name: 'send', limits: [{ remaining: 1 }] }])
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
+  t.equal(calls, 3)
+  for (const method of ['GET', 'POST', 'HEAD'] as const) t.equal((await app.inject({ method, url: '/two' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/two' })).statusCode, 429)
+})
+
+t.test('routes without limits keep their handler and get no hooks', async t => {
+  const app = Fastify({ exposeHeadRoutes: false })
+  t.teardown(() => app.close())
+  await app.register(limitPlugin)
+  const hooks = ['onRequest', 'preParsing', 'preValidation', 'preHandler', 'preSerialization', 'onSend', 'onResponse', 'onError', 'onTimeout', 'onRequestAbort']
+  const seen: Record<string, unknown>[] = []
+  app.addHook('onRoute', route => void seen.push({ ...route }))
+  const handler = async () => 'free'
+  app.get('/free', handler)
+  app.get('/other', { config: { other: true } as object }, handler)
+  app.get('/limited', { config: { limit: mobile } }, handler)
+  app.get('/attempts', { config: { limit: { name: 'a', key: 'ip', limits, counts: 'attempts' } } }, handler)
+  for (const route of seen) {
+    const own = hooks.filter(name => route[name] !== undefined && route[name] !== null)
+    const limited = route.url === '/limited'
+    t.equal(route.handler === handler, !limited, `${route.method} ${route.url}`)
+    t.same(own, route.url === '/attempts' ? ['onRequest'] : [])
+  }
+  await app.ready()
+  t.same((await app.inject('/free')).headers['ratelimit-policy'], undefined)
+})
+
+t.test('errors are exported by name', async t => {
+  t.ok(new errors.ExceededError('x') instanceof Error)
+  t.equal(new errors.KeyMissingError('x').statusCode, 400)
+})

@@ -1,0 +1,188 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Writable } from 'node:stream'
+import t from 'tap'
+import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const phone = '13800138000'
+const mail = 'somebody@example.com'
+const address = '203.0.113.77'
+const personal = /13800138000|138 ?0013 ?8000|somebody|203\.0\.113\.77|card 4111/
+
+const rules: Rule[] = [
+  { name: 'flood', key: 'ip', limits: [{ max: 6, window: '60s' }], counts: 'attempts' },
+  { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }] },
+  { name: 'mail', key: { email: 'body.to' }, limits: [{ max: 5, window: '60s' }], block: ['blocked@example.com'] },
+  { name: 'same', key: { digest: ['body'] }, limits: [{ max: 5, window: '60s' }] },
+  { name: 'seen', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }], mode: 'observe' }
+]
+
+/** A pino stream that keeps what is written. */
+function logged() {
+  const lines: string[] = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    }
+  })
+  return { lines, logger: { level: 'trace', stream } }
+}
+
+async function sending(t: { teardown(fn: () => unknown): unknown }, options: SendLimitOptions = {}) {
+  const { lines, logger } = logged()
+  const opened = await open(t, { rules, ...options }, { logger })
+  opened.app.post('/x', { config: { limit: rules.map(rule => rule.name) } }, async () => 'sent')
+  const send = async (body: object) => (await opened.post('/x', body, { remoteAddress: address })).statusCode
+  return { ...opened, lines, send }
+}
+
+t.test('every decision is told, by the option and on the channel', async t => {
+  const events: DecisionEvent[] = []
+  const published: unknown[] = []
+  const note = (event: unknown) => published.push(event)
+  subscribe('fastify-send-limit:decision', note)
+  t.teardown(() => unsubscribe('fastify-send-limit:decision', note))
+  const requests: unknown[] = []
+  const { app, send } = await sending(t, {
+    onDecision: (event, request) => {
+      events.push(event)
+      requests.push(request?.url)
+    }
+  })
+  t.equal(await send({ phone, to: mail, text: 'card 4111' }), 200)
+  t.equal(await send({ phone, to: mail }), 429)
+  t.equal(await send({ phone: '13900139000', to: 'blocked@example.com' }), 403)
+  t.equal(await send({ to: mail }), 400)
+  await app.limit.reserve({ mobile: phone })
+  await app.limit.peek({ mobile: phone })
+  t.same(
+    events.map(({ stage, route, allowed, refusal, violated, store }) => [stage, route, allowed, refusal, violated.map(each => each.rule), store]),
+    [
+      ['attempts', 'POST /x', true, null, [], 'memory'],
+      ['sends', 'POST /x', true, null, [], 'memory'],
+      ['attempts', 'POST /x', true, null, [], 'memory'],
+      ['sends', 'POST /x', false, 'exceeded', ['mobile'], 'memory'],
+      ['attempts', 'POST /x', true, null, [], 'memory'],
+      ['sends', 'POST /x', false, 'blocked', ['mail'], 'none'],
+      ['attempts', 'POST /x', true, null, [], 'memory'],
+      ['sends', null, false, 'exceeded', ['mobile'], 'memory']
+    ]
+  )
+  t.same(requests, [...Array(7).fill('/x'), undefined])
+  t.strictSame(published, events)
+  for (const { keys, rules: told } of events) {
+    for (const [name, key] of Object.entries(keys)) t.match(key, /^[\w-]{22}$/, name)
+    t.same(told.map(({ name }) => name).filter(name => !(name in keys)), [], 'each rule has its key')
+  }
+  t.ok(events[5]?.keys.mail, 'one on a block list too')
+  t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity, one key')
+  t.notMatch(JSON.stringify(events), personal)
+})
+
+t.test('the keys differ from process to process, or by secret', async t => {
+  const keyOf = async (secret?: string) => {
+    const { app } = await open(t, { rules, ...(secret && { secret }) })
+    return (await app.limit.reserve({ mobile: phone })).keys.mobile
+  }
+  t.not(await keyOf(), await keyOf())
+  t.equal(await keyOf('a secret of this test'), await keyOf('a secret of this test'))
+  t.not(await keyOf('a secret of this test'), await keyOf('another secret of this test'))
+})
+
+t.test('an onDecision that throws or rejects hurts nobody', async t => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  for (const onDecision of [
+    () => {
+      throw new Error('no metrics')
+    },
+    async () => {
+      throw new Error('no metrics')
+    }
+  ]) {
+    const { app, lines, send } = await sending(t, { onDecision })
+    t.equal(await send({ phone, to: mail }), 200)
+    t.equal(await send({ phone, to: mail }), 429)
+    t.ok((await app.limit.reserve({ mobile: '13900139000' })).allowed)
+    t.equal(lines.filter(line => /"msg":"onDecision failed"/.test(line) && /no metrics/.test(line)).length, 4)
+  }
+  t.same(unhandled, [])
+})
+
+t.test('every refusal is logged, with the hashed key', async t => {
+  const { lines, send } = await sending(t)
+  t.equal(await send({ phone, to: mail }), 200)
+  t.equal(await send({ phone, to: mail }), 429)
+  t.equal(await send({ phone: '13900139000', to: 'blocked@example.com' }), 403)
+  const told = lines.map(line => JSON.parse(line)).filter(line => line.msg === 'refused by limit')
+  t.match(
+    told.map(line => line.limit),
+    [
+      { stage: 'sends', rules: [{ rule: 'mobile', windowMs: 60_000, key: /^[\w-]{22}$/ }], retryAfterMs: 60_000 },
+      { stage: 'sends', rules: [{ rule: 'mail', windowMs: 0, key: /^[\w-]{22}$/ }], retryAfterMs: null }
+    ]
+  )
+  t.ok(told.every(line => line.level === 30 && line.reqId))
+})
+
+t.test('no personal data in the log, whatever goes wrong', async t => {
+  const { app, lines, send } = await sending(t, {
+    filters: [
+      {
+        name: 'late',
+        check: () => ({
+          allowed: true,
+          undo: () => {
+            throw new Error('stuck')
+          }
+        })
+      }
+    ]
+  })
+  app.post('/y', { config: { limit: ['late', 'mobile', 'mail'] } }, async () => {
+    throw Object.assign(new Error('provider down'), { statusCode: 502 })
+  })
+  const body = { phone, to: mail, text: 'card 4111' }
+  const wrong = [body, body, { phone: '138001380', to: mail }, { phone: [phone], to: mail }, { phone, to: 'somebody@' }, { phone: { phone }, to: mail }]
+  for (const each of wrong) await send(each)
+  t.equal(await send(body), 429, 'the flood rule')
+  for (const each of wrong) await app.inject({ method: 'POST', url: '/y', payload: each, remoteAddress: '127.0.0.1' })
+  const ours = lines.filter(line => !/"msg":"incoming request"/.test(line))
+  t.ok(ours.length > 20, `${ours.length} lines`)
+  t.notMatch(ours.join(''), personal)
+})
+
+t.test('trustProxy: true and a rule by address', async t => {
+  const byAddress = /the rule (\S+) counts by address, but with trustProxy: true the client chooses its address; name the proxies instead/
+  const table: [trustProxy: unknown, warned: string[]][] = [
+    [true, ['ip', 'path', 'inline']],
+    [false, []],
+    ['loopback', []],
+    [1, []],
+    [['10.0.0.0/8'], []],
+    [() => true, []]
+  ]
+  for (const [trustProxy, warned] of table) {
+    const { lines, logger } = logged()
+    const limits = [{ max: 1, window: '60s' }]
+    const { app } = await open(
+      t,
+      {
+        rules: [
+          { name: 'ip', key: 'ip', limits },
+          { name: 'path', key: [{ ip: 'request.ip' }, { value: 'query.a' }], limits },
+          { name: 'other', key: { value: 'query.a' }, limits }
+        ]
+      },
+      { logger, trustProxy: trustProxy as never }
+    )
+    await app.register(async scope => scope.get('/x', { config: { limit: { name: 'inline', key: 'ip', limits } } }, async () => ''))
+    await app.ready()
+    t.same(lines.flatMap(line => byAddress.exec(line)?.[1] ?? []), warned, String(trustProxy))
+    t.ok(lines.filter(line => byAddress.test(line)).every(line => JSON.parse(line).level === 40))
+    await app.close()
+  }
+})

@@ -1,0 +1,146 @@
+import swagger from '@fastify/swagger'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import { limitPlugin, type Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+type Answers = Record<string, { description: string; headers?: object; content?: Record<string, { schema: object }> }>
+interface Document {
+  paths: Record<string, Record<string, { responses: Answers }>>
+}
+
+const openapi = { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' } } } as const
+const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+
+async function documentedBy(t: { teardown(fn: () => unknown): unknown }, add: (app: FastifyInstance) => void): Promise<Document> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(swagger, openapi)
+  await app.register(limitPlugin)
+  add(app)
+  await app.ready()
+  return app.swagger() as Document
+}
+
+t.test('answers and headers come from the rules, whichever plugin was first', async t => {
+  for (const order of [
+    [swagger, limitPlugin],
+    [limitPlugin, swagger]
+  ]) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    for (const plugin of order) await app.register(plugin as typeof swagger, (plugin === swagger ? openapi : {}) as object)
+    const limit: Rule[] = [
+      { name: 'mail', key: { email: 'body.to' }, limits: [{ max: 1, window: '60s' }, { max: 5, window: 3_600_000 }] },
+      { name: 'quota', key: { value: 'request.account' }, limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }] },
+      { name: 'paid', key: () => 'a', limits: [{ max: () => 1, ceiling: 50, per: 'month' }] },
+      { name: 'same', key: ['ip', { digest: ['body.a', 'body.b'] }], limits: [{ max: 2, window: '60s' }] },
+      { name: 'seen', key: 'ip', limits: [{ max: 2, window: '60s' }], mode: 'observe' },
+      { name: 'flight', key: 'ip', lock: '30s' },
+      { name: 'flood', key: 'ip', limits: [{ max: 100, window: '60s' }], counts: 'attempts' }
+    ]
+    app.post('/x', { config: { limit } }, async () => 'sent')
+    app.get('/one', { config: { limit: send } }, async () => 'sent')
+    app.get('/free', async () => 'free')
+    await app.ready()
+    const { paths } = app.swagger() as unknown as Document
+    const answers = paths['/x']?.post?.responses as Answers
+    t.same(Object.keys(answers), ['200', '400', '403', '409', '422', '429', '503'])
+    t.same(answers[200], paths['/free']?.get?.responses[200], 'as for any route that documents nothing')
+    t.equal(
+      answers[429]?.description,
+      'Limit reached. flood: 100 in 60s by ip. mail: 1 in 60s, 5 in 1h by body.to. ' +
+        'quota: 1000 per day (Asia/Shanghai) by request.account. paid: up to 50 per month (UTC) by the key. ' +
+        'same: 2 in 60s by ip and body.a, body.b. flight: one at a time by ip.'
+    )
+    for (const status of [409, 429]) {
+      t.same(Object.keys(answers[status]?.headers ?? {}), ['Retry-After', 'RateLimit', 'RateLimit-Policy'])
+    }
+    for (const status of [400, 403, 409, 422, 429, 503]) {
+      t.same(Object.keys(answers[status]?.content ?? {}), ['application/problem+json'])
+    }
+    t.notOk('409' in (paths['/one']?.get?.responses ?? {}), 'without a lock there is no 409')
+    t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])
+  }
+})
+
+t.test('without @fastify/swagger the schema of a route is not touched', async t => {
+  const { app } = await open(t)
+  let schema: unknown = 'none'
+  app.addHook('onRoute', route => void (schema = route.schema))
+  app.get('/x', { config: { limit: send } }, async () => 'sent')
+  t.equal(schema, undefined)
+})
+
+t.test("a route's own answers are left alone, and its schema object as it was", async t => {
+  const own = { description: 'mine', type: 'object', properties: { mine: { type: 'string' } } }
+  const schema = { description: 'sends', response: { 200: { type: 'string' }, 429: own } }
+  const before = structuredClone(schema)
+  const { paths } = await documentedBy(t, app => app.get('/x', { schema, config: { limit: send } }, async () => 'sent'))
+  const operation = paths['/x']?.get as { description?: string; responses: Answers }
+  t.equal(operation.description, 'sends')
+  t.equal(operation.responses[429]?.description, 'mine')
+  t.equal(operation.responses[422]?.description, 'What a rule is keyed by cannot be such an identity.')
+  t.same(schema, before)
+})
+
+t.test('who documents a whole class documents ours', async t => {
+  for (const [status, left] of [
+    ['4xx', ['503']],
+    ['4XX', ['503']],
+    ['5xx', ['400', '403', '422', '429']],
+    ['default', []]
+  ] as const) {
+    const { paths } = await documentedBy(t, app =>
+      app.get('/x', { schema: { response: { [status]: { description: 'mine', type: 'object' } } }, config: { limit: send } }, async () => 'sent')
+    )
+    const { [status.toUpperCase()]: _upper, [status]: _own, 200: _ok, ...others } = paths['/x']?.get?.responses ?? {}
+    t.same(Object.keys(others), left, status)
+  }
+})
+
+t.test('what a route answers is written as it would be without the plugin', async t => {
+  const shape = { type: 'object', properties: { shown: { type: 'string' } } }
+  const table: [response: object, status: number][] = [
+    [{ 200: shape }, 200],
+    [{ '2xx': shape }, 200],
+    [{ 429: shape }, 429],
+    [{ '4xx': shape }, 429],
+    [{ '4xx': shape }, 422],
+    [{ default: shape }, 503],
+    [{}, 200],
+    [{}, 429],
+    [{}, 422],
+    [{}, 503]
+  ]
+  for (const [response, status] of table) {
+    const bodies: unknown[] = []
+    for (const config of [{}, { limit: { ...send, limits: [{ max: 9, window: '60s' }] } }]) {
+      const app = Fastify()
+      t.teardown(() => app.close())
+      await app.register(swagger, openapi)
+      await app.register(limitPlugin)
+      app.get('/x', { schema: { response }, config }, async (_req, reply) => reply.code(status).send({ shown: 'a', hidden: 'b', type: 5, at: new Date(0), none: undefined, deep: [{}] }))
+      app.get('/thrown', { schema: { response }, config }, async () => {
+        throw Object.assign(new Error('no'), { statusCode: Math.max(status, 400), code: 'MINE' })
+      })
+      bodies.push((await app.inject('/x')).body, (await app.inject('/thrown')).body)
+    }
+    const [plain, plainThrown, limited, limitedThrown] = bodies
+    t.equal(limited, plain, `${JSON.stringify(response)} ${status}`)
+    t.equal(limitedThrown, plainThrown)
+  }
+})
+
+t.test('a refusal is whole, whatever the route documents', async t => {
+  for (const status of ['429', '4xx', 'default']) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(swagger, openapi)
+    await app.register(limitPlugin)
+    const schema = { response: { [status]: { type: 'object', properties: { mine: { type: 'string' } } } } }
+    app.get('/x', { schema, config: { limit: send } }, async () => ({ mine: 'a' }))
+    await app.inject('/x')
+    t.match((await app.inject('/x')).json(), { status: 429, code: 'FST_SEND_LIMIT_EXCEEDED', retryAfterMs: Number })
+  }
+})
