@@ -1,3 +1,4 @@
+import { boundsOf } from './limits/index.js'
 import { BLOCKED, type Entry, type Facts, TICKS_PER_MS } from './store/store.js'
 
 /** What is left of one limit. */
@@ -60,7 +61,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
-      for (const { max, windowMs } of limitsOf(entry)) {
+      for (const { max, windowMs } of boundsOf(entry)) {
         const used = facts[head] as number
         const reset = facts[head + 1] as number
         head += 2
@@ -103,13 +104,4 @@ function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number,
   // What has just been counted is then the only one.
   if (used === 0 && entry.spec.kind !== 'count') return windowMs
   return Math.ceil(reset / TICKS_PER_MS)
-}
-
-// A month counts as 30 days where its length is told; it ends where the calendar says.
-const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
-
-function limitsOf({ spec, max }: Entry): { max: number; windowMs: number }[] {
-  if (spec.kind === 'lock') return [{ max: 1, windowMs: spec.ttl }]
-  if (spec.kind === 'count') return [{ max: max?.[0] ?? spec.max, windowMs: PERIOD_MS[spec.per] }]
-  return spec.limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS }))
 }

@@ -1,4 +1,5 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import { STATUS_CODES } from 'node:http'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { LimitState, RuleState, Verdict } from './decision.js'
 import { formatDuration } from './duration.js'
 import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
@@ -89,12 +90,26 @@ export function refuse(
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
 ): LimitError | undefined {
-  if (errorResponse) error.problem = errorResponse(error, request, reply)
   reply.headers(error.headers)
+  if (errorResponse) error.problem = errorResponse(error, request, reply)
   if (handled || hasOwnErrorHandler(request)) return error
-  reply.code(error.statusCode)
-  if (errorResponse) reply.send(error.problem)
-  else reply.type('application/problem+json').serializer(JSON.stringify).send(error.problem)
+  if (errorResponse) reply.code(error.statusCode).send(error.problem)
+  else sendProblem(reply, error.statusCode, error.problem)
+}
+
+/**
+ * Sends an error of the plugin's own (a key that is missing or invalid, a store that does not answer) as a problem
+ * document when the app has no error handler.
+ * @returns the error when it is to be thrown
+ */
+export function fail(request: FastifyRequest, reply: FastifyReply, error: unknown, handled: boolean): unknown {
+  const { code, statusCode: status = 500, message: detail } = (error ?? {}) as Partial<FastifyError>
+  if (!code?.startsWith('FST_SEND_LIMIT_') || status >= 500 && status !== 503 || handled || hasOwnErrorHandler(request)) return error
+  sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
+}
+
+function sendProblem(reply: FastifyReply, status: number, problem: unknown): void {
+  reply.code(status).type('application/problem+json').serializer(JSON.stringify).send(problem)
 }
 
 // Fastify's own handler would reduce the error to code and message. One that the app sets is bound, so it is named otherwise.

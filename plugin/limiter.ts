@@ -5,8 +5,9 @@ import type { Source } from './identity/path.js'
 import type { MaxFunction } from './options.js'
 import { Decision, type Slot } from './reservation.js'
 import type { CompiledRule } from './rules.js'
-import { type Reserved, type Reserver, takenOf } from './store/fallback.js'
+import type { Reserved, Reserver } from './store/fallback.js'
 import { type Awaitable, type Entry, isPromise } from './store/store.js'
+import { takenOf } from './store/taken.js'
 import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key. */

@@ -86,8 +86,13 @@ export const RuleSchema = Type.Object({
   allow: List,
   block: List
 }, { ...strict, description: 'an object such as { name: "ip", key: "ip", limits: [{ max: 1, window: "60s" }] }' })
-/** Who, how many, how long. Plain data, but for functions. */
-export type Rule = Static<typeof RuleSchema>
+type RuleMembers = Static<typeof RuleSchema>
+/** Who, how many, how long; or who, one at a time. Plain data, but for functions. */
+export type Rule = Omit<RuleMembers, 'limits' | 'lock' | 'maxHold'> &
+  (
+    | (Required<Pick<RuleMembers, 'limits'>> & { lock?: undefined; maxHold?: undefined })
+    | (Required<Pick<RuleMembers, 'lock'>> & Pick<RuleMembers, 'maxHold'> & { limits?: undefined })
+  )
 
 /** A function by its looks; what it takes and answers, its type says. */
 function Fn<T>() {

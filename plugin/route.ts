@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
 import { FunctionError, TimeoutError } from './errors.js'
-import { policyHeaders, refusal, refuse } from './http.js'
+import { fail, policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, Filter, FilterResult, SendLimitOptions } from './options.js'
 import type { Decision } from './reservation.js'
@@ -51,12 +51,16 @@ function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
       if (error !== undefined) done(error)
       else if (decision.allowed) done()
     }
+    const failed = (error: unknown) => {
+      const thrown = fail(request, reply, error, plan.handled)
+      if (thrown !== undefined) done(thrown as Error)
+    }
     try {
       const decided = shared.limiter.decide(plan.attempts, request)
-      if (isPromise(decided)) decided.then(conclude).catch(done)
+      if (isPromise(decided)) decided.then(conclude).catch(failed)
       else conclude(decided)
     } catch (error) {
-      done(error as Error)
+      failed(error)
     }
   }
 }
@@ -73,15 +77,25 @@ function limitHandler(handler: RouteHandlerMethod, plan: Plan, shared: Shared): 
       const start = () => handler.call(this, request, reply)
       return decision.pending ? new Turn(reply, decision).run(start) : start()
     }
-    const decided = enter(plan, shared, request, reply)
+    const failed = (error: unknown) => {
+      const thrown = fail(request, reply, error, plan.handled)
+      if (thrown !== undefined) throw thrown
+      return reply
+    }
+    let decided: Awaitable<Decision>
+    try {
+      decided = enter(plan, shared, request, reply)
+    } catch (error) {
+      return failed(error)
+    }
     if (!isPromise(decided)) return run(decided)
-    // A handler that returns nothing sends later: the reply itself waits for that.
     return decided.then(decision => {
       // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
       if (reply.sent) return abandon(decision)
       const result = run(decision)
+      // A handler that returns nothing sends later: the reply itself waits for that.
       return result === undefined ? reply : result
-    })
+    }, failed)
   }
 }
 

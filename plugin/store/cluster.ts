@@ -1,6 +1,6 @@
-import { takenOf } from './fallback.js'
-import { limitsOf } from './reading.js'
+import { factsOf } from '../limits/index.js'
 import type { Entry, Facts, Store, Taken } from './store.js'
+import { takenOf } from './taken.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node has them all. */
 interface Group {
@@ -88,10 +88,10 @@ function merge(entries: readonly Entry[], groups: readonly Group[], found: reado
     const facts = found[g] as Facts
     let head = 2
     for (const [i, { spec }] of group.entries.entries()) {
-      const part = facts.slice(head, head + 2 + 2 * limitsOf(spec))
-      // Each node has its clock; the end of a period stays the same instant.
-      if (spec.kind === 'count') part[3] = (part[3] as number) + (facts[0] as number) - now
+      const part = facts.slice(head, head + factsOf(spec))
       if (receipt !== undefined) part[1] = receipt
+      // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.
+      if (spec.kind === 'count' && part[1] !== 0) part[3] = (part[3] as number) + (facts[0] as number) - now
       parts[group.places[i] as number] = part
       head += part.length
     }

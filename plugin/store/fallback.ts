@@ -1,8 +1,8 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import type { Awaitable, Entry, Facts, Store } from './store.js'
-import { isPromise, PASSES } from './store.js'
-import { limitsOf } from './reading.js'
+import { isPromise } from './store.js'
+import { takenOf } from './taken.js'
 
 /** The facts of a decision and the store that holds what was counted; without facts: allowed, counted nowhere. */
 export interface Reserved {
@@ -83,21 +83,9 @@ export class Fallback implements Reserver {
   }
 
   private giveBack(entries: readonly Entry[], facts: Facts, token: string): Awaitable<void> {
-    return this.store.refund(takenOf(entries, facts), token)
+    const taken = takenOf(entries, facts)
+    if (taken.length > 0) return this.store.refund(taken, token)
   }
-}
-
-/** What a reservation counted, as a refund names it. */
-export function takenOf(entries: readonly Entry[], facts: Facts): { entry: Entry; receipt: number; ends: number }[] {
-  const taken = []
-  let head = 2
-  for (const entry of entries) {
-    const receipt = facts[head + 1] as number
-    const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0
-    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
-    head += 2 + 2 * limitsOf(entry.spec)
-  }
-  return taken
 }
 
 function unavailable(): Error {

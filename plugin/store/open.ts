@@ -49,6 +49,7 @@ async function examine(redis: RedisStore, fingerprint: string, fastify: FastifyI
     if (error instanceof SecretMismatchError) throw error
     fastify.log.warn({ err: error }, `${what} of redis is not known`)
   }
+  await within(redis.load(), timeout, late).catch(error => fastify.log.warn({ err: error }, 'redis could not load the scripts'))
   const policy = await within(redis.evictionPolicy(), timeout, late).catch(unknown('the eviction policy'))
   if (policy !== undefined && policy !== 'noeviction') {
     fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)

@@ -1,8 +1,9 @@
-import { boundaries } from '../calendar.js'
 import { SecretMismatchError } from '../errors.js'
-import { conclude, type Fields, readCount, readLock, readLog, toTicks } from './reading.js'
+import { kindOf } from '../limits/index.js'
+import type { Fields } from '../limits/kind.js'
+import { readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
-import { type CountSpec, type Entry, EPOCH_MS, type Facts, type Spec, type Store, type Taken, TICKS_PER_MS } from './store.js'
+import { type Entry, EPOCH_MS, type Facts, type Spec, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 
 type Argument = string | number
 
@@ -14,6 +15,7 @@ export interface RedisClient {
   set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>
   info(section: string): Promise<string>
+  script(load: 'LOAD', text: string): Promise<unknown>
   isCluster?: boolean
 }
 
@@ -26,7 +28,6 @@ const scripts = {
   unblock: loadScript('unblock'),
   clear: loadScript('clear')
 }
-const KIND = { log: 1, count: 2, lock: 3 }
 const FINGERPRINT_SECONDS = 30 * 86_400
 
 /** One Redis, one script call a decision; every process on it shares every limit. */
@@ -58,16 +59,13 @@ export class RedisStore implements Store {
     entries.forEach((entry, i) => {
       const value = new Value(values[i])
       const blocked = value.blockedUntil() > now
-      if (entry.spec.kind === 'log') readLog(facts, entry, value, now, blocked)
-      else if (entry.spec.kind === 'count') readCount(facts, entry, value, now, blocked)
-      else readLock(facts, value.length > 0 ? value.at(0) : 0, now)
+      readEntry(facts, entry, value, { steady: now, wall: now, fresh: now }, blocked)
     })
-    conclude(facts, entries)
     return facts
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
-    const what = taken.flatMap(({ entry, receipt, ends }) => [KIND[entry.spec.kind], receipt, ends])
+    const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     await this.run(scripts.refund, this.keys(taken.map(each => each.entry)), [JSON.stringify(what), token])
   }
 
@@ -103,6 +101,11 @@ export class RedisStore implements Store {
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 
+  /** Brings the scripts to Redis, so that none is sent whole when a request waits; a cluster's nodes ask for them. */
+  async load(): Promise<void> {
+    await Promise.all(Object.values(scripts).map(({ text }) => this.client.script('LOAD', text)))
+  }
+
   /** What this Redis may do to live keys when its memory is full; `noeviction`: nothing. */
   async evictionPolicy(): Promise<string> {
     return /maxmemory_policy:(\S+)/.exec(await this.client.info('memory'))?.[1] ?? 'noeviction'
@@ -118,16 +121,12 @@ export class RedisStore implements Store {
   }
 
   private fragment({ spec, max }: Entry): string {
-    if (spec.kind === 'count') return this.countFragment(spec, max?.[0] ?? spec.max)
-    if (max && spec.kind === 'log') return fragmentOf({ ...spec, limits: spec.limits.map((limit, i) => ({ ...limit, max: max[i] ?? limit.max })) })
+    const { code, describe, timeless } = kindOf(spec)
+    const make = () => [code, ...describe(spec, max, Date.now() + this.ahead)].join(',')
+    if (!timeless || max) return make()
     let fragment = this.fragments.get(spec)
-    if (fragment === undefined) this.fragments.set(spec, fragment = fragmentOf(spec))
+    if (fragment === undefined) this.fragments.set(spec, fragment = make())
     return fragment
-  }
-
-  private countFragment({ per, timeZone, rule, observed }: CountSpec, max: number): string {
-    const ends = boundaries(per, timeZone, Date.now() + this.ahead).map(toTicks)
-    return [KIND.count, rule, Number(observed), max, ...ends].join(',')
   }
 
   private async run(script: Script, keys: string[], args: Argument[], binary = false): Promise<unknown> {
@@ -160,12 +159,6 @@ class Value implements Fields {
   blockedUntil(): number {
     return this.bytes && this.bytes.length % 6 === 1 ? this.at(this.length) : 0
   }
-}
-
-function fragmentOf(spec: Spec): string {
-  const head = [KIND[spec.kind], spec.rule, Number(spec.observed), spec.ttl]
-  if (spec.kind !== 'log') return head.join(',')
-  return [...head, spec.keep, spec.limits.length, ...spec.limits.flatMap(limit => [limit.max, limit.window])].join(',')
 }
 
 function ttlOf({ spec }: Entry): number {

@@ -16,8 +16,11 @@ import type { Period } from '../calendar.js'
 export const TICKS_PER_MS = 100
 /** 2020-01-01T00:00:00Z, in milliseconds since the epoch. */
 export const EPOCH_MS = 1_577_836_800_000
-/** A count remembers this many refunds; when full, receipts up to its lowest pass for refunded. */
-export const REMEMBERED_REFUNDS = 1_000
+
+/** Milliseconds since the epoch, as ticks. */
+export function toTicks(ms: number): number {
+  return Math.floor((ms - EPOCH_MS) * TICKS_PER_MS)
+}
 
 interface SpecBase {
   /** Ends the key's name; unique to the spec. */

@@ -29,7 +29,7 @@ export interface Asked {
 export function entriesOf({ rules: asked, max }: Asked): Entry[] {
   return asked.flatMap(({ rule, who }) =>
     (rules[rule] ?? []).map(spec =>
-      entry(spec, who, rule === DYNAMIC ? (spec.kind === 'log' ? [max, max + 1] : [max]) : undefined)
+      entry(spec, who, rule === DYNAMIC ? (spec.kind === 'log' ? [max, max + 1] : [max + 4]) : undefined)
     )
   )
 }
@@ -47,13 +47,19 @@ export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
   [0, 1].flatMap(who => (specs.length > 0 ? entriesOf({ rules: [{ rule, who }], max: 4 }) : []))
 )
 
-export const asked: fc.Arbitrary<Asked> = fc.record({
-  rules: fc
-    .subarray([...rules.keys()], { minLength: 1, maxLength: 6 })
-    .chain(some => fc.tuple(...some.map(rule => fc.record({ rule: fc.constant(rule), who: fc.nat(1) })))),
-  max: fc.nat(4)
-})
-const ms = fc.oneof(fc.integer({ min: 1, max: 90_000 }), fc.constantFrom(1, 5_000, 60_000, 3_600_000, 86_400_000))
+/** A request under so many rules at most. */
+export const askedOf = (maxLength: number): fc.Arbitrary<Asked> =>
+  fc.record({
+    rules: fc
+      .subarray([...rules.keys()], { minLength: 1, maxLength })
+      .chain(some => fc.tuple(...some.map(rule => fc.record({ rule: fc.constant(rule), who: fc.nat(1) })))),
+    max: fc.nat(4)
+  })
+export const asked = askedOf(6)
+const ms = fc.oneof(
+  fc.integer({ min: 1, max: 90_000 }),
+  fc.constantFrom(1, 5_000, 60_000, 3_600_000, 86_400_000)
+)
 
 /** Any index: what it picks from is as long as it is then. */
 const pick = fc.nat(1_000_000)
@@ -66,7 +72,9 @@ export type Command =
   | { do: 'edge'; pick: number; by: number }
 
 function of<T extends Command['do'], R>(name: T, rest: { [K in keyof R]: fc.Arbitrary<R[K]> }) {
-  return fc.record({ do: fc.constant(name), ...rest } as unknown as { [K in keyof (R & { do: T })]: fc.Arbitrary<(R & { do: T })[K]> })
+  return fc.record({ do: fc.constant(name), ...rest } as unknown as {
+    [K in keyof (R & { do: T })]: fc.Arbitrary<(R & { do: T })[K]>
+  })
 }
 
 export const command: fc.Arbitrary<Command> = fc.oneof(
@@ -80,13 +88,19 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 3, arbitrary: of('unblock', { asked }) },
   { weight: 8, arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 300 }) }) },
   { weight: 8, arbitrary: of('wait', { ticks: ms.map(n => n * 100) }) },
-  { weight: 1, arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 40 }).map(days => days * 8_640_000_000) }) },
+  {
+    weight: 1,
+    arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 40 }).map(days => days * 8_640_000_000) })
+  },
   // To the instant at which something changes, or just beside it.
   { weight: 12, arbitrary: of('edge', { pick, by: fc.constantFrom(-100, -1, 0, 1, 100) }) }
 )
 
 /** Seed and length of a run: by `SEED` a run is repeated, by `RUNS` it is made longer. Printed at start. */
-export function seeded(t: { comment(text: string): unknown }, runs: number): { seed: number; numRuns: number; endOnFailure: boolean } {
+export function seeded(
+  t: { comment(text: string): unknown },
+  runs: number
+): { seed: number; numRuns: number; endOnFailure: boolean } {
   const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31)
   const numRuns = Number(process.env.RUNS ?? runs)
   t.comment(`SEED=${seed} RUNS=${numRuns} repeats this run`)

@@ -14,14 +14,19 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
   const all = rules.flatMap(({ entries }) => entries)
   const before = (entry: Entry) => decided.entries[all.indexOf(entry)]
   const violations = (observed: boolean): Violation[] =>
-    rules.filter(rule => rule.observed === observed).flatMap(({ name, entries }) =>
-      entries.flatMap(entry => {
-        const found = before(entry)
-        const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
-        const windows = full.map(({ windowMs }) => windowMs)
-        return (found?.state === BLOCKED ? [0, ...windows] : windows).map(windowMs => ({ rule: name, windowMs }))
-      })
-    )
+    rules
+      .filter(rule => rule.observed === observed)
+      .flatMap(({ name, entries }) =>
+        entries.flatMap(entry => {
+          const found = before(entry)
+          const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
+          const windows = full.map(({ windowMs }) => windowMs)
+          return (found?.state === BLOCKED ? [0, ...windows] : windows).map(windowMs => ({
+            rule: name,
+            windowMs
+          }))
+        })
+      )
   const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)
   const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
   const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))
@@ -59,10 +64,19 @@ function earliest(model: Model, entries: readonly Entry[]): number {
 
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 
-function limitsOf({ spec, max }: { spec: Spec; max?: readonly number[] }): { max: number; windowMs: number }[] {
+function limitsOf({
+  spec,
+  max
+}: {
+  spec: Spec
+  max?: readonly number[]
+}): { max: number; windowMs: number }[] {
   if (spec.kind === 'lock') return [{ max: 1, windowMs: spec.ttl }]
   if (spec.kind === 'count') return [{ max: max?.[0] ?? spec.max, windowMs: PERIOD_MS[spec.per] }]
-  return spec.limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS }))
+  return spec.limits.map((limit, i) => ({
+    max: max?.[i] ?? limit.max,
+    windowMs: limit.window / TICKS_PER_MS
+  }))
 }
 
 function toMs(ticks: number): number {

@@ -85,7 +85,10 @@ class World {
     await this.peek(entries)
   }
 
-  private async settle(how: 'refund' | 'release' | 'renew', { token, entries, slots, told }: Reservation): Promise<void> {
+  private async settle(
+    how: 'refund' | 'release' | 'renew',
+    { token, entries, slots, told }: Reservation
+  ): Promise<void> {
     const ofKind = (entry: Entry) => (entry.spec.kind === 'lock') === (how !== 'refund')
     const mine = entries.filter((entry, i) => slots[i] !== undefined && ofKind(entry))
     if (mine.length === 0) return
@@ -103,14 +106,23 @@ class World {
     }
     for (const [i, store] of this.stores.entries()) {
       const taken = takenOf(entries, told[i] as NamedFacts)
-      await store.refund(taken.filter(({ entry }) => ofKind(entry)), token)
+      await store.refund(
+        taken.filter(({ entry }) => ofKind(entry)),
+        token
+      )
     }
     if (how === 'refund') this.pass()
   }
 
   // Redis cannot run two scripts in one tick, so what was given back is in the past, receipts of counts too.
   private pass(): void {
-    this.moveTo(Math.max(this.time.ticks, this.model.latest(), ...this.reservations.flatMap(({ slots }) => slots.map(slot => slot?.at ?? 0))) + 1_000)
+    this.moveTo(
+      Math.max(
+        this.time.ticks,
+        this.model.latest(),
+        ...this.reservations.flatMap(({ slots }) => slots.map(slot => slot?.at ?? 0))
+      ) + 1_000
+    )
   }
 
   private moveTo(ticks: number): void {
@@ -120,16 +132,18 @@ class World {
 }
 
 function same(store: Store, right: ModelFacts, found: NamedFacts): void {
-  const told = (facts: NamedFacts | ModelFacts) => JSON.stringify({
-    now: facts.now,
-    admitted: facts.admitted,
-    entries: facts.entries.map(each => ({
-      state: each.state,
-      counted: 'slot' in each ? each.slot !== undefined : each.receipt !== 0,
-      limits: each.limits
-    }))
-  })
-  if (told(found) !== told(right)) throw new Error(`${store.name} says ${told(found)}\nthe model says ${told(right)}`)
+  const told = (facts: NamedFacts | ModelFacts) =>
+    JSON.stringify({
+      now: facts.now,
+      admitted: facts.admitted,
+      entries: facts.entries.map(each => ({
+        state: each.state,
+        counted: 'slot' in each ? each.slot !== undefined : each.receipt !== 0,
+        limits: each.limits
+      }))
+    })
+  if (told(found) !== told(right))
+    throw new Error(`${store.name} says ${told(found)}\nthe model says ${told(right)}`)
 }
 
 t.test('random histories: the model, memory and Redis agree', async t => {
@@ -138,21 +152,24 @@ t.test('random histories: the model, memory and Redis agree', async t => {
   const total = { steps: 0, admitted: 0, refused: 0 }
   const options = seeded(t, 40)
   const histories = fc.array(command, { minLength: 1, maxLength: 300, size: 'max' })
-  await fc.assert(fc.asyncProperty(histories, async history => {
-    const time = new Time(START, clock)
-    const memory = new MemoryStore({ clock: time.clock, maxKeys: 1_000 })
-    const world = new World([memory, new RedisStore(client, `run${runs++}:`)], time)
-    try {
-      for (const step of history) await world.run(step)
-      await world.peek(everything)
-    } finally {
-      memory.close()
-      total.steps += world.steps
-      total.admitted += world.admitted
-      total.refused += world.refused
-      await client.flushall()
-    }
-  }), options)
+  await fc.assert(
+    fc.asyncProperty(histories, async history => {
+      const time = new Time(START, clock)
+      const memory = new MemoryStore({ clock: time.clock, maxKeys: 1_000 })
+      const world = new World([memory, new RedisStore(client, `run${runs++}:`)], time)
+      try {
+        for (const step of history) await world.run(step)
+        await world.peek(everything)
+      } finally {
+        memory.close()
+        total.steps += world.steps
+        total.admitted += world.admitted
+        total.refused += world.refused
+        await client.flushall()
+      }
+    }),
+    options
+  )
   t.comment(JSON.stringify(total))
   t.ok(total.steps > 50 * options.numRuns, 'long histories')
   t.ok(total.admitted > total.steps / 20 && total.refused > total.steps / 20, 'of both kinds')

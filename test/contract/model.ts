@@ -1,5 +1,13 @@
 import { Temporal } from 'temporal-polyfill'
-import { BLOCKED, type CountSpec, type Entry, EPOCH_MS, PASSES, REFUSES, TICKS_PER_MS } from '../../plugin/store/store.js'
+import {
+  BLOCKED,
+  type CountSpec,
+  type Entry,
+  EPOCH_MS,
+  PASSES,
+  REFUSES,
+  TICKS_PER_MS
+} from '../../plugin/store/store.js'
 
 /** One that was counted, from this instant on. */
 export interface Slot {
@@ -65,7 +73,9 @@ export class Model {
   }
 
   renew(entries: readonly Entry[], token: string): boolean {
-    const held = entries.filter(entry => this.kept(entry).lockedUntil > this.now && this.kept(entry).holder === token)
+    const held = entries.filter(
+      entry => this.kept(entry).lockedUntil > this.now && this.kept(entry).holder === token
+    )
     for (const entry of held) this.kept(entry).lockedUntil = this.now + entry.spec.ttl * TICKS_PER_MS
     return held.length === entries.length
   }
@@ -92,7 +102,9 @@ export class Model {
       if (spec.kind === 'lock') return [lockedUntil]
       return [blockedUntil, ...spec.limits.flatMap(({ window }) => slots.map(({ at }) => at + window))]
     })
-    return [...new Set(edges)].filter(edge => edge > this.now && edge < Number.POSITIVE_INFINITY).sort((a, b) => a - b)
+    return [...new Set(edges)]
+      .filter(edge => edge > this.now && edge < Number.POSITIVE_INFINITY)
+      .sort((a, b) => a - b)
   }
 
   /** The latest instant that anything counted has. */
@@ -154,14 +166,21 @@ export class Model {
 
 /** Start and end of the calendar period that holds an instant, for zones whose clock is set by whole hours. */
 function period({ per, timeZone }: CountSpec, ticks: number): [number, number] {
-  const at = Temporal.Instant.fromEpochMilliseconds(EPOCH_MS + Math.floor(ticks / TICKS_PER_MS)).toZonedDateTimeISO(timeZone)
+  const at = Temporal.Instant.fromEpochMilliseconds(
+    EPOCH_MS + Math.floor(ticks / TICKS_PER_MS)
+  ).toZonedDateTimeISO(timeZone)
   const ticksOf = (time: Temporal.ZonedDateTime) => (time.epochMilliseconds - EPOCH_MS) * TICKS_PER_MS
   if (per === 'hour') {
     const start = at.round({ smallestUnit: 'hour', roundingMode: 'floor' })
     return [ticksOf(start), ticksOf(start.add({ hours: 1 }))]
   }
   const today = at.toPlainDate()
-  const first = per === 'day' ? today : per === 'week' ? today.subtract({ days: today.dayOfWeek - 1 }) : today.with({ day: 1 })
+  const first =
+    per === 'day'
+      ? today
+      : per === 'week'
+        ? today.subtract({ days: today.dayOfWeek - 1 })
+        : today.with({ day: 1 })
   const next = first.add({ [`${per}s`]: 1 })
   return [ticksOf(first.toZonedDateTime(timeZone)), ticksOf(next.toZonedDateTime(timeZone))]
 }

@@ -11,10 +11,26 @@ import { Time } from './time.js'
 const START = '2026-03-28T20:00:00Z'
 const rules: Rule[] = [
   { name: 'same-content', key: { digest: ['body.phone', 'body.text'] }, limits: [{ max: 1, window: '10m' }] },
-  { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 2, window: '10m' }, { max: 5, window: '1h' }] },
-  { name: 'account-day', key: { value: 'body.account' }, limits: [{ max: 3, per: 'day', timeZone: 'Asia/Shanghai' }] },
+  {
+    name: 'mobile',
+    key: { phone: 'body.phone' },
+    limits: [
+      { max: 2, window: '10m' },
+      { max: 5, window: '1h' }
+    ]
+  },
+  {
+    name: 'account-day',
+    key: { value: 'body.account' },
+    limits: [{ max: 3, per: 'day', timeZone: 'Asia/Shanghai' }]
+  },
   { name: 'watched', key: { value: 'body.account' }, mode: 'observe', limits: [{ max: 1, window: '1h' }] },
-  { name: 'failures', key: { value: 'body.account' }, counts: 'failures', limits: [{ max: 2, window: '1h' }] },
+  {
+    name: 'failures',
+    key: { value: 'body.account' },
+    counts: 'failures',
+    limits: [{ max: 2, window: '1h' }]
+  },
   // Longer than this test: its renewal is not a refusal's doing.
   { name: 'in-flight', key: { value: 'body.order' }, lock: '30m' }
 ]
@@ -23,7 +39,11 @@ const rules: Rule[] = [
 async function contents(client: Redis): Promise<Record<string, string>> {
   const found: Record<string, string> = {}
   for (const key of (await client.keys('*')).sort()) {
-    const [value, dump, expiry] = await Promise.all([client.getBuffer(key), client.dumpBuffer(key), client.call('PEXPIRETIME', key)])
+    const [value, dump, expiry] = await Promise.all([
+      client.getBuffer(key),
+      client.dumpBuffer(key),
+      client.call('PEXPIRETIME', key)
+    ])
     found[key] = `${value?.toString('hex')} ${dump?.toString('hex')} ${expiry}`
   }
   return found
@@ -35,17 +55,26 @@ async function open(t: { teardown(fn: () => unknown): unknown }, options: SendLi
   t.teardown(() => app.close())
   await app.register(limitPlugin, { ...options, rules, secret: '0123456789abcdef', timeout: '10s' })
   let finish = () => {}
-  const hold = new Promise<void>(resolve => { finish = resolve })
-  let entered = () => {}
-  const inside = new Promise<void>(resolve => { entered = resolve })
-  app.post<{ Body: { hold?: boolean; status?: number } }>('/send', { config: { limit: rules.map(rule => rule.name) } }, async (request, reply) => {
-    if (request.body.hold) {
-      entered()
-      await hold
-    }
-    return reply.code(request.body.status ?? 200).send('done')
+  const hold = new Promise<void>(resolve => {
+    finish = resolve
   })
-  const send = async (body: object) => (await app.inject({ method: 'POST', url: '/send', payload: body })).statusCode
+  let entered = () => {}
+  const inside = new Promise<void>(resolve => {
+    entered = resolve
+  })
+  app.post<{ Body: { hold?: boolean; status?: number } }>(
+    '/send',
+    { config: { limit: rules.map(rule => rule.name) } },
+    async (request, reply) => {
+      if (request.body.hold) {
+        entered()
+        await hold
+      }
+      return reply.code(request.body.status ?? 200).send('done')
+    }
+  )
+  const send = async (body: object) =>
+    (await app.inject({ method: 'POST', url: '/send', payload: body })).statusCode
   const hanging = send({ phone: '13800138000', account: 'held', text: 'x', order: 'held', hold: true })
   await inside
   const statuses: number[] = []
@@ -58,13 +87,26 @@ async function open(t: { teardown(fn: () => unknown): unknown }, options: SendLi
     { phone: '13800138005', account: 'full', text: '1' },
     { phone: '13800138006', account: 'wrong', text: '1', status: 422 },
     { phone: '13800138007', account: 'wrong', text: '1', status: 422 }
-  ].entries()) statuses.push(await send({ ...body, order: `o${i}` }))
-  return { send, statuses, end: () => { finish(); return hanging } }
+  ].entries())
+    statuses.push(await send({ ...body, order: `o${i}` }))
+  return {
+    send,
+    statuses,
+    end: () => {
+      finish()
+      return hanging
+    }
+  }
 }
 
 /** Refused by one rule each; what the other rules are asked about is known, or new each time. */
 function attempt(i: number): { body: object; status: number } {
-  const fresh = { phone: `139${String(i).padStart(8, '0')}`, account: `new ${i}`, text: `${i}`, order: `new ${i}` }
+  const fresh = {
+    phone: `139${String(i).padStart(8, '0')}`,
+    account: `new ${i}`,
+    text: `${i}`,
+    order: `new ${i}`
+  }
   const refusals = [
     { body: { ...fresh, phone: '13800138001', text: 'same' }, status: 429 },
     { body: { ...fresh, phone: '13800138002' }, status: 429 },
@@ -86,7 +128,7 @@ t.test('Redis: after 1,000 refused attempts every key is byte for byte what it w
   for (let i = 0; i < 1_000; i++) {
     clock.advance(1.37)
     const { body, status } = attempt(i)
-    if (await send(body) !== status) wrong.push(i)
+    if ((await send(body)) !== status) wrong.push(i)
   }
   t.strictSame(wrong, [], 'each is refused as it should be')
   t.strictSame(await contents(client), before)
@@ -107,7 +149,9 @@ t.test('memory: after 1,000 refused attempts its size and its facts are what the
   let refused = 0
   for (let i = 0; refused < 1_000; i++) {
     const full = { rules: [{ rule: [0, 1, 2, 3, 4, 5][i % 6] as number, who: i % 2 }], max: 4 }
-    const others = kinds.flatMap(specs => specs.filter(spec => spec.rule !== appliedOf(full)[0]?.entries[0]?.spec.rule))
+    const others = kinds.flatMap(specs =>
+      specs.filter(spec => spec.rule !== appliedOf(full)[0]?.entries[0]?.spec.rule)
+    )
     const entries = [...others.map(spec => entry(spec, `new ${i}`)), ...entriesOf(full)]
     const answer = store.reserve(entries, token())
     if (answer[1] !== 0) return t.fail(`admitted: ${JSON.stringify(full)}`)
@@ -123,9 +167,13 @@ t.test('memory, through the app: what was admitted before is as it was', async t
   const wrong: number[] = []
   for (let i = 0; i < 1_000; i++) {
     const { body, status } = attempt(i)
-    if (await send(body) !== status) wrong.push(i)
+    if ((await send(body)) !== status) wrong.push(i)
   }
   t.strictSame(wrong, [])
-  t.equal(await send({ phone: '13900000001', account: 'new 1', text: '1', order: 'new 1' }), 200, 'the new ones are still new')
+  t.equal(
+    await send({ phone: '13900000001', account: 'new 1', text: '1', order: 'new 1' }),
+    200,
+    'the new ones are still new'
+  )
   t.equal(await end(), 200)
 })

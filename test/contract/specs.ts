@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Period } from '../../plugin/calendar.js'
-import { limitsOf } from '../../plugin/store/reading.js'
+import { kindOf } from '../../plugin/limits/index.js'
 import {
   type CountSpec,
   type Entry,
@@ -81,7 +81,7 @@ export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
   const found = entries.map(({ spec }) => {
     const state = next()
     const receipt = next()
-    const limits = Array.from({ length: limitsOf(spec) }, () => ({ used: next(), reset: next() }))
+    const limits = Array.from({ length: kindOf(spec).width(spec) }, () => ({ used: next(), reset: next() }))
     return { state, receipt, limits }
   })
   if (at !== rest.length) throw new Error(`${rest.length} numbers for ${at}`)

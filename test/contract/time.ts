@@ -1,6 +1,6 @@
+import type { Clock } from '../../plugin/store/memory.js'
 import { EPOCH_MS, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Clock as RedisClock } from '../helper/clock.js'
-import type { Clock } from '../../plugin/store/memory.js'
 
 /** The ticks of a date, such as `2026-03-01T00:00:00Z`. */
 export function ticksOf(date: string): number {

@@ -20,11 +20,35 @@ const key = { value: 'body.who' }
 const paying = ((request: { max: number }) => request.max) as unknown as number
 const policy: Rule[] = [
   { name: 'content', key, limits: [{ max: 2, window: '60s' }] },
-  { name: 'mail', key, limits: [{ max: 1, window: '60s' }, { max: 5, window: '1h' }, { max: 10, window: '24h' }] },
-  { name: 'account', key, limits: [{ max: 6, per: 'day', timeZone: 'Asia/Shanghai' }, { max: 9, per: 'month' }, { max: 3, window: '10s' }] },
+  {
+    name: 'mail',
+    key,
+    limits: [
+      { max: 1, window: '60s' },
+      { max: 5, window: '1h' },
+      { max: 10, window: '24h' }
+    ]
+  },
+  {
+    name: 'account',
+    key,
+    limits: [
+      { max: 6, per: 'day', timeZone: 'Asia/Shanghai' },
+      { max: 9, per: 'month' },
+      { max: 3, window: '10s' }
+    ]
+  },
   // Longer than a test: nothing is renewed meanwhile.
   { name: 'in-flight', key, lock: '10m' },
-  { name: 'watched', key, mode: 'observe', limits: [{ max: 1, window: '5m' }, { max: 2, per: 'hour' }] },
+  {
+    name: 'watched',
+    key,
+    mode: 'observe',
+    limits: [
+      { max: 1, window: '5m' },
+      { max: 2, per: 'hour' }
+    ]
+  },
   { name: 'paying', key, limits: [{ max: paying, ceiling: 4, window: '60s' }] },
   { name: 'wrong-code', key, counts: 'failures', limits: [{ max: 3, window: '10m' }] },
   { name: 'flood', key: { value: 'query.who' }, counts: 'attempts', limits: [{ max: 4, window: '60s' }] }
@@ -35,7 +59,11 @@ interface Request {
   max: number
 }
 const request: fc.Arbitrary<Request> = fc.record({
-  keys: fc.subarray(policy.map(rule => rule.name), { minLength: 1, maxLength: 6 })
+  keys: fc
+    .subarray(
+      policy.map(rule => rule.name),
+      { minLength: 1, maxLength: 6 }
+    )
     .chain(names => fc.tuple(...names.map(name => fc.tuple(fc.constant(name), fc.constantFrom('a', 'b')))))
     .map(pairs => Object.fromEntries(pairs)),
   max: fc.nat(4)
@@ -44,15 +72,31 @@ const pick = fc.nat(1_000_000)
 const step = fc.oneof(
   { weight: 12, arbitrary: fc.record({ do: fc.constant('decide' as const), request }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('peek' as const), request }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('settle' as const), pick, outcome: fc.constantFrom(200, 404, 503, null) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('settle' as const),
+      pick,
+      outcome: fc.constantFrom(200, 404, 503, null)
+    })
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('refund' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('keep' as const), pick }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('end' as const), pick }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('block' as const), request, ms: fc.constantFrom(0, 30_000) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('block' as const), request, ms: fc.constantFrom(0, 30_000) })
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('unblock' as const), request }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('clear' as const), request }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 90_000 }) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 90_000_000 }) }) }
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 90_000 }) })
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 90_000_000 }) })
+  }
 )
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
@@ -77,7 +121,12 @@ class World {
     readonly time: Time,
     fail: (error: unknown) => void
   ) {
-    const compiler = new RuleCompiler({ secret: '0123456789abcdef', digest: 'md5', region: 'CN', ipv6Prefix: 64 })
+    const compiler = new RuleCompiler({
+      secret: '0123456789abcdef',
+      digest: 'md5',
+      region: 'CN',
+      ipv6Prefix: 64
+    })
     for (const rule of policy) this.rules.set(rule.name, compiler.compile(rule, rule.name, ''))
     this.limiters = stores.map(store => {
       const limiter = new Limiter(alone(store), 1_000, fail)
@@ -110,7 +159,15 @@ class World {
       const right = verdictOf(model, rules, facts)
       const decisions: Decision[] = []
       for (const limiter of this.limiters) decisions.push(await limiter.decideFor(keys, source))
-      if (facts.admitted) this.made.push({ decisions, token, rules, facts, locked: true, open: new Set(rules.map(({ name }) => name)) })
+      if (facts.admitted)
+        this.made.push({
+          decisions,
+          token,
+          rules,
+          facts,
+          locked: true,
+          open: new Set(rules.map(({ name }) => name))
+        })
       for (const decision of decisions) same(decision, right)
     } else if (step.do === 'peek') {
       const right = verdictOf(model, rules, model.peek(entries))
@@ -121,7 +178,8 @@ class World {
     } else if (counted.length > 0) {
       if (step.do === 'block') model.block(counted, step.ms)
       else model.unblock(counted)
-      for (const limiter of this.limiters) await (step.do === 'block' ? limiter.block(keys, step.ms) : limiter.unblock(keys))
+      for (const limiter of this.limiters)
+        await (step.do === 'block' ? limiter.block(keys, step.ms) : limiter.unblock(keys))
     }
   }
 
@@ -133,14 +191,18 @@ class World {
     })
   }
 
-  private async settle(step: Exclude<Step, { request: Request } | { ms: number }>, made: Made): Promise<void> {
+  private async settle(
+    step: Exclude<Step, { request: Request } | { ms: number }>,
+    made: Made
+  ): Promise<void> {
     const kept = (name: string) => {
       const failures = this.rules.get(name)?.counts === 'failures'
       if (step.do === 'refund') return false
       if (step.do === 'keep' || step.do === 'end' || step.outcome === null) return true
       return failures ? step.outcome >= 400 && step.outcome <= 499 : step.outcome < 400
     }
-    for (const name of made.open) if (!kept(name) && this.rules.get(name)?.counts !== 'attempts') this.giveBack(made, name)
+    for (const name of made.open)
+      if (!kept(name) && this.rules.get(name)?.counts !== 'attempts') this.giveBack(made, name)
     if (step.do !== 'settle' || step.outcome === null) made.open.clear()
     if (step.do === 'end' && made.locked) {
       made.locked = false
@@ -152,11 +214,14 @@ class World {
       else decision[step.do]()
     }
     // The release of a lock delays nobody: it has been sent, and comes before whatever is sent now.
-    await this.stores[1]?.peek([{ spec: (this.rules.get('mail') as CompiledRule).specs[0] as Entry['spec'], identity: 'a' }])
+    await this.stores[1]?.peek([
+      { spec: (this.rules.get('mail') as CompiledRule).specs[0] as Entry['spec'], identity: 'a' }
+    ])
   }
 
   private giveBack(made: Made, name: string): void {
-    for (const [entry, slot] of slotsOf(made, name)) if (entry.spec.kind !== 'lock') this.model.refund(entry, slot, '')
+    for (const [entry, slot] of slotsOf(made, name))
+      if (entry.spec.kind !== 'lock') this.model.refund(entry, slot, '')
     made.open.delete(name)
   }
 }
@@ -180,20 +245,25 @@ t.test('random histories: the verdicts of both stores are those of the model', a
   const { client, clock } = await startRedis(t, { clock: true })
   const failures: unknown[] = []
   const total = { steps: 0, decisions: 0 }
-  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 200, size: 'max' }), async steps => {
-    await client.flushall()
-    const time = new Time('2026-03-31T10:00:00Z', clock)
-    const memory = new MemoryStore({ clock: time.clock, maxKeys: 1_000 })
-    const world = new World([memory, new RedisStore(client, 'verdict:')], time, error => failures.push(error))
-    try {
-      for (const step of steps) await world.run(step)
-    } finally {
-      for (const { decisions } of world.made) for (const decision of decisions) decision.end()
-      memory.close()
-      total.steps += steps.length
-      total.decisions += world.made.length
-    }
-  }), seeded(t, 60))
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 200, size: 'max' }), async steps => {
+      await client.flushall()
+      const time = new Time('2026-03-31T10:00:00Z', clock)
+      const memory = new MemoryStore({ clock: time.clock, maxKeys: 1_000 })
+      const world = new World([memory, new RedisStore(client, 'verdict:')], time, error =>
+        failures.push(error)
+      )
+      try {
+        for (const step of steps) await world.run(step)
+      } finally {
+        for (const { decisions } of world.made) for (const decision of decisions) decision.end()
+        memory.close()
+        total.steps += steps.length
+        total.decisions += world.made.length
+      }
+    }),
+    seeded(t, 60)
+  )
   t.comment(JSON.stringify(total))
   t.strictSame(failures, [], 'no settlement failed')
 })

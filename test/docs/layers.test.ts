@@ -17,10 +17,13 @@ const layers: readonly (readonly string[])[] = [
   ['limiter'],
   ['reservation'],
   ['rules'],
-  ['store/open'],
+  ['store/open', 'limits/compile'],
   ['identity/key'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
-  ['store/reading', 'store/arena', 'conform', 'decision', 'identity/path'],
+  ['store/reading', 'store/taken', 'store/arena-cell', 'conform', 'decision', 'identity/path'],
+  ['limits/index', 'store/arena'],
+  ['limits/log', 'limits/count', 'limits/lock'],
+  ['limits/kind'],
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
   ['calendar', 'duration', 'within', 'identity/digest', 'identity/email', 'identity/ip', 'identity/phone']
 ]
@@ -56,19 +59,32 @@ const packages: Record<string, readonly string[]> = {
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
 const only: Record<string, readonly string[]> = {
-  decision: ['store/store'],
+  decision: ['store/store', 'limits/index'],
   'store/store': ['calendar'],
-  'store/reading': ['store/store', 'calendar'],
-  'store/memory': ['store/store', 'store/reading', 'store/arena', 'errors'],
+  'store/reading': ['store/store', 'limits/index', 'limits/kind'],
+  'store/memory': [
+    'store/store',
+    'store/reading',
+    'store/taken',
+    'store/arena',
+    'store/arena-cell',
+    'limits/index',
+    'limits/kind',
+    'limits/lock',
+    'errors'
+  ],
   'store/arena': ['store/key-index', 'store/queues', 'store/slabs'],
   'store/key-index': [],
   'store/queues': ['store/key-index'],
   'store/slabs': ['store/key-index'],
-  'store/redis': ['store/store', 'store/reading', 'store/scripts', 'calendar', 'errors'],
+  'store/redis': ['store/store', 'store/reading', 'store/scripts', 'limits/index', 'limits/kind', 'errors'],
   'store/scripts': [],
-  'store/cluster': ['store/store', 'store/reading', 'store/fallback'],
-  'store/fallback': ['store/store', 'store/reading', 'errors', 'within'],
-  rules: ['calendar', 'conform', 'duration', 'errors', 'identity/key', 'options', 'store/store']
+  'store/cluster': ['store/store', 'store/taken', 'limits/index'],
+  'store/fallback': ['store/store', 'store/taken', 'errors', 'within'],
+  'limits/log': ['limits/kind', 'store/store'],
+  'limits/count': ['limits/kind', 'store/store', 'calendar'],
+  'limits/lock': ['limits/kind', 'store/store'],
+  rules: ['conform', 'errors', 'identity/key', 'limits/compile', 'options', 'store/store']
 }
 
 interface Import {

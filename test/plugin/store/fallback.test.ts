@@ -9,7 +9,7 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
 import { type RedisServer, startRedis } from '../../helper/redis.js'
 
-const TIMEOUT_MS = 50
+const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
 type Otherwise = FallbackOptions['otherwise']
 

@@ -1,0 +1,80 @@
+import { boundaries } from '../calendar.js'
+import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
+import type { Kind } from './kind.js'
+
+// A month is told as 30 days; it ends where the calendar says.
+const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
+// The wall clock may be set back: in memory a count outlives its period by an hour.
+const SLACK = 3_600_000 * TICKS_PER_MS
+// A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
+const REMEMBERED = 1_000
+
+// Its fields; the receipts of what was refunded follow, ascending.
+const END = 0
+const USED = 1
+const ISSUED = 2
+const REFUNDED = 3
+
+/**
+ * Calendar limits: the end of the period, how many are used, the last receipt issued, and which receipts were
+ * refunded. Receipts count up from the clock, so that none is ever issued twice.
+ */
+export const count: Kind<CountSpec> = {
+  code: 2,
+
+  width: () => 1,
+
+  bounds: (spec, max) => [{ max: max?.[0] ?? spec.max, windowMs: WINDOW_MS[spec.per] }],
+
+  read(facts, fields, { wall }, spec, max) {
+    const used = fields.length > 0 && fields.at(END) > wall ? fields.at(USED) : 0
+    facts.push(used, periodEnd(spec, wall) - wall)
+    return used < (max?.[0] ?? spec.max)
+  },
+
+  charge(cell, { wall, fresh }, spec) {
+    const live = cell.length > 0 && cell.at(END) > wall
+    const used = live ? cell.at(USED) : 0
+    const receipt = live ? cell.at(ISSUED) + 1 : fresh
+    if (!cell.resize(live ? cell.length : REFUNDED)) return 0
+    const end = periodEnd(spec, wall)
+    cell.set(END, end)
+    cell.set(USED, used + 1)
+    cell.set(ISSUED, receipt)
+    cell.expire(end - wall + SLACK)
+    return receipt
+  },
+
+  latest: fields => (fields.length > 0 ? fields.at(ISSUED) : 0),
+
+  refund(cell, receipt, end) {
+    if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return
+    const refunded = cell.length - REFUNDED
+    // Issued before the count was cleared.
+    if (receipt <= cell.at(ISSUED) - cell.at(USED) - refunded) return
+    let place = cell.length
+    while (place > REFUNDED && cell.at(place - 1) > receipt) place--
+    if (place > REFUNDED && cell.at(place - 1) === receipt) return
+    if (refunded === REMEMBERED) {
+      if (place === REFUNDED) return
+      place--
+      cell.move(REFUNDED, REFUNDED + 1, place - REFUNDED)
+    } else {
+      if (!cell.resize(cell.length + 1)) return
+      cell.move(place + 1, place, cell.length - 1 - place)
+    }
+    cell.set(place, receipt)
+    cell.set(USED, cell.at(USED) - 1)
+  },
+
+  timeless: false,
+
+  describe: ({ rule, observed, per, timeZone, max: most }, max, wall) => [
+    rule, Number(observed), max?.[0] ?? most, ...boundaries(per, timeZone, wall).map(toTicks)
+  ]
+}
+
+/** The end of the period that holds `wall`, in ticks. */
+function periodEnd({ per, timeZone }: CountSpec, wall: number): number {
+  return toTicks(boundaries(per, timeZone, wall / TICKS_PER_MS + EPOCH_MS)[2])
+}

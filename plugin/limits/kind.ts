@@ -1,0 +1,61 @@
+import type { Entry, Spec } from '../store/store.js'
+
+/** What is kept for one identity, as a run of numbers below 2^48; empty when nothing is. */
+export interface Fields {
+  readonly length: number
+  at(index: number): number
+}
+
+/** The same in memory, where it is changed in place. */
+export interface Cell extends Fields {
+  set(index: number, value: number): void
+  /** Copies `count` fields inside the cell. */
+  move(to: number, from: number, count: number): void
+  /** Adds or removes fields at the end; to none: forgets the cell. @returns false when there is no room */
+  resize(length: number): boolean
+  /** Forgets the cell this many ticks from now. */
+  expire(after: number): void
+}
+
+/** The store's clocks, in ticks: one that never steps, and the wall clock. Redis has one for both. */
+export interface Now {
+  steady: number
+  wall: number
+  /** The least receipt that was never given back: `steady`, or later. */
+  fresh: number
+}
+
+/** What a caller is told of a limit. */
+export interface Bounds {
+  max: number
+  /** In milliseconds. */
+  windowMs: number
+}
+
+/**
+ * One kind of thing that rules keep: how it is read, counted in and given back. The scripts in `lua/` do the same
+ * by the kind's code.
+ */
+export interface Kind<S extends Spec> {
+  /** The kind's number in the scripts. */
+  readonly code: number
+  /** How many limits an entry's facts tell of. */
+  width(spec: S): number
+  /** Those limits. */
+  bounds(spec: S, max: Entry['max']): readonly Bounds[]
+  /**
+   * Adds two facts a limit: used before, and ticks until a slot returns.
+   * @returns whether one more may go
+   */
+  read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max']): boolean
+  /** Counts one. @returns its receipt, above every one that this cell gave out before; 0 when there is no room */
+  charge(cell: Cell, now: Now, spec: S, token: string): number
+  /** The last receipt given out; 0 where receipts name nothing. */
+  latest(fields: Fields): number
+  /** Gives back what the receipt names; leaves alone what is gone, or somebody else's. */
+  refund(cell: Cell, receipt: number, ends: number, token: string): void
+  /** Whether `describe` always says the same of a spec. */
+  readonly timeless: boolean
+  /** What the scripts are told of an entry, after its code. @param wall milliseconds since the epoch, by the store's clock */
+  describe(spec: S, max: Entry['max'], wall: number): readonly number[]
+}

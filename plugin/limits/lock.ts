@@ -1,0 +1,55 @@
+import { type LockSpec, TICKS_PER_MS } from '../store/store.js'
+import type { Cell, Fields, Kind, Now } from './kind.js'
+
+/** Locks: the end, then the holder's token, 18 bytes as three fields. */
+export const lock: Kind<LockSpec> = {
+  code: 3,
+
+  width: () => 1,
+
+  bounds: ({ ttl }) => [{ max: 1, windowMs: ttl }],
+
+  read(facts, fields, { steady }) {
+    const left = fields.length > 0 ? Math.max(fields.at(0) - steady, 0) : 0
+    facts.push(left > 0 ? 1 : 0, left)
+    return left === 0
+  },
+
+  charge(cell, now, spec, token) {
+    if (!cell.resize(4)) return 0
+    fieldsOf(token).forEach((field, i) => { cell.set(i + 1, field) })
+    prolong(cell, now, spec)
+    return 1
+  },
+
+  latest: () => 0,
+
+  refund(cell, _receipt, _ends, token) {
+    if (isHolder(cell, token)) cell.resize(0)
+  },
+
+  timeless: true,
+
+  describe: ({ rule, observed, ttl }) => [rule, Number(observed), ttl]
+}
+
+/** Prolongs a lock that is still the holder's. @returns whether it is */
+export function renew(cell: Cell, now: Now, spec: LockSpec, token: string): boolean {
+  if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
+  prolong(cell, now, spec)
+  return true
+}
+
+function prolong(cell: Cell, { steady }: Now, { ttl }: LockSpec): void {
+  cell.set(0, steady + ttl * TICKS_PER_MS)
+  cell.expire(ttl * TICKS_PER_MS)
+}
+
+function isHolder(fields: Fields, token: string): boolean {
+  return fields.length > 0 && fieldsOf(token).every((field, i) => fields.at(i + 1) === field)
+}
+
+function fieldsOf(token: string): number[] {
+  const bytes = Buffer.from(token, 'base64url')
+  return [bytes.readUIntBE(0, 6), bytes.readUIntBE(6, 6), bytes.readUIntBE(12, 6)]
+}

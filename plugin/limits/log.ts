@@ -1,0 +1,64 @@
+import { type LogSpec, TICKS_PER_MS } from '../store/store.js'
+import type { Fields, Kind } from './kind.js'
+
+/**
+ * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
+ * needs. A stamp counts in a window up to, and not with, the instant one window later.
+ */
+export const log: Kind<LogSpec> = {
+  code: 1,
+
+  width: ({ limits }) => limits.length,
+
+  bounds: ({ limits }, max) => limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
+
+  read(facts, stamps, { steady }, { limits }, max) {
+    let passes = true
+    for (const [i, limit] of limits.entries()) {
+      const most = max?.[i] ?? limit.max
+      const used = newer(stamps, steady - limit.window)
+      const oldest = Math.min(used, most)
+      facts.push(used, oldest > 0 ? stamps.at(oldest - 1) + limit.window - steady : 0)
+      if (used >= most) passes = false
+    }
+    return passes
+  },
+
+  charge(cell, { fresh }, { keep, ttl }) {
+    const stamp = Math.max(fresh, log.latest(cell) + 1)
+    const length = Math.min(cell.length + 1, keep)
+    if (!cell.resize(length)) return 0
+    cell.move(1, 0, length - 1)
+    cell.set(0, stamp)
+    cell.expire(ttl * TICKS_PER_MS)
+    return stamp
+  },
+
+  latest: stamps => (stamps.length > 0 ? stamps.at(0) : 0),
+
+  refund(cell, stamp) {
+    let i = 0
+    while (i < cell.length && cell.at(i) > stamp) i++
+    if (i === cell.length || cell.at(i) !== stamp) return
+    cell.move(i, i + 1, cell.length - 1 - i)
+    cell.resize(cell.length - 1)
+  },
+
+  timeless: true,
+
+  describe: ({ rule, observed, ttl, keep, limits }, max) => [
+    rule, Number(observed), ttl, keep, limits.length, ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
+  ]
+}
+
+/** How many stamps are later than `since`. */
+function newer(stamps: Fields, since: number): number {
+  let low = 0
+  let high = stamps.length
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    if (stamps.at(middle - 1) > since) low = middle
+    else high = middle - 1
+  }
+  return low
+}

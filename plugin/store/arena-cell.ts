@@ -1,0 +1,52 @@
+import type { Cell } from '../limits/kind.js'
+import type { Arena } from './arena.js'
+
+/** A record of the arena as a cell; one object serves every record in turn. */
+export class ArenaCell implements Cell {
+  #identity = ''
+  #slot = 0
+  #record = 0
+  #steady = 0
+
+  constructor(private readonly arena: Arena) {}
+
+  /** Turns to the record of an identity in a slot, there or not. @param steady now, in ticks */
+  open(identity: string, slot: number, steady: number): this {
+    this.#identity = identity
+    this.#slot = slot
+    this.#steady = steady
+    this.#record = this.arena.find(identity, slot)
+    return this
+  }
+
+  get length(): number {
+    return this.#record === 0 ? 0 : this.arena.length(this.#record)
+  }
+
+  at(index: number): number {
+    return this.arena.field(this.#record, index)
+  }
+
+  set(index: number, value: number): void {
+    this.arena.set(this.#record, index, value)
+  }
+
+  move(to: number, from: number, count: number): void {
+    this.arena.move(this.#record, to, from, count)
+  }
+
+  resize(length: number): boolean {
+    if (length === 0) {
+      if (this.#record !== 0) this.arena.remove(this.#record)
+      this.#record = 0
+      return true
+    }
+    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length)
+    if (record !== 0) this.#record = record
+    return record !== 0
+  }
+
+  expire(after: number): void {
+    this.arena.touch(this.#record, this.#steady + after)
+  }
+}

@@ -1,0 +1,15 @@
+import { factsOf } from '../limits/index.js'
+import { type Entry, type Facts, PASSES, type Taken } from './store.js'
+
+/** What a reservation counted, as a refund names it. */
+export function takenOf(entries: readonly Entry[], facts: Facts): Taken[] {
+  const taken: Taken[] = []
+  let head = 2
+  for (const entry of entries) {
+    const receipt = facts[head + 1] as number
+    const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0
+    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
+    head += factsOf(entry.spec)
+  }
+  return taken
+}
