@@ -6,6 +6,7 @@ import { answerBrokenRequest, documentOf, sendProblem } from './failure.js'
 import { loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
 import captchas from './plugins/captchas.js'
+import closing from './plugins/closing.js'
 import errors from './plugins/errors.js'
 import limits from './plugins/limits.js'
 import metrics from './plugins/metrics.js'
@@ -50,6 +51,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     // What a client sends is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
   })
+  await app.register(closing)
   await app.register(errors)
   await app.register(redis, { url: config.REDIS_URL })
   await app.register(swagger)

@@ -13,7 +13,8 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.setErrorHandler<Failure>((error, request, reply) => {
     const document = documentOf(error)
     const { status, code } = document
-    if (status >= 500) request.log.error({ err: error }, 'failed')
+    if (status >= 500 && error.problem === undefined) request.log.error({ err: error }, 'failed')
+    else if (status >= 500) request.log.warn({ status, code, cause: causeOf(error) }, 'failed')
     else request.log.debug({ status, code }, 'refused')
     return sendProblem(reply.headers(error.headers ?? {}), document)
   })
@@ -25,5 +26,8 @@ const errors: FastifyPluginAsync = async fastify => {
     return sendProblem(reply.header('allow', methods), document)
   })
 }
+
+// A problem is what we meant to answer; its cause tells why.
+const causeOf = ({ cause }: Error) => (cause instanceof Error ? cause.message : undefined)
 
 export default fp(errors, { name: 'errors' })

@@ -6,7 +6,6 @@ const healthz: FastifyPluginAsyncTypebox = async fastify => {
   fastify.get(
     '/healthz',
     {
-      logLevel: 'warn',
       schema: {
         operationId: 'health',
         summary: 'Whether the process is up',

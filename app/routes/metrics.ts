@@ -6,7 +6,6 @@ const metrics: FastifyPluginAsync = async fastify => {
   fastify.get(
     '/metrics',
     {
-      logLevel: 'warn',
       schema: {
         operationId: 'metrics',
         summary: 'Decisions, refusals and sends, for Prometheus',

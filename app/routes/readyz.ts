@@ -7,7 +7,6 @@ const readyz: FastifyPluginAsyncTypebox = async fastify => {
   fastify.get(
     '/readyz',
     {
-      logLevel: 'warn',
       schema: {
         operationId: 'ready',
         summary: 'Whether it can do its work: Redis answers, where there is one',

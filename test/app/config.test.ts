@@ -88,7 +88,7 @@ t.test('codes in memory are bounded: rather than forget a live one, no more are 
   await keep('a')
   await keep('b')
   await keep('b')
-  await t.rejects(keep('c'), { statusCode: 503 })
+  await t.rejects(keep('c'), { code: 'CODES_FULL' })
   t.same(await codes.check({ slot: 'a', nonce: 'n', digest: 'd' }), { verified: true })
   await keep('c')
   now = 1_000

@@ -23,7 +23,7 @@ t.test('two instances on one Redis share every limit and every code', async t =>
     )
   )
   t.equal(parallel.filter(each => each.status === 202).length, 1)
-  t.equal(one.outbox?.messages.length + Number(two.outbox?.messages.length), 2, 'one before, one now')
+  t.equal(Number(one.outbox?.messages.length) + Number(two.outbox?.messages.length), 2, 'one before, one now')
 })
 
 t.test('an instance that hashes under another secret does not start', async t => {

@@ -122,11 +122,14 @@ t.test('what is no request, or has too large a head', async t => {
     await once(socket, 'close')
     return all
   }
-  t.match(await answer('nonsense\r\n\r\n'), /^HTTP\/1\.1 400 [^]*application\/problem\+json[^]*"status":400/)
+  t.match(
+    await answer('nonsense\r\n\r\n'),
+    /^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*"status":400/
+  )
   const flood = Array.from({ length: 500 }, (_, i) => `x-${i}: ${'y'.repeat(64)}`).join('\r\n')
   t.match(
     await answer(`GET /healthz HTTP/1.1\r\nhost: a\r\n${flood}\r\n\r\n`),
-    /^HTTP\/1\.1 431 [^]*"status":431/
+    /^HTTP\/1\.1 431 [\s\S]*"status":431/
   )
   t.equal((await app.inject('/healthz')).statusCode, 200)
 })
