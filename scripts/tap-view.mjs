@@ -13,7 +13,7 @@ function hold(block, text) {
   const start = block.lastIndexOf(`${indent}# Subtest: ${name}`)
   if (start === -1) return
   const inner = block.slice(start + 1)
-  if (!inner.every(line => line === '' || line.startsWith(`${indent}    `))) return
+  if (!inner.every(line => line.trim() === '' || line.startsWith(`${indent}    `))) return
   block.splice(start, block.length, ...inner.filter(line => LEFT_OUT.test(line)))
 }
 
@@ -28,8 +28,9 @@ export function tapView(print) {
   let blank = true
 
   function show(text) {
-    if (text !== '' || !blank) print(text)
-    blank = text === ''
+    const empty = text.trim() === ''
+    if (!empty || !blank) print(text)
+    blank = empty
   }
 
   function line(text) {

@@ -1,4 +1,9 @@
-import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyServerOptions,
+  type InjectOptions,
+  type LightMyRequestResponse
+} from 'fastify'
 import { limitPlugin, type SendLimitOptions } from '../../plugin/index.js'
 
 interface Teardown {
@@ -9,8 +14,8 @@ export interface Opened {
   app: FastifyInstance
   /** Moves both clocks of the memory store. */
   advance(ms: number): void
-  /** A POST with a JSON body; the status and what else matters. */
-  post(url: string, payload?: unknown, options?: InjectOptions): ReturnType<FastifyInstance['inject']>
+  /** A POST with this body. */
+  post(url: string, payload?: unknown, options?: InjectOptions): Promise<LightMyRequestResponse>
 }
 
 /** An app with the plugin and a clock that stands still; not ready yet, so that routes may follow. */

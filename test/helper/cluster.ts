@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster } from 'ioredis'
+import type { Clock } from './clock.js'
+import { type RedisServer, startRedis } from './redis.js'
+
+export type ClusterNode = RedisServer & { clock: Clock }
+
+export interface RedisCluster {
+  /** Three masters; the first has the lowest third of the slots. Each has a clock of its own. */
+  nodes: ClusterNode[]
+  /** Sets all clocks to one time. */
+  clock: Clock
+  /** A client of its own, connected; closed in teardown. */
+  connect(): Promise<Cluster>
+  /** Empties every node. */
+  flush(): Promise<void>
+  /** Which node has a key. */
+  nodeOf(key: string): Promise<number>
+  /** Every key of every node, with its bytes and its expiry. */
+  contents(): Promise<Record<string, string>[]>
+}
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+const SLOTS = 16_384
+const JOIN_LIMIT_MS = 15_000
+// A jump of the clocks is no failure of a node.
+const NODE_TIMEOUT_MS = 1e14
+
+/** Ports for the nodes' own talk: by default 10,000 more than the first port, which may be none. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
+  await Promise.all(servers.map(server => once(server, 'listening')))
+  const ports = servers.map(server => (server.address() as AddressInfo).port)
+  for (const server of servers) server.close()
+  await Promise.all(servers.map(server => once(server, 'close')))
+  return ports
+}
+
+async function startNode(t: Teardown, busPort: number): Promise<ClusterNode> {
+  const options = {
+    'cluster-enabled': 'yes',
+    'cluster-port': busPort,
+    'cluster-announce-ip': '127.0.0.1',
+    'cluster-node-timeout': NODE_TIMEOUT_MS,
+    'enable-debug-command': 'local'
+  }
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
+  const node = await startRedis(t, { clock: true, args })
+  // A test may turn a clock back: what has expired goes when it is read, not when Redis finds the time.
+  await node.client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
+  return node
+}
+
+async function join(nodes: readonly ClusterNode[], busPorts: readonly number[]): Promise<void> {
+  for (const [i, { client }] of nodes.entries()) {
+    const [first, next] = [i, i + 1].map(n => Math.ceil((n * SLOTS) / nodes.length)) as [number, number]
+    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
+    await client.call('CLUSTER', 'ADDSLOTSRANGE', first, next - 1)
+  }
+  // An epoch is given only to who has met nobody yet.
+  for (const { client } of nodes)
+    for (const [i, { port }] of nodes.entries())
+      await client.call('CLUSTER', 'MEET', '127.0.0.1', port, busPorts[i] as number)
+  const joined = async ({ client }: ClusterNode) => {
+    const info = String(await client.call('CLUSTER', 'INFO'))
+    return ['state:ok', `slots_ok:${SLOTS}`, `size:${nodes.length}`].every(part =>
+      info.includes(`cluster_${part}`)
+    )
+  }
+  const deadline = AbortSignal.timeout(JOIN_LIMIT_MS)
+  while (!(await Promise.all(nodes.map(joined))).every(Boolean)) {
+    if (deadline.aborted) throw new Error(`the nodes did not join within ${JOIN_LIMIT_MS} ms`)
+    // A node takes writes when its clock has gone on for two seconds.
+    for (const { clock } of nodes) clock.advance(100)
+    await sleep(20)
+  }
+}
+
+async function contentsOf({ client }: ClusterNode): Promise<Record<string, string>> {
+  const found: Record<string, string> = {}
+  for (const key of (await client.keys('*')).sort()) {
+    const [dump, expiry] = await Promise.all([client.dumpBuffer(key), client.call('PEXPIRETIME', key)])
+    found[key] = `${dump?.toString('hex')} ${expiry}`
+  }
+  return found
+}
+
+/** Starts a Redis Cluster of this test's own on 127.0.0.1: three masters whose clocks stand still. Linux only. */
+export async function startCluster(t: Teardown): Promise<RedisCluster> {
+  const busPorts = await freePorts(3)
+  const nodes: ClusterNode[] = []
+  for (const busPort of busPorts) nodes.push(await startNode(t, busPort))
+  await join(nodes, busPorts)
+  const [first] = nodes as [ClusterNode, ...ClusterNode[]]
+  const clock: Clock = {
+    now: () => first.clock.now(),
+    set: ms => {
+      for (const node of nodes) node.clock.set(ms)
+    },
+    advance: ms => {
+      for (const node of nodes) node.clock.advance(ms)
+    }
+  }
+  return {
+    nodes,
+    clock,
+    async connect() {
+      const client = new Cluster([{ host: '127.0.0.1', port: first.port }], { lazyConnect: true })
+      t.teardown(() => client.disconnect())
+      await client.connect()
+      return client
+    },
+    async flush() {
+      await Promise.all(nodes.map(({ client }) => client.flushall()))
+    },
+    async nodeOf(key) {
+      const slot = Number(await first.client.call('CLUSTER', 'KEYSLOT', key))
+      return Math.floor((slot * nodes.length) / SLOTS)
+    },
+    contents: () => Promise.all(nodes.map(contentsOf))
+  }
+}
