@@ -10,7 +10,7 @@ const MAX_ZONES = 256
 const DATED = {
   day: { step: 'days', first: (date: Temporal.PlainDate) => date },
   week: { step: 'weeks', first: (date: Temporal.PlainDate) => date.subtract({ days: date.dayOfWeek - 1 }) },
-  month: { step: 'months', first: (date: Temporal.PlainDate) => date.with({ day: 1 }) },
+  month: { step: 'months', first: (date: Temporal.PlainDate) => date.with({ day: 1 }) }
 } as const
 
 const zoned = (at: number, timeZone: string) =>
@@ -47,9 +47,9 @@ function dated(per: Exclude<Period, 'hour'>, timeZone: string, at: number): Boun
   // Spare ones on both sides: a zone that crossed the date line skips a date (Samoa, 30 December 2011),
   // and one that sets its clock back at 00:01 has already begun the next date (Newfoundland until 2011).
   const starts = [-2, -1, 0, 1, 2, 3, 4]
-    .map((n) => date.add({ [step]: n }).toZonedDateTime(timeZone).epochMilliseconds)
+    .map(n => date.add({ [step]: n }).toZonedDateTime(timeZone).epochMilliseconds)
     .filter((start, i, all) => i === 0 || start > (all[i - 1] as number))
-  const current = starts.findLastIndex((start) => start <= at)
+  const current = starts.findLastIndex(start => start <= at)
   return starts.slice(current - 1, current + 3) as unknown as Boundaries
 }
 
@@ -57,7 +57,7 @@ const cache: Record<Period, Map<string, Boundaries>> = {
   hour: new Map(),
   day: new Map(),
   week: new Map(),
-  month: new Map(),
+  month: new Map()
 }
 
 /**

@@ -42,7 +42,11 @@ function known(schema: unknown): string {
 
 /** What a schema asks for, to follow "must be". */
 function wanted(schema: unknown): string {
-  const { description, enum: values, type } = schema as { description?: string; enum?: string[]; type?: string }
+  const {
+    description,
+    enum: values,
+    type
+  } = schema as { description?: string; enum?: string[]; type?: string }
   if (description !== undefined) return description
   if (values !== undefined) return `one of ${values.join(', ')}`
   return `${/^[aeiou]/.test(type ?? '') ? 'an' : 'a'} ${type}`
@@ -50,5 +54,8 @@ function wanted(schema: unknown): string {
 
 /** `rules` and ['0', 'max'] make `rules[0].max`. */
 export function dotted(at: string, path: readonly string[]): string {
-  return path.reduce((text, name) => (/^\d+$/.test(name) ? `${text}[${name}]` : text === '' ? name : `${text}.${name}`), at)
+  return path.reduce(
+    (text, name) => (/^\d+$/.test(name) ? `${text}[${name}]` : text === '' ? name : `${text}.${name}`),
+    at
+  )
 }

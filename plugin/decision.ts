@@ -47,7 +47,14 @@ export interface Applied {
 
 /** Turns the facts of any store into a verdict. */
 export function decide(applied: readonly Applied[], facts: Facts): Verdict {
-  const verdict: Verdict = { allowed: facts[1] === 1, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
+  const verdict: Verdict = {
+    allowed: facts[1] === 1,
+    retryAfterMs: 0,
+    violated: [],
+    observed: [],
+    rules: [],
+    refusal: null
+  }
   let head = 2
   let locksOnly = true
   for (const { name, observed, entries } of applied) {
@@ -73,7 +80,8 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         if (observed) continue
         if (refuses && entry.spec.kind !== 'lock') locksOnly = false
         // A lock taken here is free again when this request is done.
-        if (remaining === 0 && !(charged && entry.spec.kind === 'lock')) wait(verdict, max === 0 ? null : resetMs)
+        if (remaining === 0 && !(charged && entry.spec.kind === 'lock'))
+          wait(verdict, max === 0 ? null : resetMs)
       }
     }
     verdict.rules.push(rule)
@@ -96,7 +104,8 @@ export function join(earlier: Verdict, later: Verdict): Verdict {
 }
 
 function wait(verdict: Verdict, ms: number | null): void {
-  verdict.retryAfterMs = ms === null || verdict.retryAfterMs === null ? null : Math.max(verdict.retryAfterMs, ms)
+  verdict.retryAfterMs =
+    ms === null || verdict.retryAfterMs === null ? null : Math.max(verdict.retryAfterMs, ms)
 }
 
 function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {

@@ -1,14 +1,19 @@
 import { subscribe } from 'node:diagnostics_channel'
-import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler, RouteOptions } from 'fastify'
 import { RouteTooEarlyError } from './errors.js'
+
+interface Declared {
+  instance: object
+  route: string
+}
 
 // Routes that carry config.limit, by the instance that declared them, since this module was loaded. Fastify tells
 // of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
-const declared = new WeakMap<object, { instance: object; route: string }[]>()
+const declared = new WeakMap<object, Declared[]>()
 
 subscribe('fastify.initialization', message => {
   const { fastify } = message as { fastify: FastifyInstance }
-  const routes: { instance: object; route: string }[] = []
+  const routes: Declared[] = []
   declared.set(fastify, routes)
   fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
     if (route.config?.limit === undefined || this.hasDecorator('limit')) return
@@ -18,7 +23,8 @@ subscribe('fastify.initialization', message => {
 
 /** @throws RouteTooEarlyError when a limited route was declared below `fastify` before now: nothing would limit it. */
 export function refuseEarlyRoutes(fastify: FastifyInstance): void {
-  const below = (instance: object) => fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance)
+  const below = (instance: object) =>
+    fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance)
   const early = unlimited(fastify).find(({ instance }) => below(instance))
   if (early) throw new RouteTooEarlyError(early.route)
 }
@@ -29,10 +35,33 @@ export function refuseStrayRoutes(fastify: FastifyInstance): void {
   if (stray) throw new RouteTooEarlyError(stray.route)
 }
 
-function unlimited(fastify: FastifyInstance): { instance: object; route: string }[] {
-  for (let scope: object | null = fastify; scope !== null; scope = Object.getPrototypeOf(scope) as object | null) {
+/** Whether this module was loaded before the app was made, so that it saw every route. */
+export function isWatched(fastify: FastifyInstance): boolean {
+  return watched(fastify) !== undefined
+}
+
+/** Where routes could not be watched, the first request to one that nothing limits is refused. */
+export function refuseUnplanned(planner: {
+  plans(method: string, url: string): boolean
+}): onRequestHookHandler {
+  return ({ method, routeOptions: { config, url = '' } }, _reply, done) => {
+    const stray = config.limit !== undefined && !planner.plans(method, url)
+    done(stray ? new RouteTooEarlyError(`${method} ${url}`) : undefined)
+  }
+}
+
+function unlimited(fastify: FastifyInstance): readonly Declared[] {
+  return watched(fastify) ?? []
+}
+
+function watched(fastify: FastifyInstance): readonly Declared[] | undefined {
+  for (
+    let scope: object | null = fastify;
+    scope !== null;
+    scope = Object.getPrototypeOf(scope) as object | null
+  ) {
     const routes = declared.get(scope)
     if (routes) return routes
   }
-  return []
+  return undefined
 }

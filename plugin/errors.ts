@@ -6,7 +6,13 @@ import type { Verdict } from './decision.js'
 /** A rule refuses until its window has moved on. */
 export const ExceededError = createError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, Error, false)
 /** The lock of a rule is held: the same send is under way. */
-export const InFlightError = createError('FST_SEND_LIMIT_IN_FLIGHT', 'already under way: %s', 409, Error, false)
+export const InFlightError = createError(
+  'FST_SEND_LIMIT_IN_FLIGHT',
+  'already under way: %s',
+  409,
+  Error,
+  false
+)
 /** The identity is on a block list. */
 export const BlockedError = createError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, Error, false)
 
@@ -21,28 +27,52 @@ export interface LimitError extends FastifyError {
 }
 
 /** The request lacks what a rule is keyed by. */
-export const KeyMissingError = createError('FST_SEND_LIMIT_KEY_MISSING', '%s is missing or no scalar value', 400)
+export const KeyMissingError = createError(
+  'FST_SEND_LIMIT_KEY_MISSING',
+  '%s is missing or no scalar value',
+  400
+)
 /** The value cannot be the identity that a rule is keyed by. */
 export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is not a valid %s', 422)
 /** A function of a rule answered what it must not. */
 export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must return %s', 500)
 /** The store did not answer, or not in time, and `onStoreError` is `deny`. */
-export const StoreUnavailableError = createError('FST_SEND_LIMIT_STORE_UNAVAILABLE', 'the limits cannot be checked now', 503)
+export const StoreUnavailableError = createError(
+  'FST_SEND_LIMIT_STORE_UNAVAILABLE',
+  'the limits cannot be checked now',
+  503
+)
 /** The memory store is full of live limits. */
-export const StoreFullError = createError('FST_SEND_LIMIT_STORE_FULL', 'the memory store is full of live limits', 503)
+export const StoreFullError = createError(
+  'FST_SEND_LIMIT_STORE_FULL',
+  'the memory store is full of live limits',
+  503
+)
 /** A key function or a filter took longer than `timeout`. */
 export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longer than %d ms', 503)
 
 /** An option is wrong: which, what it is, what would be right. */
 export const OptionError = createError('FST_SEND_LIMIT_OPTION', '%s: %s. %s')
 /** A route or a call names a rule that no one defined. */
-export const RuleUnknownError = createError('FST_SEND_LIMIT_RULE_UNKNOWN', '%s: there is no rule or filter named "%s"; known: %s')
+export const RuleUnknownError = createError(
+  'FST_SEND_LIMIT_RULE_UNKNOWN',
+  '%s: there is no rule or filter named "%s"; known: %s'
+)
 /** The plugin was registered before, in this scope or above it. */
-export const RegisteredError = createError('FST_SEND_LIMIT_REGISTERED', 'the plugin is registered already; register it once, where all limited routes are below')
+export const RegisteredError = createError(
+  'FST_SEND_LIMIT_REGISTERED',
+  'the plugin is registered already; register it once, where all limited routes are below'
+)
 /** A route with `config.limit` was declared before the plugin was ready, or outside its scope, so nothing would limit it. */
-export const RouteTooEarlyError = createError('FST_SEND_LIMIT_ROUTE_TOO_EARLY', '%s has config.limit, but was declared before the plugin was ready, or outside its scope; await app.register(limitPlugin) first, where all limited routes are below')
+export const RouteTooEarlyError = createError(
+  'FST_SEND_LIMIT_ROUTE_TOO_EARLY',
+  '%s has config.limit, but was declared before the plugin was ready, or outside its scope; await app.register(limitPlugin) first, where all limited routes are below'
+)
 /** This process hashes identities under another secret than those that share its Redis. */
-export const SecretMismatchError = createError('FST_SEND_LIMIT_SECRET_MISMATCH', 'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix')
+export const SecretMismatchError = createError(
+  'FST_SEND_LIMIT_SECRET_MISMATCH',
+  'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix'
+)
 
 /** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
 export function wrongOption(path: string, is: unknown, right: string): Error {

@@ -38,10 +38,19 @@ export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitEr
   const policies = [...new Set(verdict.violated.map(each => violatedPolicy(each, verdict.rules)))]
   const error = new make(policies.join(', ')) as LimitError
   error.headers = policyHeaders(verdict, callers, new Set(policies))
-  if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
+  if (verdict.retryAfterMs !== null)
+    error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
   error.decision = verdict
   const { statusCode: status, message: detail, code } = error
-  error.problem = { type, title, status, detail, code, 'violated-policies': policies, retryAfterMs: verdict.retryAfterMs } satisfies Problem
+  error.problem = {
+    type,
+    title,
+    status,
+    detail,
+    code,
+    'violated-policies': policies,
+    retryAfterMs: verdict.retryAfterMs
+  } satisfies Problem
   return error
 }
 
@@ -50,7 +59,11 @@ export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitEr
  * They tell of rules on the caller itself, and of the policies that it has just met; what is left for
  * somebody's phone or mailbox is not told to strangers.
  */
-export function policyHeaders(verdict: Verdict, callers: ReadonlySet<string>, met?: ReadonlySet<string>): Record<string, string> {
+export function policyHeaders(
+  verdict: Verdict,
+  callers: ReadonlySet<string>,
+  met?: ReadonlySet<string>
+): Record<string, string> {
   const policies: string[] = []
   const states: string[] = []
   for (const rule of verdict.rules) {
@@ -61,16 +74,24 @@ export function policyHeaders(verdict: Verdict, callers: ReadonlySet<string>, me
       states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
     }
   }
-  return policies.length === 0 ? {} : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
+  return policies.length === 0
+    ? {}
+    : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
 }
 
-function violatedPolicy({ rule, windowMs }: { rule: string; windowMs: number }, rules: readonly RuleState[]): string {
+function violatedPolicy(
+  { rule, windowMs }: { rule: string; windowMs: number },
+  rules: readonly RuleState[]
+): string {
   const state = rules.find(each => each.name === rule)
   return state && windowMs > 0 ? policyName(state, windowMs) : rule
 }
 
 /** A rule of several limits is several policies: `mail-60s`, `mail-1h`. */
-export function policyName({ name, limits }: { name: string; limits: readonly Pick<LimitState, 'windowMs'>[] }, windowMs: number): string {
+export function policyName(
+  { name, limits }: { name: string; limits: readonly Pick<LimitState, 'windowMs'>[] },
+  windowMs: number
+): string {
   return limits.length > 1 ? `${name}-${formatDuration(windowMs)}` : name
 }
 
@@ -102,9 +123,20 @@ export function refuse(
  * document when the app has no error handler.
  * @returns the error when it is to be thrown
  */
-export function fail(request: FastifyRequest, reply: FastifyReply, error: unknown, handled: boolean): unknown {
+export function fail(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  handled: boolean
+): unknown {
   const { code, statusCode: status = 500, message: detail } = (error ?? {}) as Partial<FastifyError>
-  if (!code?.startsWith('FST_SEND_LIMIT_') || status >= 500 && status !== 503 || handled || hasOwnErrorHandler(request)) return error
+  if (
+    !code?.startsWith('FST_SEND_LIMIT_') ||
+    (status >= 500 && status !== 503) ||
+    handled ||
+    hasOwnErrorHandler(request)
+  )
+    return error
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
 

@@ -3,10 +3,10 @@ import fp from 'fastify-plugin'
 import { conform } from './conform.js'
 import type { Verdict } from './decision.js'
 import { parseDuration } from './duration.js'
-import { refuseEarlyRoutes, refuseStrayRoutes } from './early-routes.js'
+import { isWatched, refuseEarlyRoutes, refuseStrayRoutes, refuseUnplanned } from './early-routes.js'
 import { RegisteredError, wrongOption } from './errors.js'
 import { Filters } from './filters.js'
-import { Limiter, type Keys } from './limiter.js'
+import { type Keys, Limiter } from './limiter.js'
 import { documented } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
@@ -52,10 +52,13 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   refuseEarlyRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationOption(options.timeout ?? '1s', 'options.timeout')
-  if (timeout > MAX_TIMEOUT) throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
+  if (timeout > MAX_TIMEOUT)
+    throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
   const { reserver, identity } = openStore(fastify, options, timeout)
-  const limiter = new Limiter(reserver, timeout, error => fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted'))
+  const limiter = new Limiter(reserver, timeout, error =>
+    fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
+  )
   const filters = new Filters()
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
   const shared: Shared = { limiter, timeout, options }
@@ -68,6 +71,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     limitRoute(route, plan, shared)
     if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, plan)
   })
+  if (!isWatched(fastify)) fastify.addHook('onRequest', refuseUnplanned(planner))
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
     warn(fastify, limiter.rules.values())
@@ -83,12 +87,13 @@ function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
-      tell(decision, 'sends', null, shared, request ?? null)
+      tell({ stage: 'sends', route: null }, decision, shared, request ?? null)
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request),
     clear: async keys => limiter.clear(keys),
-    block: async (keys, duration) => limiter.block(keys, duration === undefined ? 0 : durationOption(duration, 'duration')),
+    block: async (keys, duration) =>
+      limiter.block(keys, duration === undefined ? 0 : durationOption(duration, 'duration')),
     unblock: async keys => limiter.unblock(keys),
     get rules() {
       return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))
@@ -98,7 +103,12 @@ function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
 
 function durationOption(value: string | number, at: string): number {
   const ms = parseDuration(value)
-  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "1s" or "5m", or whole milliseconds; at most 366 days.')
+  if (ms === undefined)
+    throw wrongOption(
+      at,
+      value,
+      'Write a duration such as "1s" or "5m", or whole milliseconds; at most 366 days.'
+    )
   return ms
 }
 
@@ -110,14 +120,26 @@ function durationOption(value: string | number, at: string): number {
 export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.x' })
 export default limitPlugin
 
-export type { Verdict, LimitState, RuleState, Violation } from './decision.js'
+export type { LimitState, RuleState, Verdict, Violation } from './decision.js'
 export type { LimitError } from './errors.js'
-export type { Problem } from './http.js'
-export type { Keys } from './limiter.js'
-export type { DecisionEvent, Filter, FilterResult, Key, KeyFunction, KeyPart, Limit, MaxFunction, RouteLimit, Rule, SendLimitOptions } from './options.js'
-export type { Decision } from './reservation.js'
-export type { RedisClient } from './store/redis.js'
 export * as errors from './errors.js'
+export type { Problem } from './http.js'
 export { canonicalEmail } from './identity/email.js'
 export { canonicalPhone } from './identity/phone.js'
+export type { Keys } from './limiter.js'
+export type {
+  DecisionEvent,
+  Filter,
+  FilterResult,
+  Key,
+  KeyFunction,
+  KeyPart,
+  Limit,
+  MaxFunction,
+  RouteLimit,
+  Rule,
+  SendLimitOptions
+} from './options.js'
+export type { Decision } from './reservation.js'
+export type { RedisClient } from './store/redis.js'
 export type { FastifyInstance, RouteOptions }

@@ -41,29 +41,46 @@ export class Limiter {
       return this.reserve(rules, values as readonly (readonly unknown[])[], source, earlier)
     }
     const late = () => new TimeoutError('a key function', this.timeout)
-    return within(Promise.all(values), this.timeout, late).then(found => this.reserve(rules, found, source, earlier))
+    return within(Promise.all(values), this.timeout, late).then(found =>
+      this.reserve(rules, found, source, earlier)
+    )
   }
 
   /** A refusal that somebody else pronounced. @param retryAfterMs null: no time can be named */
   refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
-    return this.conclude([], { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal }, null, '', earlier)
+    return this.conclude(
+      [],
+      { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal },
+      null,
+      '',
+      earlier
+    )
   }
 
   /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
   decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
     const named = this.named(keys)
-    return this.reserve(named.map(each => each.rule), named.map(each => each.values), source)
+    return this.reserve(
+      named.map(each => each.rule),
+      named.map(each => each.values),
+      source
+    )
   }
 
   /** The verdict as it would be; changes nothing. */
   async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
     const named = this.named(keys)
-    const { subjects, blocked } = sort(named.map(each => each.rule), named.map(each => each.values), source)
+    const { subjects, blocked } = sort(
+      named.map(each => each.rule),
+      named.map(each => each.values),
+      source
+    )
     if (blocked.some(each => !each.observed)) return blockedVerdict(blocked)
     const entries = subjects.flatMap(each => each.entries)
-    const verdict = entries.length === 0 ? admittedVerdict() : decide(subjects, await this.reserver.store.peek(entries))
+    const verdict =
+      entries.length === 0 ? admittedVerdict() : decide(subjects, await this.reserver.store.peek(entries))
     for (const { name } of blocked) verdict.observed.push({ rule: name, windowMs: 0 })
     return verdict
   }
@@ -90,31 +107,56 @@ export class Limiter {
   ): Awaitable<Decision> {
     const { subjects, blocked } = sort(rules, values, source)
     const all = [...subjects, ...blocked]
-    if (blocked.some(each => !each.observed)) return this.conclude(all, blockedVerdict(blocked), null, '', earlier)
-    const token = subjects.some(({ rule }) => rule.options.lock !== undefined) ? randomBytes(18).toString('base64url') : ''
+    if (blocked.some(each => !each.observed))
+      return this.conclude(all, blockedVerdict(blocked), null, '', earlier)
+    const token = subjects.some(({ rule }) => rule.options.lock !== undefined)
+      ? randomBytes(18).toString('base64url')
+      : ''
     const finish = (reserved: Reserved | null) => {
       const verdict = reserved?.facts ? decide(subjects, reserved.facts) : admittedVerdict()
       for (const { name } of blocked) verdict.observed.push({ rule: name, windowMs: 0 })
       return this.conclude(all, verdict, reserved, token, earlier)
     }
     if (subjects.length === 0) return finish(null)
-    const reserved = this.reserver.reserve(subjects.flatMap(each => each.entries), token)
+    const reserved = this.reserver.reserve(
+      subjects.flatMap(each => each.entries),
+      token
+    )
     return isPromise(reserved) ? reserved.then(finish) : finish(reserved)
   }
 
-  private conclude(subjects: readonly Subject[], verdict: Verdict, reserved: Reserved | null, token: string, earlier?: Decision | null): Decision {
+  private conclude(
+    subjects: readonly Subject[],
+    verdict: Verdict,
+    reserved: Reserved | null,
+    token: string,
+    earlier?: Decision | null
+  ): Decision {
     const slots: Slot[] = []
     if (reserved?.facts && verdict.allowed) {
-      const taken = takenOf(subjects.flatMap(each => each.entries), reserved.facts)
+      const taken = takenOf(
+        subjects.flatMap(each => each.entries),
+        reserved.facts
+      )
       for (const { rule } of subjects) {
         const own = taken.filter(each => each.entry.spec.rule === rule.index)
         if (own.length > 0) slots.push({ rule, taken: own })
       }
     }
     const store = reserved?.store ?? this.reserver.store
-    const keys = { ...earlier?.keys, ...Object.fromEntries(subjects.map(({ name, identity }) => [name, identity])) }
+    const keys = {
+      ...earlier?.keys,
+      ...Object.fromEntries(subjects.map(({ name, identity }) => [name, identity]))
+    }
     const by = reserved?.facts ? store.name : 'none'
-    return new Decision(earlier ? join(earlier, verdict) : verdict, { slots, store, token, report: this.report, keys, by })
+    return new Decision(earlier ? join(earlier, verdict) : verdict, {
+      slots,
+      store,
+      token,
+      report: this.report,
+      keys,
+      by
+    })
   }
 
   private named(keys: Keys): { rule: CompiledRule; values: readonly unknown[] }[] {
@@ -133,16 +175,24 @@ export class Limiter {
   }
 
   private countedFor(keys: Keys): Entry[] {
-    return this.entriesFor(keys).filter(entry => entry.spec.kind !== 'lock')
+    const lock = this.named(keys).find(({ rule }) => rule.options.lock !== undefined)
+    if (lock)
+      throw wrongOption('keys', lock.rule.name, 'A lock blocks nobody for good; name a rule with limits.')
+    return this.entriesFor(keys)
   }
 }
 
-function subjectOf(rule: CompiledRule, values: readonly unknown[], source: Source | undefined): Subject | null {
+function subjectOf(
+  rule: CompiledRule,
+  values: readonly unknown[],
+  source: Source | undefined
+): Subject | null {
   const identity = rule.key.identify(values, rule.optional)
   if (identity === null) return null
-  const entries = rule.max === undefined
-    ? rule.specs.map(spec => ({ spec, identity }))
-    : rule.specs.map((spec, i) => ({ spec, identity, max: maxOf(rule, i, source) }))
+  const entries =
+    rule.max === undefined
+      ? rule.specs.map(spec => ({ spec, identity }))
+      : rule.specs.map((spec, i) => ({ spec, identity, max: maxOf(rule, i, source) }))
   return { rule, name: rule.name, observed: rule.observed, identity, entries }
 }
 
@@ -165,13 +215,19 @@ function sort(
 }
 
 function maxOf(rule: CompiledRule, index: number, source: Source | undefined): number[] {
-  if (source === undefined) throw wrongOption('request', source, `The rule ${rule.name} has a "max" that is a function: pass the request.`)
+  if (source === undefined)
+    throw wrongOption(
+      'request',
+      source,
+      `The rule ${rule.name} has a "max" that is a function: pass the request.`
+    )
   const spec = rule.specs[index]
   return (rule.max?.[index] ?? []).map((max, i) => {
     if (typeof max === 'number') return max
     const ceiling = spec?.kind === 'log' ? spec.limits[i]?.max : spec?.kind === 'count' ? spec.max : 1
     const answer = max(source as Parameters<MaxFunction>[0])
-    if (typeof answer !== 'number' || Number.isNaN(answer)) throw new FunctionError(`"max" of the rule ${rule.name}`, 'a number')
+    if (typeof answer !== 'number' || Number.isNaN(answer))
+      throw new FunctionError(`"max" of the rule ${rule.name}`, 'a number')
     return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
   })
 }
@@ -181,6 +237,14 @@ function admittedVerdict(): Verdict {
 }
 
 function blockedVerdict(blocked: readonly Subject[]): Verdict {
-  const told = (observed: boolean) => blocked.filter(each => each.observed === observed).map(({ name }) => ({ rule: name, windowMs: 0 }))
-  return { allowed: false, retryAfterMs: null, violated: told(false), observed: told(true), rules: [], refusal: 'blocked' }
+  const told = (observed: boolean) =>
+    blocked.filter(each => each.observed === observed).map(({ name }) => ({ rule: name, windowMs: 0 }))
+  return {
+    allowed: false,
+    retryAfterMs: null,
+    violated: told(false),
+    observed: told(true),
+    rules: [],
+    refusal: 'blocked'
+  }
 }

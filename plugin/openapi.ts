@@ -1,8 +1,8 @@
 import type { FastifySchema } from 'fastify'
+import { formatDuration } from './duration.js'
 import { policyName } from './http.js'
 import type { Plan } from './route.js'
 import type { CompiledRule } from './rules.js'
-import { formatDuration } from './duration.js'
 
 const PROBLEM = 'application/problem+json'
 
@@ -36,15 +36,26 @@ export function documented(schema: FastifySchema | undefined, plan: Plan): Fasti
     400: answer('What a rule is keyed by is missing.'),
     403: answer('Blocked.'),
     422: answer('What a rule is keyed by cannot be such an identity.'),
-    429: { ...answer(`Limit reached. ${rules.filter(rule => !rule.observed).map(sentence).join(' ')}`.trim()), headers },
+    429: {
+      ...answer(
+        `Limit reached. ${rules
+          .filter(rule => !rule.observed)
+          .map(sentence)
+          .join(' ')}`.trim()
+      ),
+      headers
+    },
     503: answer('The limits cannot be checked now.')
   }
-  if (rules.some(rule => rule.options.lock !== undefined)) answers[409] = { ...answer('The same send is under way.'), headers }
+  if (rules.some(rule => rule.options.lock !== undefined))
+    answers[409] = { ...answer('The same send is under way.'), headers }
   // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, object>
   // What covers a whole class also writes its bodies: an answer of ours beside it would let members out that it hides.
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
-  const added = Object.entries(answers).filter(([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default'))
+  const added = Object.entries(answers).filter(
+    ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
+  )
   return { ...schema, response: { ...Object.fromEntries(added), ...own } }
 }
 
@@ -58,7 +69,9 @@ export function sentence(rule: CompiledRule): string {
   if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
   const limits = (rule.options.limits ?? []).map(limit => {
     const max = typeof limit.max === 'function' ? `up to ${limit.ceiling}` : limit.max
-    return 'per' in limit ? `${max} per ${limit.per} (${limit.timeZone ?? 'UTC'})` : `${max} in ${windowText(limit.window)}`
+    return 'per' in limit
+      ? `${max} per ${limit.per} (${limit.timeZone ?? 'UTC'})`
+      : `${max} in ${windowText(limit.window)}`
   })
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
 }

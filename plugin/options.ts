@@ -9,7 +9,9 @@ import type { RedisClient } from './store/redis.js'
 type MaybePromise<T> = T | Promise<T>
 
 /** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
-export type KeyFunction = (request: FastifyRequest) => MaybePromise<string | number | bigint | boolean | null | undefined>
+export type KeyFunction = (
+  request: FastifyRequest
+) => MaybePromise<string | number | bigint | boolean | null | undefined>
 /** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
 export type MaxFunction = (request: FastifyRequest) => number
 
@@ -44,11 +46,23 @@ export interface DecisionEvent extends Verdict {
 }
 
 const strict = { additionalProperties: false }
-const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$', description: '1 to 64 letters, digits, "_", "." and "-", a letter or digit first' })
+const Name = Type.String({
+  pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
+  description: '1 to 64 letters, digits, "_", "." and "-", a letter or digit first'
+})
 const Path = Type.String({ description: 'a path such as "body.phone"' })
-const Duration = Type.Union([Type.String(), Type.Number()], { description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds' })
-const Max = Type.Unsafe<number | MaxFunction>({ description: 'a whole number from 1, or a function with a "ceiling"' })
-const Ceiling = Type.Optional(Type.Integer({ minimum: 1, description: 'a whole number from 1, the most that the function "max" may answer' }))
+const Duration = Type.Union([Type.String(), Type.Number()], {
+  description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
+})
+const Max = Type.Unsafe<number | MaxFunction>({
+  description: 'a whole number from 1, or a function with a "ceiling"'
+})
+const Ceiling = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    description: 'a whole number from 1, the most that the function "max" may answer'
+  })
+)
 
 export const keyParts = {
   phone: Type.Object({ phone: Path, region: Type.Optional(Type.String()) }, strict),
@@ -58,34 +72,62 @@ export const keyParts = {
 }
 type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }[keyof typeof keyParts]
 /** A digest's parts are values of any kind; a phone or an address among them is folded first. */
-export const DigestPart = Type.Object({ digest: Type.Array(Type.Unsafe<string | ScalarPart>({}), { minItems: 1, description: 'a list of at least one path or part' }) }, strict)
+export const DigestPart = Type.Object(
+  {
+    digest: Type.Array(Type.Unsafe<string | ScalarPart>({}), {
+      minItems: 1,
+      description: 'a list of at least one path or part'
+    })
+  },
+  strict
+)
 export type KeyPart = 'ip' | ScalarPart | Static<typeof DigestPart> | KeyFunction
 /** Who a rule counts: one part, or several that count together. */
 export type Key = KeyPart | readonly KeyPart[]
 
-const limit = { ...strict, description: 'an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }' }
+const limit = {
+  ...strict,
+  description: 'an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }'
+}
 export const RollingLimit = Type.Object({ max: Max, ceiling: Ceiling, window: Duration }, limit)
-export const CalendarLimit = Type.Object({
-  max: Max,
-  ceiling: Ceiling,
-  per: Type.Enum(PERIODS),
-  timeZone: Type.Optional(Type.String({ description: 'an IANA time zone such as "Asia/Shanghai"' }))
-}, limit)
+export const CalendarLimit = Type.Object(
+  {
+    max: Max,
+    ceiling: Ceiling,
+    per: Type.Enum(PERIODS),
+    timeZone: Type.Optional(Type.String({ description: 'an IANA time zone such as "Asia/Shanghai"' }))
+  },
+  limit
+)
 export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
 
-const List = Type.Optional(Type.Array(Type.String({ description: 'text' }), { description: 'a list of values; for addresses CIDR ranges, too' }))
-export const RuleSchema = Type.Object({
-  name: Name,
-  key: Type.Unsafe<Key>({ description: '"ip", { phone, email, ip, value or digest: path }, a function, or a list of these' }),
-  limits: Type.Optional(Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })),
-  lock: Type.Optional(Duration),
-  maxHold: Type.Optional(Duration),
-  counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
-  mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
-  optional: Type.Optional(Type.Boolean()),
-  allow: List,
-  block: List
-}, { ...strict, description: 'an object such as { name: "ip", key: "ip", limits: [{ max: 1, window: "60s" }] }' })
+const List = Type.Optional(
+  Type.Array(Type.String({ description: 'text' }), {
+    description: 'a list of values; for addresses CIDR ranges, too'
+  })
+)
+export const RuleSchema = Type.Object(
+  {
+    name: Name,
+    key: Type.Unsafe<Key>({
+      description: '"ip", { phone, email, ip, value or digest: path }, a function, or a list of these'
+    }),
+    limits: Type.Optional(
+      Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
+    ),
+    lock: Type.Optional(Duration),
+    maxHold: Type.Optional(Duration),
+    counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
+    mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
+    optional: Type.Optional(Type.Boolean()),
+    allow: List,
+    block: List
+  },
+  {
+    ...strict,
+    description: 'an object such as { name: "ip", key: "ip", limits: [{ max: 1, window: "60s" }] }'
+  }
+)
 type RuleMembers = Static<typeof RuleSchema>
 /** Who, how many, how long; or who, one at a time. Plain data, but for functions. */
 export type Rule = Omit<RuleMembers, 'limits' | 'lock' | 'maxHold'> &
@@ -96,7 +138,11 @@ export type Rule = Omit<RuleMembers, 'limits' | 'lock' | 'maxHold'> &
 
 /** A function by its looks; what it takes and answers, its type says. */
 function Fn<T>() {
-  return Type.Refine(Type.Unsafe<T>({ description: 'a function' }), value => typeof value === 'function', () => 'must be a function')
+  return Type.Refine(
+    Type.Unsafe<T>({ description: 'a function' }),
+    value => typeof value === 'function',
+    () => 'must be a function'
+  )
 }
 
 const filterMembers = {
@@ -114,48 +160,65 @@ function isClock(value: unknown): boolean {
   return typeof monotonic === 'function' && typeof wall === 'function'
 }
 
-export const OptionsSchema = Type.Object({
-  /** Rules that routes name; a rule named on several routes is one rule. */
-  rules: Type.Optional(Type.Array(Type.Unsafe<Rule>({}))),
-  /** Filters that routes name. */
-  filters: Type.Optional(Type.Array(Type.Unsafe<Filter>({}))),
-  /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
-  store: Type.Optional(Type.Enum(['memory', 'redis'])),
-  /** An ioredis client; else the one that @fastify/redis registered is used. */
-  client: Type.Optional(Type.Refine(
-    Type.Unsafe<RedisClient>({ description: 'an ioredis client' }),
-    value => typeof (value as RedisClient | null)?.evalsha === 'function',
-    () => 'must be an ioredis client'
-  )),
-  /** The namespace under which @fastify/redis registered the client. */
-  namespace: Type.Optional(Type.String()),
-  /** Begins the name of every Redis key; `sl:` by default. */
-  prefix: Type.Optional(Type.String({ pattern: '^[^{}\\s]*$', description: 'text without braces and white space' })),
-  /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
-  secret: Type.Optional(Type.String({ minLength: 16, description: 'text of at least 16 characters that nobody can guess' })),
-  /** How contents are digested; `md5` by default. */
-  digest: Type.Optional(Type.Enum(['md5', 'sha256'])),
-  /** Where phone numbers without a country code are from; `CN` by default. */
-  region: Type.Optional(Type.String()),
-  /** How many bits of an IPv6 address name a network; 64 by default. */
-  ipv6Prefix: Type.Optional(Type.Integer({ minimum: 16, maximum: 128, description: 'a whole number from 16 to 128' })),
-  /** How long the store, a key function or a filter may take; 1 s by default. */
-  timeout: Type.Optional(Duration),
-  /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
-  onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
-  /** How many keys the memory store holds at most; a million by default. */
-  maxKeys: Type.Optional(Type.Integer({ minimum: 1, maximum: 16_000_000, description: 'a whole number from 1 to 16000000' })),
-  /** Builds the body of a refusal in place of the problem document. */
-  errorResponse: Type.Optional(Fn<(error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown>()),
-  /** Hears of every decision. */
-  onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
-  /** The memory store's clocks, for tests. */
-  clock: Type.Optional(Type.Refine(
-    Type.Unsafe<Clock>({ description: 'an object of two functions, monotonic() and wall()' }),
-    isClock,
-    () => 'must be a clock'
-  ))
-}, strict)
+export const OptionsSchema = Type.Object(
+  {
+    /** Rules that routes name; a rule named on several routes is one rule. */
+    rules: Type.Optional(Type.Array(Type.Unsafe<Rule>({}))),
+    /** Filters that routes name. */
+    filters: Type.Optional(Type.Array(Type.Unsafe<Filter>({}))),
+    /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
+    store: Type.Optional(Type.Enum(['memory', 'redis'])),
+    /** An ioredis client; else the one that @fastify/redis registered is used. */
+    client: Type.Optional(
+      Type.Refine(
+        Type.Unsafe<RedisClient>({ description: 'an ioredis client' }),
+        value => typeof (value as RedisClient | null)?.evalsha === 'function',
+        () => 'must be an ioredis client'
+      )
+    ),
+    /** The namespace under which @fastify/redis registered the client. */
+    namespace: Type.Optional(Type.String()),
+    /** Begins the name of every Redis key; `sl:` by default. */
+    prefix: Type.Optional(
+      Type.String({ pattern: '^[^{}\\s]*$', description: 'text without braces and white space' })
+    ),
+    /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
+    secret: Type.Optional(
+      Type.String({ minLength: 16, description: 'text of at least 16 characters that nobody can guess' })
+    ),
+    /** How contents are digested; `md5` by default. */
+    digest: Type.Optional(Type.Enum(['md5', 'sha256'])),
+    /** Where phone numbers without a country code are from; `CN` by default. */
+    region: Type.Optional(Type.String()),
+    /** How many bits of an IPv6 address name a network; 64 by default. */
+    ipv6Prefix: Type.Optional(
+      Type.Integer({ minimum: 16, maximum: 128, description: 'a whole number from 16 to 128' })
+    ),
+    /** How long the store, a key function or a filter may take; 1 s by default. */
+    timeout: Type.Optional(Duration),
+    /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
+    onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
+    /** How many keys the memory store holds at most; a million by default. */
+    maxKeys: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 16_000_000, description: 'a whole number from 1 to 16000000' })
+    ),
+    /** Builds the body of a refusal in place of the problem document. */
+    errorResponse: Type.Optional(
+      Fn<(error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown>()
+    ),
+    /** Hears of every decision. */
+    onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
+    /** The memory store's clocks, for tests. */
+    clock: Type.Optional(
+      Type.Refine(
+        Type.Unsafe<Clock>({ description: 'an object of two functions, monotonic() and wall()' }),
+        isClock,
+        () => 'must be a clock'
+      )
+    )
+  },
+  strict
+)
 export type SendLimitOptions = Static<typeof OptionsSchema>
 
 /** What stands in a route's `config.limit`. */

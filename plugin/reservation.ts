@@ -53,7 +53,9 @@ export class Decision implements Verdict {
     this.rules = verdict.rules
     this.refusal = verdict.refusal
     // Attempts are counted whatever becomes of them.
-    this.#open = means.slots.filter(({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined)
+    this.#open = means.slots.filter(
+      ({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined
+    )
     const locked = means.slots.filter(({ rule }) => rule.options.lock !== undefined)
     if (locked.length > 0) this.hold(locked)
   }
@@ -104,7 +106,9 @@ export class Decision implements Verdict {
   /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. */
   settle(outcome: Outcome): Awaitable<void> {
     if (outcome === null) return this.keep()
-    return this.giveBack(({ rule }) => (rule.counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400))
+    return this.giveBack(({ rule }) =>
+      rule.counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400
+    )
   }
 
   /** The handler has ended: what is not settled is kept, and locks are released. */
@@ -123,7 +127,12 @@ export class Decision implements Verdict {
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
     this.#open = this.#open.filter(slot => !which(slot))
-    this.#giving = this.attempt(() => this.#means.store.refund(given.flatMap(slot => slot.taken), this.#means.token))
+    this.#giving = this.attempt(() =>
+      this.#means.store.refund(
+        given.flatMap(slot => slot.taken),
+        this.#means.token
+      )
+    )
     return this.#giving
   }
 

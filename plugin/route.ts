@@ -1,5 +1,12 @@
 import { channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  RouteHandlerMethod,
+  RouteOptions
+} from 'fastify'
 import { FunctionError, TimeoutError } from './errors.js'
 import { fail, policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
@@ -41,11 +48,12 @@ export function limitRoute(route: RouteOptions, plan: Plan, shared: Shared): voi
     const others = route.onRequest === undefined ? [] : [route.onRequest].flat()
     route.onRequest = [...others, countAttempts(plan, shared)] as onRequestHookHandler[]
   }
-  if (plan.sends.length > 0 || plan.filters.length > 0) route.handler = limitHandler(route.handler, plan, shared)
+  if (plan.sends.length > 0 || plan.filters.length > 0)
+    route.handler = limitHandler(route.handler, plan, shared)
 }
 
 function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
-  return function (request, reply, done) {
+  return (request, reply, done) => {
     const conclude = (decision: Decision) => {
       const error = answer(decision, 'attempts', plan, shared, request, reply)
       if (error !== undefined) done(error)
@@ -104,12 +112,22 @@ async function abandon(decision: Decision): Promise<undefined> {
   decision.end()
 }
 
-function enter(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Awaitable<Decision> {
+function enter(
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply
+): Awaitable<Decision> {
   if (plan.filters.length === 0) return shared.limiter.decide(plan.sends, request, reply.limit)
   return filterThenDecide(plan, shared, request, reply)
 }
 
-async function filterThenDecide(plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Promise<Decision> {
+async function filterThenDecide(
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply
+): Promise<Decision> {
   const undos: Undo[] = []
   try {
     for (const filter of plan.filters) {
@@ -117,7 +135,9 @@ async function filterThenDecide(plan: Plan, shared: Shared, request: FastifyRequ
       const checked = Promise.resolve(filter.check(request))
       // A pass that comes too late is taken back as well.
       const late = () => {
-        void checked.then(result => result?.undo?.()).catch(error => request.log.error({ err: error }, `filter ${name}`))
+        void checked
+          .then(result => result?.undo?.())
+          .catch(error => request.log.error({ err: error }, `filter ${name}`))
         return new TimeoutError(`the filter ${name}`, shared.timeout)
       }
       const result = verified(name, await within(checked, shared.timeout, late))
@@ -142,7 +162,10 @@ function verified(name: string, result: FilterResult | undefined | void): Filter
   if (result === undefined || result === null) return undefined
   const { allowed, retryAfterMs = 0 } = result
   if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
-    throw new FunctionError(`the filter ${name}`, 'nothing, or { allowed: true or false } with a "retryAfterMs" from 0')
+    throw new FunctionError(
+      `the filter ${name}`,
+      'nothing, or { allowed: true or false } with a "retryAfterMs" from 0'
+    )
   }
   return result
 }
@@ -158,9 +181,17 @@ async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
 }
 
 /** Puts the decision on the reply and tells it. @returns the error to throw, if it is for the app's error handler */
-function answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, shared: Shared, request: FastifyRequest, reply: FastifyReply): Error | undefined {
+function answer(
+  decision: Decision,
+  stage: DecisionEvent['stage'],
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply
+): Error | undefined {
+  const told = reply.limit?.observed.length ?? 0
   reply.limit = decision
-  tell(decision, stage, plan.route, shared, request)
+  tell({ stage, route: plan.route, told }, decision, shared, request)
   if (!decision.allowed) {
     logRefusal(decision, stage, request)
     return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse, plan.handled)
@@ -168,16 +199,39 @@ function answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, s
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan.callers))
 }
 
-function logRefusal({ violated, keys, retryAfterMs }: Decision, stage: DecisionEvent['stage'], request: FastifyRequest): void {
+function logRefusal(
+  { violated, keys, retryAfterMs }: Decision,
+  stage: DecisionEvent['stage'],
+  request: FastifyRequest
+): void {
   const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
   request.log.info({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
 
-/** Publishes a decision to `onDecision` and the diagnostics channel. */
-export function tell(decision: Decision, stage: DecisionEvent['stage'], route: string | null, { options }: Shared, request: FastifyRequest | null): void {
+/**
+ * Publishes a decision to `onDecision` and the diagnostics channel.
+ * @param told how many of its observed violations the first stage has told of
+ */
+export function tell(
+  { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
+  decision: Decision,
+  { options }: Shared,
+  request: FastifyRequest | null
+): void {
   if (!options.onDecision && !decisions.hasSubscribers) return
   const { allowed, retryAfterMs, violated, observed, rules, refusal: why, keys, store } = decision
-  const event: DecisionEvent = { allowed, retryAfterMs, violated, observed, rules, refusal: why, route, stage, keys, store }
+  const event: DecisionEvent = {
+    allowed,
+    retryAfterMs,
+    violated,
+    observed: observed.slice(told),
+    rules,
+    refusal: why,
+    route,
+    stage,
+    keys,
+    store
+  }
   decisions.publish(event)
   const failed = (error: unknown) => request?.log.error({ err: error }, 'onDecision failed')
   try {

@@ -46,18 +46,24 @@ export class RuleCompiler {
     if ((rule.limits === undefined) === (lock === undefined)) {
       throw wrongOption(at, rule, 'A rule has either "limits" or a "lock".')
     }
-    if (lock !== undefined && counts !== 'sends') throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
+    if (lock !== undefined && counts !== 'sends')
+      throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
     const key = compileKey(rule.key, this.identity, `${at}.key`)
     if (counts === 'attempts' && key.body !== undefined) {
-      throw wrongOption(`${at}.key`, key.body, 'Attempts are counted before the body is read; use the address, headers, query or params.')
+      throw wrongOption(
+        `${at}.key`,
+        key.body,
+        'Attempts are counted before the body is read; use the address, headers, query or params.'
+      )
     }
     const index = this.rules++
     const base = { rule: index, observed: mode === 'observe', forgettable: counts === 'attempts' }
     const named = (suffix: string) => ({ ...base, name: `${name}${owner}${suffix}`, slot: this.slots++ })
     const list = (of: 'allow' | 'block') => rule[of] && compileList(key, rule[of], `${at}.${of}`)
-    const structures = lock === undefined
-      ? compileLimits(limits, `${at}.limits`, named)
-      : [compileLock(lock, `${at}.lock`, named)]
+    const structures =
+      lock === undefined
+        ? compileLimits(limits, `${at}.limits`, named)
+        : [compileLock(lock, `${at}.lock`, named)]
     return {
       options: rule,
       name,
@@ -80,12 +86,14 @@ export class RuleCompiler {
 function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
   if (maxHold === undefined) return ttl * HOLD_TIMES
   const ms = durationAt(maxHold, `${at}.maxHold`)
-  if (lock === undefined || ms < ttl) throw wrongOption(`${at}.maxHold`, maxHold, 'It goes with a "lock", and is at least as long.')
+  if (lock === undefined || ms < ttl)
+    throw wrongOption(`${at}.maxHold`, maxHold, 'It goes with a "lock", and is at least as long.')
   return ms
 }
 
 function compileList(key: CompiledKey, values: readonly string[], at: string): (value: unknown) => boolean {
   const [part, ...others] = key.parts
-  if (part === undefined || others.length > 0) throw wrongOption(at, values, 'Only a key of one part can have a list.')
+  if (part === undefined || others.length > 0)
+    throw wrongOption(at, values, 'Only a key of one part can have a list.')
   return part.list(values, at)
 }

@@ -17,11 +17,15 @@ export class Turn {
   private held: Promise<unknown> | undefined
   private undelivered: unknown
 
-  constructor(private readonly reply: FastifyReply, private readonly decision: Decision) {
+  constructor(
+    private readonly reply: FastifyReply,
+    private readonly decision: Decision
+  ) {
     const { send, then } = reply
     this.send = send
     reply.send = (payload?: unknown) => this.answer(payload)
     // A promise asks this of the reply when the handler has returned the reply.
+    // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (...waiters) => {
       if (!this.answered && !this.ended && !this.timedOut && !reply.sent) this.callback = true
       then.apply(reply, waiters)
@@ -34,7 +38,9 @@ export class Turn {
     try {
       result = handler()
     } catch (error) {
-      return this.after(this.threw(error), () => { throw error })
+      return this.after(this.threw(error), () => {
+        throw error
+      })
     }
     const later = result === undefined || result === this.reply
     if (later && !this.answered) {
@@ -43,7 +49,11 @@ export class Turn {
       return result
     }
     if (later) return this.after(this.held, () => (this.held ? this.reply : result))
-    if (isPromise(result)) return result.then(value => this.resolved(value), error => this.rejected(error))
+    if (isPromise(result))
+      return result.then(
+        value => this.resolved(value),
+        error => this.rejected(error)
+      )
     return this.after(this.held ?? this.returned(result), () => result)
   }
 
@@ -54,7 +64,9 @@ export class Turn {
 
   private rejected(error: unknown): unknown {
     if (this.waits()) throw error
-    return this.after(this.threw(error), () => { throw error })
+    return this.after(this.threw(error), () => {
+      throw error
+    })
   }
 
   // The reply that the handler returned is out or cut off, but the handler has yet to send.
@@ -73,7 +85,13 @@ export class Turn {
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
     if (!isPromise(settled)) return this.deliver(payload)
     // What fails now has no caller to be thrown at.
-    this.held = settled.then(() => { this.deliver(payload) }).catch(error => { this.send.call(this.reply, error) })
+    this.held = settled
+      .then(() => {
+        this.deliver(payload)
+      })
+      .catch(error => {
+        this.send.call(this.reply, error)
+      })
     return this.reply
   }
 

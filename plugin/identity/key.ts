@@ -46,7 +46,9 @@ export interface CompiledKey {
 /** @throws OptionError with the path of the mistake */
 export function compileKey(key: Key, options: IdentityOptions, at: string): CompiledKey {
   const several = Array.isArray(key)
-  const parts = (several ? key : [key]).map((part, i) => compilePart(part as KeyPart, options, several ? `${at}[${i}]` : at))
+  const parts = (several ? key : [key]).map((part, i) =>
+    compilePart(part as KeyPart, options, several ? `${at}[${i}]` : at)
+  )
   if (parts.length === 0) throw wrongOption(at, key, 'Name at least one part.')
   const content = parts.some(part => part.kind === 'digest')
   const hash = hasher(content ? options.digest : 'sha256', options.secret)
@@ -77,7 +79,14 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
 }
 
 function nameOf({ kind }: CompiledPart): string {
-  return { phone: 'phone number', email: 'mail address', ip: 'network address', value: 'value', digest: 'content', function: 'key' }[kind]
+  return {
+    phone: 'phone number',
+    email: 'mail address',
+    ip: 'network address',
+    value: 'value',
+    digest: 'content',
+    function: 'key'
+  }[kind]
 }
 
 function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
@@ -94,20 +103,27 @@ function compilePart(part: KeyPart, options: IdentityOptions, at: string): Compi
   const path = (part as Record<string, string>)[kind] as string
   const read = compilePath(path, `${at}.${kind}`)
   if (kind === 'ip') return ipPart(path, read, options)
-  if (kind === 'phone') return phonePart(path, read, (part as { region?: string }).region ?? options.region, `${at}.region`)
+  if (kind === 'phone')
+    return phonePart(path, read, (part as { region?: string }).region ?? options.region, `${at}.region`)
   if (kind === 'email') return scalarPart('email', path, read, value => canonicalEmail(String(value)))
   return scalarPart('value', path, read, String)
 }
 
 const right = 'Write "ip", { phone, email, ip, value or digest: path }, a function, or a list of these.'
 
-function scalarPart(kind: CompiledPart['kind'], label: string, read: CompiledPart['read'], fold: (value: string) => string | undefined): CompiledPart {
+function scalarPart(
+  kind: CompiledPart['kind'],
+  label: string,
+  read: CompiledPart['read'],
+  fold: (value: string) => string | undefined
+): CompiledPart {
   const canonical = (value: unknown) => fold(scalar(value, label))
   return { kind, label, read, canonical, list: (values, at) => exactList(values, canonical, at) }
 }
 
 function phonePart(label: string, read: CompiledPart['read'], region: string, at: string): CompiledPart {
-  if (!isRegion(region)) throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
+  if (!isRegion(region))
+    throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
   return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
 }
 
@@ -127,7 +143,8 @@ function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: Ident
 
 function functionPart(read: KeyFunction, at: string): CompiledPart {
   const canonical = (value: unknown) => {
-    if (typeof value === 'object' || Number.isNaN(value)) throw new FunctionError(at, 'a string, a number or a boolean')
+    if (typeof value === 'object' || Number.isNaN(value))
+      throw new FunctionError(at, 'a string, a number or a boolean')
     return scalar(value, at)
   }
   return {
@@ -149,7 +166,8 @@ function functionPart(read: KeyFunction, at: string): CompiledPart {
 function digestPart(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
   const parts = items.map((item, i) => {
     const where = `${at}[${i}]`
-    if (typeof item === 'string') return { label: item, kind: 'value', read: compilePath(item, where), canonical: undefined }
+    if (typeof item === 'string')
+      return { label: item, kind: 'value', read: compilePath(item, where), canonical: undefined }
     if (typeof item === 'function' || (typeof item === 'object' && item !== null && 'digest' in item)) {
       throw wrongOption(where, item, 'Write a path, or a part such as { phone: "body.phone" }.')
     }
@@ -169,7 +187,8 @@ function digestPart(items: readonly unknown[], options: IdentityOptions, at: str
       for (const [i, each] of values.entries()) {
         const part = parts[i]
         const one = each === undefined || part?.canonical === undefined ? each : part.canonical(each)
-        if (each !== undefined && one === undefined) throw new KeyInvalidError(part?.label, nameOf(part as CompiledPart))
+        if (each !== undefined && one === undefined)
+          throw new KeyInvalidError(part?.label, nameOf(part as CompiledPart))
         folded.push(one)
       }
       try {
@@ -184,18 +203,27 @@ function digestPart(items: readonly unknown[], options: IdentityOptions, at: str
   }
 }
 
-function exactList(values: readonly string[], canonical: CompiledPart['canonical'], at: string): (value: unknown) => boolean {
-  const set = new Set(values.map((value, i) => {
-    const one = canonical(value)
-    if (one === undefined) throw wrongOption(`${at}[${i}]`, value, 'It cannot be what the rule is keyed by.')
-    return one
-  }))
+function exactList(
+  values: readonly string[],
+  canonical: CompiledPart['canonical'],
+  at: string
+): (value: unknown) => boolean {
+  const set = new Set(
+    values.map((value, i) => {
+      const one = canonical(value)
+      if (one === undefined)
+        throw wrongOption(`${at}[${i}]`, value, 'It cannot be what the rule is keyed by.')
+      return one
+    })
+  )
   return value => set.has(canonical(value) ?? '')
 }
 
 function scalar(value: unknown, label: string): string {
-  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return String(value)
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint')
+    return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
-  if (typeof value === 'function' || typeof value === 'symbol') throw new FunctionError(label, 'a string, number or boolean')
+  if (typeof value === 'function' || typeof value === 'symbol')
+    throw new FunctionError(label, 'a string, number or boolean')
   throw new KeyMissingError(label)
 }

@@ -25,9 +25,14 @@ export function compilePath(path: unknown, at: string): (source: Source) => unkn
   }
   if ((members.length === 0 && root !== 'body') || segments.some(part => part === '' || UNSAFE.has(part))) {
     const never = [...UNSAFE].map(name => `"${name}"`).join(', ')
-    throw wrongOption(at, path, `Write names of members after "${root}", with single dots between them, none of them ${never}.`)
+    throw wrongOption(
+      at,
+      path,
+      `Write names of members after "${root}", with single dots between them, none of them ${never}.`
+    )
   }
-  if (root === 'request' && ROOTS.includes(members[0] ?? '')) throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
+  if (root === 'request' && ROOTS.includes(members[0] ?? ''))
+    throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
   if (root === 'request') return source => members.reduce(anyMember, source)
   // Node lowers the names of headers.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members

@@ -4,6 +4,7 @@ import { parseDuration } from '../duration.js'
 import { wrongOption } from '../errors.js'
 import { CalendarLimit, type Limit, type MaxFunction, RollingLimit } from '../options.js'
 import { type CountSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
+import { boundsOf } from './index.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
 const ROLLING_MAX = 1_000
@@ -32,21 +33,40 @@ export function compileLimits(limits: readonly Limit[], at: string, named: Named
     const path = `${at}[${i}]`
     const { per: period, window: span } = (limit ?? {}) as { per?: unknown; window?: unknown }
     if (typeof limit === 'object' && limit !== null && (period === undefined) === (span === undefined)) {
-      throw wrongOption(path, limit, 'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).')
+      throw wrongOption(
+        path,
+        limit,
+        'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'
+      )
     }
     if (period !== undefined) {
       const { per, max, timeZone = 'UTC' } = conform(CalendarLimit, limit, path)
-      if (!isTimeZone(timeZone)) throw wrongOption(`${path}.timeZone`, timeZone, 'Write an IANA time zone such as "Asia/Shanghai".')
-      if (counts.some(each => (each.spec as CountSpec).per === per)) throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
+      if (!isTimeZone(timeZone))
+        throw wrongOption(`${path}.timeZone`, timeZone, 'Write an IANA time zone such as "Asia/Shanghai".')
+      if (counts.some(each => (each.spec as CountSpec).per === per))
+        throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
       const ceiling = ceilingOf(limit, CALENDAR_MAX, path)
-      const spec: CountSpec = { ...named(`:${per}`), kind: 'count', per, timeZone, max: ceiling, ttl: PERIOD_TTL[per] }
+      const spec: CountSpec = {
+        ...named(`:${per}`),
+        kind: 'count',
+        per,
+        timeZone,
+        max: ceiling,
+        ttl: PERIOD_TTL[per]
+      }
       counts.push({ spec, max: [max] })
     } else {
       const window = durationAt(conform(RollingLimit, limit, path).window, `${path}.window`)
-      if (rolling.some(each => each.window === window)) throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
+      if (rolling.some(each => each.window === window))
+        throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
       rolling.push({ max: limit.max, ceiling: ceilingOf(limit, ROLLING_MAX, path), window })
     }
   }
+  const alike = counts.find(({ spec }) =>
+    rolling.some(({ window }) => window === boundsOf({ spec, identity: '' })[0]?.windowMs)
+  )
+  if (alike)
+    throw wrongOption(at, limits, 'A window and a period of one length need a rule each, to be told apart.')
   if (rolling.length === 0) return counts
   const spec: LogSpec = {
     ...named(''),
@@ -63,7 +83,8 @@ function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
   const dynamic = typeof max === 'function'
   const value = dynamic ? ceiling : max
   const path = `${at}.${dynamic ? 'ceiling' : 'max'}`
-  if (!dynamic && ceiling !== undefined) throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" that is a function.')
+  if (!dynamic && ceiling !== undefined)
+    throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" that is a function.')
   if (Number.isInteger(value) && (value as number) > 0 && (value as number) <= most) return value as number
   const why = dynamic ? 'A "max" that is a function needs a ceiling: write' : 'Write'
   const hint = most === ROLLING_MAX ? ' Count more than that with a calendar limit ("per").' : ''
@@ -80,6 +101,11 @@ export function compileLock(lock: string | number, at: string, named: Named): St
 /** Milliseconds of a duration. @throws OptionError */
 export function durationAt(value: unknown, at: string): number {
   const ms = parseDuration(value)
-  if (ms === undefined) throw wrongOption(at, value, 'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.')
+  if (ms === undefined)
+    throw wrongOption(
+      at,
+      value,
+      'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
+    )
   return ms
 }

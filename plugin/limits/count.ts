@@ -70,7 +70,10 @@ export const count: Kind<CountSpec> = {
   timeless: false,
 
   describe: ({ rule, observed, per, timeZone, max: most }, max, wall) => [
-    rule, Number(observed), max?.[0] ?? most, ...boundaries(per, timeZone, wall).map(toTicks)
+    rule,
+    Number(observed),
+    max?.[0] ?? most,
+    ...boundaries(per, timeZone, wall).map(toTicks)
   ]
 }
 

@@ -17,7 +17,9 @@ export const lock: Kind<LockSpec> = {
 
   charge(cell, now, spec, token) {
     if (!cell.resize(4)) return 0
-    fieldsOf(token).forEach((field, i) => { cell.set(i + 1, field) })
+    fieldsOf(token).forEach((field, i) => {
+      cell.set(i + 1, field)
+    })
     prolong(cell, now, spec)
     return 1
   },

@@ -10,7 +10,8 @@ export const log: Kind<LogSpec> = {
 
   width: ({ limits }) => limits.length,
 
-  bounds: ({ limits }, max) => limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
+  bounds: ({ limits }, max) =>
+    limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
 
   read(facts, stamps, { steady }, { limits }, max) {
     let passes = true
@@ -47,7 +48,12 @@ export const log: Kind<LogSpec> = {
   timeless: true,
 
   describe: ({ rule, observed, ttl, keep, limits }, max) => [
-    rule, Number(observed), ttl, keep, limits.length, ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
+    rule,
+    Number(observed),
+    ttl,
+    keep,
+    limits.length,
+    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
   ]
 }
 

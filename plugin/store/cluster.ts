@@ -24,7 +24,9 @@ export class ClusterStore implements Store {
     if (groups.length === 1) return this.store.reserve(entries, token)
     const seen = await Promise.all(groups.map(group => this.store.peek(group.entries)))
     if (seen.some(facts => facts[1] === 0)) return merge(entries, groups, seen)
-    const answers = await Promise.allSettled(groups.map(async group => this.store.reserve(group.entries, token)))
+    const answers = await Promise.allSettled(
+      groups.map(async group => this.store.reserve(group.entries, token))
+    )
     const reserved = answers.map(answer => (answer.status === 'fulfilled' ? answer.value : undefined))
     if (reserved.every(facts => facts?.[1] === 1)) return merge(entries, groups, reserved as Facts[])
     await Promise.all(groups.map((group, i) => this.refund(takenOf(group.entries, reserved[i] ?? []), token)))
@@ -40,7 +42,14 @@ export class ClusterStore implements Store {
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     const groups = groupsOf(taken.map(each => each.entry))
-    await Promise.all(groups.map(group => this.store.refund(group.places.map(place => taken[place] as Taken), token)))
+    await Promise.all(
+      groups.map(group =>
+        this.store.refund(
+          group.places.map(place => taken[place] as Taken),
+          token
+        )
+      )
+    )
   }
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {
@@ -81,7 +90,12 @@ function groupsOf(entries: readonly Entry[]): Group[] {
  * The facts of all groups as those of one store, in the order of the entries.
  * @param receipt stands for every receipt, when what was counted has been given back
  */
-function merge(entries: readonly Entry[], groups: readonly Group[], found: readonly Facts[], receipt?: number): number[] {
+function merge(
+  entries: readonly Entry[],
+  groups: readonly Group[],
+  found: readonly Facts[],
+  receipt?: number
+): number[] {
   const now = found[0]?.[0] ?? 0
   const parts: number[][] = entries.map(() => [])
   for (const [g, group] of groups.entries()) {

@@ -44,7 +44,10 @@ export class Fallback implements Reserver {
   readonly store: Store
   private downUntil = 0
 
-  constructor(private readonly primary: Store, private readonly options: FallbackOptions) {
+  constructor(
+    private readonly primary: Store,
+    private readonly options: FallbackOptions
+  ) {
     this.store = inTime(primary, options.timeout)
   }
 
@@ -64,7 +67,8 @@ export class Fallback implements Reserver {
       this.downUntil = performance.now() + this.options.timeout
       if (lost) this.options.onChange(error)
       // What was answered 503 was not sent: an admission that comes late goes back.
-      if (this.options.otherwise === 'deny') void answer.then(facts => this.giveBack(entries, facts, token)).catch(() => {})
+      if (this.options.otherwise === 'deny')
+        void answer.then(facts => this.giveBack(entries, facts, token)).catch(() => {})
       return this.otherwise(entries, token)
     }
   }
@@ -93,7 +97,8 @@ function unavailable(): Error {
 }
 
 function inTime(store: Store, ms: number): Store {
-  const call = <T>(answer: Awaitable<T>): Awaitable<T> => (isPromise(answer) ? within(answer, ms, unavailable) : answer)
+  const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
+    isPromise(answer) ? within(answer, ms, unavailable) : answer
   return {
     name: store.name,
     reserve: (entries, token) => call(store.reserve(entries, token)),

@@ -5,7 +5,16 @@ import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
 import { readEntry } from './reading.js'
-import { type Entry, type Facts, type LockSpec, PASSES, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
+import {
+  type Entry,
+  type Facts,
+  type LockSpec,
+  PASSES,
+  type Store,
+  type Taken,
+  TICKS_PER_MS,
+  toTicks
+} from './store.js'
 import { takenOf } from './taken.js'
 
 /** Milliseconds of a clock that never steps (any origin), and of the wall clock (since the epoch). */
@@ -76,7 +85,11 @@ export class MemoryStore implements Store {
 
   refund(taken: readonly Taken[], token: string): void {
     const { steady } = this.now()
-    for (const { entry: { identity, spec }, receipt, ends } of taken) {
+    for (const {
+      entry: { identity, spec },
+      receipt,
+      ends
+    } of taken) {
       const cell = this.cell.open(identity, spec.slot, steady)
       this.spent = Math.max(this.spent, Math.min(receipt, kindOf(spec).latest(cell)))
       kindOf(spec).refund(cell, receipt, ends, token)
@@ -87,7 +100,9 @@ export class MemoryStore implements Store {
     const now = this.now()
     // All of them, also after one was lost.
     return entries
-      .map(({ identity, spec }) => renew(this.cell.open(identity, spec.slot, now.steady), now, spec as LockSpec, token))
+      .map(({ identity, spec }) =>
+        renew(this.cell.open(identity, spec.slot, now.steady), now, spec as LockSpec, token)
+      )
       .every(Boolean)
   }
 

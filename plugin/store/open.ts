@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { SecretMismatchError, wrongOption } from '../errors.js'
-import type { IdentityOptions } from '../identity/key.js'
 import { hasher } from '../identity/digest.js'
+import type { IdentityOptions } from '../identity/key.js'
 import { isRegion } from '../identity/phone.js'
 import type { SendLimitOptions } from '../options.js'
 import { within } from '../within.js'
@@ -15,16 +15,35 @@ import { type RedisClient, RedisStore } from './redis.js'
  * Opens the store that the options ask for.
  * @throws OptionError
  */
-export function openStore(fastify: FastifyInstance, options: SendLimitOptions, timeout: number): { reserver: Reserver; identity: IdentityOptions } {
-  const { store = options.client ? 'redis' : 'memory', region = 'CN', ipv6Prefix = 64, digest = 'md5' } = options
-  if (!isRegion(region)) throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
-  if (store === 'memory' && options.client) throw wrongOption('options.store', store, 'A client goes with the store "redis".')
+export function openStore(
+  fastify: FastifyInstance,
+  options: SendLimitOptions,
+  timeout: number
+): { reserver: Reserver; identity: IdentityOptions } {
+  const {
+    store = options.client ? 'redis' : 'memory',
+    region = 'CN',
+    ipv6Prefix = 64,
+    digest = 'md5'
+  } = options
+  if (!isRegion(region))
+    throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
+  if (store === 'memory' && options.client)
+    throw wrongOption('options.store', store, 'A client goes with the store "redis".')
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix }
-  const memory = () => new MemoryStore({ ...options.maxKeys && { maxKeys: options.maxKeys }, ...options.clock && { clock: options.clock } })
+  const memory = () =>
+    new MemoryStore({
+      ...(options.maxKeys && { maxKeys: options.maxKeys }),
+      ...(options.clock && { clock: options.clock })
+    })
   if (store === 'memory') return { reserver: alone(memory()), identity }
   if (options.secret === undefined) {
-    throw wrongOption('options.secret', undefined, 'Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.')
+    throw wrongOption(
+      'options.secret',
+      undefined,
+      'Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.'
+    )
   }
   const client = clientOf(fastify, options)
   const redis = new RedisStore(client, options.prefix ?? 'sl:')
@@ -43,13 +62,20 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
 }
 
 // Redis may be down now: then limits hold as `onStoreError` says, and this is left to the log.
-async function examine(redis: RedisStore, fingerprint: string, fastify: FastifyInstance, timeout: number): Promise<void> {
+async function examine(
+  redis: RedisStore,
+  fingerprint: string,
+  fastify: FastifyInstance,
+  timeout: number
+): Promise<void> {
   const late = () => new Error('no answer in time')
   const unknown = (what: string) => (error: unknown) => {
     if (error instanceof SecretMismatchError) throw error
     fastify.log.warn({ err: error }, `${what} of redis is not known`)
   }
-  await within(redis.load(), timeout, late).catch(error => fastify.log.warn({ err: error }, 'redis could not load the scripts'))
+  await within(redis.load(), timeout, late).catch(error =>
+    fastify.log.warn({ err: error }, 'redis could not load the scripts')
+  )
   const policy = await within(redis.evictionPolicy(), timeout, late).catch(unknown('the eviction policy'))
   if (policy !== undefined && policy !== 'noeviction') {
     fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
@@ -58,11 +84,17 @@ async function examine(redis: RedisStore, fingerprint: string, fastify: FastifyI
 }
 
 function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {
-  const registered = (fastify as { redis?: unknown }).redis as (RedisClient & Record<string, RedisClient>) | undefined
+  const registered = (fastify as { redis?: unknown }).redis as
+    | (RedisClient & Record<string, RedisClient>)
+    | undefined
   const found = client ?? (namespace === undefined ? registered : registered?.[namespace])
   if (typeof found?.evalsha !== 'function') {
     const at = client ? 'options.client' : namespace === undefined ? 'options.store' : 'options.namespace'
-    throw wrongOption(at, client ?? namespace ?? 'redis', 'Pass an ioredis client, or register @fastify/redis before this plugin.')
+    throw wrongOption(
+      at,
+      client ?? namespace ?? 'redis',
+      'Pass an ioredis client, or register @fastify/redis before this plugin.'
+    )
   }
   return found
 }

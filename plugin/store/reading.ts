@@ -3,7 +3,13 @@ import type { Fields, Now } from '../limits/kind.js'
 import { BLOCKED, type Entry, PASSES, REFUSES } from './store.js'
 
 /** Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole. */
-export function readEntry(facts: number[], { spec, max }: Entry, fields: Fields, now: Now, blocked: boolean): void {
+export function readEntry(
+  facts: number[],
+  { spec, max }: Entry,
+  fields: Fields,
+  now: Now,
+  blocked: boolean
+): void {
   const head = facts.push(PASSES, 0) - 2
   const passes = kindOf(spec).read(facts, fields, now, spec, max)
   if (passes && !blocked) return

@@ -3,7 +3,16 @@ import { kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
 import { readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
-import { type Entry, EPOCH_MS, type Facts, type Spec, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
+import {
+  type Entry,
+  EPOCH_MS,
+  type Facts,
+  type Spec,
+  type Store,
+  type Taken,
+  TICKS_PER_MS,
+  toTicks
+} from './store.js'
 
 type Argument = string | number
 
@@ -38,7 +47,10 @@ export class RedisStore implements Store {
   private ahead = 0
 
   /** @param prefix begins the name of every key */
-  constructor(private readonly client: RedisClient, private readonly prefix: string) {}
+  constructor(
+    private readonly client: RedisClient,
+    private readonly prefix: string
+  ) {}
 
   async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
     const facts = await this.ask(entries, token)
@@ -97,7 +109,7 @@ export class RedisStore implements Store {
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
-    if (await this.client.get(key) !== fingerprint) throw new SecretMismatchError(this.prefix)
+    if ((await this.client.get(key)) !== fingerprint) throw new SecretMismatchError(this.prefix)
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 
@@ -113,7 +125,9 @@ export class RedisStore implements Store {
 
   private async ask(entries: readonly Entry[], token: string): Promise<number[]> {
     const specs = entries.map(entry => this.fragment(entry)).join(',')
-    return (await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token]) as unknown[]).map(Number)
+    return ((await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token])) as unknown[]).map(
+      Number
+    )
   }
 
   private keys(entries: readonly Entry[]): string[] {
@@ -125,7 +139,7 @@ export class RedisStore implements Store {
     const make = () => [code, ...describe(spec, max, Date.now() + this.ahead)].join(',')
     if (!timeless || max) return make()
     let fragment = this.fragments.get(spec)
-    if (fragment === undefined) this.fragments.set(spec, fragment = make())
+    if (fragment === undefined) this.fragments.set(spec, (fragment = make()))
     return fragment
   }
 

@@ -7,7 +7,10 @@ const limited = { config: { limit: rule } }
 const handler = async () => 'sent'
 
 /** Builds an app. @returns the error with which it fails to start, if it does */
-async function start(t: { teardown(fn: () => unknown): unknown }, build: (app: FastifyInstance) => unknown): Promise<Error | undefined> {
+async function start(
+  t: { teardown(fn: () => unknown): unknown },
+  build: (app: FastifyInstance) => unknown
+): Promise<Error | undefined> {
   const app = Fastify()
   t.teardown(() => app.close())
   try {
@@ -40,7 +43,10 @@ t.test('limited routes that nothing would limit', async t => {
       'in a child that was loaded before',
       'PUT,PATCH /api/x',
       async app => {
-        await app.register(async child => child.route({ method: ['PUT', 'PATCH'], url: '/x', ...limited, handler }), { prefix: '/api' })
+        await app.register(
+          async child => child.route({ method: ['PUT', 'PATCH'], url: '/x', ...limited, handler }),
+          { prefix: '/api' }
+        )
         await app.register(limitPlugin)
       }
     ],
@@ -153,7 +159,10 @@ t.test('a second registration', async t => {
     await app.register(limitPlugin)
   })
   t.ok(twice instanceof errors.RegisteredError)
-  t.equal(twice?.message, 'the plugin is registered already; register it once, where all limited routes are below')
+  t.equal(
+    twice?.message,
+    'the plugin is registered already; register it once, where all limited routes are below'
+  )
   const child = await start(t, async app => {
     await app.register(limitPlugin)
     await app.register(async scope => {

@@ -12,7 +12,12 @@ const personal = /13800138000|138 ?0013 ?8000|somebody|203\.0\.113\.77|card 4111
 const rules: Rule[] = [
   { name: 'flood', key: 'ip', limits: [{ max: 6, window: '60s' }], counts: 'attempts' },
   { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }] },
-  { name: 'mail', key: { email: 'body.to' }, limits: [{ max: 5, window: '60s' }], block: ['blocked@example.com'] },
+  {
+    name: 'mail',
+    key: { email: 'body.to' },
+    limits: [{ max: 5, window: '60s' }],
+    block: ['blocked@example.com']
+  },
   { name: 'same', key: { digest: ['body'] }, limits: [{ max: 5, window: '60s' }] },
   { name: 'seen', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }], mode: 'observe' }
 ]
@@ -57,7 +62,14 @@ t.test('every decision is told, by the option and on the channel', async t => {
   await app.limit.reserve({ mobile: phone })
   await app.limit.peek({ mobile: phone })
   t.same(
-    events.map(({ stage, route, allowed, refusal, violated, store }) => [stage, route, allowed, refusal, violated.map(each => each.rule), store]),
+    events.map(({ stage, route, allowed, refusal, violated, store }) => [
+      stage,
+      route,
+      allowed,
+      refusal,
+      violated.map(each => each.rule),
+      store
+    ]),
     [
       ['attempts', 'POST /x', true, null, [], 'memory'],
       ['sends', 'POST /x', true, null, [], 'memory'],
@@ -73,7 +85,11 @@ t.test('every decision is told, by the option and on the channel', async t => {
   t.strictSame(published, events)
   for (const { keys, rules: told } of events) {
     for (const [name, key] of Object.entries(keys)) t.match(key, /^[\w-]{22}$/, name)
-    t.same(told.map(({ name }) => name).filter(name => !(name in keys)), [], 'each rule has its key')
+    t.same(
+      told.map(({ name }) => name).filter(name => !(name in keys)),
+      [],
+      'each rule has its key'
+    )
   }
   t.ok(events[5]?.keys.mail, 'one on a block list too')
   t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity, one key')
@@ -121,7 +137,11 @@ t.test('every refusal is logged, with the hashed key', async t => {
   t.match(
     told.map(line => line.limit),
     [
-      { stage: 'sends', rules: [{ rule: 'mobile', windowMs: 60_000, key: /^[\w-]{22}$/ }], retryAfterMs: 60_000 },
+      {
+        stage: 'sends',
+        rules: [{ rule: 'mobile', windowMs: 60_000, key: /^[\w-]{22}$/ }],
+        retryAfterMs: 60_000
+      },
       { stage: 'sends', rules: [{ rule: 'mail', windowMs: 0, key: /^[\w-]{22}$/ }], retryAfterMs: null }
     ]
   )
@@ -146,17 +166,26 @@ t.test('no personal data in the log, whatever goes wrong', async t => {
     throw Object.assign(new Error('provider down'), { statusCode: 502 })
   })
   const body = { phone, to: mail, text: 'card 4111' }
-  const wrong = [body, body, { phone: '138001380', to: mail }, { phone: [phone], to: mail }, { phone, to: 'somebody@' }, { phone: { phone }, to: mail }]
+  const wrong = [
+    body,
+    body,
+    { phone: '138001380', to: mail },
+    { phone: [phone], to: mail },
+    { phone, to: 'somebody@' },
+    { phone: { phone }, to: mail }
+  ]
   for (const each of wrong) await send(each)
   t.equal(await send(body), 429, 'the flood rule')
-  for (const each of wrong) await app.inject({ method: 'POST', url: '/y', payload: each, remoteAddress: '127.0.0.1' })
+  for (const each of wrong)
+    await app.inject({ method: 'POST', url: '/y', payload: each, remoteAddress: '127.0.0.1' })
   const ours = lines.filter(line => !/"msg":"incoming request"/.test(line))
   t.ok(ours.length > 20, `${ours.length} lines`)
   t.notMatch(ours.join(''), personal)
 })
 
 t.test('trustProxy: true and a rule by address', async t => {
-  const byAddress = /the rule (\S+) counts by address, but with trustProxy: true the client chooses its address; name the proxies instead/
+  const byAddress =
+    /the rule (\S+) counts by address, but with trustProxy: true the client chooses its address; name the proxies instead/
   const table: [trustProxy: unknown, warned: string[]][] = [
     [true, ['ip', 'path', 'inline']],
     [false, []],
@@ -179,9 +208,15 @@ t.test('trustProxy: true and a rule by address', async t => {
       },
       { logger, trustProxy: trustProxy as never }
     )
-    await app.register(async scope => scope.get('/x', { config: { limit: { name: 'inline', key: 'ip', limits } } }, async () => ''))
+    await app.register(async scope =>
+      scope.get('/x', { config: { limit: { name: 'inline', key: 'ip', limits } } }, async () => '')
+    )
     await app.ready()
-    t.same(lines.flatMap(line => byAddress.exec(line)?.[1] ?? []), warned, String(trustProxy))
+    t.same(
+      lines.flatMap(line => byAddress.exec(line)?.[1] ?? []),
+      warned,
+      String(trustProxy)
+    )
     t.ok(lines.filter(line => byAddress.test(line)).every(line => JSON.parse(line).level === 40))
     await app.close()
   }

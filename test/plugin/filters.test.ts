@@ -5,7 +5,11 @@ import { open } from '../helper/face.js'
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
 /** A filter that notes what happens to it. */
-function noted(log: string[], name: string, result?: () => FilterResult | undefined | Promise<FilterResult | undefined>): Filter {
+function noted(
+  log: string[],
+  name: string,
+  result?: () => FilterResult | undefined | Promise<FilterResult | undefined>
+): Filter {
   return {
     name,
     init: async () => void log.push(`init ${name}`),
@@ -35,7 +39,12 @@ t.test('begun and ended once, however many routes name it', async t => {
 t.test('an init that throws ends the start, and what has begun is closed', async t => {
   const log: string[] = []
   const { app } = await open(t)
-  const broken = { name: 'broken', init: () => Promise.reject(new Error('no list')), check() {}, close: () => void log.push('close broken') }
+  const broken = {
+    name: 'broken',
+    init: () => Promise.reject(new Error('no list')),
+    check() {},
+    close: () => void log.push('close broken')
+  }
   app.get('/x', { config: { limit: [noted(log, 'a'), broken] } }, async () => 'sent')
   await t.rejects(Promise.resolve(app.ready()), { message: 'no list' })
   await app.close()
@@ -54,7 +63,10 @@ t.test('each is closed, though another fails to', async t => {
 
 t.test('they run in the order they are named in, before the reservation', async t => {
   const log: string[] = []
-  const { app } = await open(t, { rules: [send], filters: [noted(log, 'b'), noted(log, 'a', () => ({ allowed: false }))] })
+  const { app } = await open(t, {
+    rules: [send],
+    filters: [noted(log, 'b'), noted(log, 'a', () => ({ allowed: false }))]
+  })
   app.get('/x', { config: { limit: ['b', 'send', 'a', noted(log, 'c')] } }, async () => 'sent')
   await app.ready()
   log.splice(0)
@@ -89,14 +101,25 @@ t.test('what a filter answers', async t => {
     const reply = await app.inject('/x')
     t.equal(reply.statusCode, status, JSON.stringify(result))
     for (const [name, value] of Object.entries(headers)) t.equal(reply.headers[name], value)
-    if (status === 500) t.equal(reply.json().message, 'the filter f must return nothing, or { allowed: true or false } with a "retryAfterMs" from 0')
+    if (status === 500)
+      t.equal(
+        reply.json().message,
+        'the filter f must return nothing, or { allowed: true or false } with a "retryAfterMs" from 0'
+      )
     if (status === 403 || status === 429) t.match(reply.json(), { status, 'violated-policies': ['f'] })
     await app.close()
   }
 })
 
 t.test('an error is an error', async t => {
-  for (const check of [() => { throw new Error('no list') }, async () => { throw new Error('no list') }]) {
+  for (const check of [
+    () => {
+      throw new Error('no list')
+    },
+    async () => {
+      throw new Error('no list')
+    }
+  ]) {
     const { app } = await open(t)
     app.get('/x', { config: { limit: [{ name: 'f', check }, send] } }, async () => 'sent')
     const reply = await app.inject('/x')
@@ -123,7 +146,8 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
 })
 
 t.test('undo', async t => {
-  const undo = (log: string[], name: string) => noted([], name, () => ({ allowed: true, undo: () => void log.push(name) }))
+  const undo = (log: string[], name: string) =>
+    noted([], name, () => ({ allowed: true, undo: () => void log.push(name) }))
   const throwing: Filter = { name: 'throws', check: () => Promise.reject(new Error('x')) }
   const slow: Filter = { name: 'slow', check: () => new Promise(() => {}) }
   const refusing: Filter = { name: 'refuses', check: () => ({ allowed: false }) }
@@ -140,7 +164,10 @@ t.test('undo', async t => {
   ] as const) {
     const log: string[] = []
     const { app } = await open(t, { timeout: 20 })
-    const broken = noted([], 'broken', () => ({ allowed: true, undo: () => Promise.reject(new Error('stuck')) }))
+    const broken = noted([], 'broken', () => ({
+      allowed: true,
+      undo: () => Promise.reject(new Error('stuck'))
+    }))
     app.get('/x', { config: { limit: [undo(log, 'a'), broken, undo(log, 'b'), last] } }, async () => 'sent')
     t.equal((await app.inject('/x')).statusCode, status)
     t.same(log, ['b', 'a'], `${last.name}: in reverse, each once, though one fails`)
@@ -177,7 +204,14 @@ t.test('a filter that outlives the handlerTimeout of its route is undone', async
 t.test('filters alone: a decision without rules', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: { name: 'f', check() {} } } }, async (_req, reply) => reply.limit)
-  t.same((await app.inject('/x')).json(), { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null })
+  t.same((await app.inject('/x')).json(), {
+    allowed: true,
+    retryAfterMs: 0,
+    violated: [],
+    observed: [],
+    rules: [],
+    refusal: null
+  })
 })
 
 t.test('an object of a class, with members of its own', async t => {

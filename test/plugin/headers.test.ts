@@ -64,7 +64,14 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
   const { app, post, advance } = await open(t)
   app.decorateRequest('account', null)
   const limit: Rule[] = [
-    { name: 'ip', key: 'ip', limits: [{ max: 3, window: '60s' }, { max: 5, window: '1h' }] },
+    {
+      name: 'ip',
+      key: 'ip',
+      limits: [
+        { max: 3, window: '60s' },
+        { max: 5, window: '1h' }
+      ]
+    },
     { name: 'account', key: { value: 'request.account.id' }, limits: [{ max: 9, per: 'day' }] },
     { name: 'mobile', key: phone, limits: [{ max: 2, window: '60s' }] },
     { name: 'both', key: ['ip', phone], limits: [{ max: 2, window: '60s' }] },
@@ -105,10 +112,21 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
 
 t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
   const { app, post } = await open(t)
-  const limits = [{ max: 1, window: '60s' }, { max: 5, window: '1h' }, { max: 10, window: '24h' }]
-  app.post('/x', { config: { limit: { name: 'mail', key: { email: 'body.to' }, limits } } }, async () => 'sent')
+  const limits = [
+    { max: 1, window: '60s' },
+    { max: 5, window: '1h' },
+    { max: 10, window: '24h' }
+  ]
+  app.post(
+    '/x',
+    { config: { limit: { name: 'mail', key: { email: 'body.to' }, limits } } },
+    async () => 'sent'
+  )
   const first = await post('/x', { to: 'a@example.com' })
-  t.same(['ratelimit', 'ratelimit-policy'].filter(name => name in first.headers), [])
+  t.same(
+    ['ratelimit', 'ratelimit-policy'].filter(name => name in first.headers),
+    []
+  )
   t.strictSame(policies((await post('/x', { to: 'a@example.com' })).headers), { 'mail-60s': [1, 60, 0, 60] })
 })
 
@@ -125,7 +143,11 @@ t.test('Retry-After is rounded up: whoever waits that long is admitted', async t
   ]
   for (const [window, passed, seconds] of table) {
     const { app, advance } = await open(t)
-    app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window }] } } }, async () => 'sent')
+    app.get(
+      '/x',
+      { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window }] } } },
+      async () => 'sent'
+    )
     await app.inject('/x')
     advance(passed)
     const refused = await app.inject('/x')
@@ -140,23 +162,44 @@ t.test('Retry-After is rounded up: whoever waits that long is admitted', async t
 
 t.test('any name of a rule makes a header that parses', async t => {
   const { app } = await open(t)
-  const limits = [{ max: 1_000, window: 1_234 }, { max: 2 ** 31, per: 'month' as const }]
+  const limits = [
+    { max: 1_000, window: 1_234 },
+    { max: 2 ** 31, per: 'month' as const }
+  ]
   app.get('/x', { config: { limit: { name: '0aZ._-', key: 'ip', limits } } }, async () => 'sent')
   const { headers } = await app.inject('/x')
-  t.match(policies(headers), { '0aZ._--1234ms': [1_000, 2, 999, 2], '0aZ._--30d': [2 ** 31, 2_592_000, 2 ** 31 - 1] })
+  t.match(policies(headers), {
+    '0aZ._--1234ms': [1_000, 2, 999, 2],
+    '0aZ._--30d': [2 ** 31, 2_592_000, 2 ** 31 - 1]
+  })
 })
 
 t.test('blocked: no time, no quota', async t => {
   const { app } = await open(t)
-  app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], block: ['127.0.0.1'] } } }, async () => 'sent')
+  app.get(
+    '/x',
+    {
+      config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], block: ['127.0.0.1'] } }
+    },
+    async () => 'sent'
+  )
   const { headers, statusCode } = await app.inject('/x')
   t.equal(statusCode, 403)
-  t.same(['ratelimit', 'ratelimit-policy', 'retry-after'].filter(name => name in headers), [])
+  t.same(
+    ['ratelimit', 'ratelimit-policy', 'retry-after'].filter(name => name in headers),
+    []
+  )
 })
 
 t.test('an allowed caller has no quota to be told of', async t => {
   const { app } = await open(t)
-  app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], allow: ['127.0.0.0/8'] } } }, async () => 'sent')
+  app.get(
+    '/x',
+    {
+      config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }], allow: ['127.0.0.0/8'] } }
+    },
+    async () => 'sent'
+  )
   const { headers, statusCode } = await app.inject('/x')
   t.equal(statusCode, 200)
   t.notOk('ratelimit' in headers)

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { errors, type LimitError, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -91,7 +92,7 @@ t.test('HEAD of a refusal has no body', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: send } }, async () => 'sent')
   await app.listen({ host: '127.0.0.1', port: 0 })
-  const [{ port }] = app.addresses() as [{ port: number }]
+  const { port } = app.server.address() as AddressInfo
   for (const status of [200, 429]) {
     const [response] = await once(request({ port, path: '/x', method: 'HEAD' }).end(), 'response')
     response.resume()
@@ -104,15 +105,30 @@ t.test("the app's error handler gets the refusal", async t => {
     for (const place of ['app', 'scope', 'route'] as const) {
       const { app } = await open(t)
       const got: LimitError[] = []
-      const handle = (error: unknown, _req: unknown, reply: { status(code: number): { send(payload: unknown): void } }) => {
+      const handle = (
+        error: unknown,
+        _req: unknown,
+        reply: { status(code: number): { send(payload: unknown): void } }
+      ) => {
         got.push(error as LimitError)
         reply.status((error as LimitError).statusCode).send({ mine: (error as LimitError).code })
       }
       if (place === 'app') app.setErrorHandler(handle)
       await app.register(async scope => {
         if (place === 'scope') scope.setErrorHandler(handle)
-        scope.get('/x', { config: { limit: rule }, ...(place === 'route' && { errorHandler: handle }) }, async () => 'sent')
-        scope.get('/missing', { config: { limit: { ...rule, key: { value: 'query.id' } } }, ...(place === 'route' && { errorHandler: handle }) }, async () => 'sent')
+        scope.get(
+          '/x',
+          { config: { limit: rule }, ...(place === 'route' && { errorHandler: handle }) },
+          async () => 'sent'
+        )
+        scope.get(
+          '/missing',
+          {
+            config: { limit: { ...rule, key: { value: 'query.id' } } },
+            ...(place === 'route' && { errorHandler: handle })
+          },
+          async () => 'sent'
+        )
       })
       await app.inject('/x')
       const refused = await app.inject('/x')
@@ -212,8 +228,25 @@ t.test('errorResponse builds error.problem for an error handler, too', async t =
 t.test('reply.limit', async t => {
   const { app } = await open(t)
   const seen: unknown[] = []
-  app.addHook('onSend', async (_req, reply) => void seen.push(reply.limit && JSON.parse(JSON.stringify(reply.limit))))
-  app.get('/x', { config: { limit: { ...send, limits: [{ max: 1, window: '60s' }, { max: 3, window: '1h' }] } } }, async (_req, reply) => reply.limit)
+  app.addHook(
+    'onSend',
+    async (_req, reply) => void seen.push(reply.limit && JSON.parse(JSON.stringify(reply.limit)))
+  )
+  app.get(
+    '/x',
+    {
+      config: {
+        limit: {
+          ...send,
+          limits: [
+            { max: 1, window: '60s' },
+            { max: 3, window: '1h' }
+          ]
+        }
+      }
+    },
+    async (_req, reply) => reply.limit
+  )
   app.get('/free', async (_req, reply) => reply.limit)
   const admitted = {
     allowed: true,
@@ -246,7 +279,11 @@ t.test('reply.limit', async t => {
 t.test('each request has a decision of its own', async t => {
   const { app } = await open(t)
   const seen = new Set<unknown>()
-  app.get('/x', { config: { limit: { ...send, limits: [{ max: 2, window: '60s' }] } } }, async (_req, reply) => void seen.add(reply.limit))
+  app.get(
+    '/x',
+    { config: { limit: { ...send, limits: [{ max: 2, window: '60s' }] } } },
+    async (_req, reply) => void seen.add(reply.limit)
+  )
   await Promise.all([app.inject('/x'), app.inject('/x')])
   t.equal(seen.size, 2)
 })

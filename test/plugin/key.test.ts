@@ -1,15 +1,21 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { once } from 'node:events'
 import t from 'tap'
 import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
 const limits = [{ max: 1, window: '60s' }]
 
-async function route(t: { teardown(fn: () => unknown): unknown }, key: Key, more: Partial<Rule> = {}, server = {}) {
+async function route(
+  t: { teardown(fn: () => unknown): unknown },
+  key: Key,
+  more: Pick<Rule, 'optional' | 'allow' | 'block'> = {},
+  server = {}
+) {
   const opened = await open(t, {}, server)
   opened.app.post('/x', { config: { limit: { name: 'a', key, limits, ...more } } }, async () => 'sent')
   return opened
@@ -44,9 +50,19 @@ t.test('what a request lacks, or spells wrongly', async t => {
     [{ digest: ['body.a', 'body.b'] }, {}, 400, 'body.a, body.b is missing or no scalar value'],
     [{ digest: ['body.a', 'body.b'] }, { a: 1 }, 200],
     [{ digest: ['body.a', 'body.b'] }, { a: null }, 200],
-    [{ digest: ['body'] }, { deep: JSON.parse(`${'['.repeat(63)}${']'.repeat(63)}`) }, 422, 'body is not a valid content: it is nested too deeply'],
+    [
+      { digest: ['body'] },
+      { deep: JSON.parse(`${'['.repeat(63)}${']'.repeat(63)}`) },
+      422,
+      'body is not a valid content: it is nested too deeply'
+    ],
     [{ digest: ['body'] }, { deep: JSON.parse(`${'['.repeat(61)}${']'.repeat(61)}`) }, 200],
-    [{ digest: [{ phone: 'body.phone' }, 'body.a'] }, { phone: '12', a: 1 }, 422, 'body.phone is not a valid phone number']
+    [
+      { digest: [{ phone: 'body.phone' }, 'body.a'] },
+      { phone: '12', a: 1 },
+      422,
+      'body.phone is not a valid phone number'
+    ]
   ]
   for (const [key, body, status, message] of table) {
     const { app, post } = await route(t, key)
@@ -83,7 +99,8 @@ t.test('an optional rule does not apply where its key is missing', async t => {
 
 t.test('hostile bodies', async t => {
   const { post } = await route(t, { digest: ['body'] })
-  const raw = (payload: string, type = 'application/json') => post('/x', payload, { headers: { 'content-type': type } })
+  const raw = (payload: string, type = 'application/json') =>
+    post('/x', payload, { headers: { 'content-type': type } })
   t.equal((await raw('{"__proto__": {"a": 1}}')).statusCode, 400, 'Fastify refuses it')
   t.equal((await raw('{"constructor": {"prototype": {"a": 1}}}')).statusCode, 400)
   t.equal((await raw(`"${'x'.repeat(2 ** 20)}"`)).statusCode, 413, 'a megabyte')
@@ -98,8 +115,17 @@ t.test('prototype keys, where the parser lets them through', async t => {
   const lax = { onProtoPoisoning: 'ignore', onConstructorPoisoning: 'ignore' } as const
   const whole = await route(t, { digest: ['body'] }, {}, lax)
   const headers = { 'content-type': 'application/json' }
-  for (const payload of ['{"__proto__": {"a": 1}}', '{"__proto__": {"a": 2}}', '{"constructor": {"prototype": {"a": 1}}}', '{}']) {
-    t.equal((await whole.post('/x', payload, { headers })).statusCode, 200, `${payload} is a content of its own`)
+  for (const payload of [
+    '{"__proto__": {"a": 1}}',
+    '{"__proto__": {"a": 2}}',
+    '{"constructor": {"prototype": {"a": 1}}}',
+    '{}'
+  ]) {
+    t.equal(
+      (await whole.post('/x', payload, { headers })).statusCode,
+      200,
+      `${payload} is a content of its own`
+    )
     t.equal((await whole.post('/x', payload, { headers })).statusCode, 429)
   }
   const phone = await route(t, { value: 'body.phone' }, {}, lax)
@@ -115,7 +141,6 @@ t.test('function keys', async t => {
     [() => 5n, 200],
     [() => true, 200],
     [async () => 'a', 200],
-    [() => ({ then: (resolve: (value: string) => void) => resolve('a') }), 200],
     [() => undefined, 400, /^the key is missing or no scalar value$/],
     [() => null, 400],
     [async () => undefined, 400],
@@ -137,7 +162,11 @@ t.test('function keys', async t => {
   for (const counts of ['sends', 'attempts'] as const) {
     for (const [answer, status, message] of table) {
       const { app, post } = await open(t, { timeout: 20 })
-      app.post('/x', { config: { limit: { name: 'a', key: answer as never, limits, counts } } }, async () => 'sent')
+      app.post(
+        '/x',
+        { config: { limit: { name: 'a', key: answer as never, limits, counts } } },
+        async () => 'sent'
+      )
       const reply = await post('/x', {})
       t.equal(reply.statusCode, status, `${counts} ${answer}`)
       if (message) t.match(reply.json().message, message)
@@ -148,9 +177,16 @@ t.test('function keys', async t => {
 })
 
 t.test('the request is what a function gets', async t => {
-  const { app, post } = await route(t, [req => req.headers['x-a'] as string, async req => (req.body as { b: string }).b])
-  const ask = (a: string, b: string) => post('/x', { b }, { headers: { 'x-a': a } }).then(reply => reply.statusCode)
-  t.same([await ask('1', '2'), await ask('1', '2'), await ask('12', ''), await ask('', '12')], [200, 429, 200, 200])
+  const { app, post } = await route(t, [
+    req => req.headers['x-a'] as string,
+    async req => (req.body as { b: string }).b
+  ])
+  const ask = (a: string, b: string) =>
+    post('/x', { b }, { headers: { 'x-a': a } }).then(reply => reply.statusCode)
+  t.same(
+    [await ask('1', '2'), await ask('1', '2'), await ask('12', ''), await ask('', '12')],
+    [200, 429, 200, 200]
+  )
   t.same(Object.keys(app.limit.rules), ['a@POST /x'])
 })
 
@@ -190,7 +226,8 @@ t.test('max as a function', async t => {
   for (const counts of ['sends', 'attempts'] as const) {
     for (const [answer, results] of table) {
       const { app } = await open(t)
-      const max = (req: { headers: Record<string, unknown> }) => answer(String(req.headers['x-max'])) as number
+      const max = (req: { headers: Record<string, unknown> }) =>
+        answer(String(req.headers['x-max'])) as number
       const limit = { name: 'paid', key: 'ip' as const, limits: [{ max, ceiling: 3, window: '60s' }], counts }
       app.get('/x', { config: { limit } }, async () => 'sent')
       for (const status of results) {
@@ -206,7 +243,11 @@ t.test('max is asked at each request', async t => {
   const { app, advance } = await open(t)
   const key = { value: 'headers.x-account' } as const
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
-  app.get('/x', { config: { limit: { name: 'paid', key, limits: [{ max, ceiling: 3, per: 'day' }] } } }, async (_req, reply) => reply.limit)
+  app.get(
+    '/x',
+    { config: { limit: { name: 'paid', key, limits: [{ max, ceiling: 3, per: 'day' }] } } },
+    async (_req, reply) => reply.limit
+  )
   const ask = (n: number) => app.inject({ url: '/x', headers: { 'x-account': 'a', 'x-max': `${n}` } })
   t.equal((await ask(1)).json().rules[0].limits[0].max, 1)
   t.equal((await ask(1)).statusCode, 429)
@@ -221,21 +262,52 @@ t.test('max is asked at each request', async t => {
 })
 
 t.test('allow and block lists', async t => {
-  const table: [key: Key, lists: { allow?: string[]; block?: string[] }, free: string[], blocked: string[], counted: string[]][] = [
-    [{ phone: 'body.who' }, { allow: ['138 0013 8000'], block: ['+86 139 1234 5678'] }, ['+8613800138000'], ['13912345678'], ['13700137000']],
-    [{ email: 'body.who' }, { allow: ['a@example.com'], block: ['B@Example.com'] }, ['A+tag@EXAMPLE.com'], ['b@example.com'], ['c@example.com']],
+  const table: [
+    key: Key,
+    lists: { allow?: string[]; block?: string[] },
+    free: string[],
+    blocked: string[],
+    counted: string[]
+  ][] = [
+    [
+      { phone: 'body.who' },
+      { allow: ['138 0013 8000'], block: ['+86 139 1234 5678'] },
+      ['+8613800138000'],
+      ['13912345678'],
+      ['13700137000']
+    ],
+    [
+      { email: 'body.who' },
+      { allow: ['a@example.com'], block: ['B@Example.com'] },
+      ['A+tag@EXAMPLE.com'],
+      ['b@example.com'],
+      ['c@example.com']
+    ],
     [{ value: 'body.who' }, { allow: ['1'], block: ['true'] }, ['1'], ['true'], ['2', 'TRUE']],
     [req => (req.body as { who: string }).who, { allow: ['a'], block: ['b'] }, ['a'], ['b'], ['c']],
-    [{ ip: 'body.who' }, { allow: ['192.0.2.0/24', '2001:db8::/32'], block: ['198.51.100.7', 'fc00::/7'] }, ['192.0.2.9', '::ffff:192.0.2.200', '2001:db8:1::5'], ['198.51.100.7', '::ffff:c633:6407', 'fd00::1'], ['198.51.100.8', '2001:db9::1']],
+    [
+      { ip: 'body.who' },
+      { allow: ['192.0.2.0/24', '2001:db8::/32'], block: ['198.51.100.7', 'fc00::/7'] },
+      ['192.0.2.9', '::ffff:192.0.2.200', '2001:db8:1::5'],
+      ['198.51.100.7', '::ffff:c633:6407', 'fd00::1'],
+      ['198.51.100.8', '2001:db9::1']
+    ],
     [{ ip: 'body.who' }, { allow: ['::ffff:192.0.2.0/120'] }, ['192.0.2.1'], [], ['192.0.3.1']],
     // Allow beats block.
-    [{ ip: 'body.who' }, { allow: ['10.1.0.0/16'], block: ['10.0.0.0/8'] }, ['10.1.2.3'], ['10.2.0.1'], ['11.0.0.1']],
+    [
+      { ip: 'body.who' },
+      { allow: ['10.1.0.0/16'], block: ['10.0.0.0/8'] },
+      ['10.1.2.3'],
+      ['10.2.0.1'],
+      ['11.0.0.1']
+    ],
     [{ value: 'body.who' }, { allow: ['a'], block: ['a', 'b'] }, ['a'], ['b'], ['c']]
   ]
   for (const [key, lists, free, blocked, counted] of table) {
     const { post } = await route(t, key, lists)
     const ask = async (who: string) => (await post('/x', { who })).statusCode
-    for (const who of free) t.same([await ask(who), await ask(who), await ask(who)], [200, 200, 200], `${who} is allowed`)
+    for (const who of free)
+      t.same([await ask(who), await ask(who), await ask(who)], [200, 200, 200], `${who} is allowed`)
     for (const who of blocked) t.same([await ask(who), await ask(who)], [403, 403], `${who} is blocked`)
     for (const who of counted) t.same([await ask(who), await ask(who)], [200, 429], `${who} is counted`)
   }
@@ -245,45 +317,63 @@ t.test('block lists cost other rules nothing, and peek knows them', async t => {
   const { app, post } = await open(t, {
     rules: [
       { name: 'ip', key: 'ip', limits },
-      { name: 'mobile', key: { phone: 'body.phone' }, limits, block: ['13800138000'], allow: ['13900139000'] },
+      {
+        name: 'mobile',
+        key: { phone: 'body.phone' },
+        limits,
+        block: ['13800138000'],
+        allow: ['13900139000']
+      },
       { name: 'seen', key: { phone: 'body.phone' }, limits, mode: 'observe', block: ['13800138001'] }
     ]
   })
   app.post('/x', { config: { limit: ['ip', 'mobile', 'seen'] } }, async () => 'sent')
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 403)
-  t.match(await app.limit.peek({ mobile: '+8613800138000' }), { allowed: false, refusal: 'blocked', retryAfterMs: null, violated: [{ rule: 'mobile', windowMs: 0 }] })
+  t.match(await app.limit.peek({ mobile: '+8613800138000' }), {
+    allowed: false,
+    refusal: 'blocked',
+    retryAfterMs: null,
+    violated: [{ rule: 'mobile', windowMs: 0 }]
+  })
   t.match(await app.limit.peek({ mobile: '13900139000' }), { allowed: true, violated: [], rules: [] })
-  t.match(await app.limit.peek({ seen: '13800138001' }), { allowed: true, observed: [{ rule: 'seen', windowMs: 0 }] })
+  t.match(await app.limit.peek({ seen: '13800138001' }), {
+    allowed: true,
+    observed: [{ rule: 'seen', windowMs: 0 }]
+  })
   t.match(await app.limit.peek({ ip: '127.0.0.1' }), { rules: [{ limits: [{ remaining: 1 }] }] })
   t.equal((await post('/x', { phone: '13800138001' })).statusCode, 200, 'an observed block refuses nothing')
 })
 
-t.test('a Unix socket has no address: rules by address do not apply', { skip: process.platform === 'win32' }, async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  for (const trustProxy of [false, 'loopback'] as const) {
-    const { app } = await open(t, {}, { trustProxy })
-    const limit = [
-      { name: 'ip', key: 'ip' as const, limits },
-      { name: 'too', key: { ip: 'request.ip' }, limits },
-      { name: 'flood', key: 'ip' as const, limits, counts: 'attempts' as const }
-    ]
-    app.get('/x', { config: { limit } }, async () => 'sent')
-    const socketPath = join(folder, `${trustProxy}`)
-    await app.listen({ path: socketPath })
-    const ask = async () => {
-      const [response] = await once(request({ socketPath, path: '/x' }).end(), 'response')
-      response.resume()
-      return response.statusCode
+t.test(
+  'a Unix socket has no address: rules by address do not apply',
+  { skip: process.platform === 'win32' },
+  async t => {
+    const folder = mkdtempSync(join(tmpdir(), 'send-limit-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    for (const trustProxy of [false, 'loopback'] as const) {
+      const { app } = await open(t, {}, { trustProxy })
+      const limit = [
+        { name: 'ip', key: 'ip' as const, limits },
+        { name: 'too', key: { ip: 'request.ip' }, limits },
+        { name: 'flood', key: 'ip' as const, limits, counts: 'attempts' as const }
+      ]
+      app.get('/x', { config: { limit } }, async () => 'sent')
+      const socketPath = join(folder, `${trustProxy}`)
+      await app.listen({ path: socketPath })
+      const ask = async () => {
+        const [response] = await once(request({ socketPath, path: '/x' }).end(), 'response')
+        response.resume()
+        return response.statusCode
+      }
+      t.same([await ask(), await ask(), await ask()], [200, 200, 200], `trustProxy: ${trustProxy}`)
     }
-    t.same([await ask(), await ask(), await ask()], [200, 200, 200], `trustProxy: ${trustProxy}`)
   }
-})
+)
 
 t.test('floods of headers', async t => {
   const { app } = await route(t, { value: 'headers.x-id' })
   await app.listen({ host: '127.0.0.1', port: 0 })
-  const [{ port }] = app.addresses() as [{ port: number }]
+  const { port } = app.server.address() as AddressInfo
   const ask = async (headers: Record<string, string | string[]>) => {
     const sent = request({ port, path: '/x', method: 'POST', headers }).end()
     const [response] = await Promise.race([once(sent, 'response'), once(sent, 'error')])

@@ -1,10 +1,13 @@
 import swagger from '@fastify/swagger'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
-type Answers = Record<string, { description: string; headers?: object; content?: Record<string, { schema: object }> }>
+type Answers = Record<
+  string,
+  { description: string; headers?: object; content?: Record<string, { schema: object }> }
+>
 interface Document {
   paths: Record<string, Record<string, { responses: Answers }>>
 }
@@ -12,14 +15,17 @@ interface Document {
 const openapi = { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' } } } as const
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
-async function documentedBy(t: { teardown(fn: () => unknown): unknown }, add: (app: FastifyInstance) => void): Promise<Document> {
+async function documentedBy(
+  t: { teardown(fn: () => unknown): unknown },
+  add: (app: FastifyInstance) => void
+): Promise<Document> {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(swagger, openapi)
   await app.register(limitPlugin)
   add(app)
   await app.ready()
-  return app.swagger() as Document
+  return app.swagger() as unknown as Document
 }
 
 t.test('answers and headers come from the rules, whichever plugin was first', async t => {
@@ -29,10 +35,22 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
   ]) {
     const app = Fastify()
     t.teardown(() => app.close())
-    for (const plugin of order) await app.register(plugin as typeof swagger, (plugin === swagger ? openapi : {}) as object)
+    for (const plugin of order)
+      await app.register(plugin as typeof swagger, (plugin === swagger ? openapi : {}) as object)
     const limit: Rule[] = [
-      { name: 'mail', key: { email: 'body.to' }, limits: [{ max: 1, window: '60s' }, { max: 5, window: 3_600_000 }] },
-      { name: 'quota', key: { value: 'request.account' }, limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }] },
+      {
+        name: 'mail',
+        key: { email: 'body.to' },
+        limits: [
+          { max: 1, window: '60s' },
+          { max: 5, window: 3_600_000 }
+        ]
+      },
+      {
+        name: 'quota',
+        key: { value: 'request.account' },
+        limits: [{ max: 1_000, per: 'day', timeZone: 'Asia/Shanghai' }]
+      },
       { name: 'paid', key: () => 'a', limits: [{ max: () => 1, ceiling: 50, per: 'month' }] },
       { name: 'same', key: ['ip', { digest: ['body.a', 'body.b'] }], limits: [{ max: 2, window: '60s' }] },
       { name: 'seen', key: 'ip', limits: [{ max: 2, window: '60s' }], mode: 'observe' },
@@ -46,7 +64,11 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     const { paths } = app.swagger() as unknown as Document
     const answers = paths['/x']?.post?.responses as Answers
     t.same(Object.keys(answers), ['200', '400', '403', '409', '422', '429', '503'])
-    t.same(answers[200], paths['/free']?.get?.responses[200], 'as for any route that documents nothing')
+    t.equal(
+      answers[200]?.description,
+      paths['/free']?.get?.responses[200]?.description,
+      'as for any route that documents nothing'
+    )
     t.equal(
       answers[429]?.description,
       'Limit reached. flood: 100 in 60s by ip. mail: 1 in 60s, 5 in 1h by body.to. ' +
@@ -76,7 +98,9 @@ t.test("a route's own answers are left alone, and its schema object as it was", 
   const own = { description: 'mine', type: 'object', properties: { mine: { type: 'string' } } }
   const schema = { description: 'sends', response: { 200: { type: 'string' }, 429: own } }
   const before = structuredClone(schema)
-  const { paths } = await documentedBy(t, app => app.get('/x', { schema, config: { limit: send } }, async () => 'sent'))
+  const { paths } = await documentedBy(t, app =>
+    app.get('/x', { schema, config: { limit: send } }, async () => 'sent')
+  )
   const operation = paths['/x']?.get as { description?: string; responses: Answers }
   t.equal(operation.description, 'sends')
   t.equal(operation.responses[429]?.description, 'mine')
@@ -92,9 +116,21 @@ t.test('who documents a whole class documents ours', async t => {
     ['default', []]
   ] as const) {
     const { paths } = await documentedBy(t, app =>
-      app.get('/x', { schema: { response: { [status]: { description: 'mine', type: 'object' } } }, config: { limit: send } }, async () => 'sent')
+      app.get(
+        '/x',
+        {
+          schema: { response: { [status]: { description: 'mine', type: 'object' } } },
+          config: { limit: send }
+        },
+        async () => 'sent'
+      )
     )
-    const { [status.toUpperCase()]: _upper, [status]: _own, 200: _ok, ...others } = paths['/x']?.get?.responses ?? {}
+    const {
+      [status.toUpperCase()]: _upper,
+      [status]: _own,
+      200: _ok,
+      ...others
+    } = paths['/x']?.get?.responses ?? {}
     t.same(Object.keys(others), left, status)
   }
 })
@@ -115,20 +151,25 @@ t.test('what a route answers is written as it would be without the plugin', asyn
   ]
   for (const [response, status] of table) {
     const bodies: unknown[] = []
-    for (const config of [{}, { limit: { ...send, limits: [{ max: 9, window: '60s' }] } }]) {
+    const limited: FastifyContextConfig = { limit: { ...send, limits: [{ max: 9, window: '60s' }] } }
+    for (const config of [{}, limited]) {
       const app = Fastify()
       t.teardown(() => app.close())
       await app.register(swagger, openapi)
       await app.register(limitPlugin)
-      app.get('/x', { schema: { response }, config }, async (_req, reply) => reply.code(status).send({ shown: 'a', hidden: 'b', type: 5, at: new Date(0), none: undefined, deep: [{}] }))
+      app.get('/x', { schema: { response }, config }, async (_req, reply) =>
+        reply
+          .code(status)
+          .send({ shown: 'a', hidden: 'b', type: 5, at: new Date(0), none: undefined, deep: [{}] })
+      )
       app.get('/thrown', { schema: { response }, config }, async () => {
         throw Object.assign(new Error('no'), { statusCode: Math.max(status, 400), code: 'MINE' })
       })
       bodies.push((await app.inject('/x')).body, (await app.inject('/thrown')).body)
     }
-    const [plain, plainThrown, limited, limitedThrown] = bodies
-    t.equal(limited, plain, `${JSON.stringify(response)} ${status}`)
-    t.equal(limitedThrown, plainThrown)
+    const [plain, plainThrown, written, writtenThrown] = bodies
+    t.equal(written, plain, `${JSON.stringify(response)} ${status}`)
+    t.equal(writtenThrown, plainThrown)
   }
 })
 
@@ -141,6 +182,10 @@ t.test('a refusal is whole, whatever the route documents', async t => {
     const schema = { response: { [status]: { type: 'object', properties: { mine: { type: 'string' } } } } }
     app.get('/x', { schema, config: { limit: send } }, async () => ({ mine: 'a' }))
     await app.inject('/x')
-    t.match((await app.inject('/x')).json(), { status: 429, code: 'FST_SEND_LIMIT_EXCEEDED', retryAfterMs: Number })
+    t.match((await app.inject('/x')).json(), {
+      status: 429,
+      code: 'FST_SEND_LIMIT_EXCEEDED',
+      retryAfterMs: Number
+    })
   }
 })

@@ -49,16 +49,53 @@ t.test('what paths read', async t => {
 
 t.test('a prototype is never read, whatever the parser made', async t => {
   const poisoned = JSON.parse('{"__proto__": {"phone": "1"}, "constructor": {"prototype": {"x": 1}}}')
-  t.equal(compilePath('body.phone', 'at')({ body: Object.assign(Object.create({ phone: '1' }), {}) }), undefined)
+  t.equal(
+    compilePath('body.phone', 'at')({ body: Object.assign(Object.create({ phone: '1' }), {}) }),
+    undefined
+  )
   t.equal(compilePath('body.phone', 'at')({ body: poisoned }), undefined)
-  for (const path of ['body.__proto__', 'body.a.__proto__.b', 'body.constructor', 'request.constructor.prototype', 'query.prototype']) {
+  for (const path of [
+    'body.__proto__',
+    'body.a.__proto__.b',
+    'body.constructor',
+    'request.constructor.prototype',
+    'query.prototype'
+  ]) {
     t.throws(() => compilePath(path, 'at'), { code: 'FST_SEND_LIMIT_OPTION' }, path)
   }
 })
 
 t.test('paths that cannot exist', async t => {
-  const none = ['', '.', 'phone', 'Body.phone', ' body.phone', 'body.', 'body..x', '.body', 'headers', 'query', 'params', 'request']
-  for (const path of [...none, 'request.body.x', 'request.headers.x', 'request.query.x', 'request.params.x', undefined, null, 5, {}, []]) {
-    t.throws(() => compilePath(path, 'options.rules[0].key.value'), { code: 'FST_SEND_LIMIT_OPTION', message: /^options\.rules\[0\]\.key\.value: / }, String(path))
+  const none = [
+    '',
+    '.',
+    'phone',
+    'Body.phone',
+    ' body.phone',
+    'body.',
+    'body..x',
+    '.body',
+    'headers',
+    'query',
+    'params',
+    'request'
+  ]
+  for (const path of [
+    ...none,
+    'request.body.x',
+    'request.headers.x',
+    'request.query.x',
+    'request.params.x',
+    undefined,
+    null,
+    5,
+    {},
+    []
+  ]) {
+    t.throws(
+      () => compilePath(path, 'options.rules[0].key.value'),
+      { code: 'FST_SEND_LIMIT_OPTION', message: /^options\.rules\[0\]\.key\.value: / },
+      String(path)
+    )
   }
 })

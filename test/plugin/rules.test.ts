@@ -4,7 +4,8 @@ import { errors, limitPlugin } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
 const limits = [{ max: 1, window: '60s' }]
-const duration = 'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
+const duration =
+  'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
 const aLimit = 'It must be an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }.'
 const aKey = 'Write "ip", { phone, email, ip, value or digest: path }, a function, or a list of these.'
 const aName = 'be 1 to 64 letters, digits, "_", "." and "-", a letter or digit first.'
@@ -16,7 +17,12 @@ const members = (of: string) =>
 
 // What is put in a good rule, where the mistake is, what it is, and what would be right.
 const wrong: [members: object, path: string, value: string, right: string][] = [
-  [{ limit: 1 }, '.limit', '1', 'There is no such option here; known are name, key, limits, lock, maxHold, counts, mode, optional, allow, block.'],
+  [
+    { limit: 1 },
+    '.limit',
+    '1',
+    'There is no such option here; known are name, key, limits, lock, maxHold, counts, mode, optional, allow, block.'
+  ],
   [{ name: undefined }, '.name', 'undefined', `It is required and must ${aName}`],
   [{ name: '' }, '.name', '""', `It must ${aName}`],
   [{ name: 'a b' }, '.name', '"a b"', `It must ${aName}`],
@@ -36,8 +42,18 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ key: {} }, '.key', '{}', aKey],
   [{ key: [] }, '.key', '[]', 'Name at least one part.'],
   [{ key: [['ip']] }, '.key[0]', '["ip"]', aKey],
-  [{ key: { phone: 'body.a', email: 'body.b' } }, '.key', '{"phone":"body.a","email":"body.b"}', 'A part is of one kind; for several write a list of parts.'],
-  [{ key: { value: 'body.a', region: 'CN' } }, '.key.region', '"CN"', 'There is no such option here; known are value.'],
+  [
+    { key: { phone: 'body.a', email: 'body.b' } },
+    '.key',
+    '{"phone":"body.a","email":"body.b"}',
+    'A part is of one kind; for several write a list of parts.'
+  ],
+  [
+    { key: { value: 'body.a', region: 'CN' } },
+    '.key.region',
+    '"CN"',
+    'There is no such option here; known are value.'
+  ],
   [{ key: { phone: 'phone' } }, '.key.phone', '"phone"', root],
   [{ key: ['ip', { value: 'cookies.id' }] }, '.key[1].value', '"cookies.id"', root],
   [{ key: { value: 3 } }, '.key.value', '3', 'It must be a path such as "body.phone".'],
@@ -47,29 +63,89 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ key: { value: 'body.' } }, '.key.value', '"body."', members('body')],
   [{ key: { value: 'body..x' } }, '.key.value', '"body..x"', members('body')],
   [{ key: { value: 'body.__proto__.x' } }, '.key.value', '"body.__proto__.x"', members('body')],
-  [{ key: { value: 'request.constructor.name' } }, '.key.value', '"request.constructor.name"', members('request')],
+  [
+    { key: { value: 'request.constructor.name' } },
+    '.key.value',
+    '"request.constructor.name"',
+    members('request')
+  ],
   [{ key: { value: 'query.prototype' } }, '.key.value', '"query.prototype"', members('query')],
-  [{ key: { value: 'request.body.phone' } }, '.key.value', '"request.body.phone"', 'Write it as "body.phone".'],
-  [{ key: { phone: 'body.a', region: 'XX' } }, '.key.region', '"XX"', 'Write a country as two letters, such as "CN" or "US".'],
+  [
+    { key: { value: 'request.body.phone' } },
+    '.key.value',
+    '"request.body.phone"',
+    'Write it as "body.phone".'
+  ],
+  [
+    { key: { phone: 'body.a', region: 'XX' } },
+    '.key.region',
+    '"XX"',
+    'Write a country as two letters, such as "CN" or "US".'
+  ],
   [{ key: { digest: [] } }, '.key.digest', '[]', 'It must be a list of at least one path or part.'],
-  [{ key: { digest: 'body.a' } }, '.key.digest', '"body.a"', 'It must be a list of at least one path or part.'],
+  [
+    { key: { digest: 'body.a' } },
+    '.key.digest',
+    '"body.a"',
+    'It must be a list of at least one path or part.'
+  ],
   [{ key: { digest: ['body.a', 'x'] } }, '.key.digest[1]', '"x"', root],
   [{ key: { digest: [{ phone: 'x' }] } }, '.key.digest[0].phone', '"x"', root],
-  [{ key: { digest: [() => 'a'] } }, '.key.digest[0]', 'a function', 'Write a path, or a part such as { phone: "body.phone" }.'],
-  [{ key: { digest: [{ digest: ['body'] }] } }, '.key.digest[0]', '{"digest":["body"]}', 'Write a path, or a part such as { phone: "body.phone" }.'],
+  [
+    { key: { digest: [() => 'a'] } },
+    '.key.digest[0]',
+    'a function',
+    'Write a path, or a part such as { phone: "body.phone" }.'
+  ],
+  [
+    { key: { digest: [{ digest: ['body'] }] } },
+    '.key.digest[0]',
+    '{"digest":["body"]}',
+    'Write a path, or a part such as { phone: "body.phone" }.'
+  ],
 
   [{ limits: undefined }, '', '{"name":"a","key":"ip"}', 'A rule has either "limits" or a "lock".'],
-  [{ lock: '30s' }, '', '{"name":"a","key":"ip","limits":[{"max":1,"window":"60s"}],"lock":"30s"}', 'A rule has either "limits" or a "lock".'],
+  [
+    { lock: '30s' },
+    '',
+    '{"name":"a","key":"ip","limits":[{"max":1,"window":"60s"}],"lock":"30s"}',
+    'A rule has either "limits" or a "lock".'
+  ],
   [{ limits: [] }, '.limits', '[]', 'It must be a list of at least one limit.'],
   [{ limits: limits[0] }, '.limits', '{"max":1,"window":"60s"}', 'It must be a list of at least one limit.'],
   [{ limits: [null] }, '.limits[0]', 'null', aLimit],
   [{ limits: ['1/60s'] }, '.limits[0]', '"1/60s"', aLimit],
-  [{ limits: [{ max: 1 }] }, '.limits[0]', '{"max":1}', 'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'],
-  [{ limits: [{ max: 1, per: 'day', window: 1 }] }, '.limits[0]', '{"max":1,"per":"day","window":1}', 'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'],
-  [{ limits: [{ max: 1, window: '1s', timeZone: 'UTC' }] }, '.limits[0].timeZone', '"UTC"', 'There is no such option here; known are max, ceiling, window.'],
-  [{ limits: [{ max: 1, per: 'day', timezone: 'UTC' }] }, '.limits[0].timezone', '"UTC"', 'There is no such option here; known are max, ceiling, per, timeZone.'],
+  [
+    { limits: [{ max: 1 }] },
+    '.limits[0]',
+    '{"max":1}',
+    'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', window: 1 }] },
+    '.limits[0]',
+    '{"max":1,"per":"day","window":1}',
+    'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'
+  ],
+  [
+    { limits: [{ max: 1, window: '1s', timeZone: 'UTC' }] },
+    '.limits[0].timeZone',
+    '"UTC"',
+    'There is no such option here; known are max, ceiling, window.'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timezone: 'UTC' }] },
+    '.limits[0].timezone',
+    '"UTC"',
+    'There is no such option here; known are max, ceiling, per, timeZone.'
+  ],
 
-  [{ limits: [{ window: '60s' }] }, '.limits[0].max', 'undefined', 'It is required and must be a whole number from 1, or a function with a "ceiling".'],
+  [
+    { limits: [{ window: '60s' }] },
+    '.limits[0].max',
+    'undefined',
+    'It is required and must be a whole number from 1, or a function with a "ceiling".'
+  ],
   [{ limits: [{ max: 0, window: '60s' }] }, '.limits[0].max', '0', rolling],
   [{ limits: [{ max: -1, window: '60s' }] }, '.limits[0].max', '-1', rolling],
   [{ limits: [{ max: 1.5, window: '60s' }] }, '.limits[0].max', '1.5', rolling],
@@ -80,12 +156,42 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limits: [{ max: 1_001, window: '60s' }] }, '.limits[0].max', '1001', rolling],
   [{ limits: [...limits, { max: 1_001, window: '1h' }] }, '.limits[1].max', '1001', rolling],
   [{ limits: [{ max: 0, per: 'day' }] }, '.limits[0].max', '0', 'Write a whole number from 1 to 2147483648.'],
-  [{ limits: [{ max: 2 ** 31 + 1, per: 'day' }] }, '.limits[0].max', '2147483649', 'Write a whole number from 1 to 2147483648.'],
-  [{ limits: [{ max: () => 1, window: '60s' }] }, '.limits[0].ceiling', 'undefined', `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`],
-  [{ limits: [{ max: () => 1, ceiling: 1_001, window: '60s' }] }, '.limits[0].ceiling', '1001', `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`],
-  [{ limits: [{ max: () => 1, ceiling: 0, window: '60s' }] }, '.limits[0].ceiling', '0', 'It must be a whole number from 1, the most that the function "max" may answer.'],
-  [{ limits: [{ max: () => 1, ceiling: '3', window: '60s' }] }, '.limits[0].ceiling', '"3"', 'It must be a whole number from 1, the most that the function "max" may answer.'],
-  [{ limits: [{ max: 1, ceiling: 2, window: '60s' }] }, '.limits[0].ceiling', '2', 'A ceiling goes with a "max" that is a function.'],
+  [
+    { limits: [{ max: 2 ** 31 + 1, per: 'day' }] },
+    '.limits[0].max',
+    '2147483649',
+    'Write a whole number from 1 to 2147483648.'
+  ],
+  [
+    { limits: [{ max: () => 1, window: '60s' }] },
+    '.limits[0].ceiling',
+    'undefined',
+    `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`
+  ],
+  [
+    { limits: [{ max: () => 1, ceiling: 1_001, window: '60s' }] },
+    '.limits[0].ceiling',
+    '1001',
+    `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`
+  ],
+  [
+    { limits: [{ max: () => 1, ceiling: 0, window: '60s' }] },
+    '.limits[0].ceiling',
+    '0',
+    'It must be a whole number from 1, the most that the function "max" may answer.'
+  ],
+  [
+    { limits: [{ max: () => 1, ceiling: '3', window: '60s' }] },
+    '.limits[0].ceiling',
+    '"3"',
+    'It must be a whole number from 1, the most that the function "max" may answer.'
+  ],
+  [
+    { limits: [{ max: 1, ceiling: 2, window: '60s' }] },
+    '.limits[0].ceiling',
+    '2',
+    'A ceiling goes with a "max" that is a function.'
+  ],
 
   [{ limits: [{ max: 1, window: 'soon' }] }, '.limits[0].window', '"soon"', duration],
   [{ limits: [{ max: 1, window: '' }] }, '.limits[0].window', '""', duration],
@@ -93,22 +199,87 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limits: [{ max: 1, window: '-1s' }] }, '.limits[0].window', '"-1s"', duration],
   [{ limits: [{ max: 1, window: 1.5 }] }, '.limits[0].window', '1.5', duration],
   [{ limits: [{ max: 1, window: '400d' }] }, '.limits[0].window', '"400d"', duration],
-  [{ limits: [{ max: 1, window: null }] }, '.limits[0].window', 'null', 'It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'],
-  [{ limits: [{ max: 1, per: 'year' }] }, '.limits[0].per', '"year"', 'It must be one of hour, day, week, month.'],
-  [{ limits: [{ max: 1, per: null }] }, '.limits[0].per', 'null', 'It must be one of hour, day, week, month.'],
-  [{ limits: [{ max: 1, per: 'day', timeZone: 'Mars/Phobos' }] }, '.limits[0].timeZone', '"Mars/Phobos"', 'Write an IANA time zone such as "Asia/Shanghai".'],
-  [{ limits: [{ max: 1, per: 'day', timeZone: '+08:00' }] }, '.limits[0].timeZone', '"+08:00"', 'Write an IANA time zone such as "Asia/Shanghai".'],
-  [{ limits: [{ max: 1, per: 'day', timeZone: 8 }] }, '.limits[0].timeZone', '8', 'It must be an IANA time zone such as "Asia/Shanghai".'],
-  [{ limits: [{ max: 1, window: '60s' }, { max: 2, window: '1m' }] }, '.limits[1].window', '"1m"', 'Another limit of this rule has that window.'],
-  [{ limits: [{ max: 1, per: 'day' }, { max: 2, per: 'day', timeZone: 'Asia/Shanghai' }] }, '.limits[1].per', '"day"', 'Another limit of this rule has that period.'],
+  [
+    { limits: [{ max: 1, window: null }] },
+    '.limits[0].window',
+    'null',
+    'It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'
+  ],
+  [
+    { limits: [{ max: 1, per: 'year' }] },
+    '.limits[0].per',
+    '"year"',
+    'It must be one of hour, day, week, month.'
+  ],
+  [
+    { limits: [{ max: 1, per: null }] },
+    '.limits[0].per',
+    'null',
+    'It must be one of hour, day, week, month.'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timeZone: 'Mars/Phobos' }] },
+    '.limits[0].timeZone',
+    '"Mars/Phobos"',
+    'Write an IANA time zone such as "Asia/Shanghai".'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timeZone: '+08:00' }] },
+    '.limits[0].timeZone',
+    '"+08:00"',
+    'Write an IANA time zone such as "Asia/Shanghai".'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timeZone: 8 }] },
+    '.limits[0].timeZone',
+    '8',
+    'It must be an IANA time zone such as "Asia/Shanghai".'
+  ],
+  [
+    {
+      limits: [
+        { max: 1, window: '60s' },
+        { max: 2, window: '1m' }
+      ]
+    },
+    '.limits[1].window',
+    '"1m"',
+    'Another limit of this rule has that window.'
+  ],
+  [
+    {
+      limits: [
+        { max: 1, per: 'day' },
+        { max: 2, per: 'day', timeZone: 'Asia/Shanghai' }
+      ]
+    },
+    '.limits[1].per',
+    '"day"',
+    'Another limit of this rule has that period.'
+  ],
 
   [{ limits: undefined, lock: 'x' }, '.lock', '"x"', duration],
-  [{ limits: undefined, lock: true }, '.lock', 'true', 'It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'],
+  [
+    { limits: undefined, lock: true },
+    '.lock',
+    'true',
+    'It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'
+  ],
   [{ limits: undefined, lock: 99 }, '.lock', '99', 'A lock lives from 100 ms to 24h.'],
   // It is renewed by a timer, and those overflow.
   [{ limits: undefined, lock: '90d' }, '.lock', '"90d"', 'A lock lives from 100 ms to 24h.'],
-  [{ limits: undefined, lock: '30s', counts: 'attempts' }, '.counts', '"attempts"', 'A lock goes with "sends".'],
-  [{ limits: undefined, lock: '30s', maxHold: '10s' }, '.maxHold', '"10s"', 'It goes with a "lock", and is at least as long.'],
+  [
+    { limits: undefined, lock: '30s', counts: 'attempts' },
+    '.counts',
+    '"attempts"',
+    'A lock goes with "sends".'
+  ],
+  [
+    { limits: undefined, lock: '30s', maxHold: '10s' },
+    '.maxHold',
+    '"10s"',
+    'It goes with a "lock", and is at least as long.'
+  ],
   [{ limits: undefined, lock: '30s', maxHold: 'x' }, '.maxHold', '"x"', duration],
   [{ maxHold: '60s' }, '.maxHold', '"60s"', 'It goes with a "lock", and is at least as long.'],
 
@@ -117,26 +288,71 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ optional: 'yes' }, '.optional', '"yes"', 'It must be a boolean.'],
   [{ counts: 'attempts', key: { phone: 'body.phone' } }, '.key', '"body.phone"', early],
   [{ counts: 'attempts', key: { digest: ['body'] } }, '.key', '"body"', early],
-  [{ counts: 'attempts', key: ['ip', { digest: ['query.x', { phone: 'body.phone' }] }] }, '.key', '"query.x, body.phone"', early],
+  [
+    { counts: 'attempts', key: ['ip', { digest: ['query.x', { phone: 'body.phone' }] }] },
+    '.key',
+    '"query.x, body.phone"',
+    early
+  ],
 
-  [{ allow: '192.0.2.1' }, '.allow', '"192.0.2.1"', 'It must be a list of values; for addresses CIDR ranges, too.'],
+  [
+    { allow: '192.0.2.1' },
+    '.allow',
+    '"192.0.2.1"',
+    'It must be a list of values; for addresses CIDR ranges, too.'
+  ],
   [{ block: [5] }, '.block[0]', '5', 'It must be text.'],
-  [{ allow: ['nope'] }, '.allow', '["nope"]', '"nope" is neither an IP address nor a range such as 192.0.2.0/24. Write addresses or CIDR ranges.'],
-  [{ block: ['10.0.0.0/33'] }, '.block', '["10.0.0.0/33"]', '"10.0.0.0/33" has a prefix longer than its address. Write addresses or CIDR ranges.'],
-  [{ key: { phone: 'body.a' }, allow: ['12'] }, '.allow[0]', '"12"', 'It cannot be what the rule is keyed by.'],
-  [{ key: { email: 'body.a' }, block: ['a@example.com', 'nope'] }, '.block[1]', '"nope"', 'It cannot be what the rule is keyed by.'],
-  [{ key: ['ip', { value: 'query.a' }], allow: ['192.0.2.1'] }, '.allow', '["192.0.2.1"]', 'Only a key of one part can have a list.'],
-  [{ key: { digest: ['body.a'] }, block: ['x'] }, '.block', '["x"]', 'A content has no list; allow or block in a rule keyed otherwise.']
+  [
+    { allow: ['nope'] },
+    '.allow',
+    '["nope"]',
+    '"nope" is neither an IP address nor a range such as 192.0.2.0/24. Write addresses or CIDR ranges.'
+  ],
+  [
+    { block: ['10.0.0.0/33'] },
+    '.block',
+    '["10.0.0.0/33"]',
+    '"10.0.0.0/33" has a prefix longer than its address. Write addresses or CIDR ranges.'
+  ],
+  [
+    { key: { phone: 'body.a' }, allow: ['12'] },
+    '.allow[0]',
+    '"12"',
+    'It cannot be what the rule is keyed by.'
+  ],
+  [
+    { key: { email: 'body.a' }, block: ['a@example.com', 'nope'] },
+    '.block[1]',
+    '"nope"',
+    'It cannot be what the rule is keyed by.'
+  ],
+  [
+    { key: ['ip', { value: 'query.a' }], allow: ['192.0.2.1'] },
+    '.allow',
+    '["192.0.2.1"]',
+    'Only a key of one part can have a list.'
+  ],
+  [
+    { key: { digest: ['body.a'] }, block: ['x'] },
+    '.block',
+    '["x"]',
+    'A content has no list; allow or block in a rule keyed otherwise.'
+  ]
 ]
 
 const made = (members: object) =>
-  Object.fromEntries(Object.entries({ name: 'a', key: 'ip', limits, ...members }).filter(([, value]) => value !== undefined))
+  Object.fromEntries(
+    Object.entries({ name: 'a', key: 'ip', limits, ...members }).filter(([, value]) => value !== undefined)
+  )
 
 t.test('wrong rules', async t => {
   for (const [members, path, value, right] of wrong) {
     const rule = made(members)
     for (const [at, register] of [
-      ['options.rules[0]', (app: ReturnType<typeof Fastify>) => app.register(limitPlugin, { rules: [rule] as never })],
+      [
+        'options.rules[0]',
+        (app: ReturnType<typeof Fastify>) => app.register(limitPlugin, { rules: [rule] as never })
+      ],
       [
         'POST /x: config.limit',
         async (app: ReturnType<typeof Fastify>) => {
@@ -162,7 +378,14 @@ t.test('rules at their borders', async t => {
     { limits: [{ max: 1_000, window: 1 }] },
     { limits: [{ max: 1, window: '366d' }] },
     { limits: [{ max: 2 ** 31, per: 'month', timeZone: 'Asia/Kolkata' }] },
-    { limits: [{ max: 1, per: 'hour' }, { max: 1, per: 'day' }, { max: 1, window: '24h' }, { max: 2, window: '1h' }] },
+    {
+      limits: [
+        { max: 1, per: 'hour' },
+        { max: 1, per: 'day' },
+        { max: 1, window: '24h' },
+        { max: 2, window: '1h' }
+      ]
+    },
     { limits: undefined, lock: 100 },
     { limits: undefined, lock: '24h', maxHold: '24h' },
     { key: { digest: ['body'] } },
@@ -187,19 +410,51 @@ t.test('what stands on a route', async t => {
   const inline = { name: 'a', key: 'ip' as const, limits }
   const table: [limit: unknown, message: string, code?: string][] = [
     [[], 'POST /x: config.limit: [] is wrong. Name at least one rule, or leave it out.'],
-    [null, 'POST /x: config.limit: null is wrong. Write a rule, the name of one, a filter, or a list of these.'],
-    [false, 'POST /x: config.limit: false is wrong. Write a rule, the name of one, a filter, or a list of these.'],
+    [
+      null,
+      'POST /x: config.limit: null is wrong. Write a rule, the name of one, a filter, or a list of these.'
+    ],
+    [
+      false,
+      'POST /x: config.limit: false is wrong. Write a rule, the name of one, a filter, or a list of these.'
+    ],
     [5, 'POST /x: config.limit: 5 is wrong. Write a rule, the name of one, a filter, or a list of these.'],
-    [['a', 5], 'POST /x: config.limit[1]: 5 is wrong. Write a rule, the name of one, a filter, or a list of these.'],
+    [
+      ['a', 5],
+      'POST /x: config.limit[1]: 5 is wrong. Write a rule, the name of one, a filter, or a list of these.'
+    ],
     ['c', 'POST /x: config.limit: there is no rule or filter named "c"; known: a, b, f', 'RULE_UNKNOWN'],
-    [['a', 'A'], 'POST /x: config.limit[1]: there is no rule or filter named "A"; known: a, b, f', 'RULE_UNKNOWN'],
+    [
+      ['a', 'A'],
+      'POST /x: config.limit[1]: there is no rule or filter named "A"; known: a, b, f',
+      'RULE_UNKNOWN'
+    ],
     ['', 'POST /x: config.limit: there is no rule or filter named ""; known: a, b, f', 'RULE_UNKNOWN'],
-    ['__proto__', 'POST /x: config.limit: there is no rule or filter named "__proto__"; known: a, b, f', 'RULE_UNKNOWN'],
-    [['a', 'b', 'a'], 'POST /x: config.limit[2]: "a" is wrong. Each rule or filter of a route has a name of its own.'],
-    [['f', 'f'], 'POST /x: config.limit[1]: "f" is wrong. Each rule or filter of a route has a name of its own.'],
-    [['a', inline], 'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'],
-    [['a', { name: 'a', check() {} }], 'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'],
-    [[['a']], 'POST /x: config.limit[0]: ["a"] is wrong. It must be an object such as { name: "ip", key: "ip", '],
+    [
+      '__proto__',
+      'POST /x: config.limit: there is no rule or filter named "__proto__"; known: a, b, f',
+      'RULE_UNKNOWN'
+    ],
+    [
+      ['a', 'b', 'a'],
+      'POST /x: config.limit[2]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+    ],
+    [
+      ['f', 'f'],
+      'POST /x: config.limit[1]: "f" is wrong. Each rule or filter of a route has a name of its own.'
+    ],
+    [
+      ['a', inline],
+      'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+    ],
+    [
+      ['a', { name: 'a', check() {} }],
+      'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+    ],
+    [
+      [['a']],
+      'POST /x: config.limit[0]: ["a"] is wrong. It must be an object such as { name: "ip", key: "ip", '
+    ],
     [{ name: 'g', check: 'x' }, 'POST /x: config.limit.check: "x" is wrong. It must be a function.']
   ]
   for (const [limit, message, code = 'OPTION'] of table) {
@@ -209,14 +464,22 @@ t.test('what stands on a route', async t => {
     t.throws(add, new RegExp(message.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
   }
   const { app } = await open(t)
-  t.throws(() => app.post('/x', { config: { limit: 'a' } }, async () => ''), /no rule or filter named "a"; known: none/)
+  t.throws(
+    () => app.post('/x', { config: { limit: 'a' } }, async () => ''),
+    /no rule or filter named "a"; known: none/
+  )
 })
 
 t.test('fastify.limit.rules lists them as they were given', async t => {
   const shared = { name: 'shared', key: 'ip' as const, limits }
   const inline = { name: 'mine', key: 'ip' as const, limits }
   const { app } = await open(t, { rules: [shared] })
-  app.route({ method: ['PUT', 'POST'], url: '/x', config: { limit: [inline, 'shared'] }, handler: async () => '' })
+  app.route({
+    method: ['PUT', 'POST'],
+    url: '/x',
+    config: { limit: [inline, 'shared'] },
+    handler: async () => ''
+  })
   app.get('/y', { config: { limit: inline }, constraints: { host: 'a.example' } }, async () => '')
   app.get('/y', { config: { limit: inline }, constraints: { host: /b\.example/ } }, async () => '')
   t.strictSame(app.limit.rules, {

@@ -10,7 +10,10 @@ const json = { headers: { 'content-type': 'application/json' } }
 t.test('attempts are counted before the body is parsed, sends after it is valid', async t => {
   const { app, post } = await open(t, { rules: [flood, send] })
   app.post('/x', { schema, config: { limit: ['flood', 'send'] } }, async () => 'sent')
-  const left = async () => (await app.limit.peek({ flood: '127.0.0.1', send: '127.0.0.1' })).rules.map(rule => rule.limits[0]?.remaining)
+  const left = async () =>
+    (await app.limit.peek({ flood: '127.0.0.1', send: '127.0.0.1' })).rules.map(
+      rule => rule.limits[0]?.remaining
+    )
   t.equal((await post('/x', '{', json)).statusCode, 400, 'no JSON')
   t.same(await left(), [2, 1])
   t.equal((await post('/x', {})).statusCode, 400, 'against its schema')
@@ -49,8 +52,12 @@ t.test('authentication comes first: what it refuses costs no send, what it finds
     { name: 'account', key: { value: 'request.account.id' }, limits: [{ max: 1, window: '60s' }] }
   ]
   app.get('/x', { preHandler, config: { limit } }, async () => 'sent')
-  const ask = async (key?: string) => (await app.inject({ url: '/x', ...(key && { headers: { 'x-key': key } }) })).statusCode
-  t.same([await ask(), await ask('a'), await ask('a'), await ask('b'), await ask()], [401, 200, 429, 200, 401])
+  const ask = async (key?: string) =>
+    (await app.inject({ url: '/x', ...(key && { headers: { 'x-key': key } }) })).statusCode
+  t.same(
+    [await ask(), await ask('a'), await ask('a'), await ask('b'), await ask()],
+    [401, 200, 429, 200, 401]
+  )
   t.equal(await ask('c'), 429, 'the attempts are used up')
 })
 
@@ -58,10 +65,14 @@ t.test('the decision is made after every preHandler, those of the app too', asyn
   const { app } = await open(t)
   const seen: unknown[] = []
   app.addHook('preHandler', async (_req, reply) => void seen.push(reply.limit))
-  app.get('/x', { preHandler: async (_req, reply) => void seen.push(reply.limit), config: { limit: send } }, async (_req, reply) => {
-    seen.push(reply.limit?.allowed)
-    return 'sent'
-  })
+  app.get(
+    '/x',
+    { preHandler: async (_req, reply) => void seen.push(reply.limit), config: { limit: send } },
+    async (_req, reply) => {
+      seen.push(reply.limit?.allowed)
+      return 'sent'
+    }
+  )
   await app.inject('/x')
   t.same(seen, [null, null, true])
 })
@@ -76,7 +87,12 @@ t.test('both stages are on reply.limit, with the later waiting time', async t =>
   app.get('/both', { config: { limit: ['send', 'flood'] } }, async (_req, reply) => reply.limit)
   app.get('/send', { config: { limit: 'send' } }, async () => 'sent')
   const both = (await app.inject('/both')).json()
-  t.match(both, { allowed: true, retryAfterMs: 60_000, violated: [], rules: [{ name: 'flood' }, { name: 'send' }] })
+  t.match(both, {
+    allowed: true,
+    retryAfterMs: 60_000,
+    violated: [],
+    rules: [{ name: 'flood' }, { name: 'send' }]
+  })
   await app.inject('/send')
   advance(1_000)
   t.match((await app.inject('/send')).json(), { status: 429, retryAfterMs: 9_000 })
@@ -104,8 +120,15 @@ t.test('when the second stage refuses, its answer has the longer wait of both', 
 
 t.test('failures count 4xx alone, and refuse when they are used up', async t => {
   const { app } = await open(t)
-  const limit: Rule = { name: 'wrong', key: { value: 'query.id' }, limits: [{ max: 2, window: '60s' }], counts: 'failures' }
-  app.get<{ Querystring: { status: string } }>('/x', { config: { limit } }, async (req, reply) => reply.code(Number(req.query.status)).send('x'))
+  const limit: Rule = {
+    name: 'wrong',
+    key: { value: 'query.id' },
+    limits: [{ max: 2, window: '60s' }],
+    counts: 'failures'
+  }
+  app.get<{ Querystring: { status: string } }>('/x', { config: { limit } }, async (req, reply) =>
+    reply.code(Number(req.query.status)).send('x')
+  )
   const ask = async (status: number) => (await app.inject(`/x?id=a&status=${status}`)).statusCode
   t.same([await ask(200), await ask(500), await ask(204), await ask(302)], [200, 500, 204, 302])
   t.same([await ask(422), await ask(200), await ask(400)], [422, 200, 400])
@@ -123,13 +146,28 @@ t.test('observed rules refuse nothing and count what is admitted', async t => {
   const first = await app.inject('/x')
   t.match(first.json(), { allowed: true, observed: [], violated: [] })
   t.notMatch(first.headers.ratelimit, 'strict', 'what is not in force is not told')
-  t.match((await app.inject('/x')).json(), { allowed: true, observed: [{ rule: 'strict', windowMs: 60_000 }], violated: [] })
+  t.match((await app.inject('/x')).json(), {
+    allowed: true,
+    observed: [{ rule: 'strict', windowMs: 60_000 }],
+    violated: []
+  })
   t.same((await app.inject('/x')).json()['violated-policies'], ['loose'])
-  t.same(events.map(event => [event.allowed, event.observed.length, event.violated.length]), [[true, 0, 0], [true, 1, 0], [false, 1, 1]])
+  t.same(
+    events.map(event => [event.allowed, event.observed.length, event.violated.length]),
+    [
+      [true, 0, 0],
+      [true, 1, 0],
+      [false, 1, 1]
+    ]
+  )
 })
 
 t.test('observed attempts', async t => {
   const { app } = await open(t)
-  app.get('/x', { config: { limit: { ...flood, mode: 'observe', limits: [{ max: 1, window: '60s' }] } } }, async (_req, reply) => reply.limit)
+  app.get(
+    '/x',
+    { config: { limit: { ...flood, mode: 'observe', limits: [{ max: 1, window: '60s' }] } } },
+    async (_req, reply) => reply.limit
+  )
   for (const observed of [0, 1, 1]) t.equal((await app.inject('/x')).json().observed.length, observed)
 })

@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto'
+import t from 'tap'
+import { ClusterStore } from '../../plugin/store/cluster.js'
+import { RedisStore } from '../../plugin/store/redis.js'
+import type { Entry, Store, Taken } from '../../plugin/store/store.js'
+import { storeContract } from '../contract/store.js'
+import { Time } from '../contract/time.js'
+import { startCluster } from '../helper/cluster.js'
+
+/** Everybody has another identity for each rule, so that one decision asks several nodes. */
+function scattered(store: Store): Store {
+  const scatter = <T extends Entry>(entry: T): T => ({
+    ...entry,
+    identity: createHash('md5').update(`${entry.identity} ${entry.spec.rule}`).digest('base64url')
+  })
+  const taken = (all: readonly Taken[]) => all.map(each => ({ ...each, entry: scatter(each.entry) }))
+  return {
+    name: store.name,
+    reserve: (entries, token) => store.reserve(entries.map(scatter), token),
+    peek: entries => store.peek(entries.map(scatter)),
+    refund: (all, token) => store.refund(taken(all), token),
+    renew: (entries, token) => store.renew(entries.map(scatter), token),
+    clear: entries => store.clear(entries.map(scatter)),
+    block: (entries, ms) => store.block(entries.map(scatter), ms),
+    unblock: entries => store.unblock(entries.map(scatter)),
+    close: () => store.close()
+  }
+}
+
+const cluster = await startCluster(t)
+const client = await cluster.connect()
+
+async function open(start: string) {
+  await cluster.flush()
+  return { store: new ClusterStore(new RedisStore(client, 'test:')), time: new Time(start, cluster.clock) }
+}
+
+await storeContract(t, 'cluster', (_, start) => open(start))
+
+await storeContract(t, 'cluster, scattered', async (_, start) => {
+  const { store, time } = await open(start)
+  return { store: scattered(store), time }
+})

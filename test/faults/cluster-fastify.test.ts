@@ -1,0 +1,162 @@
+import fastifyRedis from '@fastify/redis'
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { Cluster } from 'ioredis'
+import t, { type Test } from 'tap'
+import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
+import { RuleCompiler } from '../../plugin/rules.js'
+import { startCluster } from '../helper/cluster.js'
+import { until } from '../plugin/settlement/places.js'
+
+const secret = '0123456789abcdef'
+const mobile: Rule = { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }] }
+const account: Rule = { name: 'account', key: { value: 'body.account' }, limits: [{ max: 2, per: 'day' }] }
+const watched: Rule = {
+  name: 'watched',
+  key: { value: 'body.account' },
+  mode: 'observe',
+  limits: [{ max: 1, window: '1h' }]
+}
+// Longer than this test: nobody renews it.
+const order: Rule = { name: 'order', key: { value: 'body.order' }, lock: '30m' }
+const rules = [mobile, account, watched, order]
+
+const cluster = await startCluster(t)
+
+/** Values of a rule whose keys stand on a node. */
+async function valuesOn(node: number, rule: Rule, value: (i: number) => string): Promise<string[]> {
+  const { key } = new RuleCompiler({ secret, digest: 'md5', region: 'CN', ipv6Prefix: 64 }).compile(
+    rule,
+    '',
+    ''
+  )
+  const found: string[] = []
+  for (let i = 0; found.length < 4; i++)
+    if ((await cluster.nodeOf(`sl:{${key.identify([value(i)], false)}}:x`)) === node) found.push(value(i))
+  return found
+}
+
+const phones = await valuesOn(0, mobile, i => `138001380${String(i).padStart(2, '0')}`)
+const accounts = await valuesOn(1, account, i => `account ${i}`)
+const orders = await valuesOn(2, order, i => `order ${i}`)
+
+/** A body whose three identities live on three nodes. */
+const body = (phone: number, account: number, order: number, more = {}) => ({
+  phone: phones[phone],
+  account: accounts[account],
+  order: orders[order],
+  ...more
+})
+
+async function open(t: Test, options: SendLimitOptions, client?: Cluster) {
+  await cluster.flush()
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(() => app.close())
+  if (client) await app.register(fastifyRedis, { client, closeClient: true })
+  await app.register(limitPlugin, { ...options, rules, secret, timeout: '10s', onStoreError: 'deny' })
+  let finish = () => {}
+  const inside: (() => void)[] = []
+  const hold = new Promise<void>(resolve => {
+    finish = resolve
+  })
+  app.post<{ Body: { status?: number; hold?: boolean } }>(
+    '/send',
+    { config: { limit: rules.map(rule => rule.name) } },
+    async (request, reply) => {
+      for (const enter of inside) enter()
+      if (request.body.hold) await hold
+      return reply
+        .code(request.body.status ?? 200)
+        .send({ store: reply.limit?.store, observed: reply.limit?.observed })
+    }
+  )
+  await app.ready()
+  const post = (payload: object) => app.inject({ method: 'POST', url: '/send', payload })
+  const entered = () => new Promise<void>(resolve => inside.push(resolve))
+  return { app, post, entered, finish: () => finish() }
+}
+
+/** What each node counts, by rule; the fingerprint of the secret left out. */
+async function counted(): Promise<string[][]> {
+  const found = await cluster.contents()
+  return found.map(keys =>
+    Object.keys(keys)
+      .flatMap(key => /\}:([a-z]+)/.exec(key)?.[1] ?? [])
+      .sort()
+  )
+}
+
+async function story(t: Test, { post, entered, finish }: Awaited<ReturnType<typeof open>>): Promise<void> {
+  const hanging = entered()
+  const first = post(body(0, 0, 0, { hold: true }))
+  await hanging
+  t.strictSame(await counted(), [['mobile'], ['account', 'watched'], ['order']], 'each on its own node')
+
+  const before = await cluster.contents()
+  const busy = await post(body(1, 1, 0))
+  t.equal(busy.statusCode, 409, 'the lock alone refuses')
+  const again = await post(body(0, 1, 0))
+  t.equal(again.statusCode, 429)
+  t.equal(again.headers['retry-after'], '1800', 'until the lock has ended')
+  t.match(again.json()['violated-policies'].join(), /order.*mobile|mobile.*order/, 'both are named')
+  t.strictSame(await cluster.contents(), before, 'a refusal writes nothing on any node')
+
+  finish()
+  t.strictSame((await first).json(), { store: 'redis', observed: [] })
+  await until(async () => (await counted())[2]?.length === 0, 'a free lock')
+
+  const failed = await post(body(1, 0, 0, { status: 502 }))
+  t.equal(failed.statusCode, 502)
+  await until(async () => (await counted())[2]?.length === 0, 'a free lock')
+  t.strictSame((await counted())[0], ['mobile'], 'the phone has its slot back')
+  const retried = await post(body(1, 0, 1))
+  t.equal(retried.statusCode, 200, 'and so has the account')
+  t.match(retried.json(), { store: 'redis', observed: [{ rule: 'watched' }] })
+
+  const full = await post(body(2, 0, 2))
+  t.equal(full.statusCode, 429)
+  t.match(full.json()['violated-policies'], ['account'])
+  cluster.clock.advance(86_400_000)
+  t.equal((await post(body(2, 0, 2))).statusCode, 200)
+}
+
+t.test('registered with @fastify/redis', async t => {
+  const client = await cluster.connect()
+  const opened = await open(t, { store: 'redis' }, client)
+  await story(t, opened)
+  await opened.app.close()
+  await until(() => client.status === 'end', 'a client that @fastify/redis has closed')
+})
+
+t.test('passed as client', async t => {
+  const client = await cluster.connect()
+  const opened = await open(t, { client })
+  await story(t, opened)
+  await opened.app.close()
+  t.equal(client.status, 'ready', "its owner's to close")
+})
+
+t.test('50 requests at once: never more than max, and what is refused is counted nowhere', async t => {
+  const client = await cluster.connect()
+  const { post } = await open(t, { client })
+  const bodies = Array.from({ length: 50 }, (_, i) => body(i % 4, i % 3, 0, { order: `own ${i}` }))
+  const statuses = (await Promise.all(bodies.map(post))).map(({ statusCode }) => statusCode)
+  const admitted = bodies.filter((_, i) => statuses[i] === 200)
+  t.strictSame(
+    [...new Set(statuses)].filter(status => status !== 200 && status !== 429),
+    []
+  )
+  t.equal(new Set(admitted.map(({ phone }) => phone)).size, admitted.length, 'no phone twice')
+  for (const each of accounts) t.ok(admitted.filter(({ account }) => account === each).length <= 2)
+  t.strictSame((await counted())[0]?.filter(name => name === 'mobile').length, admitted.length)
+  for (const each of bodies) if ((await post(each)).statusCode === 200) admitted.push(each)
+  t.equal(admitted.length, 4, 'each phone once')
+})
+
+t.test('a process with another secret does not start', async t => {
+  const client = await cluster.connect()
+  await open(t, { client })
+  const other = Fastify()
+  t.teardown(() => other.close())
+  await other.register(limitPlugin, { client, rules, secret: 'another secret of length' })
+  await t.rejects(async () => other.ready(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+})

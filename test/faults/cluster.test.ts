@@ -1,0 +1,290 @@
+import t from 'tap'
+import { ClusterStore } from '../../plugin/store/cluster.js'
+import { RedisStore } from '../../plugin/store/redis.js'
+import { BLOCKED, type Entry, PASSES, REFUSES, type Spec } from '../../plugin/store/store.js'
+import { count, entry, identity, lock, log, named, observed, takenOf, token } from '../contract/specs.js'
+import { Time } from '../contract/time.js'
+import { startCluster } from '../helper/cluster.js'
+
+const START = '2026-03-01T00:00:00Z'
+const cluster = await startCluster(t)
+const client = await cluster.connect()
+const store = new ClusterStore(new RedisStore(client, 'test:'))
+
+/** Some people whose keys stand on a node. */
+const people: string[][] = [[], [], []]
+for (let i = 0; people.some(some => some.length < 20); i++)
+  people[await cluster.nodeOf(`test:{${identity(`p${i}`)}}:x`)]?.push(`p${i}`)
+
+function on(node: number, spec: Spec, person = 0): Entry {
+  return entry(spec, people[node]?.[person])
+}
+
+async function open(): Promise<Time> {
+  await cluster.flush()
+  return new Time(START, cluster.clock)
+}
+
+async function reserve(entries: Entry[], holder = token()) {
+  const facts = named(entries, await store.reserve(entries, holder))
+  return { ...facts, holder, taken: takenOf(entries, facts) }
+}
+
+async function used(entries: Entry[]): Promise<(number | undefined)[]> {
+  return named(entries, await store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+}
+
+const states = ({ entries }: { entries: { state: number }[] }) => entries.map(({ state }) => state)
+const receipts = ({ entries }: { entries: { receipt: number }[] }) => entries.map(each => each.receipt !== 0)
+
+async function keys(): Promise<number[]> {
+  return (await cluster.contents()).map(found => Object.keys(found).length)
+}
+
+t.test('one decision counts on every node; a refund frees all', async t => {
+  const time = await open()
+  const entries = [
+    on(0, log([1, 60_000])),
+    on(1, count(1, 'day')),
+    on(2, lock(30_000)),
+    on(1, log([3, 9_000]), 1)
+  ]
+  const first = await reserve(entries)
+  t.equal(first.admitted, true)
+  t.strictSame(receipts(first), [true, true, true, true])
+  t.strictSame(await keys(), [1, 2, 1])
+  const second = await reserve(entries)
+  t.equal(second.admitted, false)
+  t.strictSame(states(second), [REFUSES, REFUSES, REFUSES, PASSES], 'all that refuse are named')
+  t.strictSame(receipts(second), [false, false, false, false])
+  await store.refund(first.taken, first.holder)
+  t.strictSame(await used(entries), [0, 0, 0, 0])
+  time.advanceMs(1)
+  const third = await reserve(entries)
+  await store.refund(first.taken, first.holder)
+  t.equal(third.admitted, true)
+  t.strictSame(await used(entries), [1, 1, 1, 1], 'and nothing of the next one')
+})
+
+t.test('the facts stand in the order of the entries, however identities alternate', async t => {
+  const time = await open()
+  const entries = [
+    on(2, log([5, 1_000], [9, 60_000])),
+    on(0, lock(30_000)),
+    on(2, count(4, 'hour')),
+    on(1, log([2, 5_000])),
+    on(0, log([3, 7_000])),
+    on(2, lock(20_000))
+  ]
+  t.equal((await reserve(entries)).admitted, true)
+  time.advanceMs(100)
+  const told = named(entries, await store.peek(entries))
+  t.equal(told.now, time.ticks)
+  t.strictSame(
+    told.entries.map(({ limits }) => limits.map(({ reset }) => reset / 100)),
+    [[900, 59_900], [29_900], [3_599_900], [4_900], [6_900], [19_900]]
+  )
+})
+
+t.test('refused by one node: nothing is written on any, byte for byte', async t => {
+  const time = await open()
+  const specs = { log: log([1, 600_000]), count: count(1, 'day'), lock: lock(600_000) }
+  const room = log([50, 600_000])
+  const blocked = on(0, log([5, 600_000]), 3)
+  t.equal((await reserve([on(0, specs.log), on(1, specs.count), on(2, specs.lock)])).admitted, true)
+  t.equal((await reserve([0, 1, 2].map(node => on(node, room, 1)))).admitted, true)
+  await store.block([blocked], 0)
+  const before = await cluster.contents()
+  const fulls: [Entry, number][] = [
+    [on(0, specs.log), REFUSES],
+    [on(1, specs.count), REFUSES],
+    [on(2, specs.lock), REFUSES],
+    [blocked, BLOCKED]
+  ]
+  for (const [full, state] of fulls) {
+    for (const person of [1, 2]) {
+      time.advance(137)
+      const others = [0, 1, 2].map(node => on(node, room, person))
+      const rest = [on(1, count(9, 'hour'), person), on(2, lock(1_000), person)]
+      const answer = await reserve([...others, full, ...rest])
+      t.equal(answer.admitted, false)
+      t.strictSame(states(answer), [PASSES, PASSES, PASSES, state, PASSES, PASSES])
+      t.strictSame(answer.taken, [])
+    }
+  }
+  t.strictSame(await cluster.contents(), before)
+})
+
+t.test('observed rules are counted with the others, and refuse nothing', async t => {
+  await open()
+  const seen = on(1, observed(log([1, 60_000])))
+  const full = on(2, log([2, 60_000]))
+  const entries = [on(0, log([9, 60_000])), seen, full]
+  t.strictSame(receipts(await reserve(entries)), [true, true, true])
+  const second = await reserve(entries)
+  t.equal(second.admitted, true)
+  t.strictSame(states(second), [PASSES, REFUSES, PASSES])
+  t.strictSame(receipts(second), [true, false, true])
+  const before = await cluster.contents()
+  const fresh = on(1, observed(log([1, 60_000])), 1)
+  const third = await reserve([fresh, ...entries])
+  t.equal(third.admitted, false)
+  t.strictSame(states(third), [PASSES, PASSES, REFUSES, REFUSES])
+  t.strictSame(await cluster.contents(), before, 'nor counted when an enforced one refuses elsewhere')
+})
+
+t.test(
+  '50 at once over partly shared identities: never more than max, and nothing is left behind',
+  async t => {
+    const shared = log([9, 60_000])
+    const half = count(6, 'day')
+    const own = log([1, 60_000])
+    for (let round = 0; round < 5; round++) {
+      const time = await open()
+      const all = Array.from({ length: 50 }, (_, i) => [
+        on(0, shared),
+        on(1, half, i % 2),
+        // Two of them are one person.
+        on(2, own, i % 19)
+      ])
+      const answers = await Promise.all(all.map(entries => reserve(entries)))
+      const admitted = answers.flatMap(({ admitted }, i) => (admitted ? [i] : []))
+      const accounts = [0, 1].map(n => admitted.filter(i => i % 2 === n).length)
+      t.ok(admitted.length <= 9, `${admitted.length} of 9`)
+      t.ok(Math.max(...accounts) <= 6, `${accounts} of 6`)
+      t.equal(new Set(admitted.map(i => i % 19)).size, admitted.length, 'nobody twice')
+      for (const answer of answers) if (!answer.admitted) t.strictSame(answer.taken, [])
+      const each = Array.from({ length: 19 }, (_, n) => on(2, own, n))
+      const asked = [on(0, shared), on(1, half, 0), on(1, half, 1), ...each]
+      const theirs = each.map((_, n) => admitted.filter(i => i % 19 === n).length)
+      t.strictSame(
+        await used(asked),
+        [admitted.length, ...accounts, ...theirs],
+        'what was admitted is counted, no more'
+      )
+      time.advance(1)
+      let more = 0
+      for (const entries of all) more += Number((await reserve(entries)).admitted)
+      t.equal(admitted.length + more, 9, 'the room that is left is there')
+    }
+  }
+)
+
+t.test('50 at once for a lock on one node, with room on the others: one gets it', async t => {
+  const [held, room, calendar] = [lock(30_000), log([60, 60_000]), count(60, 'hour')]
+  for (let round = 0; round < 5; round++) {
+    await open()
+    const entries = [on(0, room), on(1, calendar), on(2, held)]
+    const answers = await Promise.all(Array.from({ length: 50 }, () => reserve(entries)))
+    const winners = answers.filter(({ admitted }) => admitted)
+    t.equal(winners.length, 1)
+    t.strictSame(await used(entries), [1, 1, 1])
+    const [winner] = winners
+    t.equal(await store.renew([on(2, held)], winner?.holder ?? ''), true, 'whoever was admitted holds it')
+    for (const { taken, holder } of answers) if (holder !== winner?.holder) await store.refund(taken, holder)
+    t.strictSame(await used(entries), [1, 1, 1])
+    await store.refund(winner?.taken ?? [], winner?.holder ?? '')
+    t.strictSame(await used(entries), [0, 0, 0])
+  }
+})
+
+t.test('locks on several nodes are renewed together; one that is lost is told', async t => {
+  const time = await open()
+  const both = [on(0, lock(30_000)), on(1, lock(10_000))]
+  const { holder } = await reserve(both)
+  t.equal(await store.renew(both, holder), true)
+  time.advanceMs(10_000)
+  t.equal(await store.renew(both, holder), false)
+  t.strictSame(await used(both), [1, 0])
+})
+
+t.test('clocks of nodes that differ: a count is refunded in its own period', async t => {
+  await open()
+  const entries = [on(0, log([1, 60_000])), on(1, count(1, 'day')), on(2, count(1, 'hour'))]
+  for (const ms of [
+    [0, 3_000, -2_000],
+    [-7_000, 0, 5_000],
+    // Midnight is past on some of them.
+    [4_000, -4_000, -1],
+    [-4_000, 4_000, 1]
+  ]) {
+    await cluster.flush()
+    for (const [i, { clock }] of cluster.nodes.entries())
+      clock.set(Date.parse('2026-03-05T00:00:00Z') + (ms[i] ?? 0))
+    const first = await reserve(entries)
+    t.equal(first.admitted, true, `${ms}`)
+    t.strictSame(await used(entries), [1, 1, 1])
+    await store.refund(first.taken, first.holder)
+    t.strictSame(await used(entries), [0, 0, 0])
+    // A stamp is a receipt: no two in one tick.
+    for (const { clock } of cluster.nodes) clock.advance(0.01)
+    const again = await reserve(entries)
+    await store.refund(first.taken, first.holder)
+    t.strictSame(await used(entries), [1, 1, 1], 'once')
+    t.equal(again.admitted, true)
+  }
+})
+
+t.test('clocks of nodes that differ: whoever waits as long as told is admitted', async t => {
+  await open()
+  const midnight = Date.parse('2026-03-05T00:00:00Z')
+  const [ahead, behind] = [on(0, log([9, 60_000])), on(1, count(1, 'day'))]
+  const [first, second] = cluster.nodes
+  first?.clock.set(midnight + 5_000)
+  second?.clock.set(midnight - 3_000)
+  t.equal((await reserve([ahead, behind])).admitted, true)
+  const refused = await reserve([ahead, behind])
+  t.equal(refused.admitted, false)
+  t.equal(refused.entries[1]?.limits[0]?.reset, 300_000, "until midnight by the count's own node")
+  cluster.clock.advance(2_999)
+  t.equal((await reserve([ahead, behind])).admitted, false)
+  cluster.clock.advance(1)
+  t.equal((await reserve([ahead, behind])).admitted, true)
+})
+
+t.test('clear, block and unblock reach every node', async t => {
+  await open()
+  const entries = [on(0, log([2, 60_000])), on(1, count(2, 'day')), on(2, log([2, 60_000]))]
+  await reserve(entries)
+  await store.block(entries, 0)
+  t.strictSame(states(await reserve(entries)), [BLOCKED, BLOCKED, BLOCKED])
+  await store.unblock(entries)
+  t.strictSame(await used(entries), [1, 1, 1])
+  await store.clear(entries)
+  t.strictSame(await keys(), [0, 0, 0])
+})
+
+t.test('the keys of one identity share one hash tag, so one node, one script call', async t => {
+  await open()
+  const specs = [log([2, 60_000]), count(5, 'day'), lock(30_000)]
+  for (const node of [0, 1, 2]) {
+    await Promise.all(cluster.nodes.map(each => each.client.config('RESETSTAT')))
+    const entries = specs.map(spec => on(node, spec))
+    t.equal((await reserve(entries)).admitted, true)
+    const held = (await cluster.contents()).map(found => Object.keys(found))
+    t.strictSame(held[node], entries.map(({ identity: who, spec }) => `test:{${who}}:${spec.name}`).sort())
+    const calls = await Promise.all(
+      cluster.nodes.map(
+        async each => /cmdstat_evalsha:calls=(\d+)/.exec(await each.client.info('commandstats'))?.[1]
+      )
+    )
+    t.strictSame(
+      calls,
+      [0, 1, 2].map(n => (n === node ? '1' : undefined))
+    )
+  }
+})
+
+t.test('every call goes to the right node at once', async t => {
+  await open()
+  await Promise.all(cluster.nodes.map(each => each.client.config('RESETSTAT')))
+  const entries = [on(0, log([2, 60_000])), on(1, count(2, 'day')), on(2, lock(30_000))]
+  const { taken, holder } = await reserve(entries)
+  await store.peek(entries)
+  await store.renew(entries.slice(2), holder)
+  await store.block(entries.slice(0, 2), 1_000)
+  await store.unblock(entries.slice(0, 2))
+  await store.refund(taken, holder)
+  await store.clear(entries)
+  for (const { client } of cluster.nodes) t.notMatch(await client.info('errorstats'), /MOVED|CROSSSLOT/)
+})

@@ -1,0 +1,158 @@
+// Type tests: `tsc --noEmit` compiles this file, and fails where an expected error does not occur.
+import Fastify from 'fastify'
+import {
+  type Decision,
+  type DecisionEvent,
+  type Filter,
+  type LimitError,
+  limitPlugin,
+  type Problem,
+  type Rule,
+  type SendLimitOptions,
+  type Verdict
+} from '../../plugin/index.js'
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+const same = <A, B>(_same: Same<A, B>): void => {}
+
+const app = Fastify()
+const limits = [{ max: 1, window: '60s' }]
+const handler = async () => ''
+await app.register(limitPlugin)
+await app.register(limitPlugin, {
+  rules: [{ name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] }],
+  region: 'US'
+})
+// @ts-expect-error "count" for "counts"
+await app.register(limitPlugin, { rules: [{ name: 'a', key: 'ip', limits, count: 'attempts' }] })
+// @ts-expect-error there is no such option
+await app.register(limitPlugin, { rulez: [] })
+// @ts-expect-error one of memory, redis
+await app.register(limitPlugin, { store: 'mongo' })
+// @ts-expect-error one of memory, deny, allow
+await app.register(limitPlugin, { onStoreError: 'ignore' })
+// @ts-expect-error a function
+await app.register(limitPlugin, { onDecision: 'log' })
+
+// What stands on a route.
+app.get('/', { config: { limit: 'a' } }, handler)
+app.get('/', { config: { limit: ['a', 'b'] } }, handler)
+app.get('/', { config: { limit: ['a', 'b'] as const } }, handler)
+app.get('/', { config: { limit: { name: 'a', key: { phone: 'body.phone' }, limits } } }, handler)
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day' }] } } }, handler)
+app.get('/', { config: { limit: { name: 'a', key: ['ip', { value: 'query.id' }], lock: '30s' } } }, handler)
+app.get(
+  '/',
+  { config: { limit: { name: 'a', key: { digest: ['body', { ip: 'query.a' }] }, limits } } },
+  handler
+)
+app.get('/', { config: { limit: ['a', { name: 'f', check: async req => ({ allowed: !req.ip }) }] } }, handler)
+app.route({ method: 'GET', url: '/', config: { limit: 'a' }, handler })
+// @ts-expect-error no number
+app.get('/', { config: { limit: 5 } }, handler)
+// @ts-expect-error "limit" for "limits"
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limit: limits } } }, handler)
+// @ts-expect-error neither limits nor lock
+app.get('/', { config: { limit: { name: 'a', key: 'ip' } } }, handler)
+// @ts-expect-error both
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, lock: '30s' } } }, handler)
+// @ts-expect-error without a lock there is nothing to hold
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, maxHold: '30s' } } }, handler)
+// @ts-expect-error no name
+app.get('/', { config: { limit: { key: 'ip', limits } } }, handler)
+// @ts-expect-error no key
+app.get('/', { config: { limit: { name: 'a', limits } } }, handler)
+// @ts-expect-error a key is no path
+app.get('/', { config: { limit: { name: 'a', key: 'body.phone', limits } } }, handler)
+// @ts-expect-error no such kind of key
+app.get('/', { config: { limit: { name: 'a', key: { mobile: 'body.phone' }, limits } } }, handler)
+// @ts-expect-error no such period
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, per: 'year' }] } } }, handler)
+// @ts-expect-error neither window nor period
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1 }] } } }, handler)
+// @ts-expect-error max is a number
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: '1', window: '60s' }] } } }, handler)
+// @ts-expect-error no such way to count
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, counts: 'all' } } }, handler)
+// @ts-expect-error no such mode
+app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, mode: 'dry' } } }, handler)
+// @ts-expect-error a filter has a check
+app.get('/', { config: { limit: { name: 'f', init() {} } } }, handler)
+// @ts-expect-error a key is a scalar
+app.get('/', { config: { limit: { name: 'a', key: () => ({ id: 1 }), limits } } }, handler)
+
+// Functions know the request without an annotation.
+const paying: Rule = {
+  name: 'paying',
+  key: async request => request.headers['x-account']?.toString(),
+  limits: [{ max: request => (request.ip === '' ? 1 : 5), ceiling: 5, window: '1h' }],
+  allow: ['a'],
+  block: ['b']
+}
+app.get('/', { config: { limit: paying } }, handler)
+// @ts-expect-error "timezone" for "timeZone"
+const zoned: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timezone: 'Asia/Shanghai' }] }
+// @ts-expect-error "mod" for "mode"
+const observed: Rule = { name: 'a', key: 'ip', lock: '30s', mod: 'observe' }
+// @ts-expect-error max is not async
+const later: Rule = { name: 'a', key: 'ip', limits: [{ max: async () => 1, ceiling: 5, window: '60s' }] }
+// @ts-expect-error a filter answers with an object
+const filter: Filter = { name: 'f', check: () => false }
+
+// reply.limit, with no cast.
+app.get('/', async (_request, reply) => {
+  same<typeof reply.limit, Decision | null>(true)
+  // @ts-expect-error it may be null
+  reply.limit.keep()
+  const decision = reply.limit
+  if (decision === null) return
+  same<typeof decision.allowed, boolean>(true)
+  same<typeof decision.retryAfterMs, number | null>(true)
+  for (const { rule, windowMs } of decision.violated)
+    same<[typeof rule, typeof windowMs], [string, number]>(true)
+  for (const { name, limits } of decision.rules) {
+    same<typeof name, string>(true)
+    for (const { max, remaining, resetMs, windowMs } of limits) {
+      same<[typeof max, typeof remaining, typeof resetMs, typeof windowMs], [number, number, number, number]>(
+        true
+      )
+    }
+  }
+  decision.keep()
+  await decision.refund()
+  await fetch('http://provider.example', { signal: decision.signal })
+  // @ts-expect-error it is read, not written
+  decision.allowed = true
+})
+
+// fastify.limit, with no cast.
+const reserved = await app.limit.reserve({ mobile: '+8613800138000', pair: ['a', 1] })
+same<typeof reserved, Decision>(true)
+reserved.end()
+same<Awaited<ReturnType<typeof app.limit.peek>>, Verdict>(true)
+// @ts-expect-error peek reserves nothing
+await app.limit.peek({}).then(verdict => verdict.keep())
+await app.limit.block({ mobile: '+8613800138000' }, '1h')
+await app.limit.unblock({ mobile: '+8613800138000' })
+await app.limit.clear({ mobile: '+8613800138000' })
+same<typeof app.limit.rules, Readonly<Record<string, Rule>>>(true)
+// @ts-expect-error rules by name
+await app.limit.reserve('mobile')
+
+const options: SendLimitOptions = {
+  onDecision(event, request) {
+    same<typeof event, DecisionEvent>(true)
+    same<typeof event.stage, 'attempts' | 'sends'>(true)
+    request?.log.info(event.keys)
+  },
+  errorResponse: (error, request, reply) => {
+    same<typeof error, LimitError>(true)
+    reply.header('x-url', request.url)
+    const { title } = error.problem as Problem
+    return { title, wait: error.decision.retryAfterMs }
+  },
+  filters: [{ name: 'f', check: () => ({ allowed: false, retryAfterMs: 5 }) }],
+  clock: { monotonic: () => 0, wall: () => 0 }
+}
+
+export { filter, later, observed, options, zoned }
