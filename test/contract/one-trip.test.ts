@@ -70,7 +70,11 @@ const names = (commands: string[][] | undefined) => commands?.map(([name]) => na
 t.test('a decision over five rules, the lock among them, is one command', async t => {
   const { send } = await open()
   const first = await send('13800138000')
-  t.strictSame(names(first.handler?.commands), ['evalsha'], 'also the first one of all: the scripts were loaded at start')
+  t.strictSame(
+    names(first.handler?.commands),
+    ['evalsha'],
+    'also the first one of all: the scripts were loaded at start'
+  )
 
   const second = await send('13800138000')
   t.equal(second.statusCode, 200)

@@ -89,7 +89,11 @@ function holds(per: Period, zone: string, at: number): void {
   if (starts.length !== 4 || !starts.every(Number.isInteger)) throw new Error(say('not four instants'))
   if (!(start <= at && at < next)) throw new Error(say('does not hold the instant'))
   if (!(previous < start && next < later)) throw new Error(say('does not increase'))
-  for (const [from, to] of [[previous, start], [start, next], [next, later]] as const) {
+  for (const [from, to] of [
+    [previous, start],
+    [start, next],
+    [next, later]
+  ] as const) {
     const fault = faultOfStart(per, zone, from) || faultOfSpan(per, zone, from, to)
     if (fault !== '') throw new Error(say(fault))
   }
@@ -103,18 +107,21 @@ function meets(per: Period, zone: string, at: number): void {
   if (!joined || before[1] !== previous || before[2] !== start) throw new Error(`${per} ${zone} ${at}: a gap`)
 }
 
-t.test('boundaries are where an independent local clock puts them', async (t) => {
-  fc.assert(fc.property(period, moment, (per, { zone, at }) => holds(per, zone, at)), { numRuns: 300 })
+t.test('boundaries are where an independent local clock puts them', async t => {
+  fc.assert(
+    fc.property(period, moment, (per, { zone, at }) => holds(per, zone, at)),
+    { numRuns: 300 }
+  )
   t.pass('300 moments')
 })
 
-t.test('adjacent periods meet', async (t) => {
+t.test('adjacent periods meet', async t => {
   const run = fc.property(period, moment, (per, { zone, at }) => meets(per, zone, at))
   fc.assert(run, { numRuns: 300 })
   t.pass('300 moments')
 })
 
-t.test('every zone that the runtime lists, around a change of its clock', async (t) => {
+t.test('every zone that the runtime lists, around a change of its clock', async t => {
   const [at] = fc.sample(instant, 1) as [number]
   for (const zone of ZONES) {
     const change = nextChange(at, zone)
@@ -123,7 +130,7 @@ t.test('every zone that the runtime lists, around a change of its clock', async 
   t.pass(`${ZONES.length} zones`)
 })
 
-t.test('half an hour and dates begun twice, through the years', async (t) => {
+t.test('half an hour and dates begun twice, through the years', async t => {
   for (let year = 2000; year < 2100; year += year < 2012 ? 3 : 11) {
     for (const zone of ['Australia/Lord_Howe', 'America/St_Johns', 'Antarctica/Troll']) {
       let change = Date.UTC(year, 0, 1)
@@ -143,7 +150,7 @@ t.test('half an hour and dates begun twice, through the years', async (t) => {
 
 const utc = (time: string) => Date.parse(`${time.replace(' ', 'T')}Z`)
 
-t.test('known dates', async (t) => {
+t.test('known dates', async t => {
   for (const [per, zone, at, start, next, why] of [
     ['day', 'Asia/Beirut', '2022-03-27 10:00', '2022-03-26 22:00', '2022-03-27 21:00', 'no midnight'],
     ['day', 'America/Sao_Paulo', '2018-11-04 10:00', '2018-11-04 03:00', '2018-11-05 02:00', 'no midnight'],
@@ -159,16 +166,30 @@ t.test('known dates', async (t) => {
     ['week', 'Pacific/Apia', '2011-12-30 10:00', '2011-12-26 10:00', '2012-01-01 10:00', 'six days'],
     ['week', 'UTC', '2024-12-31 12:00', '2024-12-30 00:00', '2025-01-06 00:00', 'over the year'],
     ['week', 'Europe/Paris', '2024-03-31 21:59', '2024-03-24 23:00', '2024-03-31 22:00', 'ends on Sunday'],
-    ['month', 'America/St_Johns', '2009-11-01 02:31', '2009-11-01 02:30', '2009-12-01 03:30', 'back at 00:01'],
+    [
+      'month',
+      'America/St_Johns',
+      '2009-11-01 02:31',
+      '2009-11-01 02:30',
+      '2009-12-01 03:30',
+      'back at 00:01'
+    ],
     ['month', 'Asia/Shanghai', '2024-02-29 15:59', '2024-01-31 16:00', '2024-02-29 16:00', '29 days'],
     ['month', 'Asia/Amman', '2022-04-01 00:00', '2022-03-31 21:00', '2022-04-30 21:00', 'summer'],
     ['hour', 'Asia/Kathmandu', '2024-05-01 07:10', '2024-05-01 06:15', '2024-05-01 07:15', 'offset 5:45'],
     ['hour', 'Europe/Paris', '2024-10-27 00:30', '2024-10-27 00:00', '2024-10-27 01:00', '02:30 first'],
     ['hour', 'Europe/Paris', '2024-10-27 01:30', '2024-10-27 01:00', '2024-10-27 02:00', '02:30 again'],
-    ['hour', 'Australia/Lord_Howe', '2024-04-06 15:10', '2024-04-06 14:00', '2024-04-06 15:30', '01:30 twice'],
+    [
+      'hour',
+      'Australia/Lord_Howe',
+      '2024-04-06 15:10',
+      '2024-04-06 14:00',
+      '2024-04-06 15:30',
+      '01:30 twice'
+    ],
     ['hour', 'Australia/Lord_Howe', '2024-10-05 15:40', '2024-10-05 14:30', '2024-10-05 16:00', 'no 02:00'],
     ['hour', 'Asia/Pyongyang', '2018-05-04 14:50', '2018-05-04 14:30', '2018-05-04 15:00', '23:30 is 00:00'],
-    ['hour', 'America/Caracas', '2016-05-01 06:59', '2016-05-01 06:30', '2016-05-01 07:00', '02:30 is 03:00'],
+    ['hour', 'America/Caracas', '2016-05-01 06:59', '2016-05-01 06:30', '2016-05-01 07:00', '02:30 is 03:00']
   ] as const) {
     const [, from, to] = boundaries(per, zone, utc(at))
     holds(per, zone, utc(at))
@@ -177,13 +198,13 @@ t.test('known dates', async (t) => {
   }
 })
 
-t.test('a local date has as many hours as its clock ran', async (t) => {
+t.test('a local date has as many hours as its clock ran', async t => {
   for (const [zone, noon, count] of [
     ['Europe/Paris', '2024-10-27T12:00Z', 25],
     ['Europe/Paris', '2024-03-31T12:00Z', 23],
     ['Europe/Paris', '2024-06-30T12:00Z', 24],
     ['Australia/Lord_Howe', '2024-04-07T02:00Z', 24],
-    ['Australia/Lord_Howe', '2024-10-06T02:00Z', 23],
+    ['Australia/Lord_Howe', '2024-10-06T02:00Z', 23]
   ] as const) {
     const [, start, next] = boundaries('day', zone, Date.parse(noon))
     let hours = 0
@@ -192,7 +213,7 @@ t.test('a local date has as many hours as its clock ran', async (t) => {
   }
 })
 
-t.test('the cache never shows, whichever way time goes', async (t) => {
+t.test('the cache never shows, whichever way time goes', async t => {
   const steps = fc.array(fc.tuple(period, fc.integer({ min: -40 * DAY, max: 40 * DAY })), { minLength: 2 })
   // Another spelling of the name is another entry of the cache.
   const alias = (zone: string, n: number) =>
@@ -210,12 +231,12 @@ t.test('the cache never shows, whichever way time goes', async (t) => {
         if (`${seen}` === `${uncached}` && again === seen) continue
         throw new Error(`${per} ${zone} ${at}: ${seen}, not ${uncached}`)
       }
-    }),
+    })
   )
   t.pass('every walk')
 })
 
-t.test('the cache holds the current period, and so many zones', async (t) => {
+t.test('the cache holds the current period, and so many zones', async t => {
   const at = Date.UTC(2024, 5, 30, 12)
   const first = boundaries('day', 'Asia/Shanghai', at)
   t.equal(boundaries('day', 'Asia/Shanghai', first[2] - 1), first, 'up to its last ms')
@@ -229,12 +250,16 @@ t.test('the cache holds the current period, and so many zones', async (t) => {
   t.same(anew, kept)
 })
 
-t.test('names of time zones', async (t) => {
+t.test('names of time zones', async t => {
   for (const name of ['UTC', 'Asia/Shanghai', 'US/Pacific', 'Etc/GMT-8', 'Asia/Calcutta', 'Asia/Kolkata']) {
     t.ok(isTimeZone(name), name)
     t.equal(boundaries('hour', name, FIRST).length, 4)
   }
-  t.same(ZONES.filter((zone) => !isTimeZone(zone)), [], 'every listed one')
+  t.same(
+    ZONES.filter(zone => !isTimeZone(zone)),
+    [],
+    'every listed one'
+  )
   const none = ['', '+08:00', '-03', '+0530', 'Z', 'UTC+8', 'Mars/Olympus', 'Europe/', ' UTC', '__proto__']
   for (const name of none) {
     t.notOk(isTimeZone(name), JSON.stringify(name))
@@ -242,7 +267,7 @@ t.test('names of time zones', async (t) => {
   for (const other of [undefined, null, 8, {}, ['UTC']]) t.notOk(isTimeZone(other as never), String(other))
 })
 
-t.test('nonsense is thrown back', async (t) => {
+t.test('nonsense is thrown back', async t => {
   t.throws(() => boundaries('day', 'Mars/Olympus', FIRST), RangeError)
   t.throws(() => boundaries('day', 'UTC', Number.NaN), RangeError)
 })
