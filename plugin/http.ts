@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { LimitState, RuleState, Verdict } from './decision.js'
+import type { RuleState, Verdict, Violation } from './decision.js'
 import { formatDuration } from './duration.js'
 import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
 import type { SendLimitOptions } from './options.js'
@@ -35,7 +35,7 @@ const KINDS = {
  */
 export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
-  const policies = [...new Set(verdict.violated.map(each => violatedPolicy(each, verdict.rules)))]
+  const policies = [...new Set(verdict.violated.flatMap(each => violatedPolicies(each, verdict.rules)))]
   const error = new make(policies.join(', ')) as LimitError
   error.headers = policyHeaders(verdict, callers, new Set(policies))
   if (verdict.retryAfterMs !== null)
@@ -67,8 +67,9 @@ export function policyHeaders(
   const policies: string[] = []
   const states: string[] = []
   for (const rule of verdict.rules) {
-    for (const limit of rule.limits) {
-      const name = policyName(rule, limit.windowMs)
+    const names = policyNames(rule)
+    for (const [i, limit] of rule.limits.entries()) {
+      const name = names[i] as string
       if (!callers.has(rule.name) && !met?.has(name)) continue
       policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
       states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
@@ -79,20 +80,20 @@ export function policyHeaders(
     : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
 }
 
-function violatedPolicy(
-  { rule, windowMs }: { rule: string; windowMs: number },
-  rules: readonly RuleState[]
-): string {
+function violatedPolicies({ rule, windowMs }: Violation, rules: readonly RuleState[]): string[] {
   const state = rules.find(each => each.name === rule)
-  return state && windowMs > 0 ? policyName(state, windowMs) : rule
+  if (state === undefined || windowMs === 0) return [rule]
+  return policyNames(state).filter(
+    (_, i) => state.limits[i]?.windowMs === windowMs && state.limits[i]?.remaining === 0
+  )
 }
 
-/** A rule of several limits is several policies: `mail-60s`, `mail-1h`. */
-export function policyName(
-  { name, limits }: { name: string; limits: readonly Pick<LimitState, 'windowMs'>[] },
-  windowMs: number
-): string {
-  return limits.length > 1 ? `${name}-${formatDuration(windowMs)}` : name
+/** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
+function policyNames({ name, limits }: RuleState): string[] {
+  if (limits.length === 1) return [name]
+  const lengths = limits.map(limit => limit.windowMs)
+  // The rolling limits of a rule come first.
+  return lengths.map((ms, i) => `${name}-${formatDuration(ms)}${lengths.indexOf(ms) < i ? '-calendar' : ''}`)
 }
 
 function seconds(ms: number): number {

@@ -1,6 +1,5 @@
 import type { FastifySchema } from 'fastify'
 import { formatDuration } from './duration.js'
-import { policyName } from './http.js'
 import type { Plan } from './route.js'
 import type { CompiledRule } from './rules.js'
 
@@ -79,5 +78,3 @@ export function sentence(rule: CompiledRule): string {
 function windowText(window: string | number): string {
   return typeof window === 'number' ? formatDuration(window) : window
 }
-
-export { policyName }

@@ -4,7 +4,6 @@ import { parseDuration } from '../duration.js'
 import { wrongOption } from '../errors.js'
 import { CalendarLimit, type Limit, type MaxFunction, RollingLimit } from '../options.js'
 import { type CountSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
-import { boundsOf } from './index.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
 const ROLLING_MAX = 1_000
@@ -62,11 +61,6 @@ export function compileLimits(limits: readonly Limit[], at: string, named: Named
       rolling.push({ max: limit.max, ceiling: ceilingOf(limit, ROLLING_MAX, path), window })
     }
   }
-  const alike = counts.find(({ spec }) =>
-    rolling.some(({ window }) => window === boundsOf({ spec, identity: '' })[0]?.windowMs)
-  )
-  if (alike)
-    throw wrongOption(at, limits, 'A window and a period of one length need a rule each, to be told apart.')
   if (rolling.length === 0) return counts
   const spec: LogSpec = {
     ...named(''),

@@ -136,7 +136,7 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
     app.get('/x', { config: { limit: [{ name: 'slow', check }, send] } }, async () => 'sent')
     void app.inject('/x').then(reply => {
       t.equal(reply.statusCode, 503)
-      t.equal(reply.json().message, 'the filter slow took longer than 20 ms')
+      t.equal(reply.json().detail, 'the filter slow took longer than 20 ms')
       t.equal(reply.json().code, 'FST_SEND_LIMIT_TIMEOUT')
       pass({ allowed: true, undo: () => resolve() })
     })

@@ -130,6 +130,23 @@ t.test('of a rule on somebody else, the limit that was met is told, and no other
   t.strictSame(policies((await post('/x', { to: 'a@example.com' })).headers), { 'mail-60s': [1, 60, 0, 60] })
 })
 
+t.test('a window and a period of one length are two policies', async t => {
+  const { app, post, advance } = await open(t)
+  const limits = [
+    { max: 2, window: '24h' },
+    { max: 1, per: 'day' as const }
+  ]
+  app.post('/x', { config: { limit: { name: 'a', key: 'ip', limits } } }, async () => 'sent')
+  const first = await post('/x')
+  t.strictSame(policies(first.headers), {
+    'a-24h': [2, 86_400, 1, 86_400],
+    'a-24h-calendar': [1, 86_400, 0, 86_400]
+  })
+  t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
+  advance(86_400_000 - 1)
+  t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
+})
+
 t.test('Retry-After is rounded up: whoever waits that long is admitted', async t => {
   const table: [windowMs: number, passed: number, seconds: string][] = [
     [60_000, 0, '60'],

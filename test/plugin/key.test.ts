@@ -68,7 +68,7 @@ t.test('what a request lacks, or spells wrongly', async t => {
     const { app, post } = await route(t, key)
     const reply = await post('/x', body)
     t.equal(reply.statusCode, status, `${JSON.stringify(key)} ${JSON.stringify(body)?.slice(0, 60)}`)
-    if (message) t.equal(reply.json().message, message)
+    if (message) t.equal(reply.json().detail ?? reply.json().message, message)
     if (status !== 200) t.match(reply.json().code, /^FST_SEND_LIMIT_KEY_/)
     await app.close()
   }
@@ -169,7 +169,7 @@ t.test('function keys', async t => {
       )
       const reply = await post('/x', {})
       t.equal(reply.statusCode, status, `${counts} ${answer}`)
-      if (message) t.match(reply.json().message, message)
+      if (message) t.match(reply.json().detail ?? reply.json().message, message)
       if (status === 200) t.equal((await post('/x', {})).statusCode, 429, 'counted')
       await app.close()
     }

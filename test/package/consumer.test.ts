@@ -1,0 +1,111 @@
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import t, { type Test } from 'tap'
+import { startRedis } from '../helper/redis.js'
+import { root } from './clone.js'
+import { install } from './installed.js'
+import { nodeOf } from './registry.js'
+import { run } from './run.js'
+
+// A build, a compiler and a download take their time on a busy machine.
+t.setTimeout(300_000)
+
+const PHONE = '13800138000'
+const IMPORT = /(?:\bfrom|\bimport|\bmodule|\bimport\() ?'([^']+)'/g
+const { tarball, project, folder } = await install(t)
+const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+  .filter(entry => entry.isFile())
+  .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
+const packed = (name: string) => readFileSync(join(folder, name), 'utf8')
+
+t.test('the tarball has the plugin, its scripts and its papers, and nothing else', async t => {
+  const other = files.filter(name => !/^dist\/plugin\/.+\.(js|d\.ts)$/.test(name)).sort()
+  const scripts = readdirSync(join(root, 'lua')).map(name => `dist/lua/${name}`)
+  t.same(other, ['CHANGELOG.md', 'LICENSE', 'README.md', ...scripts, 'package.json'].sort())
+  for (const name of scripts) t.equal(packed(name), readFileSync(join(root, name.slice(5)), 'utf8'), name)
+  t.ok(files.includes('dist/plugin/index.js'))
+  t.ok(files.includes('dist/plugin/index.d.ts'))
+})
+
+t.test('whatever it imports is in it, comes with Node, or is named in package.json', async t => {
+  const always = ['fastify', ...Object.keys(manifest.dependencies)]
+  const typed = [...always, ...Object.keys(manifest.peerDependencies)]
+  const imports = files.flatMap(file => {
+    const found = /\.(js|d\.ts)$/.test(file) ? packed(file).matchAll(IMPORT) : []
+    return [...found].map(([, to = '']) => ({ file, to }))
+  })
+  const lost = imports.filter(({ file, to }) => {
+    if (to.startsWith('.')) return !files.includes(join(dirname(file), to))
+    const named = file.endsWith('.js') ? always : typed
+    return !to.startsWith('node:') && !named.some(name => `${to}/`.startsWith(`${name}/`))
+  })
+  t.ok(imports.some(({ file, to }) => file.endsWith('.d.ts') && to === 'fastify'))
+  t.same(lost, [])
+})
+
+t.test('publint has nothing to say', async t => {
+  const { messages } = await publint({ pkgDir: folder, pack: false, strict: true })
+  t.same(
+    messages.map(message => formatMessage(message, manifest, { color: false })),
+    []
+  )
+})
+
+t.test('attw finds the types wherever ESM is read', async t => {
+  const { bin } = createRequire(import.meta.url)('@arethetypeswrong/cli/package.json')
+  const attw = join(root, 'node_modules/@arethetypeswrong/cli', bin.attw)
+  const { status, stdout, stderr } = await run(project, process.execPath, [
+    attw,
+    tarball,
+    '--profile',
+    'esm-only'
+  ])
+  t.equal(status, 0, 'attw', { output: stdout + stderr })
+})
+
+t.test('a strict consumer compiles: no cast where it is right, an error at each mistake', async t => {
+  cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const { status, stdout } = await run(project, process.execPath, [tsc])
+  t.equal(status, 0, 'tsc', { output: stdout })
+})
+
+/** Runs a compiled consumer: one phone sends twice. */
+async function sends(node: string, file: string, env: NodeJS.ProcessEnv = {}) {
+  const { stdout, stderr, status } = await run(project, node, [file], { PHONE, ...env })
+  if (status !== 0) throw new Error(stderr)
+  return JSON.parse(stdout)
+}
+
+const once = {
+  answers: [
+    { status: 202, waits: false, body: { left: 0 } },
+    { status: 429, waits: true, body: { code: 'FST_SEND_LIMIT_EXCEEDED', 'violated-policies': ['mobile'] } }
+  ],
+  allowed: false
+}
+
+async function works(t: Test, node: string, version: RegExp): Promise<void> {
+  const expected = { ...once, node: version }
+  t.match(await sends(node, 'imported.js'), expected, 'imported')
+  t.match(await sends(node, 'required.cjs'), expected, 'required')
+  const redis = await startRedis(t)
+  const env = { REDIS_URL: redis.url }
+  t.match(await sends(node, 'imported.js', env), expected, 'on Redis')
+  t.ok((await redis.client.keys('sl:*')).length > 0)
+  const { answers } = await sends(node, 'imported.js', env)
+  t.match(answers, [{ status: 429 }, { status: 429 }], 'the next process on this Redis')
+}
+
+t.test('it runs on this Node, imported, required and on Redis', t => works(t, process.execPath, /^v\d/))
+
+for (const major of [22, 24]) {
+  const { value: node, missing } = await nodeOf(t, major)
+  t.test(`it runs on Node ${major}, imported, required and on Redis`, { skip: missing ?? false }, t =>
+    works(t, node as string, new RegExp(`^v${major}\\.`))
+  )
+}

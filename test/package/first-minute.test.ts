@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import t from 'tap'
+import { clone } from './clone.js'
+
+// A build takes its time on a busy machine.
+t.setTimeout(300_000)
+
+t.test('a fresh clone starts, sends one code, refuses the second and ends on a signal', async t => {
+  const { PATH, HOME } = process.env
+  const child = spawn('npm', ['start'], {
+    cwd: await clone(t),
+    env: { PATH, HOME, PORT: '0' },
+    // A group of its own, so that nothing of it outlives this test.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  const { pid = 0 } = child
+  const ended = once(child, 'close')
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) process.kill(-pid, 'SIGKILL')
+    await ended
+  })
+  let said = ''
+  child.stderr.on('data', chunk => (said += chunk))
+  child.stdout.on('data', chunk => (said += chunk))
+
+  let base: string | undefined
+  const lines = createInterface({ input: child.stdout })
+  for await (const line of lines) {
+    base = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1]
+    if (base !== undefined) break
+  }
+  t.ok(base, 'says where it listens', { said })
+  child.stdout.resume()
+
+  const post = () =>
+    fetch(`${base}/v1/captcha`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ phone: '13800138000', purpose: 'register' })
+    })
+  const first = await post()
+  t.equal(first.status, 202)
+  t.match(await first.json(), { id: String, expiresAt: String, resendAt: String })
+  const second = await post()
+  t.equal(second.status, 429)
+  const wait = Number(second.headers.get('retry-after'))
+  t.ok(Number.isInteger(wait) && wait >= 1 && wait <= 60, 'Retry-After')
+
+  child.kill('SIGTERM')
+  t.same(await ended, [0, null], 'ends well', { said })
+})

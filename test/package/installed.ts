@@ -1,0 +1,40 @@
+import { mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { clone, folderOf, link } from './clone.js'
+import { must } from './run.js'
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+/** What a consumer has besides the package and what that asks for. */
+const own = ['@types/node', 'undici-types', '@fastify/redis']
+
+export interface Installed {
+  tarball: string
+  /** A project with the package in its node_modules. */
+  project: string
+  /** The package there. */
+  folder: string
+}
+
+/**
+ * Packs the working tree as it is and unpacks it into a project, beside nothing but the dependencies that its
+ * package.json names. No registry is asked.
+ */
+export async function install(t: Teardown): Promise<Installed> {
+  const source = await clone(t)
+  await must(source, 'npm', ['pack'])
+  const [file] = readdirSync(source).filter(name => name.endsWith('.tgz'))
+  if (file === undefined) throw new Error('npm pack left no tarball')
+  const tarball = join(source, file)
+  const project = folderOf(t)
+  const modules = join(project, 'node_modules')
+  mkdirSync(modules)
+  await must(modules, 'tar', ['-xzf', tarball])
+  const folder = join(modules, 'fastify-send-limit')
+  renameSync(join(modules, 'package'), folder)
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  link(project, [...Object.keys(dependencies), 'fastify', ...own])
+  return { tarball, project, folder }
+}
