@@ -92,11 +92,14 @@ export class Limiter {
 
   /** Refuses the identities for `ms` milliseconds, 0: until unblocked. */
   async block(keys: Keys, ms: number): Promise<void> {
-    await this.reserver.store.block(this.countedFor(keys), ms)
+    const lock = this.named(keys).find(({ rule }) => rule.options.lock !== undefined)
+    if (lock)
+      throw wrongOption('keys', lock.rule.name, 'A lock blocks nobody for good; name a rule with limits.')
+    await this.reserver.store.block(this.entriesFor(keys), ms)
   }
 
   async unblock(keys: Keys): Promise<void> {
-    await this.reserver.store.unblock(this.countedFor(keys))
+    await this.reserver.store.unblock(this.entriesFor(keys))
   }
 
   private reserve(
@@ -172,13 +175,6 @@ export class Limiter {
       const identity = rule.key.identify(values, false)
       return identity === null ? [] : rule.specs.map(spec => ({ spec, identity }))
     })
-  }
-
-  private countedFor(keys: Keys): Entry[] {
-    const lock = this.named(keys).find(({ rule }) => rule.options.lock !== undefined)
-    if (lock)
-      throw wrongOption('keys', lock.rule.name, 'A lock blocks nobody for good; name a rule with limits.')
-    return this.entriesFor(keys)
   }
 }
 

@@ -178,8 +178,9 @@ class World {
     } else if (counted.length > 0) {
       if (step.do === 'block') model.block(counted, step.ms)
       else model.unblock(counted)
+      const { 'in-flight': _lock, ...others } = keys
       for (const limiter of this.limiters)
-        await (step.do === 'block' ? limiter.block(keys, step.ms) : limiter.unblock(keys))
+        await (step.do === 'block' ? limiter.block(others, step.ms) : limiter.unblock(keys))
     }
   }
 

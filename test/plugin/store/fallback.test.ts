@@ -125,20 +125,16 @@ for (const [how, destroy] of Object.entries(breaks)) {
       }
       t.strictSame(statuses, { deny: [503, 503], memory: [200, 429], allow: [200, 200] })
       await repair()
-      for (const { app } of apps) {
+      for (const { app, onStoreError } of apps) {
         let n = 0
         await until(async () => {
           const to = `b${n++}`
           const pair = [await app.inject(`/send?to=${to}`), await app.inject(`/send?to=${to}`)]
-          return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429
+          const kept = await client.keys(`${onStoreError}:{*`)
+          return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429 && kept.length > 0
         })
       }
-      const keys = await client.keys('*')
-      for (const { onStoreError } of apps)
-        t.ok(
-          keys.some(key => key.startsWith(`${onStoreError}:{`)),
-          `${onStoreError}: Redis counts again`
-        )
+      t.pass('Redis counts again')
     })
   })
 }
