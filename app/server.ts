@@ -27,6 +27,13 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 function greeting(address: string, config: Config): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
   if (config.NODE_ENV === 'production') return lines
+  const body = '{"phone":"13800138000","purpose":"register"}'
+  lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
+  if (!/^(127\.|localhost$|::1$)/.test(config.HOST)) {
+    lines.push(
+      'Warning: in development codes and the key are shown to whoever reaches this address; set NODE_ENV=production'
+    )
+  }
   if (config.API_KEYS === undefined) lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   if (config.DEV_OUTBOX === 'on') lines.push(`What would have been sent: ${address}/v1/dev/outbox, and below`)
   return lines
@@ -35,7 +42,8 @@ function greeting(address: string, config: Config): string[] {
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
   // What an operator can put right needs no stack.
-  const known = error instanceof ConfigError || /^(FST_SEND_LIMIT_|EADDR|EACCES)/.test(String(code))
+  const known =
+    error instanceof ConfigError || /^(FST_SEND_LIMIT_|EADDR|EACCES|ENOTFOUND|EAI_)/.test(String(code))
   console.error(known ? `Not started: ${message}` : error)
   process.exit(1)
 }

@@ -17,6 +17,15 @@ export async function deliver(
   decision: Decision | null,
   timeoutMs: number
 ): Promise<Delivery> {
+  // An abort of before is not told again: somebody else may be sending, and nothing has left here.
+  if (decision?.signal.aborted) {
+    const lost = problem(
+      503,
+      'SEND_FAILED',
+      'The message was not sent: its lock was lost. It does not count.'
+    )
+    return { outcome: 'failed', code: undefined, problem: lost }
+  }
   const waiting = new AbortController()
   const stop = () => waiting.abort()
   const timer = setTimeout(stop, timeoutMs)
