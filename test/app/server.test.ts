@@ -32,6 +32,7 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   const { child, line, ended } = run(t, {})
   const [, base = ''] = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(await line()) ?? []
   t.equal(await line(), `Documentation: ${base}/docs`)
+  t.match(await line(), `Try it twice: curl ${base}/v1/captcha`)
   t.match(await line(), 'development-key')
   t.match(await line(), `${base}/v1/dev/outbox`)
   const answer = await post(`${base}/v1/captcha`, { phone: '13800138000', purpose: 'register' })
