@@ -1,15 +1,15 @@
 --[[
-  Gives back what a reservation took: its stamp of a log, its one of a count, its lock.
+  Gives back what a reservation took: its stamp of a log, its one of a count, its lock, its pair of a distinct log.
   Told again, or told of what is gone or is somebody else's, it changes nothing.
 
   KEYS[i]   the keys
-  ARGV[1]   a flat JSON array of numbers, for each key: kind (1 log, 2 count, 3 lock), receipt,
+  ARGV[1]   a flat JSON array of numbers, for each key: kind (1 log, 2 count, 3 lock, 4 distinct log), receipt,
             and the end of the period it was counted in (0 but for a count)
   ARGV[2]   the token of the locks
 
   Returns how many were given back.
 ]]
-local LOG, COUNT = 1, 2
+local LOG, COUNT, DISTINCT = 1, 2, 4
 -- A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
 local REMEMBERED = 1000
 
@@ -17,11 +17,11 @@ local function field(value, i)
   return (struct.unpack('>I6', value, i * 6 - 5))
 end
 
--- the log without `stamp`, or nothing when it is not in it
-local function without(log, stamp)
-  for i = 1, #log / 6 do
+-- the log without `stamp` and what else is in the `width` fields from there on, or nothing when it is not in it
+local function without(log, stamp, width)
+  for i = 1, #log / 6, width do
     local found = field(log, i)
-    if found == stamp then return log:sub(1, i * 6 - 6) .. log:sub(i * 6 + 1) end
+    if found == stamp then return log:sub(1, i * 6 - 6) .. log:sub((i + width) * 6 - 5) end
     if found < stamp then return end
   end
 end
@@ -42,7 +42,8 @@ local function with(refunded, receipt)
 end
 
 local function refund(kind, value, receipt, ends)
-  if kind == LOG then return without(value, receipt) end
+  if kind == LOG then return without(value, receipt, 1) end
+  if kind == DISTINCT then return without(value, receipt, 2) end
   if kind == COUNT then
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
     -- issued before the count was cleared

@@ -87,13 +87,21 @@ export function boundaries(per: Period, timeZone: string, at: number): Boundarie
   return found
 }
 
+const MAX_NAMES = 1_000
+const names = new Set<string>()
+
 /** Whether the runtime knows a time zone by this name (IANA). An offset such as "+08:00" is no name. */
-export function isTimeZone(name: string): boolean {
+export function isTimeZone(name: unknown): name is string {
   // Intl itself takes offsets from Node 22 on, and undefined for the machine's own zone.
   if (typeof name !== 'string' || !/^[A-Za-z]/.test(name)) return false
+  if (names.has(name)) return true
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
+    new Intl.DateTimeFormat('en', { timeZone: name })
   } catch {
     return false
   }
+  // Asked for every request; a name has many spellings.
+  if (names.size >= MAX_NAMES) names.clear()
+  names.add(name)
+  return true
 }

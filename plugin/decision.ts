@@ -1,4 +1,4 @@
-import { boundsOf } from './limits/index.js'
+import { boundsOf, kindOf } from './limits/index.js'
 import { BLOCKED, type Entry, type Facts, TICKS_PER_MS } from './store/store.js'
 
 /** What is left of one limit. */
@@ -79,8 +79,8 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         if (refuses) violated.push({ rule: name, windowMs })
         if (observed) continue
         if (refuses && entry.spec.kind !== 'lock') locksOnly = false
-        // A lock taken here is free again when this request is done.
-        if (remaining === 0 && !(charged && entry.spec.kind === 'lock'))
+        // The one that comes next may be this request again.
+        if (remaining === 0 && !(charged && kindOf(entry.spec).repeatable))
           wait(verdict, max === 0 ? null : resetMs)
       }
     }

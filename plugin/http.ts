@@ -4,6 +4,7 @@ import type { RuleState, Verdict, Violation } from './decision.js'
 import { formatDuration } from './duration.js'
 import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
 import type { SendLimitOptions } from './options.js'
+import type { Audience } from './plan.js'
 
 /** A refusal as a problem document (RFC 9457). */
 export interface Problem {
@@ -31,13 +32,13 @@ const KINDS = {
 
 /**
  * What a refusal answers.
- * @param callers names of rules on the caller itself
+ * @param audience whose figures its headers may tell
  */
-export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitError {
+export function refusal(verdict: Verdict, audience: Audience): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
   const policies = [...new Set(verdict.violated.flatMap(each => violatedPolicies(each, verdict.rules)))]
   const error = new make(policies.join(', ')) as LimitError
-  error.headers = policyHeaders(verdict, callers, new Set(policies))
+  error.headers = policyHeaders(verdict, audience, new Set(policies))
   if (verdict.retryAfterMs !== null)
     error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
   error.decision = verdict
@@ -57,16 +58,17 @@ export function refusal(verdict: Verdict, callers: ReadonlySet<string>): LimitEr
 /**
  * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).
  * They tell of rules on the caller itself, and of the policies that it has just met; what is left for
- * somebody's phone or mailbox is not told to strangers.
+ * somebody's phone or mailbox is not told to strangers, and what is left of a private rule to nobody.
  */
 export function policyHeaders(
   verdict: Verdict,
-  callers: ReadonlySet<string>,
+  { callers, secrets }: Audience,
   met?: ReadonlySet<string>
 ): Record<string, string> {
   const policies: string[] = []
   const states: string[] = []
   for (const rule of verdict.rules) {
+    if (secrets.has(rule.name)) continue
     const names = policyNames(rule)
     for (const [i, limit] of rule.limits.entries()) {
       const name = names[i] as string

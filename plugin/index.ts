@@ -11,7 +11,7 @@ import { documented } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import type { Decision } from './reservation.js'
-import { limitRoute, type Shared, tell } from './route.js'
+import { limitRoute, PLAN, type Shared, tell } from './route.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
 import { warn } from './warnings.js'
@@ -27,6 +27,12 @@ export interface LimitDecorator {
   /** Refuses these identities, for a duration or until `unblock`. */
   block(keys: Keys, duration?: string | number): Promise<void>
   unblock(keys: Keys): Promise<void>
+  /**
+   * Puts these rules in the place of all that the plugin's options hold, for every route at once; what is counted
+   * under a name goes on. Rules that stand in a route stay. When it throws, nothing has changed.
+   * @throws OptionError with the path of the mistake, RuleUnknownError when a route names a rule that is gone
+   */
+  replace(rules: readonly Rule[]): void
   /** Every rule by name; those that stand in a route as `name@METHOD url`. */
   readonly rules: Readonly<Record<string, Rule>>
 }
@@ -63,13 +69,15 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
   const shared: Shared = { limiter, timeout, options }
 
-  fastify.decorate('limit', decorator(limiter, shared))
+  const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
+  fastify.decorate('limit', decorator(limiter, shared, replace))
+  fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
   fastify.addHook('onRoute', route => {
-    const plan = planner.plan(route)
-    if (plan === undefined) return
-    limitRoute(route, plan, shared)
-    if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, plan)
+    const limited = planner.plan(route)
+    if (limited === undefined) return
+    limitRoute(route, limited, shared)
+    if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, limited.plan)
   })
   if (!isWatched(fastify)) fastify.addHook('onRequest', refuseUnplanned(planner))
   fastify.addHook('onReady', async () => {
@@ -83,7 +91,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   })
 }
 
-function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
+function decorator(limiter: Limiter, shared: Shared, replace: LimitDecorator['replace']): LimitDecorator {
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
@@ -95,6 +103,7 @@ function decorator(limiter: Limiter, shared: Shared): LimitDecorator {
     block: async (keys, duration) =>
       limiter.block(keys, duration === undefined ? 0 : durationOption(duration, 'duration')),
     unblock: async keys => limiter.unblock(keys),
+    replace,
     get rules() {
       return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))
     }
@@ -125,9 +134,11 @@ export type { LimitError } from './errors.js'
 export * as errors from './errors.js'
 export type { Problem } from './http.js'
 export { canonicalEmail } from './identity/email.js'
+export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
 export type { Keys } from './limiter.js'
 export type {
+  AllowFunction,
   DecisionEvent,
   Filter,
   FilterResult,
@@ -136,9 +147,11 @@ export type {
   KeyPart,
   Limit,
   MaxFunction,
+  RequestValue,
   RouteLimit,
   Rule,
-  SendLimitOptions
+  SendLimitOptions,
+  TimeZoneFunction
 } from './options.js'
 export type { Decision } from './reservation.js'
 export type { RedisClient } from './store/redis.js'

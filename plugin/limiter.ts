@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { type Applied, decide, join, type Verdict } from './decision.js'
-import { FunctionError, RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
+import { RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
-import type { MaxFunction } from './options.js'
+import { entriesFor, isAllowed } from './per-request.js'
 import { Decision, type Slot } from './reservation.js'
 import type { CompiledRule } from './rules.js'
 import type { Reserved, Reserver } from './store/fallback.js'
@@ -10,7 +10,7 @@ import { type Awaitable, type Entry, isPromise } from './store/store.js'
 import { takenOf } from './store/taken.js'
 import { within } from './within.js'
 
-/** Values by rule: one value, or one for each part of the rule's key. */
+/** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
 export type Keys = Record<string, unknown>
 
 /** A rule with the identity it counts now. */
@@ -22,7 +22,7 @@ interface Subject extends Applied {
 /** Decides by rules, over any store; knows nothing of HTTP. */
 export class Limiter {
   /** Rules by name, those of routes by name and route. */
-  readonly rules = new Map<string, CompiledRule>()
+  rules = new Map<string, CompiledRule>()
 
   constructor(
     private readonly reserver: Reserver,
@@ -36,7 +36,7 @@ export class Limiter {
    * @throws KeyMissingError, KeyInvalidError, FunctionError, TimeoutError, StoreUnavailableError, StoreFullError
    */
   decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
-    const values = rules.map(rule => rule.key.read(source))
+    const values = rules.map(rule => rule.read(source))
     if (!values.some(value => isPromise(value))) {
       return this.reserve(rules, values as readonly (readonly unknown[])[], source, earlier)
     }
@@ -166,7 +166,8 @@ export class Limiter {
     return Object.entries(keys).map(([name, value]) => {
       const rule = this.rules.get(name)
       if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
-      return { rule, values: rule.key.parts.length > 1 && Array.isArray(value) ? value : [value] }
+      const parts = rule.key.parts.length + (rule.distinct?.parts.length ?? 0)
+      return { rule, values: parts > 1 && Array.isArray(value) ? value : [value] }
     })
   }
 
@@ -183,13 +184,10 @@ function subjectOf(
   values: readonly unknown[],
   source: Source | undefined
 ): Subject | null {
-  const identity = rule.key.identify(values, rule.optional)
-  if (identity === null) return null
-  const entries =
-    rule.max === undefined
-      ? rule.specs.map(spec => ({ spec, identity }))
-      : rule.specs.map((spec, i) => ({ spec, identity, max: maxOf(rule, i, source) }))
-  return { rule, name: rule.name, observed: rule.observed, identity, entries }
+  const who = rule.identify(values)
+  if (who === null) return null
+  const entries = entriesFor(rule, who, source)
+  return { rule, name: rule.name, observed: rule.observed, identity: who.identity, entries }
 }
 
 /** Who is asked about, and who is on a block list, with nothing to ask; who is on an allow list is neither. */
@@ -201,6 +199,7 @@ function sort(
   const subjects: Subject[] = []
   const blocked: Subject[] = []
   for (const [i, rule] of rules.entries()) {
+    if (isAllowed(rule, source)) continue
     const [first] = values[i] as readonly unknown[]
     const subject = subjectOf(rule, values[i] as readonly unknown[], source)
     if (subject === null || rule.allows?.(first)) continue
@@ -208,24 +207,6 @@ function sort(
     else subjects.push(subject)
   }
   return { subjects, blocked }
-}
-
-function maxOf(rule: CompiledRule, index: number, source: Source | undefined): number[] {
-  if (source === undefined)
-    throw wrongOption(
-      'request',
-      source,
-      `The rule ${rule.name} has a "max" that is a function: pass the request.`
-    )
-  const spec = rule.specs[index]
-  return (rule.max?.[index] ?? []).map((max, i) => {
-    if (typeof max === 'number') return max
-    const ceiling = spec?.kind === 'log' ? spec.limits[i]?.max : spec?.kind === 'count' ? spec.max : 1
-    const answer = max(source as Parameters<MaxFunction>[0])
-    if (typeof answer !== 'number' || Number.isNaN(answer))
-      throw new FunctionError(`"max" of the rule ${rule.name}`, 'a number')
-    return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
-  })
 }
 
 function admittedVerdict(): Verdict {

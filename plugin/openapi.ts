@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify'
 import { formatDuration } from './duration.js'
-import type { Plan } from './route.js'
+import type { Plan } from './plan.js'
 import type { CompiledRule } from './rules.js'
 
 const PROBLEM = 'application/problem+json'
@@ -66,11 +66,13 @@ function answer(description: string): object {
 export function sentence(rule: CompiledRule): string {
   const by = rule.key.parts.map(part => part.label).join(' and ')
   if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
+  const different = rule.distinct?.parts.map(part => part.label).join(' and ')
   const limits = (rule.options.limits ?? []).map(limit => {
-    const max = typeof limit.max === 'function' ? `up to ${limit.ceiling}` : limit.max
-    return 'per' in limit
-      ? `${max} per ${limit.per} (${limit.timeZone ?? 'UTC'})`
-      : `${max} in ${windowText(limit.window)}`
+    const most = typeof limit.max === 'number' ? limit.max : `up to ${limit.ceiling}`
+    const max = different === undefined ? most : `${most} different ${different}`
+    if (!('per' in limit)) return `${max} in ${windowText(limit.window)}`
+    const { timeZone = 'UTC' } = limit
+    return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
 }

@@ -14,6 +14,14 @@ export type KeyFunction = (
 ) => MaybePromise<string | number | bigint | boolean | null | undefined>
 /** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
 export type MaxFunction = (request: FastifyRequest) => number
+/** Answers in which IANA time zone this request's identity has its days; always the same one for an identity. */
+export type TimeZoneFunction = (request: FastifyRequest) => string
+/** Answers whether this request passes the rule uncounted. */
+export type AllowFunction = (request: FastifyRequest) => boolean
+/** What hooks have put on the request, as data: `{ value: "request.account.dailyQuota" }`. */
+export interface RequestValue {
+  value: string
+}
 
 /** What a filter says; nothing at all means that it passes. */
 export interface FilterResult {
@@ -54,13 +62,13 @@ const Path = Type.String({ description: 'a path such as "body.phone"' })
 const Duration = Type.Union([Type.String(), Type.Number()], {
   description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
 })
-const Max = Type.Unsafe<number | MaxFunction>({
-  description: 'a whole number from 1, or a function with a "ceiling"'
+const Max = Type.Unsafe<number | MaxFunction | RequestValue>({
+  description: 'a whole number from 1, or a function or { value: path } with a "ceiling"'
 })
 const Ceiling = Type.Optional(
   Type.Integer({
     minimum: 1,
-    description: 'a whole number from 1, the most that the function "max" may answer'
+    description: 'a whole number from 1, the most that a "max" from the request may be'
   })
 )
 
@@ -81,7 +89,7 @@ export const DigestPart = Type.Object(
   },
   strict
 )
-export type KeyPart = 'ip' | ScalarPart | Static<typeof DigestPart> | KeyFunction
+export type KeyPart = 'ip' | 'all' | ScalarPart | Static<typeof DigestPart> | KeyFunction
 /** Who a rule counts: one part, or several that count together. */
 export type Key = KeyPart | readonly KeyPart[]
 
@@ -95,33 +103,35 @@ export const CalendarLimit = Type.Object(
     max: Max,
     ceiling: Ceiling,
     per: Type.Enum(PERIODS),
-    timeZone: Type.Optional(Type.String({ description: 'an IANA time zone such as "Asia/Shanghai"' }))
+    timeZone: Type.Optional(Type.Unsafe<string | TimeZoneFunction | RequestValue>({}))
   },
   limit
 )
 export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
 
-const List = Type.Optional(
-  Type.Array(Type.String({ description: 'text' }), {
-    description: 'a list of values; for addresses CIDR ranges, too'
-  })
-)
+export const List = Type.Array(Type.String({ description: 'text' }), {
+  description: 'a list of values; for addresses CIDR ranges, too'
+})
 export const RuleSchema = Type.Object(
   {
     name: Name,
     key: Type.Unsafe<Key>({
-      description: '"ip", { phone, email, ip, value or digest: path }, a function, or a list of these'
+      description: '"ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these'
     }),
     limits: Type.Optional(
       Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
+    ),
+    distinct: Type.Optional(
+      Type.Unsafe<Key>({ description: 'a key like "key": what different values are counted of' })
     ),
     lock: Type.Optional(Duration),
     maxHold: Type.Optional(Duration),
     counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
     mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
     optional: Type.Optional(Type.Boolean()),
-    allow: List,
-    block: List
+    private: Type.Optional(Type.Boolean()),
+    allow: Type.Optional(Type.Unsafe<string[] | AllowFunction>({})),
+    block: Type.Optional(List)
   },
   {
     ...strict,
@@ -129,11 +139,13 @@ export const RuleSchema = Type.Object(
   }
 )
 type RuleMembers = Static<typeof RuleSchema>
-/** Who, how many, how long; or who, one at a time. Plain data, but for functions. */
-export type Rule = Omit<RuleMembers, 'limits' | 'lock' | 'maxHold'> &
+/** Who, how many (or how many different), how long; or who, one at a time. Plain data, but for functions. */
+export type Rule = Omit<RuleMembers, 'limits' | 'distinct' | 'lock' | 'maxHold'> &
   (
-    | (Required<Pick<RuleMembers, 'limits'>> & { lock?: undefined; maxHold?: undefined })
-    | (Required<Pick<RuleMembers, 'lock'>> & Pick<RuleMembers, 'maxHold'> & { limits?: undefined })
+    | (Required<Pick<RuleMembers, 'limits'>> &
+        Pick<RuleMembers, 'distinct'> & { lock?: undefined; maxHold?: undefined })
+    | (Required<Pick<RuleMembers, 'lock'>> &
+        Pick<RuleMembers, 'maxHold'> & { limits?: undefined; distinct?: undefined })
   )
 
 /** A function by its looks; what it takes and answers, its type says. */

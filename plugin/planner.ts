@@ -5,7 +5,7 @@ import { RuleUnknownError, wrongOption } from './errors.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
 import { type Filter, FilterInstance, FilterSchema, type Rule, type SendLimitOptions } from './options.js'
-import type { Plan } from './route.js'
+import { type LimitedRoute, planOf } from './plan.js'
 import type { CompiledRule, RuleCompiler } from './rules.js'
 
 function checkFilter(filter: unknown, at: string): Filter {
@@ -19,11 +19,23 @@ function patterns(_name: string, value: unknown): unknown {
   return value instanceof RegExp ? String(value) : value
 }
 
+/** One of the things in a route's `config.limit`: ready, or the name of a rule. */
+interface Member {
+  at: string
+  is: string | CompiledRule | Filter
+}
+
+interface Planned extends LimitedRoute {
+  members: readonly Member[]
+}
+
 /** Turns what stands in `config.limit` into plans, and keeps what routes share. */
 export class Planner {
   private readonly filters = new Map<string, Filter>()
   private readonly planned = new Set<string>()
-  private readonly made = new Map<string, { limit: unknown; plan: Plan }>()
+  private readonly made = new Map<string, { limit: unknown; route: LimitedRoute }>()
+  private readonly routes: Planned[] = []
+  private shared: ReadonlyMap<string, CompiledRule>
 
   constructor(
     private readonly compiler: RuleCompiler,
@@ -31,25 +43,21 @@ export class Planner {
     private readonly used: Filters,
     { rules = [], filters = [] }: Pick<SendLimitOptions, 'rules' | 'filters'>
   ) {
-    for (const [i, rule] of rules.entries()) {
-      const at = `options.rules[${i}]`
-      const compiled = compiler.compile(rule, at, '')
-      this.claim(compiled.name, `${at}.name`)
-      limiter.rules.set(compiled.name, compiled)
-    }
+    this.shared = this.compile(rules, 'options.rules')
+    this.limiter.rules = new Map(this.shared)
     for (const [i, filter] of filters.entries()) {
       const at = `options.filters[${i}]`
       checkFilter(filter, at)
-      this.claim(filter.name, `${at}.name`)
+      this.claim(filter.name, `${at}.name`, this.shared)
       this.filters.set(filter.name, filter)
     }
   }
 
   /**
-   * The plan of a route; none for a route without limits. HEAD shares the plan of its GET.
+   * A route's plan; none for a route without limits. HEAD shares that of its GET.
    * @throws OptionError, RuleUnknownError
    */
-  plan(route: RouteOptions): Plan | undefined {
+  plan(route: RouteOptions): LimitedRoute | undefined {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
     for (const method of [route.method].flat()) this.planned.add(`${method} ${route.url}`)
@@ -57,11 +65,11 @@ export class Planner {
     // With a prefix GET stands at one spelling of "/", HEAD at both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.made.get(place)
-    if (route.method === 'HEAD' && known?.limit === limit) return known.plan
-    const name = `${[route.method].flat().join(',')} ${route.url}`
-    const plan = { ...this.make(limit, name, constraints), handled: route.errorHandler !== undefined }
-    this.made.set(place, { limit, plan })
-    return plan
+    if (route.method === 'HEAD' && known?.limit === limit) return known.route
+    const made = this.make(limit, route, constraints)
+    this.routes.push(made)
+    this.made.set(place, { limit, route: made })
+    return made
   }
 
   /** Whether a route has a plan. */
@@ -69,46 +77,64 @@ export class Planner {
     return this.planned.has(`${method} ${url}`)
   }
 
-  private make(limit: unknown, name: string, constraints: string): Omit<Plan, 'handled'> {
-    const list: unknown[] = Array.isArray(limit) ? limit : [limit]
-    const at = (i: number) => `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
-    if (list.length === 0)
-      throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
-    const rules: CompiledRule[] = []
-    const filters: Filter[] = []
-    for (const [i, each] of list.entries()) {
-      const found = this.find(each, at(i), name + constraints)
-      if ([...rules, ...filters].some(other => other.name === found.name)) {
-        throw wrongOption(at(i), found.name, 'Each rule or filter of a route has a name of its own.')
-      }
-      if ('check' in found) filters.push(found)
-      else rules.push(found)
-    }
-    for (const filter of filters) this.used.add(filter)
-    return {
-      route: name,
-      attempts: rules.filter(rule => rule.counts === 'attempts'),
-      sends: rules.filter(rule => rule.counts !== 'attempts'),
-      filters,
-      callers: new Set(
-        rules
-          .filter(rule => rule.key.caller && !rule.observed && rule.options.lock === undefined)
-          .map(rule => rule.name)
+  /**
+   * Puts these rules in the place of all that stand in the plugin's options, for every route at once. What routes
+   * write inline stays. When it throws, nothing has changed.
+   * @returns the new rules
+   * @throws OptionError with a path such as `rules[0].key`, RuleUnknownError when a route names what is gone
+   */
+  replace(rules: readonly Rule[]): Iterable<CompiledRule> {
+    const shared = this.compile(rules, 'rules')
+    const inline = [...this.limiter.rules].filter(([name]) => !this.shared.has(name))
+    const all = new Map([...shared, ...inline])
+    const plans = this.routes.map(({ plan, members }) =>
+      planOf(
+        plan.route,
+        plan.handled,
+        members.map(member => this.resolve(member, all))
       )
-    }
+    )
+    this.shared = shared
+    this.limiter.rules = all
+    for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan
+    return shared.values()
   }
 
-  private find(each: unknown, at: string, place: string): CompiledRule | Filter {
-    if (typeof each === 'string') {
-      const found = this.limiter.rules.get(each) ?? this.filters.get(each)
-      if (found === undefined)
-        throw new RuleUnknownError(
-          at,
-          each,
-          [...this.limiter.rules.keys(), ...this.filters.keys()].join(', ') || 'none'
-        )
-      return found
+  private compile(rules: readonly Rule[], at: string): Map<string, CompiledRule> {
+    if (!Array.isArray(rules)) throw wrongOption(at, rules, 'Write a list of rules.')
+    const compiled = new Map<string, CompiledRule>()
+    for (const [i, each] of rules.entries()) {
+      const rule = this.compiler.compile(each as Rule, `${at}[${i}]`, '')
+      this.claim(rule.name, `${at}[${i}].name`, compiled)
+      compiled.set(rule.name, rule)
     }
+    return compiled
+  }
+
+  private make(limit: unknown, { method, url, errorHandler }: RouteOptions, constraints: string): Planned {
+    const name = `${[method].flat().join(',')} ${url}`
+    const list: unknown[] = Array.isArray(limit) ? limit : [limit]
+    if (list.length === 0)
+      throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
+    const members: Member[] = []
+    const found: (CompiledRule | Filter)[] = []
+    for (const [i, each] of list.entries()) {
+      const at = `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
+      const member = { at, is: this.memberOf(each, at, name + constraints) }
+      const one = this.resolve(member, this.limiter.rules)
+      if (found.some(other => other.name === one.name)) {
+        throw wrongOption(at, one.name, 'Each rule or filter of a route has a name of its own.')
+      }
+      members.push(member)
+      found.push(one)
+    }
+    const plan = planOf(name, errorHandler !== undefined, found)
+    for (const filter of plan.filters) this.used.add(filter)
+    return { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
+  }
+
+  private memberOf(each: unknown, at: string, place: string): Member['is'] {
+    if (typeof each === 'string') return each
     if (typeof each !== 'object' || each === null)
       throw wrongOption(at, each, 'Write a rule, the name of one, a filter, or a list of these.')
     if ('check' in each) return checkFilter(each, at)
@@ -119,8 +145,18 @@ export class Planner {
     return rule
   }
 
-  private claim(name: string, at: string): void {
-    if (this.limiter.rules.has(name) || this.filters.has(name)) {
+  private resolve({ at, is }: Member, rules: ReadonlyMap<string, CompiledRule>): CompiledRule | Filter {
+    if (typeof is !== 'string') return is
+    const found = rules.get(is) ?? this.filters.get(is)
+    if (found === undefined) {
+      const known = [...rules.keys(), ...this.filters.keys()].join(', ') || 'none'
+      throw new RuleUnknownError(at, is, known)
+    }
+    return found
+  }
+
+  private claim(name: string, at: string, rules: ReadonlyMap<string, CompiledRule>): void {
+    if (rules.has(name) || this.filters.has(name)) {
       throw wrongOption(at, name, 'Each rule and filter has a name of its own.')
     }
   }

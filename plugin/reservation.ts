@@ -111,15 +111,23 @@ export class Decision implements Verdict {
     )
   }
 
+  /**
+   * Releases the locks of this request now and settles nothing: `keep` and `refund` still may. For a handler that
+   * has answered and goes on.
+   * @returns when the locks are free; never rejects
+   */
+  async release(): Promise<void> {
+    clearInterval(this.#renewal)
+    const locks = this.#locks
+    if (locks.length === 0) return
+    this.#locks = []
+    await this.attempt(() => this.#means.store.refund(locks, this.#means.token))
+  }
+
   /** The handler has ended: what is not settled is kept, and locks are released. */
   end(): void {
     this.keep()
-    if (this.#locks.length === 0) return
-    clearInterval(this.#renewal)
-    const locks = this.#locks
-    this.#locks = []
-    const released = this.attempt(() => this.#means.store.refund(locks, this.#means.token))
-    if (isPromise(released)) void released
+    if (this.locked) void this.release()
   }
 
   private giveBack(which: (slot: Slot) => boolean): Awaitable<void> {

@@ -10,25 +10,12 @@ import type {
 import { FunctionError, TimeoutError } from './errors.js'
 import { fail, policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
-import type { DecisionEvent, Filter, FilterResult, SendLimitOptions } from './options.js'
+import type { DecisionEvent, FilterResult, SendLimitOptions } from './options.js'
+import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
-import type { CompiledRule } from './rules.js'
 import { type Awaitable, isPromise } from './store/store.js'
 import { Turn } from './turn.js'
 import { within } from './within.js'
-
-/** What a route's `config.limit` comes to. */
-export interface Plan {
-  /** Method and url. */
-  route: string
-  attempts: readonly CompiledRule[]
-  sends: readonly CompiledRule[]
-  filters: readonly Filter[]
-  /** Names of rules on the caller itself. */
-  callers: ReadonlySet<string>
-  /** Whether the route has an error handler of its own. */
-  handled: boolean
-}
 
 /** What all limited routes share. */
 export interface Shared {
@@ -42,18 +29,26 @@ type Undo = NonNullable<FilterResult['undo']>
 
 const decisions = channel('fastify-send-limit:decision')
 
-/** Adds to a route what its plan needs, and nothing else. */
-export function limitRoute(route: RouteOptions, plan: Plan, shared: Shared): void {
-  if (plan.attempts.length > 0) {
+/** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
+export const PLAN: unique symbol = Symbol('plan of the route')
+type Begun = FastifyRequest & { [PLAN]?: Plan }
+
+/** Adds to a route what its plans may need, and nothing else. */
+export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
+  const { plan, replaceable } = limited
+  if (replaceable || plan.attempts.length > 0) {
     const others = route.onRequest === undefined ? [] : [route.onRequest].flat()
-    route.onRequest = [...others, countAttempts(plan, shared)] as onRequestHookHandler[]
+    route.onRequest = [...others, countAttempts(limited, shared)] as onRequestHookHandler[]
   }
-  if (plan.sends.length > 0 || plan.filters.length > 0)
-    route.handler = limitHandler(route.handler, plan, shared)
+  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)
+    route.handler = limitHandler(route.handler, limited, shared)
 }
 
-function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
+function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHandler {
   return (request, reply, done) => {
+    const { plan } = limited
+    ;(request as Begun)[PLAN] = plan
+    if (plan.attempts.length === 0) return done()
     const conclude = (decision: Decision) => {
       const error = answer(decision, 'attempts', plan, shared, request, reply)
       if (error !== undefined) done(error)
@@ -76,8 +71,14 @@ function countAttempts(plan: Plan, shared: Shared): onRequestHookHandler {
 /**
  * Decides right before the handler runs, so that nothing can come between a reservation and its handler.
  */
-function limitHandler(handler: RouteHandlerMethod, plan: Plan, shared: Shared): RouteHandlerMethod {
+function limitHandler(
+  handler: RouteHandlerMethod,
+  limited: LimitedRoute,
+  shared: Shared
+): RouteHandlerMethod {
   return function (this: FastifyInstance, request, reply) {
+    const plan = (request as Begun)[PLAN] ?? limited.plan
+    if (plan.sends.length === 0 && plan.filters.length === 0) return handler.call(this, request, reply)
     const run = (decision: Decision) => {
       const error = answer(decision, 'sends', plan, shared, request, reply)
       if (error !== undefined) throw error
@@ -194,9 +195,9 @@ function answer(
   tell({ stage, route: plan.route, told }, decision, shared, request)
   if (!decision.allowed) {
     logRefusal(decision, stage, request)
-    return refuse(request, reply, refusal(decision, plan.callers), shared.options.errorResponse, plan.handled)
+    return refuse(request, reply, refusal(decision, plan), shared.options.errorResponse, plan.handled)
   }
-  if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan.callers))
+  if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan))
 }
 
 function logRefusal(

@@ -1,9 +1,18 @@
 import { conform } from './conform.js'
 import { wrongOption } from './errors.js'
 import { type CompiledKey, compileKey, type IdentityOptions } from './identity/key.js'
+import type { Source } from './identity/path.js'
 import { compileLimits, compileLock, durationAt } from './limits/compile.js'
-import { type MaxFunction, type Rule, RuleSchema } from './options.js'
-import type { Spec } from './store/store.js'
+import { Numbers } from './numbers.js'
+import {
+  type AllowFunction,
+  List,
+  type MaxFunction,
+  type Rule,
+  RuleSchema,
+  type TimeZoneFunction
+} from './options.js'
+import { type Awaitable, isPromise, type Spec } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
@@ -13,25 +22,43 @@ export interface CompiledRule {
   /** As the rule was given. */
   options: Rule
   name: string
-  /** Unique in this process. */
+  /** Unique to its name in this process. */
   index: number
   counts: 'sends' | 'attempts' | 'failures'
   observed: boolean
   optional: boolean
   key: CompiledKey
+  /** What different values are counted of. */
+  distinct: CompiledKey | undefined
+  /** The values of the key's parts, then those of `distinct`. */
+  read(source: Source): Awaitable<readonly unknown[]>
+  /**
+   * Who and what those values are in a store; null when the rule does not apply.
+   * @throws KeyMissingError, KeyInvalidError
+   */
+  identify(values: readonly unknown[]): { identity: string; value?: number } | null
   specs: readonly Spec[]
   /** Where a `max` is a function: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined
+  /** Where a time zone comes from the request: the function of each spec that has one. */
+  timeZones: readonly (TimeZoneFunction | undefined)[] | undefined
   /** How long a lock is renewed, in milliseconds. */
   maxHold: number
+  passes: AllowFunction | undefined
   allows: ((value: unknown) => boolean) | undefined
   blocks: ((value: unknown) => boolean) | undefined
 }
 
-/** Compiles rules for one limiter; numbers them, and what they keep in the store. */
+/** What the memory store can tell apart. */
+const MOST_SLOTS = 0xffff
+
+/**
+ * Compiles rules for one limiter; numbers them, and what they keep in the store. A rule that takes the place of one
+ * of its name gets the same numbers: it goes on with what that one has counted.
+ */
 export class RuleCompiler {
-  private rules = 0
-  private slots = 0
+  private readonly rules = new Numbers()
+  private readonly slots = new Numbers()
 
   constructor(private readonly identity: IdentityOptions) {}
 
@@ -49,20 +76,33 @@ export class RuleCompiler {
     if (lock !== undefined && counts !== 'sends')
       throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
     const key = compileKey(rule.key, this.identity, `${at}.key`)
-    if (counts === 'attempts' && key.body !== undefined) {
-      throw wrongOption(
-        `${at}.key`,
-        key.body,
-        'Attempts are counted before the body is read; use the address, headers, query or params.'
-      )
+    const distinct =
+      rule.distinct === undefined ? undefined : compileKey(rule.distinct, this.identity, `${at}.distinct`)
+    if (lock !== undefined && distinct !== undefined)
+      throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
+    for (const [of, compiled] of Object.entries({ key, distinct })) {
+      if (counts === 'attempts' && compiled?.body !== undefined)
+        throw wrongOption(
+          `${at}.${of}`,
+          compiled.body,
+          'Attempts are counted before the body is read; use the address, headers, query or params.'
+        )
     }
-    const index = this.rules++
+    const index = this.rules.of(name + owner)
     const base = { rule: index, observed: mode === 'observe', forgettable: counts === 'attempts' }
-    const named = (suffix: string) => ({ ...base, name: `${name}${owner}${suffix}`, slot: this.slots++ })
-    const list = (of: 'allow' | 'block') => rule[of] && compileList(key, rule[of], `${at}.${of}`)
+    const named = (suffix: string) => {
+      const key = `${name}${owner}${suffix}`
+      const slot = this.slots.of(key)
+      if (slot > MOST_SLOTS)
+        throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
+      return { ...base, name: key, slot }
+    }
+    const { allow, block } = rule
+    const list = (values: unknown, of: string) =>
+      values === undefined ? undefined : compileList(key, conform(List, values, `${at}.${of}`), `${at}.${of}`)
     const structures =
       lock === undefined
-        ? compileLimits(limits, `${at}.limits`, named)
+        ? compileLimits(limits, `${at}.limits`, named, distinct !== undefined)
         : [compileLock(lock, `${at}.lock`, named)]
     return {
       options: rule,
@@ -72,15 +112,48 @@ export class RuleCompiler {
       observed: base.observed,
       optional: rule.optional ?? false,
       key,
+      ...reading(key, distinct, rule.optional ?? false),
       specs: structures.map(each => each.spec),
       max: structures.some(each => each.max.some(max => typeof max === 'function'))
         ? structures.map(each => each.max)
         : undefined,
+      timeZones: structures.some(each => each.timeZone) ? structures.map(each => each.timeZone) : undefined,
       maxHold: hold(rule, structures[0]?.spec.ttl ?? 0, at),
-      allows: list('allow'),
-      blocks: list('block')
+      passes: typeof allow === 'function' ? allow : undefined,
+      allows: typeof allow === 'function' ? undefined : list(allow, 'allow'),
+      blocks: list(block, 'block')
     }
   }
+}
+
+function reading(
+  key: CompiledKey,
+  distinct: CompiledKey | undefined,
+  optional: boolean
+): Pick<CompiledRule, 'distinct' | 'read' | 'identify'> {
+  const parts = [...key.parts, ...(distinct?.parts ?? [])]
+  return {
+    distinct,
+    read(source) {
+      const values = parts.map(part => part.read(source))
+      if (!values.some(value => isPromise(value))) return values
+      const all = Promise.all(values)
+      // When another rule fails first, nobody waits for this one any more.
+      all.catch(() => {})
+      return all
+    },
+    identify(values) {
+      const identity = key.identify(values, optional)
+      if (identity === null || distinct === undefined) return identity === null ? null : { identity }
+      const what = distinct.identify(values.slice(key.parts.length), optional)
+      return what === null ? null : { identity, value: numberOf(what) }
+    }
+  }
+}
+
+/** The first 48 bits of a hash in base64url. */
+function numberOf(hash: string): number {
+  return Buffer.from(hash.slice(0, 8), 'base64url').readUIntBE(0, 6)
 }
 
 function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {

@@ -19,7 +19,7 @@ export interface IdentityOptions {
 
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */
 export interface CompiledPart {
-  kind: 'phone' | 'email' | 'ip' | 'value' | 'digest' | 'function'
+  kind: 'all' | 'phone' | 'email' | 'ip' | 'value' | 'digest' | 'function'
   /** What it is called in errors and docs: its path, or its kind. */
   label: string
   read(source: Source): unknown
@@ -64,7 +64,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       let text = ''
       for (const [i, part] of parts.entries()) {
         const value = values[i]
-        if (value === undefined || value === null) {
+        if ((value === undefined || value === null) && part.kind !== 'all') {
           // A Unix socket has no address.
           if (optional || part.label === 'ip' || part.label === 'request.ip') return null
           throw new KeyMissingError(part.label)
@@ -80,6 +80,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
 
 function nameOf({ kind }: CompiledPart): string {
   return {
+    all: 'key',
     phone: 'phone number',
     email: 'mail address',
     ip: 'network address',
@@ -91,6 +92,7 @@ function nameOf({ kind }: CompiledPart): string {
 
 function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
   if (part === 'ip') return ipPart('ip', source => source.ip, options)
+  if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
   if ('digest' in part) return digestPart(conform(DigestPart, part, at).digest, options, `${at}.digest`)
@@ -109,7 +111,19 @@ function compilePart(part: KeyPart, options: IdentityOptions, at: string): Compi
   return scalarPart('value', path, read, String)
 }
 
-const right = 'Write "ip", { phone, email, ip, value or digest: path }, a function, or a list of these.'
+const right =
+  'Write "ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these.'
+
+/** One identity for all requests, whatever their values. */
+const everybody: CompiledPart = {
+  kind: 'all',
+  label: 'all',
+  read: () => 'all',
+  canonical: () => '',
+  list(values, at) {
+    throw wrongOption(at, values, 'Everybody is one here; allow or block in a rule keyed otherwise.')
+  }
+}
 
 function scalarPart(
   kind: CompiledPart['kind'],

@@ -2,11 +2,21 @@ import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
 import { parseDuration } from '../duration.js'
 import { wrongOption } from '../errors.js'
-import { CalendarLimit, type Limit, type MaxFunction, RollingLimit } from '../options.js'
-import { type CountSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
+import {
+  CalendarLimit,
+  type Limit,
+  type MaxFunction,
+  type RequestValue,
+  RollingLimit,
+  type TimeZoneFunction
+} from '../options.js'
+import { type CountSpec, type DistinctSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
+import { fromRequest, isRequestValue } from './from-request.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
 const ROLLING_MAX = 1_000
+/** Each of so many different values keeps a stamp or more. */
+const DISTINCT_MAX = 100
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
 const LOCK_MAX_MS = 86_400_000
@@ -19,13 +29,21 @@ export type Named = (suffix: string) => Pick<Spec, 'name' | 'rule' | 'slot' | 'o
 export interface Structure {
   spec: Spec
   max: readonly (number | MaxFunction)[]
+  timeZone?: TimeZoneFunction | undefined
 }
 
 /**
  * All rolling limits of a rule share one log; each calendar limit has a count.
+ * @param distinct whether different values are counted; then all are rolling
  * @throws OptionError with the path of the mistake
  */
-export function compileLimits(limits: readonly Limit[], at: string, named: Named): Structure[] {
+export function compileLimits(
+  limits: readonly Limit[],
+  at: string,
+  named: Named,
+  distinct = false
+): Structure[] {
+  const most = distinct ? DISTINCT_MAX : ROLLING_MAX
   const rolling: { max: number | MaxFunction; ceiling: number; window: number }[] = []
   const counts: Structure[] = []
   for (const [i, limit] of limits.entries()) {
@@ -38,10 +56,11 @@ export function compileLimits(limits: readonly Limit[], at: string, named: Named
         'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'
       )
     }
+    if (distinct && period !== undefined)
+      throw wrongOption(`${path}.per`, period, 'Different values are counted in a "window" alone.')
     if (period !== undefined) {
-      const { per, max, timeZone = 'UTC' } = conform(CalendarLimit, limit, path)
-      if (!isTimeZone(timeZone))
-        throw wrongOption(`${path}.timeZone`, timeZone, 'Write an IANA time zone such as "Asia/Shanghai".')
+      const { per, timeZone = 'UTC' } = conform(CalendarLimit, limit, path)
+      const zone = timeZoneOf(timeZone, `${path}.timeZone`)
       if (counts.some(each => (each.spec as CountSpec).per === per))
         throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
       const ceiling = ceilingOf(limit, CALENDAR_MAX, path)
@@ -49,38 +68,62 @@ export function compileLimits(limits: readonly Limit[], at: string, named: Named
         ...named(`:${per}`),
         kind: 'count',
         per,
-        timeZone,
+        timeZone: typeof zone === 'string' ? zone : 'UTC',
         max: ceiling,
         ttl: PERIOD_TTL[per]
       }
-      counts.push({ spec, max: [max] })
+      counts.push({
+        spec,
+        max: [maxOf(limit, path)],
+        timeZone: typeof zone === 'string' ? undefined : zone
+      })
     } else {
       const window = durationAt(conform(RollingLimit, limit, path).window, `${path}.window`)
       if (rolling.some(each => each.window === window))
         throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
-      rolling.push({ max: limit.max, ceiling: ceilingOf(limit, ROLLING_MAX, path), window })
+      rolling.push({ max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), window })
     }
   }
   if (rolling.length === 0) return counts
-  const spec: LogSpec = {
-    ...named(''),
-    kind: 'log',
-    keep: Math.max(...rolling.map(each => each.ceiling)),
+  const shared = {
     // One millisecond more: a stamp may be a few ticks ahead of the clock.
     ttl: Math.max(...rolling.map(each => each.window)) + 1,
     limits: rolling.map(each => ({ max: each.ceiling, window: each.window * TICKS_PER_MS }))
   }
+  const keep = Math.max(...rolling.map(each => each.ceiling))
+  const spec: LogSpec | DistinctSpec = distinct
+    ? { ...named(':distinct'), kind: 'distinct', ...shared }
+    : { ...named(''), kind: 'log', keep, ...shared }
   return [{ spec, max: rolling.map(each => each.max) }, ...counts]
 }
 
+function maxOf({ max }: Limit, at: string): number | MaxFunction {
+  return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && !Number.isNaN(value)
+}
+
+function timeZoneOf(
+  timeZone: string | TimeZoneFunction | RequestValue,
+  at: string
+): string | TimeZoneFunction {
+  if (typeof timeZone === 'function') return timeZone
+  const zone = 'an IANA time zone such as "Asia/Shanghai"'
+  if (isRequestValue(timeZone)) return fromRequest(timeZone, isTimeZone, zone, at)
+  if (!isTimeZone(timeZone)) throw wrongOption(at, timeZone, `Write ${zone}, a function or { value: path }.`)
+  return timeZone
+}
+
 function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
-  const dynamic = typeof max === 'function'
+  const dynamic = typeof max === 'function' || isRequestValue(max)
   const value = dynamic ? ceiling : max
   const path = `${at}.${dynamic ? 'ceiling' : 'max'}`
   if (!dynamic && ceiling !== undefined)
-    throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" that is a function.')
+    throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" from the request.')
   if (Number.isInteger(value) && (value as number) > 0 && (value as number) <= most) return value as number
-  const why = dynamic ? 'A "max" that is a function needs a ceiling: write' : 'Write'
+  const why = dynamic ? 'A "max" from the request needs a ceiling: write' : 'Write'
   const hint = most === ROLLING_MAX ? ' Count more than that with a calendar limit ("per").' : ''
   throw wrongOption(path, value, `${why} a whole number from 1 to ${most}.${hint}`)
 }

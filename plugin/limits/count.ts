@@ -1,6 +1,6 @@
 import { boundaries } from '../calendar.js'
 import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
-import type { Kind } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 // A month is told as 30 days; it ends where the calendar says.
 const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
@@ -27,17 +27,18 @@ export const count: Kind<CountSpec> = {
   bounds: (spec, max) => [{ max: max?.[0] ?? spec.max, windowMs: WINDOW_MS[spec.per] }],
 
   read(facts, fields, { wall }, spec, max) {
-    const used = fields.length > 0 && fields.at(END) > wall ? fields.at(USED) : 0
-    facts.push(used, periodEnd(spec, wall) - wall)
+    const live = isLive(fields, wall)
+    const used = live ? fields.at(USED) : 0
+    facts.push(used, (live ? fields.at(END) : periodEnd(spec, wall)) - wall)
     return used < (max?.[0] ?? spec.max)
   },
 
   charge(cell, { wall, fresh }, spec) {
-    const live = cell.length > 0 && cell.at(END) > wall
+    const live = isLive(cell, wall)
     const used = live ? cell.at(USED) : 0
     const receipt = live ? cell.at(ISSUED) + 1 : fresh
     if (!cell.resize(live ? cell.length : REFUNDED)) return 0
-    const end = periodEnd(spec, wall)
+    const end = live ? cell.at(END) : periodEnd(spec, wall)
     cell.set(END, end)
     cell.set(USED, used + 1)
     cell.set(ISSUED, receipt)
@@ -68,6 +69,7 @@ export const count: Kind<CountSpec> = {
   },
 
   timeless: false,
+  repeatable: false,
 
   describe: ({ rule, observed, per, timeZone, max: most }, max, wall) => [
     rule,
@@ -75,6 +77,11 @@ export const count: Kind<CountSpec> = {
     max?.[0] ?? most,
     ...boundaries(per, timeZone, wall).map(toTicks)
   ]
+}
+
+// A period that has begun ends when it ends, should the rule's time zone change meanwhile.
+function isLive(fields: Fields, wall: number): boolean {
+  return fields.length > 0 && fields.at(END) > wall
 }
 
 /** The end of the period that holds `wall`, in ticks. */

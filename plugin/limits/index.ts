@@ -1,11 +1,12 @@
 import type { Entry, Spec } from '../store/store.js'
 import { count } from './count.js'
+import { distinct } from './distinct.js'
 import type { Bounds, Kind } from './kind.js'
 import { lock } from './lock.js'
 import { log } from './log.js'
 
 // The registry: a new kind of limit is a line here, a file of its own, and its part of the scripts.
-const kinds = { log, count, lock }
+const kinds = { log, count, lock, distinct }
 
 export function kindOf(spec: Spec): Kind<Spec> {
   return kinds[spec.kind] as Kind<Spec>

@@ -45,17 +45,20 @@ export interface Kind<S extends Spec> {
   bounds(spec: S, max: Entry['max']): readonly Bounds[]
   /**
    * Adds two facts a limit: used before, and ticks until a slot returns.
+   * @param value what this request would count, where different values are counted; else 0
    * @returns whether one more may go
    */
-  read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max']): boolean
+  read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max'], value: number): boolean
   /** Counts one. @returns its receipt, above every one that this cell gave out before; 0 when there is no room */
-  charge(cell: Cell, now: Now, spec: S, token: string): number
+  charge(cell: Cell, now: Now, spec: S, token: string, value: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /** Gives back what the receipt names; leaves alone what is gone, or somebody else's. */
   refund(cell: Cell, receipt: number, ends: number, token: string): void
   /** Whether `describe` always says the same of a spec. */
   readonly timeless: boolean
+  /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
+  readonly repeatable: boolean
   /** What the scripts are told of an entry, after its code. @param wall milliseconds since the epoch, by the store's clock */
-  describe(spec: S, max: Entry['max'], wall: number): readonly number[]
+  describe(spec: S, max: Entry['max'], wall: number, value: number): readonly number[]
 }

@@ -31,6 +31,7 @@ export const lock: Kind<LockSpec> = {
   },
 
   timeless: true,
+  repeatable: true,
 
   describe: ({ rule, observed, ttl }) => [rule, Number(observed), ttl]
 }

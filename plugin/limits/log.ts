@@ -46,6 +46,7 @@ export const log: Kind<LogSpec> = {
   },
 
   timeless: true,
+  repeatable: false,
 
   describe: ({ rule, observed, ttl, keep, limits }, max) => [
     rule,

@@ -7,7 +7,7 @@ export interface ArenaOptions {
   maxKeys: number
   /** Bound in bytes of all fields, 6 bytes each: 128 for each key when left out, never less than 1 MiB. */
   maxBytes?: number
-  /** Whether live records of a slot may go when the arena is full, asked once a slot; left out: none. */
+  /** Whether live records of a slot may go when the arena is full, asked each time; left out: none. */
   evictable?: (slot: number) => boolean
 }
 

@@ -64,10 +64,13 @@ export class MemoryStore implements Store {
     if (facts[1] === 0) return facts
     const skipped = observedRefusals(entries, facts)
     let head = 2
-    for (const { identity, spec } of entries) {
+    for (const { identity, spec, value = 0 } of entries) {
       if (!skipped?.has(spec.rule)) {
+        // A rule may have been replaced by one that counts otherwise.
         if (spec.forgettable) this.forgettable.add(spec.slot)
-        const receipt = kindOf(spec).charge(this.cell.open(identity, spec.slot, now.steady), now, spec, token)
+        else this.forgettable.delete(spec.slot)
+        const cell = this.cell.open(identity, spec.slot, now.steady)
+        const receipt = kindOf(spec).charge(cell, now, spec, token, value)
         if (receipt === 0) {
           this.refund(takenOf(entries, facts), token)
           throw new StoreFullError()

@@ -9,7 +9,7 @@ const NEVER = 2 ** 32 - 1
 interface Queue {
   head: number
   tail: number
-  evictable: boolean
+  slot: number
 }
 
 /**
@@ -70,7 +70,7 @@ export class Queues {
   evictable(keep: number): number {
     let oldest = 0
     for (const queue of this.#queues) {
-      const record = queue.evictable ? this.#first(queue, keep) : 0
+      const record = this.#evictable(queue.slot) ? this.#first(queue, keep) : 0
       if (record !== 0 && (oldest === 0 || this.#expiry(record) < this.#expiry(oldest))) oldest = record
     }
     return oldest
@@ -90,7 +90,7 @@ export class Queues {
   }
 
   #open(slot: number): Queue {
-    const queue = { head: 0, tail: 0, evictable: this.#evictable(slot) }
+    const queue = { head: 0, tail: 0, slot }
     this.#queues.push(queue)
     return queue
   }

@@ -5,13 +5,13 @@ import { BLOCKED, type Entry, PASSES, REFUSES } from './store.js'
 /** Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole. */
 export function readEntry(
   facts: number[],
-  { spec, max }: Entry,
+  { spec, max, value = 0 }: Entry,
   fields: Fields,
   now: Now,
   blocked: boolean
 ): void {
   const head = facts.push(PASSES, 0) - 2
-  const passes = kindOf(spec).read(facts, fields, now, spec, max)
+  const passes = kindOf(spec).read(facts, fields, now, spec, max, value)
   if (passes && !blocked) return
   facts[head] = blocked ? BLOCKED : REFUSES
   if (!spec.observed) facts[1] = 0

@@ -42,7 +42,7 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 /** One Redis, one script call a decision; every process on it shares every limit. */
 export class RedisStore implements Store {
   readonly name = 'redis'
-  private readonly fragments = new Map<Spec, string>()
+  private readonly fragments = new WeakMap<Spec, string>()
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
   private ahead = 0
 
@@ -134,9 +134,9 @@ export class RedisStore implements Store {
     return entries.map(({ identity, spec }) => `${this.prefix}{${identity}}:${spec.name}`)
   }
 
-  private fragment({ spec, max }: Entry): string {
+  private fragment({ spec, max, value = 0 }: Entry): string {
     const { code, describe, timeless } = kindOf(spec)
-    const make = () => [code, ...describe(spec, max, Date.now() + this.ahead)].join(',')
+    const make = () => [code, ...describe(spec, max, Date.now() + this.ahead, value)].join(',')
     if (!timeless || max) return make()
     let fragment = this.fragments.get(spec)
     if (fragment === undefined) this.fragments.set(spec, (fragment = make()))

@@ -3,12 +3,20 @@ import type { Period } from '../calendar.js'
 /**
  * What every store does. Memory and Redis are two readings of this page.
  *
- * A store keeps three kinds of things, one per rule, identity and kind:
+ * A store keeps four kinds of things, one per rule, identity and kind:
  * - a **log**: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
  * - a **count** of one calendar period: its end, how many are used, the last receipt (they count up from the clock), which
  *   receipts were refunded.
  * - a **lock**: its end and its holder's token.
+ * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to, newest first. Of each
+ *   limit: *used* is how many values other than the request's own have a pair in the window; a slot returns when the
+ *   last pair of the `max`-th newest of them (of the oldest, when there are fewer) leaves it. It passes when fewer than
+ *   `max` are used. The own value, when it has a pair in the window, always does so, unless `max` other values were
+ *   counted after it (`max` was lowered): the `max` newest values may be repeated, and then *used* is `max` - 1 at
+ *   most. So who passes goes on passing as time goes by, and a `max` of 0 refuses all.
+ *   Kept are the pairs younger than the time to live; 500 at most, every value there having an equal share, its newest.
+ *   So a refund is exact while fewer than 500 / `max` sends of one identity to one value are in flight at once.
  *
  * Times are ticks of 10 µs, fine enough to give each stamp of a key an instant of its own, coarse enough
  * to fit 48 bits until 2109. All of them come from the store's own clock.
@@ -56,7 +64,13 @@ export interface LockSpec extends SpecBase {
   kind: 'lock'
 }
 
-export type Spec = LogSpec | CountSpec | LockSpec
+export interface DistinctSpec extends SpecBase {
+  kind: 'distinct'
+  /** `max` different values, 100 at most; `window` in ticks. */
+  limits: readonly { max: number; window: number }[]
+}
+
+export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
 
 /** One thing that a decision looks at: what is kept, and for whom. */
 export interface Entry {
@@ -65,6 +79,8 @@ export interface Entry {
   identity: string
   /** In place of the spec's own `max`, limit by limit, for this decision alone. */
   max?: readonly number[]
+  /** Where different values are counted: the number of this request's, below 2^48, from a keyed hash. */
+  value?: number
 }
 
 /** An entry that was counted, and what names its slot. */
@@ -82,7 +98,7 @@ export const BLOCKED = 2
 /**
  * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry
  * its state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted), and for each of its limits two
- * numbers: how many were used before this one, and the ticks until a slot returns (0 for a log or a lock that is unused).
+ * numbers: how many were used before this one, and the ticks until a slot returns (0 when none is used, but for a count).
  */
 export type Facts = readonly number[]
 

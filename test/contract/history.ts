@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import type { Applied } from '../../plugin/decision.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
-import { count, entry, lock, log, observed, oneRule } from './specs.js'
+import { count, distinct, entry, lock, log, observed, oneRule, sentTo } from './specs.js'
 
-/** Rules of all kinds, each as its specs; the last one's `max` is a function of the request. */
+/** Rules of all kinds, each as its specs; the `max` of the last two is a function of the request. */
 export const rules: readonly (readonly Spec[])[] = [
   [log([1, 60_000])],
   [log([1, 60_000], [5, 3_600_000], [10, 86_400_000])],
@@ -15,36 +15,53 @@ export const rules: readonly (readonly Spec[])[] = [
   [observed(lock(5_000))],
   // The window of a few ticks: stamps run ahead of the clock.
   [log([4, 1])],
+  [distinct([2, 60_000])],
+  [distinct([2, 10_000], [3, 600_000], [4, 3_600_000])],
+  [observed(distinct([1, 60_000]))],
+  [distinct([3, 1])],
+  [distinct([4, 60_000], [6, 120_000])],
   oneRule([log([4, 60_000], [6, 120_000]), count(4, 'hour')])
 ]
-const DYNAMIC = rules.length - 1
+const DYNAMIC = rules.length - 2
+const VALUES = 7
 
 /** What a request asks of the store: some rules, each for somebody. */
 export interface Asked {
-  rules: readonly { rule: number; who: number }[]
+  /** `value`: what it is sent to. */
+  rules: readonly { rule: number; who: number; value: number }[]
   /** What the function `max` answers. */
   max: number
 }
 
 export function entriesOf({ rules: asked, max }: Asked): Entry[] {
-  return asked.flatMap(({ rule, who }) =>
-    (rules[rule] ?? []).map(spec =>
-      entry(spec, who, rule === DYNAMIC ? (spec.kind === 'log' ? [max, max + 1] : [max + 4]) : undefined)
-    )
+  return asked.flatMap(({ rule, who, value }) =>
+    (rules[rule] ?? []).map(spec => {
+      const own = rule < DYNAMIC ? undefined : spec.kind === 'count' ? [max + 4] : [max, max + 1]
+      return spec.kind === 'distinct' ? sentTo(spec, value, own, who) : entry(zoned(spec, who), who, own)
+    })
   )
+}
+
+/** One rule, and everybody's own time zone. */
+function zoned(spec: Spec, who: number): Spec {
+  return spec.kind === 'count' && who === 1 ? { ...spec, timeZone: 'America/Los_Angeles' } : spec
 }
 
 /** The same, rule by rule. */
 export function appliedOf({ rules: asked, max }: Asked): Applied[] {
-  return asked.map(({ rule, who }) => {
-    const entries = entriesOf({ rules: [{ rule, who }], max })
+  return asked.map(({ rule, who, value }) => {
+    const entries = entriesOf({ rules: [{ rule, who, value }], max })
     return { name: `rule ${rule}`, observed: entries[0]?.spec.observed ?? false, entries }
   })
 }
 
 /** Every entry that a history can touch. */
 export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
-  [0, 1].flatMap(who => (specs.length > 0 ? entriesOf({ rules: [{ rule, who }], max: 4 }) : []))
+  [0, 1].flatMap(who =>
+    (specs[0]?.kind === 'distinct' ? [...Array(VALUES).keys()] : [0]).flatMap(value =>
+      entriesOf({ rules: [{ rule, who, value }], max: 4 })
+    )
+  )
 )
 
 /** A request under so many rules at most. */
@@ -52,7 +69,13 @@ export const askedOf = (maxLength: number): fc.Arbitrary<Asked> =>
   fc.record({
     rules: fc
       .subarray([...rules.keys()], { minLength: 1, maxLength })
-      .chain(some => fc.tuple(...some.map(rule => fc.record({ rule: fc.constant(rule), who: fc.nat(1) })))),
+      .chain(some =>
+        fc.tuple(
+          ...some.map(rule =>
+            fc.record({ rule: fc.constant(rule), who: fc.nat(1), value: fc.nat(VALUES - 1) })
+          )
+        )
+      ),
     max: fc.nat(4)
   })
 export const asked = askedOf(6)

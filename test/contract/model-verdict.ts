@@ -1,6 +1,6 @@
 import type { Verdict, Violation } from '../../plugin/decision.js'
 import { BLOCKED, type Entry, PASSES, type Spec, TICKS_PER_MS } from '../../plugin/store/store.js'
-import type { Model, ModelFacts } from './model.js'
+import type { Model, ModelEntry, ModelFacts, Slot } from './model.js'
 
 /** A rule as the model sees it, with the entries of one request. */
 export interface ModelRule {
@@ -38,16 +38,28 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
     retryAfterMs: never ? null : toMs(earliest(model, waitedFor) - model.now),
     violated: violations(false),
     observed: violations(true),
-    rules: rules.map(({ name, entries }) => ({ name, limits: entries.flatMap(entry => left(model, entry)) })),
+    rules: rules.map(({ name, entries }) => ({
+      name,
+      limits: entries.flatMap(entry => left(model, entry, before(entry)?.slot))
+    })),
     refusal: blocked ? 'blocked' : decided.admitted ? null : others.length > 0 ? 'exceeded' : 'in-flight'
   }
 }
 
-function left(model: Model, entry: Entry): Verdict['rules'][number]['limits'] {
+function left(model: Model, entry: Entry, slot?: Slot): Verdict['rules'][number]['limits'] {
   const now = model.peek([entry]).entries[0]
+  if (slot && entry.spec.kind === 'distinct') return leftBeside(entry, now)
   return limitsOf(entry).map(({ max, windowMs }, i) => {
     const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
     return { max, remaining: Math.max(max - used, 0), resetMs: used === 0 ? 0 : toMs(reset), windowMs }
+  })
+}
+
+/** Of different values, the one just counted is used up, too; the model tells of the others. */
+function leftBeside(entry: Entry, now: ModelEntry | undefined): Verdict['rules'][number]['limits'] {
+  return limitsOf(entry).map(({ max, windowMs }, i) => {
+    const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
+    return { max, remaining: max - used - 1, resetMs: used === 0 ? windowMs : toMs(reset), windowMs }
   })
 }
 

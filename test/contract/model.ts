@@ -12,6 +12,8 @@ import {
 /** One that was counted, from this instant on. */
 export interface Slot {
   at: number
+  /** What it was sent to, where different values are counted. */
+  value: number | undefined
 }
 
 /** What is kept of one entry. */
@@ -133,6 +135,21 @@ export class Model {
       const used = slots.filter(({ at }) => at >= start && at < end).length
       return [{ max: entry.max?.[0] ?? spec.max, used, reset: end - now }]
     }
+    if (spec.kind === 'distinct')
+      return spec.limits.map(({ max: most, window }, i) => {
+        const max = entry.max?.[i] ?? most
+        const recent = (instant: number) => {
+          const inside = slots.filter(({ at }) => at + window > instant).sort((a, b) => b.at - a.at)
+          return [...new Set(inside.map(({ value }) => value))]
+        }
+        const othersAt = (instant: number) => recent(instant).filter(value => value !== entry.value).length
+        const passes = othersAt(now) < max || recent(now).slice(0, max).includes(entry.value)
+        const used = passes ? Math.min(othersAt(now), max - 1) : othersAt(now)
+        const ends = slots
+          .map(({ at }) => at + window)
+          .filter(end => end > now && othersAt(end) < Math.min(used, max))
+        return { max, used, reset: ends.length === 0 ? 0 : Math.min(...ends) - now }
+      })
     return spec.limits.map(({ max: most, window }, i) => {
       const max = entry.max?.[i] ?? most
       const usedAt = (instant: number) => slots.filter(({ at }) => at + window > instant).length
@@ -147,11 +164,14 @@ export class Model {
     const kept = this.kept(entry)
     if (entry.spec.kind === 'lock') {
       Object.assign(kept, { lockedUntil: this.now + entry.spec.ttl * TICKS_PER_MS, holder: token })
-      return { at: this.now }
+      return { at: this.now, value: undefined }
     }
-    // No two of a log share an instant.
+    // No two of a log share an instant, of either kind.
     const after = Math.max(...kept.slots.map(({ at }) => at + 1))
-    const slot = { at: entry.spec.kind === 'log' ? Math.max(this.now, after) : this.now }
+    const slot = {
+      at: entry.spec.kind === 'count' ? this.now : Math.max(this.now, after),
+      value: entry.value
+    }
     kept.slots.push(slot)
     return slot
   }

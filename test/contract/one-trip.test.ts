@@ -5,7 +5,7 @@ import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { tapWire } from './wire.js'
 
-/** Five `sends` rules, the lock among them, a calendar limit too. */
+/** Six `sends` rules: the lock, a calendar limit and different values among them. */
 const rules: Rule[] = [
   { name: 'same-content', key: { digest: ['body.phone', 'body.text'] }, limits: [{ max: 2, window: '60s' }] },
   {
@@ -15,6 +15,12 @@ const rules: Rule[] = [
       { max: 2, window: '60s' },
       { max: 5, window: '1h' }
     ]
+  },
+  {
+    name: 'recipients',
+    key: 'ip',
+    distinct: { phone: 'body.phone' },
+    limits: [{ max: 5, window: '1h' }]
   },
   { name: 'address', key: 'ip', limits: [{ max: 100, window: '60s' }] },
   {
@@ -67,7 +73,7 @@ async function open() {
 
 const names = (commands: string[][] | undefined) => commands?.map(([name]) => name?.toLowerCase())
 
-t.test('a decision over five rules, the lock among them, is one command', async t => {
+t.test('a decision over six rules, the lock among them, is one command', async t => {
   const { send } = await open()
   const first = await send('13800138000')
   t.strictSame(
@@ -79,7 +85,7 @@ t.test('a decision over five rules, the lock among them, is one command', async 
   const second = await send('13800138000')
   t.equal(second.statusCode, 200)
   t.strictSame(names(second.handler?.commands), ['evalsha'], 'admitted: one command before the handler runs')
-  t.equal(second.handler?.commands[0]?.[2], '5', 'over five keys')
+  t.equal(second.handler?.commands[0]?.[2], '6', 'over six keys')
   t.equal((second.handler?.calls ?? 0) - second.before, 1, 'one call of a script')
 
   const refused = await send('13800138000')

@@ -140,15 +140,18 @@ t.test('memory: after 1,000 refused attempts its size and its facts are what the
   const time = new Time(START)
   const store = new MemoryStore({ clock: time.clock, maxKeys: 10_000 })
   t.teardown(() => store.close())
-  for (let i = 0; i < 60; i++) {
-    const asked = { rules: [{ rule: i % kinds.length, who: i % 2 }], max: 4 }
+  for (let i = 0; i < kinds.length * 8; i++) {
+    const asked = { rules: [{ rule: i % kinds.length, who: i % 2, value: i % 7 }], max: 4 }
     store.reserve(entriesOf(asked), token())
   }
   const { size } = store
   const facts = store.peek(everything)
   let refused = 0
   for (let i = 0; refused < 1_000; i++) {
-    const full = { rules: [{ rule: [0, 1, 2, 3, 4, 5][i % 6] as number, who: i % 2 }], max: 4 }
+    const full = {
+      rules: [{ rule: [0, 1, 2, 3, 4, 5, 9, 10][i % 8] as number, who: i % 2, value: 99 }],
+      max: 4
+    }
     const others = kinds.flatMap(specs =>
       specs.filter(spec => spec.rule !== appliedOf(full)[0]?.entries[0]?.spec.rule)
     )

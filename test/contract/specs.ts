@@ -3,6 +3,7 @@ import type { Period } from '../../plugin/calendar.js'
 import { kindOf } from '../../plugin/limits/index.js'
 import {
   type CountSpec,
+  type DistinctSpec,
   type Entry,
   type Facts,
   type LockSpec,
@@ -33,6 +34,15 @@ export function count(max: number, per: Period, timeZone = 'UTC'): CountSpec {
   return { ...base(2_682_000_000), kind: 'count', max, per, timeZone }
 }
 
+/** Rolling limits on different values, `[max, window in ms]` each. */
+export function distinct(...limits: [number, number][]): DistinctSpec {
+  return {
+    ...base(Math.max(...limits.map(([, window]) => window)) + 1),
+    kind: 'distinct',
+    limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
+  }
+}
+
 export function lock(ttl: number): LockSpec {
   return { ...base(ttl), kind: 'lock' }
 }
@@ -54,6 +64,16 @@ export function identity(who: string | number): string {
 
 export function entry(spec: Spec, who: string | number = 'a', max?: readonly number[]): Entry {
   return { spec, identity: identity(who), ...(max && { max }) }
+}
+
+/** The same with a value, where different ones are counted. Numbers of all 48 bits. */
+export function sentTo(
+  spec: Spec,
+  value: number,
+  max?: readonly number[],
+  who: string | number = 'a'
+): Entry {
+  return { ...entry(spec, who, max), value: 2 ** 48 - 1 - value }
 }
 
 /** A holder's name, 24 characters. */

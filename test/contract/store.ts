@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Store, type Taken } from '../../plugin/store/store.js'
+import { distinctCases } from './distinct.js'
 import {
   count,
   entry,
@@ -287,6 +288,44 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.t.equal(await s.store.renew(both, mine), false)
       s.time.advanceMs(25_000)
       s.t.strictSame(await s.used(both), [[1], [0]])
+    }
+  ],
+  [
+    'a count of two zones rolls over at the midnight of each',
+    async s => {
+      const spec = count(1, 'day', 'Asia/Shanghai')
+      const shanghai = entry(spec, 'a')
+      const york = entry({ ...spec, timeZone: 'America/New_York' }, 'b')
+      s.time.advanceMs(12 * hour)
+      await s.take([shanghai, york])
+      const waits = (await s.peek([shanghai, york])).entries.map(({ limits }) => limits[0]?.reset)
+      for (const entry of [shanghai, york]) await s.admits([entry], false, 'used up')
+      s.time.advance((waits[0] as number) - 1)
+      await s.admits([shanghai], false, 'before midnight in Shanghai')
+      s.time.advance(1)
+      await s.admits([shanghai], true, 'midnight in Shanghai')
+      await s.admits([york], false, 'and not in New York')
+      s.time.advance((waits[1] as number) - (waits[0] as number) - 1)
+      await s.admits([york], false, 'before midnight in New York')
+      s.time.advance(1)
+      await s.take([york])
+      await s.take([shanghai])
+    }
+  ],
+  [
+    'a period in force ends when it ends, whatever zone is asked for next',
+    async s => {
+      const spec = count(2, 'day', 'Asia/Shanghai')
+      const before = entry(spec)
+      const after = entry({ ...spec, timeZone: 'America/New_York' })
+      const [first] = await s.take([before])
+      const reset = (await s.peek([before])).entries[0]?.limits[0]?.reset ?? 0
+      await s.take([after])
+      s.t.same((await s.peek([after])).entries[0]?.limits, [{ used: 2, reset }])
+      await s.refund([first as Taken])
+      s.t.same(await s.used([before, after]), [[1], [1]], 'a slot goes back all the same')
+      s.time.advance(reset)
+      s.t.same(await s.used([after]), [[0]])
     }
   ],
   [
@@ -650,7 +689,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
 
 /** Runs every case on a store. */
 export async function storeContract(t: Test, name: string, open: Open): Promise<void> {
-  for (const [i, [promise, run]] of cases.entries()) {
+  for (const [i, [promise, run]] of [...cases, ...distinctCases].entries()) {
     await t.test(`${name} ${i + 1}: ${promise}`, async t =>
       run(new Subject(t, await open(t, '2026-03-01T00:00:00Z')))
     )

@@ -50,21 +50,40 @@ const policy: Rule[] = [
     ]
   },
   { name: 'paying', key, limits: [{ max: paying, ceiling: 4, window: '60s' }] },
+  {
+    name: 'recipients',
+    key,
+    distinct: { value: 'body.to' },
+    limits: [
+      { max: 2, window: '60s' },
+      { max: 3, window: '10m' }
+    ]
+  },
   { name: 'wrong-code', key, counts: 'failures', limits: [{ max: 3, window: '10m' }] },
   { name: 'flood', key: { value: 'query.who' }, counts: 'attempts', limits: [{ max: 4, window: '60s' }] }
 ]
 
 interface Request {
-  keys: Record<string, string>
+  keys: Record<string, string | [who: string, to: string]>
   max: number
 }
+const who = fc.constantFrom('a', 'b')
 const request: fc.Arbitrary<Request> = fc.record({
   keys: fc
     .subarray(
       policy.map(rule => rule.name),
       { minLength: 1, maxLength: 6 }
     )
-    .chain(names => fc.tuple(...names.map(name => fc.tuple(fc.constant(name), fc.constantFrom('a', 'b')))))
+    .chain(names =>
+      fc.tuple(
+        ...names.map(name =>
+          fc.tuple(
+            fc.constant(name),
+            name === 'recipients' ? fc.tuple(who, fc.constantFrom('1', '2', '3', '4', '5')) : who
+          )
+        )
+      )
+    )
     .map(pairs => Object.fromEntries(pairs)),
   max: fc.nat(4)
 })
@@ -185,9 +204,10 @@ class World {
   }
 
   private asked({ keys, max }: Request): ModelRule[] {
-    return Object.entries(keys).map(([name, who]) => {
+    return Object.entries(keys).map(([name, values]) => {
+      const [who = '', to] = [values].flat()
       const { specs, observed } = this.rules.get(name) as CompiledRule
-      const own = name === 'paying' ? { max: [max] } : {}
+      const own = { ...(name === 'paying' && { max: [max] }), ...(to && { value: Number(to) }) }
       return { name, observed, entries: specs.map(spec => ({ spec, identity: who, ...own })) }
     })
   }

@@ -23,6 +23,11 @@ const history = fc.array(
   { minLength: 6, maxLength: 15, size: 'max' }
 )
 
+/** The question's rules, sent to what somebody else asked for. */
+function others(question: Asked, { rules }: Asked): Asked['rules'] {
+  return question.rules.map(each => ({ ...each, value: rules[0]?.value ?? 0 }))
+}
+
 async function live(
   stores: readonly Store[],
   time: Time,
@@ -57,15 +62,21 @@ t.test('whoever comes at retryAfterMs is admitted, whoever comes 1 ms before is 
         await live(
           stores,
           time,
-          past
-            .slice(0, 4)
-            .map(({ ticks }) => ({ asked: { ...question, max: 4 }, ticks: ticks % 500_000, refund: false }))
+          past.slice(0, 4).map(({ asked, ticks }) => ({
+            asked: { rules: others(question, asked), max: 4 },
+            ticks: ticks % 500_000,
+            refund: false
+          }))
         )
         // Asked again until it is refused, a little later each time.
         await live(
           stores,
           time,
-          past.slice(0, 6).map(({ ticks }) => ({ asked: question, ticks, refund: false }))
+          past.slice(0, 6).map(({ asked, ticks }, i) => ({
+            asked: i % 2 === 0 ? question : { ...question, rules: others(question, asked) },
+            ticks,
+            refund: false
+          }))
         )
         const entries = entriesOf(question)
         const verdict = async (store: Store, entries: readonly Entry[]) =>

@@ -15,17 +15,26 @@ const layers: readonly (readonly string[])[] = [
   ['route'],
   ['http', 'turn'],
   ['limiter'],
-  ['reservation'],
+  ['reservation', 'plan', 'per-request'],
   ['rules'],
   ['store/open', 'limits/compile'],
-  ['identity/key'],
+  ['identity/key', 'limits/from-request'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
   ['store/reading', 'store/taken', 'store/arena-cell', 'conform', 'decision', 'identity/path'],
   ['limits/index', 'store/arena'],
-  ['limits/log', 'limits/count', 'limits/lock'],
+  ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
   ['limits/kind'],
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
-  ['calendar', 'duration', 'within', 'identity/digest', 'identity/email', 'identity/ip', 'identity/phone']
+  [
+    'numbers',
+    'calendar',
+    'duration',
+    'within',
+    'identity/digest',
+    'identity/email',
+    'identity/ip',
+    'identity/phone'
+  ]
 ]
 
 /** Types that a file may take from above its layer: options describe what is below them, too. */
@@ -84,7 +93,17 @@ const only: Record<string, readonly string[]> = {
   'limits/log': ['limits/kind', 'store/store'],
   'limits/count': ['limits/kind', 'store/store', 'calendar'],
   'limits/lock': ['limits/kind', 'store/store'],
-  rules: ['conform', 'errors', 'identity/key', 'limits/compile', 'options', 'store/store']
+  'limits/distinct': ['limits/kind', 'store/store'],
+  rules: [
+    'conform',
+    'errors',
+    'identity/key',
+    'identity/path',
+    'limits/compile',
+    'numbers',
+    'options',
+    'store/store'
+  ]
 }
 
 interface Import {

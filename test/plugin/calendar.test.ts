@@ -271,3 +271,12 @@ t.test('nonsense is thrown back', async t => {
   t.throws(() => boundaries('day', 'Mars/Olympus', FIRST), RangeError)
   t.throws(() => boundaries('day', 'UTC', Number.NaN), RangeError)
 })
+
+t.test('however many spellings of a zone are asked for, each is known', async t => {
+  const letters = [...'america/argentina/comodrivadavia']
+  for (let n = 0; n < 1_100; n++) {
+    const name = letters.map((letter, i) => ((n >> i) % 2 ? letter.toUpperCase() : letter)).join('')
+    if (!isTimeZone(name) || isTimeZone(`${name}x`)) t.fail(name)
+  }
+  t.ok(isTimeZone('Asia/Shanghai'))
+})

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type Applied, decide, join, type Verdict } from '../../plugin/decision.js'
 import { BLOCKED, type Entry, PASSES, REFUSES } from '../../plugin/store/store.js'
-import { count, entry, lock, log } from '../contract/specs.js'
+import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
 const NOW = 1_000_000
 const rule = (name: string, ...entries: Entry[]): Applied => ({ name, observed: false, entries })
@@ -49,6 +49,15 @@ t.test('the last one admitted: when the next may come', async t => {
     name: 'in-flight',
     limits: [{ max: 1, remaining: 0, resetMs: 90_000, windowMs: 90_000 }]
   })
+})
+
+t.test('the last different value admitted: it may be sent to again, another one waits', async t => {
+  const applied = [rule('recipients', entry(distinct([3, 60_000])))]
+  const admitted = decide(applied, [NOW, 1, PASSES, NOW, 2, 1_000_000])
+  t.match(admitted, { allowed: true, retryAfterMs: 0 })
+  t.strictSame(admitted.rules[0]?.limits, [{ max: 3, remaining: 0, resetMs: 10_000, windowMs: 60_000 }])
+  const refused = decide(applied, [NOW, 0, REFUSES, 0, 3, 1_000_000])
+  t.match(refused, { allowed: false, retryAfterMs: 10_000, refusal: 'exceeded' })
 })
 
 t.test('refused: every limit that refuses, and the latest time', async t => {

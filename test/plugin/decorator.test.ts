@@ -139,7 +139,8 @@ t.test('wrong calls', async t => {
   for (const call of calls.slice(0, 2)) {
     await t.rejects(call({ paid: '192.0.2.1' }), {
       code: 'FST_SEND_LIMIT_OPTION',
-      message: 'request: undefined is wrong. The rule paid has a "max" that is a function: pass the request.'
+      message:
+        'request: undefined is wrong. The rule paid takes its "max" from the request: pass the request.'
     })
   }
   for (const duration of [0, -1, 'soon', '400d', 1.5]) {

@@ -7,10 +7,12 @@ const limits = [{ max: 1, window: '60s' }]
 const duration =
   'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
 const aLimit = 'It must be an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }.'
-const aKey = 'Write "ip", { phone, email, ip, value or digest: path }, a function, or a list of these.'
+const aKey = 'Write "ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these.'
 const aName = 'be 1 to 64 letters, digits, "_", "." and "-", a letter or digit first.'
+const aZone = 'Write an IANA time zone such as "Asia/Shanghai", a function or { value: path }.'
 const rolling = 'Write a whole number from 1 to 1000. Count more than that with a calendar limit ("per").'
 const early = 'Attempts are counted before the body is read; use the address, headers, query or params.'
+const own = 'Write a path that starts at request: what a client sends must not choose its own limit.'
 const root = 'Write a path that starts at body, query, params, headers, request, as in "body.phone".'
 const members = (of: string) =>
   `Write names of members after "${of}", with single dots between them, none of them "__proto__", "prototype", "constructor".`
@@ -21,7 +23,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limit: 1 },
     '.limit',
     '1',
-    'There is no such option here; known are name, key, limits, lock, maxHold, counts, mode, optional, allow, block.'
+    'There is no such option here; known are name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
   ],
   [{ name: undefined }, '.name', 'undefined', `It is required and must ${aName}`],
   [{ name: '' }, '.name', '""', `It must ${aName}`],
@@ -144,7 +146,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ window: '60s' }] },
     '.limits[0].max',
     'undefined',
-    'It is required and must be a whole number from 1, or a function with a "ceiling".'
+    'It is required and must be a whole number from 1, or a function or { value: path } with a "ceiling".'
   ],
   [{ limits: [{ max: 0, window: '60s' }] }, '.limits[0].max', '0', rolling],
   [{ limits: [{ max: -1, window: '60s' }] }, '.limits[0].max', '-1', rolling],
@@ -166,33 +168,69 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ max: () => 1, window: '60s' }] },
     '.limits[0].ceiling',
     'undefined',
-    `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`
+    `A "max" from the request needs a ceiling: w${rolling.slice(1)}`
   ],
   [
     { limits: [{ max: () => 1, ceiling: 1_001, window: '60s' }] },
     '.limits[0].ceiling',
     '1001',
-    `A "max" that is a function needs a ceiling: w${rolling.slice(1)}`
+    `A "max" from the request needs a ceiling: w${rolling.slice(1)}`
   ],
   [
     { limits: [{ max: () => 1, ceiling: 0, window: '60s' }] },
     '.limits[0].ceiling',
     '0',
-    'It must be a whole number from 1, the most that the function "max" may answer.'
+    'It must be a whole number from 1, the most that a "max" from the request may be.'
   ],
   [
     { limits: [{ max: () => 1, ceiling: '3', window: '60s' }] },
     '.limits[0].ceiling',
     '"3"',
-    'It must be a whole number from 1, the most that the function "max" may answer.'
+    'It must be a whole number from 1, the most that a "max" from the request may be.'
   ],
   [
     { limits: [{ max: 1, ceiling: 2, window: '60s' }] },
     '.limits[0].ceiling',
     '2',
-    'A ceiling goes with a "max" that is a function.'
+    'A ceiling goes with a "max" from the request.'
   ],
 
+  [
+    { limits: [{ max: { value: 'request.quota' }, window: '60s' }] },
+    '.limits[0].ceiling',
+    'undefined',
+    `A "max" from the request needs a ceiling: w${rolling.slice(1)}`
+  ],
+  [
+    { limits: [{ max: { value: 'body.max' }, ceiling: 5, window: '60s' }] },
+    '.limits[0].max.value',
+    '"body.max"',
+    own
+  ],
+  [
+    { limits: [{ max: { value: 'quota' }, ceiling: 5, per: 'day' }] },
+    '.limits[0].max.value',
+    '"quota"',
+    root
+  ],
+  [
+    { limits: [{ max: { path: 'request.quota' }, ceiling: 5, per: 'day' }] },
+    '.limits[0].max.value',
+    'undefined',
+    'It is required and must be a path such as "body.phone".'
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timeZone: { value: 'headers.x-zone' } }] },
+    '.limits[0].timeZone.value',
+    '"headers.x-zone"',
+    own
+  ],
+  [
+    { limits: [{ max: 1, per: 'day', timeZone: { value: 3 } }] },
+    '.limits[0].timeZone.value',
+    '3',
+    'It must be a path such as "body.phone".'
+  ],
   [{ limits: [{ max: 1, window: 'soon' }] }, '.limits[0].window', '"soon"', duration],
   [{ limits: [{ max: 1, window: '' }] }, '.limits[0].window', '""', duration],
   [{ limits: [{ max: 1, window: 0 }] }, '.limits[0].window', '0', duration],
@@ -221,20 +259,10 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ max: 1, per: 'day', timeZone: 'Mars/Phobos' }] },
     '.limits[0].timeZone',
     '"Mars/Phobos"',
-    'Write an IANA time zone such as "Asia/Shanghai".'
+    aZone
   ],
-  [
-    { limits: [{ max: 1, per: 'day', timeZone: '+08:00' }] },
-    '.limits[0].timeZone',
-    '"+08:00"',
-    'Write an IANA time zone such as "Asia/Shanghai".'
-  ],
-  [
-    { limits: [{ max: 1, per: 'day', timeZone: 8 }] },
-    '.limits[0].timeZone',
-    '8',
-    'It must be an IANA time zone such as "Asia/Shanghai".'
-  ],
+  [{ limits: [{ max: 1, per: 'day', timeZone: '+08:00' }] }, '.limits[0].timeZone', '"+08:00"', aZone],
+  [{ limits: [{ max: 1, per: 'day', timeZone: 8 }] }, '.limits[0].timeZone', '8', aZone],
   [
     {
       limits: [
@@ -283,6 +311,37 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limits: undefined, lock: '30s', maxHold: 'x' }, '.maxHold', '"x"', duration],
   [{ maxHold: '60s' }, '.maxHold', '"60s"', 'It goes with a "lock", and is at least as long.'],
 
+  [{ distinct: null }, '.distinct', 'null', aKey],
+  [{ distinct: 'body.phone' }, '.distinct', '"body.phone"', aKey],
+  [{ distinct: [] }, '.distinct', '[]', 'Name at least one part.'],
+  [{ distinct: { phone: 'phone' } }, '.distinct.phone', '"phone"', root],
+  [{ distinct: ['ip', { value: 'cookies.id' }] }, '.distinct[1].value', '"cookies.id"', root],
+  [
+    { distinct: 'ip', limits: [...limits, { max: 5, per: 'day' }] },
+    '.limits[1].per',
+    '"day"',
+    'Different values are counted in a "window" alone.'
+  ],
+  [
+    { distinct: 'ip', limits: [{ max: 101, window: '1h' }] },
+    '.limits[0].max',
+    '101',
+    'Write a whole number from 1 to 100.'
+  ],
+  [
+    { distinct: 'ip', limits: [{ max: () => 1, ceiling: 101, window: '1h' }] },
+    '.limits[0].ceiling',
+    '101',
+    'A "max" from the request needs a ceiling: write a whole number from 1 to 100.'
+  ],
+  [
+    { distinct: 'ip', limits: undefined, lock: '30s' },
+    '.distinct',
+    '"ip"',
+    'It goes with "limits", not with a "lock".'
+  ],
+  [{ distinct: { phone: 'body.phone' }, counts: 'attempts' }, '.distinct', '"body.phone"', early],
+
   [{ counts: 'all' }, '.counts', '"all"', 'It must be one of sends, attempts, failures.'],
   [{ mode: 'dry' }, '.mode', '"dry"', 'It must be one of enforce, observe.'],
   [{ optional: 'yes' }, '.optional', '"yes"', 'It must be a boolean.'],
@@ -302,6 +361,19 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'It must be a list of values; for addresses CIDR ranges, too.'
   ],
   [{ block: [5] }, '.block[0]', '5', 'It must be text.'],
+  [
+    { key: 'all', allow: ['x'] },
+    '.allow',
+    '["x"]',
+    'Everybody is one here; allow or block in a rule keyed otherwise.'
+  ],
+  [
+    { block: () => true },
+    '.block',
+    'a function',
+    'It must be a list of values; for addresses CIDR ranges, too.'
+  ],
+  [{ private: 'yes' }, '.private', '"yes"', 'It must be a boolean.'],
   [
     { allow: ['nope'] },
     '.allow',
@@ -392,6 +464,16 @@ t.test('rules at their borders', async t => {
     { name: 'constructor' },
     { name: 'x'.repeat(64) },
     { allow: [], block: [] },
+    { allow: () => false, block: ['::1'], private: true },
+    { key: 'all', allow: () => false },
+    { key: ['all', 'ip'] },
+    { limits: [{ max: { value: 'request.quota' }, ceiling: 1_000, window: '1h' }] },
+    {
+      limits: [
+        { max: { value: 'request.quota' }, ceiling: 2 ** 31, per: 'day', timeZone: { value: 'request.zone' } }
+      ]
+    },
+    { limits: [{ max: 1, per: 'day', timeZone: () => 'UTC' }] },
     { allow: ['::1', '::ffff:192.0.2.0/120', '0.0.0.0/0'] }
   ]
   for (const members of good) {

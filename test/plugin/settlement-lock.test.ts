@@ -171,6 +171,64 @@ for (const place of await places(t)) {
     await until(async () => (await left(app)) === 0, 'a free lock')
   })
 
+  t.test(
+    `${place.store}: release() frees the lock after the answer, while the slot may still go back`,
+    async t => {
+      const { app, used } = await place.open(t, [flight('30s'), send])
+      let goOn = () => {}
+      const gone = new Promise<void>(resolve => {
+        goOn = resolve
+      })
+      const ended: Promise<void>[] = []
+      app.get('/send', { config: { limit: ['flight', 'send'] } }, async (_, reply) => {
+        const decision = reply.limit as Decision
+        reply.code(202).send({})
+        const rest = (async () => {
+          await decision.release()
+          await gone
+          await decision.refund()
+          await decision.release()
+        })()
+        ended.push(rest)
+        await rest
+      })
+      const first = await app.inject(`/send?id=${id}`)
+      t.equal(first.statusCode, 202)
+      await until(async () => (await left(app)) === 0, 'a free lock')
+      t.same(await used({ flight: id, send: id }), [0, 1], 'the slot is still taken')
+      const second = await app.limit.reserve({ flight: id, send: id })
+      t.ok(second.allowed, 'another one has the lock')
+      goOn()
+      await Promise.all(ended)
+      t.same(
+        await used({ flight: id, send: id }),
+        [1, 1],
+        'its own slot is back, the lock is the other one’s'
+      )
+      t.notOk(second.signal.aborted)
+      second.end()
+      await until(async () => (await left(app)) === 0, 'a free lock')
+      t.same(await used({ flight: id, send: id }), [0, 1], 'end() keeps')
+    }
+  )
+
+  t.test(`${place.store}: release() settles nothing, twice neither`, async t => {
+    const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
+    const decision = await app.limit.reserve({ flight: id, send: id })
+    const { signal } = decision
+    await Promise.all([decision.release(), decision.release()])
+    t.same(await used({ flight: id, send: id }), [0, 1])
+    t.ok(decision.pending, 'the slot is open')
+    t.notOk(decision.locked)
+    const thief = await app.limit.reserve({ flight: id })
+    decision.end()
+    await decision.refund()
+    t.same(await used({ flight: id, send: id }), [1, 1], 'end() has kept it')
+    thief.end()
+    await until(async () => (await left(app)) === 0, 'a free lock')
+    t.notOk(signal.aborted, 'a lock that was released is not lost')
+  })
+
   t.test(`${place.store}: without a lock the signal never aborts`, async t => {
     const { app } = await place.open(t, [send])
     const decision = await app.limit.reserve({ send: id })

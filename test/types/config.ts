@@ -68,6 +68,15 @@ app.get('/', { config: { limit: { name: 'a', key: 'body.phone', limits } } }, ha
 app.get('/', { config: { limit: { name: 'a', key: { mobile: 'body.phone' }, limits } } }, handler)
 // @ts-expect-error no such period
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, per: 'year' }] } } }, handler)
+app.get(
+  '/',
+  { config: { limit: { name: 'a', key: 'ip', distinct: [{ phone: 'body.phone' }, 'ip'], limits } } },
+  handler
+)
+// @ts-expect-error a lock counts no different values
+app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'ip', lock: '30s' } } }, handler)
+// @ts-expect-error what is distinct is a key
+app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'body.phone', limits } } }, handler)
 // @ts-expect-error neither window nor period
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1 }] } } }, handler)
 // @ts-expect-error max is a number
@@ -90,6 +99,34 @@ const paying: Rule = {
   block: ['b']
 }
 app.get('/', { config: { limit: paying } }, handler)
+const byAccount: Rule = {
+  name: 'by-account',
+  key: ['all', { value: 'request.account.id' }],
+  limits: [
+    {
+      max: { value: 'request.account.dailyQuota' },
+      ceiling: 5,
+      per: 'day',
+      timeZone: { value: 'request.account.timeZone' }
+    },
+    { max: 5, per: 'month', timeZone: request => request.headers['x-zone']?.toString() ?? 'UTC' }
+  ],
+  allow: request => request.ip === '192.0.2.1',
+  private: true
+}
+app.get('/', { config: { limit: byAccount } }, handler)
+app.get('/', { config: { limit: { name: 'a', key: 'all', limits: [{ max: 9, per: 'day' }] } } }, handler)
+// @ts-expect-error "everybody" for "all"
+app.get('/', { config: { limit: { name: 'a', key: 'everybody', limits } } }, handler)
+// @ts-expect-error allow is not async
+const lenient: Rule = { name: 'a', key: 'ip', limits, allow: async () => true }
+const timeZone = async () => 'UTC'
+// @ts-expect-error a time zone is not async
+const wandering: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timeZone }] }
+// @ts-expect-error a block list is no function
+const strict: Rule = { name: 'a', key: 'ip', limits, block: () => true }
+// @ts-expect-error private is true or false
+const secret: Rule = { name: 'a', key: 'ip', limits, private: 'yes' }
 // @ts-expect-error "timezone" for "timeZone"
 const zoned: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timezone: 'Asia/Shanghai' }] }
 // @ts-expect-error "mod" for "mode"
@@ -120,6 +157,7 @@ app.get('/', async (_request, reply) => {
   }
   decision.keep()
   await decision.refund()
+  await decision.release()
   await fetch('http://provider.example', { signal: decision.signal })
   // @ts-expect-error it is read, not written
   decision.allowed = true
@@ -135,6 +173,10 @@ await app.limit.peek({}).then(verdict => verdict.keep())
 await app.limit.block({ mobile: '+8613800138000' }, '1h')
 await app.limit.unblock({ mobile: '+8613800138000' })
 await app.limit.clear({ mobile: '+8613800138000' })
+same<ReturnType<typeof app.limit.replace>, void>(true)
+app.limit.replace([byAccount])
+// @ts-expect-error all rules, as a list
+app.limit.replace(byAccount)
 same<typeof app.limit.rules, Readonly<Record<string, Rule>>>(true)
 // @ts-expect-error rules by name
 await app.limit.reserve('mobile')
@@ -155,4 +197,4 @@ const options: SendLimitOptions = {
   clock: { monotonic: () => 0, wall: () => 0 }
 }
 
-export { filter, later, observed, options, zoned }
+export { filter, later, lenient, observed, options, secret, strict, wandering, zoned }

@@ -1,0 +1,98 @@
+import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
+import type { Fields, Kind } from './kind.js'
+
+// What a cell holds at most; the values in it have equal shares.
+const PAIRS = 500
+
+/**
+ * Rolling limits on how many different values: pairs of a stamp and a value's number, newest first, the stamps
+ * strictly increasing. Older pairs of a value are kept for the case that its newer ones are given back.
+ */
+export const distinct: Kind<DistinctSpec> = {
+  code: 4,
+
+  width: ({ limits }) => limits.length,
+
+  bounds: ({ limits }, max) =>
+    limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
+
+  read(facts, pairs, { steady }, { limits, ttl }, max, value) {
+    const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
+    // Of them, those counted after the own value: all, where it is not counted.
+    const ahead = newer(others, own)
+    let passes = true
+    for (const [i, limit] of limits.entries()) {
+      const most = max?.[i] ?? limit.max
+      const all = newer(others, steady - limit.window)
+      const used = ahead < most ? Math.min(all, most - 1) : all
+      const oldest = Math.min(used, most)
+      facts.push(used, oldest > 0 ? (others[oldest - 1] as number) + limit.window - steady : 0)
+      if (used >= most) passes = false
+    }
+    return passes
+  },
+
+  charge(cell, { fresh, steady }, { ttl }, _token, value) {
+    const stamp = Math.max(fresh, distinct.latest(cell) + 1)
+    const since = steady - ttl * TICKS_PER_MS
+    const share = Math.floor(PAIRS / (newest(cell, since, value).others.length + 1))
+    const times = new Map<number, number>()
+    const kept: number[] = []
+    const keep = (at: number, to: number) => {
+      const before = times.get(to) ?? 0
+      times.set(to, before + 1)
+      if (before < share) kept.push(at, to)
+    }
+    keep(stamp, value)
+    for (let i = 0; i < cell.length && cell.at(i) > since; i += 2) keep(cell.at(i), cell.at(i + 1))
+    if (!cell.resize(kept.length)) return 0
+    kept.forEach((field, i) => {
+      cell.set(i, field)
+    })
+    cell.expire(ttl * TICKS_PER_MS)
+    return stamp
+  },
+
+  latest: pairs => (pairs.length > 0 ? pairs.at(0) : 0),
+
+  refund(cell, stamp) {
+    let i = 0
+    while (i < cell.length && cell.at(i) > stamp) i += 2
+    if (i >= cell.length || cell.at(i) !== stamp) return
+    cell.move(i, i + 2, cell.length - 2 - i)
+    cell.resize(cell.length - 2)
+  },
+
+  timeless: false,
+  repeatable: true,
+
+  describe: ({ rule, observed, ttl, limits }, max, _wall, value) => [
+    rule,
+    Number(observed),
+    ttl,
+    value,
+    limits.length,
+    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
+  ]
+}
+
+/** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */
+function newest(pairs: Fields, since: number, value: number): { own: number; others: number[] } {
+  const seen = new Set<number>()
+  const others: number[] = []
+  let own = 0
+  for (let i = 0; i < pairs.length && pairs.at(i) > since; i += 2) {
+    const to = pairs.at(i + 1)
+    if (seen.has(to)) continue
+    seen.add(to)
+    if (to === value) own = pairs.at(i)
+    else others.push(pairs.at(i))
+  }
+  return { own, others }
+}
+
+/** How many stamps, newest first, are later than `since`. */
+function newer(stamps: readonly number[], since: number): number {
+  const first = stamps.findIndex(stamp => stamp <= since)
+  return first < 0 ? stamps.length : first
+}

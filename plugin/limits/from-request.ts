@@ -1,0 +1,36 @@
+import { conform } from '../conform.js'
+import { FunctionError, wrongOption } from '../errors.js'
+import { compilePath, type Source } from '../identity/path.js'
+import { keyParts, type RequestValue } from '../options.js'
+
+/** Whether an option is to be read from the request. */
+export function isRequestValue(value: unknown): value is RequestValue {
+  return typeof value === 'object' && value !== null
+}
+
+/**
+ * Compiles `{ value: "request.account.quota" }` to a function of the request.
+ * @param what what the value must be, for errors
+ * @returns the function; it throws FunctionError with the path when the value is missing or something else
+ * @throws OptionError when the path does not start at `request`: what a client sends must not choose its own limit
+ */
+export function fromRequest<T>(
+  value: RequestValue,
+  is: (value: unknown) => value is T,
+  what: string,
+  at: string
+): (source: object) => T {
+  const { value: path } = conform(keyParts.value, value, at)
+  const read = compilePath(path, `${at}.value`)
+  if (!path.startsWith('request.'))
+    throw wrongOption(
+      `${at}.value`,
+      path,
+      'Write a path that starts at request: what a client sends must not choose its own limit.'
+    )
+  return source => {
+    const found = read(source as Source)
+    if (!is(found)) throw new FunctionError(`${at}: ${path}`, what)
+    return found
+  }
+}

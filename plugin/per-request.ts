@@ -1,0 +1,71 @@
+import { isTimeZone } from './calendar.js'
+import { FunctionError, wrongOption } from './errors.js'
+import type { Source } from './identity/path.js'
+import type { AllowFunction, MaxFunction, TimeZoneFunction } from './options.js'
+import type { CompiledRule } from './rules.js'
+import type { Entry, Spec } from './store/store.js'
+
+type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]
+
+/** What a store is asked about a rule, with the `max` and the time zone that this request brings. @throws FunctionError, OptionError */
+export function entriesFor(
+  rule: CompiledRule,
+  who: Pick<Entry, 'identity' | 'value'>,
+  source: Source | undefined
+): Entry[] {
+  const { specs, max, timeZones } = rule
+  if (max === undefined && timeZones === undefined) return specs.map(spec => ({ spec, ...who }))
+  return specs.map((spec, i) => ({
+    spec: zoned(spec, timeZones?.[i], rule, source),
+    ...who,
+    ...(max && { max: maxOf(max[i] ?? [], spec, rule, source) })
+  }))
+}
+
+/** Whether the rule's `allow` function lets this request pass; outside of requests it does not. @throws FunctionError */
+export function isAllowed({ name, passes }: CompiledRule, source: Source | undefined): boolean {
+  if (passes === undefined || source === undefined) return false
+  // A promise would be true for everybody.
+  const answer: unknown = passes(source as Request)
+  if (typeof answer !== 'boolean') throw new FunctionError(`"allow" of the rule ${name}`, 'true or false')
+  return answer
+}
+
+function zoned(
+  spec: Spec,
+  timeZoneOf: TimeZoneFunction | undefined,
+  { name }: CompiledRule,
+  source: Source | undefined
+): Spec {
+  if (timeZoneOf === undefined) return spec
+  const timeZone: unknown = timeZoneOf(needed(source, 'timeZone', name))
+  if (!isTimeZone(timeZone))
+    throw new FunctionError(`"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')
+  return { ...spec, timeZone } as Spec
+}
+
+function maxOf(
+  given: readonly (number | MaxFunction)[],
+  spec: Spec,
+  { name }: CompiledRule,
+  source: Source | undefined
+): number[] {
+  return given.map((max, i) => {
+    if (typeof max === 'number') return max
+    const ceiling = 'limits' in spec ? spec.limits[i]?.max : spec.kind === 'count' ? spec.max : 1
+    const answer: unknown = max(needed(source, 'max', name))
+    if (typeof answer !== 'number' || Number.isNaN(answer))
+      throw new FunctionError(`"max" of the rule ${name}`, 'a number')
+    return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
+  })
+}
+
+function needed(source: Source | undefined, what: string, name: string): Request {
+  if (source === undefined)
+    throw wrongOption(
+      'request',
+      source,
+      `The rule ${name} takes its "${what}" from the request: pass the request.`
+    )
+  return source as Request
+}

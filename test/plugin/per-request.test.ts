@@ -1,0 +1,227 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import t from 'tap'
+import type { Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+import { places } from './settlement/places.js'
+
+interface Account {
+  id: string
+  dailyQuota?: unknown
+  timeZone?: unknown
+}
+
+const HOUR = 3_600_000
+const accountOf = (request: FastifyRequest) => (request as unknown as { account: Account }).account
+
+// As it would stand in a file.
+const daily = JSON.parse(`{
+  "name": "daily",
+  "key": { "value": "request.account.id" },
+  "limits": [{
+    "max": { "value": "request.account.dailyQuota" }, "ceiling": 5,
+    "per": "day", "timeZone": { "value": "request.account.timeZone" }
+  }]
+}`) as Rule
+
+/** Lets these accounts send, by their ids. */
+function accounts(app: FastifyInstance, limit: string | Rule | (string | Rule)[], all: Account[]) {
+  app.decorateRequest('account', null)
+  app.addHook('onRequest', async request => {
+    const { id } = request.query as { id: string }
+    Object.assign(request, { account: all.find(each => each.id === id) })
+  })
+  app.get('/send', { config: { limit } }, async (_, reply) => reply.limit?.rules[0]?.limits ?? null)
+  return async (id: string) => {
+    const reply = await app.inject(`/send?id=${id}`)
+    return reply.statusCode === 200 ? reply.json()[0].remaining : reply.statusCode
+  }
+}
+
+for (const place of await places(t)) {
+  t.test(`${place.store}: two accounts of one rule, each with its quota and its midnight`, async t => {
+    const { app } = await place.open(t, [daily])
+    const shanghai: Account = { id: 'shanghai', dailyQuota: 2, timeZone: 'Asia/Shanghai' }
+    const york: Account = { id: 'york', dailyQuota: 1.9, timeZone: 'America/New_York' }
+    const send = accounts(app, 'daily', [shanghai, york])
+    t.same([await send('shanghai'), await send('shanghai'), await send('shanghai')], [1, 0, 429])
+    t.same([await send('york'), await send('york')], [0, 429])
+    const waits = async (account: Account) =>
+      (await app.limit.peek({ daily: account.id }, { account } as unknown as FastifyRequest)).retryAfterMs
+    t.same([await waits(shanghai), await waits(york)], [4 * HOUR, 17 * HOUR], 'from noon, UTC')
+    place.advance(4 * HOUR - 1)
+    t.same([await send('shanghai'), await send('york')], [429, 429])
+    place.advance(1)
+    t.same([await send('shanghai'), await send('york')], [1, 429], 'midnight in Shanghai')
+    place.advance(13 * HOUR - 1)
+    t.same([await send('shanghai'), await send('york')], [0, 429])
+    place.advance(1)
+    t.same([await send('shanghai'), await send('york')], [429, 0], 'midnight in New York')
+    place.advance(11 * HOUR)
+    t.same([await send('shanghai'), await send('york')], [1, 429])
+  })
+
+  t.test(`${place.store}: when a zone changes, the period in force ends when it ends`, async t => {
+    const { app, used } = await place.open(t, [
+      {
+        name: 'daily',
+        key: { value: 'query.id' },
+        limits: [{ max: 2, per: 'day', timeZone: 'Asia/Shanghai' }]
+      }
+    ])
+    place.advance(20 * HOUR) // to the next noon
+    const state = async () => (await app.limit.peek({ daily: 'a' })).rules[0]?.limits[0]
+    const first = await app.limit.reserve({ daily: 'a' })
+    const [rule] = Object.values(app.limit.rules)
+    const inZone = (timeZone: string) =>
+      app.limit.replace([{ ...rule, limits: [{ max: 2, per: 'day', timeZone }] } as Rule])
+    inZone('America/New_York')
+    const second = await app.limit.reserve({ daily: 'a' })
+    t.same([first.allowed, second.allowed, second.retryAfterMs], [true, true, 4 * HOUR])
+    t.match(await state(), { remaining: 0, resetMs: 4 * HOUR }, 'in Shanghai, where it began')
+    await first.refund()
+    t.same(await used({ daily: 'a' }), [1], 'a slot goes back all the same')
+    place.advance(4 * HOUR)
+    t.ok((await app.limit.reserve({ daily: 'a' })).allowed)
+    t.match(await state(), { remaining: 1, resetMs: 13 * HOUR }, 'the next one ends in New York')
+  })
+
+  t.test(`${place.store}: a quota or zone that is none is an error, and nothing is counted`, async t => {
+    const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 99, window: '1h' }] }
+    const { app, used } = await place.open(t, [daily, flood])
+    const wrong: [account: Omit<Account, 'id'>, message: string][] = [
+      [
+        { timeZone: 'UTC' },
+        'options.rules[0].limits[0].max: request.account.dailyQuota must return a number'
+      ],
+      ...['5', null, Number.NaN, {}, true].map((dailyQuota): [Omit<Account, 'id'>, string] => [
+        { dailyQuota, timeZone: 'UTC' },
+        'options.rules[0].limits[0].max: request.account.dailyQuota must return a number'
+      ]),
+      ...[undefined, null, 8, '', 'Mars/Phobos', '+08:00', {}].map(
+        (timeZone): [Omit<Account, 'id'>, string] => [
+          { dailyQuota: 5, timeZone },
+          'options.rules[0].limits[0].timeZone: request.account.timeZone must return an IANA time zone such as "Asia/Shanghai"'
+        ]
+      )
+    ]
+    accounts(
+      app,
+      ['daily', 'flood'],
+      wrong.map(([account], i) => ({ ...account, id: `${i}` }))
+    )
+    for (const [i, [account, message]] of wrong.entries()) {
+      const reply = await app.inject(`/send?id=${i}`)
+      t.match(
+        reply.json(),
+        { statusCode: 500, code: 'FST_SEND_LIMIT_FUNCTION', message },
+        JSON.stringify(account)
+      )
+    }
+    t.same(await used({ flood: '127.0.0.1' }), [0])
+  })
+
+  t.test(`${place.store}: "all" is one count for everybody`, async t => {
+    const service: Rule = { name: 'service', key: 'all', limits: [{ max: 3, per: 'day' }] }
+    const key: Rule['key'] = ['all', { value: 'query.purpose' }]
+    const purpose: Rule = { name: 'purpose', key, limits: [{ max: 2, window: '1h' }] }
+    const { app, used } = await place.open(t, [service, purpose])
+    app.get('/send', { config: { limit: ['service', 'purpose'] } }, async () => '')
+    app.get('/early', { config: { limit: { ...service, counts: 'attempts' } } }, async () => '')
+    const ask = (query: string, remoteAddress: string) =>
+      app.inject({ url: `/send?purpose=${query}`, remoteAddress })
+    const first = await ask('login', '192.0.2.1')
+    t.equal(first.statusCode, 200)
+    t.notOk('ratelimit' in first.headers, 'it is no rule on the caller')
+    t.equal((await ask('login', '192.0.2.2')).statusCode, 200)
+    t.same((await ask('login', '192.0.2.3')).json()['violated-policies'], ['purpose'])
+    t.equal((await ask('reset', '192.0.2.4')).statusCode, 200)
+    t.same((await ask('reset', '192.0.2.5')).json()['violated-policies'], ['service'])
+    t.same(await used({ service: null, purpose: [null, 'login'] }), [3, 2], 'whatever stands for it')
+    t.same(await used({ service: 'anything', purpose: ['x', 'reset'] }), [3, 1])
+    t.equal((await app.inject('/early')).statusCode, 200)
+    await app.limit.block({ service: true })
+    t.equal((await ask('other', '192.0.2.6')).statusCode, 403)
+  })
+}
+
+t.test('a time zone may be a function of the request', async t => {
+  const { app } = await open(t)
+  const zones = new Map([
+    ['a', 'Asia/Shanghai'],
+    ['b', 'Asia/Nowhere']
+  ])
+  const timeZone = (request: FastifyRequest) => zones.get(accountOf(request).id) as string
+  const limit: Rule = { ...daily, limits: [{ max: 1, per: 'day', timeZone }] } as Rule
+  const send = accounts(app, limit, [{ id: 'a' }, { id: 'b' }])
+  t.same([await send('a'), await send('a')], [0, 429])
+  t.match((await app.inject('/send?id=b')).json(), {
+    statusCode: 500,
+    message: '"timeZone" of the rule daily must return an IANA time zone such as "Asia/Shanghai"'
+  })
+  await t.rejects(app.limit.peek({ 'daily@GET /send': 'a' }), {
+    code: 'FST_SEND_LIMIT_OPTION',
+    message:
+      'request: undefined is wrong. The rule daily takes its "timeZone" from the request: pass the request.'
+  })
+  await app.limit.clear({ 'daily@GET /send': 'a' })
+  t.equal(await send('a'), 0, 'to clear it needs none')
+})
+
+t.test('allow as a function: who it names passes uncounted', async t => {
+  const answers: Record<string, unknown> = { staff: true, other: false, later: Promise.resolve(true) }
+  const limit: Rule = {
+    name: 'send',
+    key: { phone: 'body.phone' },
+    limits: [{ max: 1, window: '60s' }],
+    allow: request => answers[String(request.headers['x-who'])] as boolean,
+    block: ['13800138009']
+  }
+  const { app, post } = await open(t, { rules: [limit] })
+  app.post('/send', { config: { limit: 'send' } }, async (_, reply) => reply.limit?.keys ?? {})
+  const send = (who: string, phone?: string) => post('/send', { phone }, { headers: { 'x-who': who } })
+  const status = async (who: string, phone?: string) => (await send(who, phone)).statusCode
+  const phone = '13800138000'
+  t.same([await status('staff', phone), await status('staff', phone)], [200, 200])
+  t.same((await send('staff', phone)).json(), {}, 'the rule did not apply')
+  t.same([await status('staff'), await status('staff', '13800138009')], [200, 200], 'nor to a blocked number')
+  t.same([await status('other', phone), await status('other', phone)], [200, 429])
+  t.same([await status('other'), await status('other', '13800138009')], [400, 403])
+  for (const who of ['later', 'nobody']) {
+    t.match(
+      (await send(who, '13800138001')).json(),
+      {
+        code: 'FST_SEND_LIMIT_FUNCTION',
+        message: '"allow" of the rule send must return true or false'
+      },
+      'a promise, or nothing, is no answer'
+    )
+  }
+  t.notOk((await app.limit.reserve({ send: phone })).allowed, 'outside of requests nobody is let through')
+  const staff = { headers: { 'x-who': 'staff' } } as unknown as FastifyRequest
+  t.match(await app.limit.reserve({ send: phone }, staff), { allowed: true, rules: [] })
+  t.match(await app.limit.peek({ send: phone }, staff), { allowed: true, rules: [] })
+})
+
+t.test('private: what is left is told to nobody', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  const rules: Rule[] = [
+    { name: 'told', key: 'ip', limits: [{ max: 5, window: '60s' }] },
+    { name: 'hidden', key: 'ip', limits, private: true },
+    { name: 'mail', key: { email: 'body.to' }, limits, private: true },
+    { name: 'tries', key: 'ip', counts: 'attempts', limits: [{ max: 3, window: '60s' }], private: true }
+  ]
+  const { app, post } = await open(t, { rules })
+  app.post('/send', { config: { limit: rules.map(rule => rule.name) } }, async () => '')
+  app.post('/alone', { config: { limit: 'hidden' } }, async () => '')
+  const told = async (url: string) => {
+    const { statusCode, headers, body } = await post(url, { to: 'a@example.com' })
+    const policies = statusCode === 200 ? null : JSON.parse(body)['violated-policies']
+    return [statusCode, headers['ratelimit-policy'], headers.ratelimit, headers['retry-after'], policies]
+  }
+  const policy = '"told";q=5;w=60'
+  t.same(await told('/send'), [200, policy, '"told";r=4;t=60', undefined, null])
+  t.same(await told('/send'), [429, policy, '"told";r=4;t=60', '60', ['hidden', 'mail']])
+  t.same(await told('/alone'), [429, undefined, undefined, '60', ['hidden']])
+  await told('/send')
+  t.same(await told('/send'), [429, undefined, undefined, '60', ['tries']])
+})

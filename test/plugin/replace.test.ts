@@ -1,0 +1,227 @@
+import t from 'tap'
+import type { Rule } from '../../plugin/index.js'
+import { RuleCompiler } from '../../plugin/rules.js'
+import { open } from '../helper/face.js'
+import { DAY, places, until } from './settlement/places.js'
+
+const key = { value: 'query.id' } as const
+const id = 'somebody'
+const url = `/send?id=${id}`
+const send = (max: number, more: object = {}): Rule => ({
+  name: 'send',
+  key,
+  limits: [{ max, window: '60s' }],
+  ...more
+})
+const flood = (max: number): Rule => send(max, { name: 'flood', counts: 'attempts' })
+
+for (const place of await places(t)) {
+  t.test(`${place.store}: what is counted goes on under the new rules`, async t => {
+    const { app } = await place.open(t, [send(2)])
+    app.get('/send', { config: { limit: 'send' } }, async () => '')
+    const ask = async () => (await app.inject(url)).statusCode
+    const look = async () => (await app.limit.peek({ send: id })).rules[0]?.limits
+    t.same([await ask(), await ask(), await ask()], [200, 200, 429])
+    app.limit.replace([send(3)])
+    t.match(await look(), [{ max: 3, remaining: 1 }])
+    t.same([await ask(), await ask()], [200, 429], 'raised')
+    place.advance(1_000)
+    app.limit.replace([send(1)])
+    t.match(await look(), [{ max: 1, remaining: 0, resetMs: 59_001 }], 'lowered: the newest of three counts')
+    const day = { max: 4, per: 'day' } as const
+    app.limit.replace([
+      { name: 'send', key, limits: [{ max: 9, window: '60s' }, { max: 5, window: '1h' }, day] }
+    ])
+    t.match(
+      await look(),
+      [
+        { max: 9, remaining: 6 },
+        { max: 5, remaining: 2 },
+        { max: 4, remaining: 4 }
+      ],
+      'another window counts what is there; a period begins'
+    )
+    t.same([await ask(), await ask(), await ask()], [200, 200, 429])
+    app.limit.replace([
+      { name: 'send', key: { value: 'params.id' }, limits: [{ max: 9, window: '1h' }, day] }
+    ])
+    t.match(
+      await look(),
+      [{ remaining: 4 }, { remaining: 2 }],
+      'an identity is its value, wherever it stands'
+    )
+    place.advance(DAY)
+    t.match(await look(), [{ remaining: 9 }, { remaining: 4 }])
+  })
+
+  t.test(`${place.store}: a request under way ends under the rules that it began with`, async t => {
+    const { app, used } = await place.open(t, [flood(9), send(1)])
+    const inside: (() => void)[] = []
+    const wait = () => new Promise<void>(resolve => void inside.push(resolve))
+    app.get(
+      '/send',
+      { config: { limit: ['flood', 'send'] }, preHandler: async () => wait() },
+      async (_, reply) => {
+        const rules = reply.limit?.rules.map(({ name, limits }) => `${name} ${limits[0]?.max}`)
+        await wait()
+        return reply.code(502).send(rules)
+      }
+    )
+    const first = app.inject(url)
+    await until(() => inside.length === 1, 'between the stages')
+    app.limit.replace([send(7), send(8, { name: 'flood' })])
+    inside[0]?.()
+    await until(() => inside.length === 2, 'in the handler')
+    t.same(await used({ flood: id, send: id }), [1, 1])
+    app.limit.replace([send(5, { counts: 'attempts' }), send(6, { name: 'flood' })])
+    inside[1]?.()
+    t.same((await first).json(), ['flood 9', 'send 1'])
+    t.same(await used({ flood: id, send: id }), [1, 0], 'its slot is back, and its attempt is not')
+    const second = app.inject(url)
+    await until(() => inside.length === 3, 'the next one between the stages')
+    t.same(await used({ flood: id, send: id }), [1, 1])
+    inside[2]?.()
+    await until(() => inside.length === 4, 'in the handler')
+    inside[3]?.()
+    t.same((await second).json(), ['send 5', 'flood 6'])
+    t.same(await used({ flood: id, send: id }), [1, 1])
+  })
+
+  t.test(`${place.store}: a rule becomes a lock, and limits again`, async t => {
+    const { app } = await place.open(t, [send(1)])
+    const status: (number | undefined)[] = []
+    app.get('/send', { config: { limit: 'send' } }, async () => {
+      status.push((await app.inject('/other?id=somebody')).statusCode)
+      return ''
+    })
+    app.get('/other', { config: { limit: 'send' } }, async () => '')
+    await app.inject(url)
+    app.limit.replace([{ name: 'send', key, lock: '30s' }])
+    await app.inject(url)
+    await until(async () => (await app.limit.peek({ send: id })).allowed, 'a free lock')
+    app.limit.replace([send(2)])
+    await app.inject(url)
+    t.same(status, [429, 409, 429])
+  })
+}
+
+t.test('rules move between the stages, and routes gain and lose them', async t => {
+  const { app, post, advance } = await open(t, { rules: [flood(1), send(1)] })
+  app.post('/flood', { config: { limit: 'flood' } }, async (_, reply) => reply.limit?.rules ?? [])
+  app.post('/send', { config: { limit: 'send' } }, async (_, reply) => reply.limit?.rules ?? [])
+  const bad = { headers: { 'content-type': 'application/json' } }
+  const status = async (url: string) => [
+    (await post(`${url}?id=1`, '{', bad)).statusCode,
+    (await post(`${url}?id=1`)).statusCode,
+    (await post(`${url}?id=1`)).statusCode
+  ]
+  t.same(await status('/flood'), [400, 429, 429], 'before the body')
+  t.same(await status('/send'), [400, 200, 429], 'after the body')
+  advance(60_000)
+  app.limit.replace([send(1, { name: 'flood' }), { ...flood(1), name: 'send' }])
+  t.same(await status('/flood'), [400, 200, 429])
+  t.same(await status('/send'), [400, 429, 429])
+})
+
+t.test('an error changes nothing, and names the place', async t => {
+  const filters = [{ name: 'captcha', check: () => undefined }]
+  const { app, post } = await open(t, { rules: [send(1), flood(5)], filters })
+  const inline: Rule = { name: 'mine', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  app.post('/send', { config: { limit: ['captcha', 'send', inline] } }, async () => '')
+  app.post('/flood', { config: { limit: 'flood' } }, async () => '')
+  const before = app.limit.rules
+  const wrong: [rules: unknown, message: RegExp, code?: string][] = [
+    [null, /^rules: null is wrong\. Write a list of rules\.$/],
+    [{ send: send(1) }, /^rules: \{.*Write a list of rules\.$/],
+    [[5], /^rules\[0\]: 5 is wrong/],
+    [[send(2), flood(0)], /^rules\[1\]\.limits\[0\]\.max: 0 is wrong/],
+    [[send(2), { ...flood(5), mod: 1 }], /^rules\[1\]\.mod: 1 is wrong/],
+    [[send(2), { ...flood(5), key: { value: 'body.id' } }], /^rules\[1\]\.key: "body\.id" is wrong/],
+    [[send(2), flood(5), send(3)], /^rules\[2\]\.name: "send" is wrong\. Each rule and filter has/],
+    [[send(2), flood(5), send(2, { name: 'captcha' })], /^rules\[2\]\.name: "captcha" is wrong/],
+    [
+      [send(2)],
+      /^POST \/flood: config\.limit: there is no rule or filter named "flood"; known: send, mine@POST \/send, captcha$/,
+      'FST_SEND_LIMIT_RULE_UNKNOWN'
+    ],
+    [
+      [flood(5)],
+      /^POST \/send: config\.limit\[1\]: there is no rule or filter named "send"/,
+      'FST_SEND_LIMIT_RULE_UNKNOWN'
+    ]
+  ]
+  for (const [rules, message, code = 'FST_SEND_LIMIT_OPTION'] of wrong) {
+    t.throws(() => app.limit.replace(rules as Rule[]), { message, code })
+    t.strictSame(app.limit.rules, before)
+  }
+  t.same([(await post('/send?id=1')).statusCode, (await post('/send?id=1')).statusCode], [200, 429])
+  app.limit.replace([send(3), flood(5), send(1, { name: 'new' })])
+  t.strictSame(app.limit.rules, {
+    send: send(3),
+    flood: flood(5),
+    new: send(1, { name: 'new' }),
+    'mine@POST /send': inline
+  } as object)
+  t.match(await app.limit.peek({ 'mine@POST /send': '127.0.0.1' }), {
+    rules: [{ limits: [{ remaining: 8 }] }]
+  })
+})
+
+t.test('HEAD changes with its GET; headers tell of the new rules', async t => {
+  const limits = [{ max: 5, window: '60s' }]
+  const { app } = await open(t, { rules: [{ name: 'send', key, limits }] })
+  app.get('/send', { config: { limit: 'send' } }, async () => '')
+  t.notOk((await app.inject(url)).headers.ratelimit)
+  app.limit.replace([{ name: 'send', key: 'ip', limits: [{ max: 7, window: '60s' }] }])
+  t.equal((await app.inject({ method: 'HEAD', url })).headers.ratelimit, '"send";r=6;t=60')
+  t.equal((await app.inject(url)).headers.ratelimit, '"send";r=5;t=60')
+})
+
+t.test('a rule that no longer counts attempts is not forgotten', async t => {
+  const { app } = await open(t, { rules: [flood(1)], maxKeys: 2 })
+  for (const who of ['a', 'b', 'c']) t.ok((await app.limit.reserve({ flood: who })).allowed)
+  app.limit.replace([send(1, { name: 'flood' })])
+  await t.rejects(app.limit.reserve({ flood: 'd' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  t.notOk((await app.limit.peek({ flood: 'c' })).allowed)
+  app.limit.replace([flood(2)])
+  t.ok((await app.limit.reserve({ flood: 'd' })).allowed)
+  t.ok((await app.limit.reserve({ flood: 'e' })).allowed, 'and the other way round')
+})
+
+t.test('an address that the client chooses is warned of', async t => {
+  const lines: string[] = []
+  const logger = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const { app } = await open(t, { rules: [send(1)] }, { trustProxy: true, logger })
+  await app.ready()
+  t.same(lines, [])
+  app.limit.replace([send(1), send(1, { name: 'by-ip', key: 'ip' })])
+  t.equal(lines.length, 1)
+  t.match(lines[0], /the rule by-ip counts by address/)
+})
+
+t.test('the same names take the same place, however often', t => {
+  const compiler = new RuleCompiler({
+    secret: 'x'.repeat(16),
+    digest: 'md5',
+    region: 'CN',
+    ipv6Prefix: 64
+  })
+  const limits: Rule['limits'] = [{ max: 1, window: '60s' }]
+  for (const per of ['hour', 'day', 'week', 'month'] as const) limits?.push({ max: 1, per })
+  const make = (name: string, owner = '') => compiler.compile({ name, key: 'ip', limits } as Rule, 'r', owner)
+  const slots = (rule: ReturnType<typeof make>) => rule.specs.map(({ slot }) => slot)
+  const first = make('a')
+  t.equal(new Set([...slots(first), ...slots(make('b'))]).size, 10)
+  t.same(slots(make('a')), slots(first))
+  t.equal(make('a').index, first.index)
+  t.not(make('a', '@x').index, first.index)
+  const { slots: numbers } = compiler as unknown as { slots: { of(name: string): number } }
+  for (let n = 0; numbers.of(`another ${n}`) < 0xffff - 5; ) n++
+  make('last')
+  t.throws(() => make('more'), {
+    code: 'FST_SEND_LIMIT_OPTION',
+    message: /^r\.name: "more" is wrong\. This process has counted under too many names/
+  })
+  t.same(slots(make('a')), slots(first), 'those that are known still go')
+  t.end()
+})
