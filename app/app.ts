@@ -5,14 +5,22 @@ import type { Config } from './config.js'
 import { answerBrokenRequest, documentOf, sendProblem } from './failure.js'
 import { loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
+import audit from './plugins/audit.js'
 import captchas from './plugins/captchas.js'
 import closing from './plugins/closing.js'
+import dispatch from './plugins/dispatch.js'
 import errors from './plugins/errors.js'
+import idempotency from './plugins/idempotency.js'
 import limits from './plugins/limits.js'
+import lists from './plugins/lists.js'
+import locale from './plugins/locale.js'
 import metrics from './plugins/metrics.js'
 import redis from './plugins/redis.js'
+import requests from './plugins/requests.js'
+import security from './plugins/security.js'
 import senders from './plugins/senders.js'
 import swagger from './plugins/swagger.js'
+import templates from './plugins/templates.js'
 import { loadPolicy, type Policy } from './policy.js'
 import routes from './routes/index.js'
 import type { Senders } from './senders/sender.js'
@@ -35,8 +43,9 @@ const HANDLER_SLACK = 5_000
 
 /** Builds the app; it listens to nothing yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
-  const { policy = loadPolicy(), clock = systemClock, print = () => {} } = options
+  const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
+  const handlerTimeout = config.SEND_TIMEOUT + HANDLER_SLACK
   const app = fastify({
     logger: loggerOptions(config, options.logStream),
     genReqId: () => randomUUID(),
@@ -44,22 +53,32 @@ export async function build(config: Config, options: BuildOptions = {}) {
     bodyLimit: MAX_BODY_BYTES,
     connectionTimeout: 60_000,
     requestTimeout: 10_000,
-    handlerTimeout: config.SEND_TIMEOUT + HANDLER_SLACK,
+    handlerTimeout,
     forceCloseConnections: 'idle',
+    // The plugin closing answers instead.
+    return503OnClosing: false,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply, documentOf(error)),
     clientErrorHandler: answerBrokenRequest,
     // What a client sends is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
   })
   await app.register(closing)
+  await app.register(requests, { clock })
+  await app.register(locale, { config })
   await app.register(errors)
+  await app.register(security)
   await app.register(redis, { url: config.REDIS_URL })
   await app.register(swagger)
-  await app.register(metrics, { rules: policy.rules })
+  await app.register(metrics)
+  await app.register(audit, { config, secret, clock, prices: () => app.policy.prices })
+  await app.register(accounts, { config, clock })
+  await app.register(lists, { config, secret, clock })
   await app.register(limits, { config, policy, secret, clock })
-  await app.register(accounts, { config })
+  await app.register(templates)
   await app.register(senders, { config, print, clock, override: options.senders })
-  await app.register(captchas, { policy, secret, clock })
-  await app.register(routes, { config, policy })
+  await app.register(dispatch, { clock })
+  await app.register(captchas, { secret, clock })
+  await app.register(idempotency, { secret, clock, leaseMs: 2 * handlerTimeout })
+  await app.register(routes, { config })
   return app
 }

@@ -1,6 +1,8 @@
+import { isIP } from 'node:net'
 import { type Static, Type } from 'typebox'
 import { Convert, Default } from 'typebox/value'
 import { ConfigError, check } from './check.js'
+import { SenderVariables } from './senders/variables.js'
 
 const ACCOUNTS = '[^:,\\s]+:[A-Za-z0-9_.-]{1,64}'
 
@@ -32,6 +34,7 @@ export const ConfigSchema = Type.Object({
     pattern: '^[A-Z]{2}$',
     description: 'the country of phone numbers without a country code'
   }),
+  LOCALE: Type.Enum(['en', 'zh'], { default: 'en', description: 'the language for those who ask for none' }),
   API_KEYS: Type.Optional(
     Type.String({
       pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
@@ -39,21 +42,21 @@ export const ConfigSchema = Type.Object({
       description: 'a list of keys and their accounts, as in key:account,key2:account2'
     })
   ),
-  SMTP_URL: Type.Optional(
+  POLICY_FILE: Type.Optional(
+    Type.String({ description: 'the path of a JSON file, in place of app/policy.json' })
+  ),
+  ACCOUNTS_FILE: Type.Optional(Type.String({ description: 'the path of a JSON file that lists accounts' })),
+  ADMIN_KEY: Type.Optional(
     Type.String({
-      pattern: '^smtps?://',
+      minLength: 24,
       writeOnly: true,
-      description: 'as in smtps://user:password@mail.example:465'
+      description: 'the key of the admin API, 24 characters or more'
     })
   ),
-  MAIL_FROM: Type.Optional(Type.String({ minLength: 3, description: 'the sender address of mails' })),
-  SEND_TIMEOUT: Type.Integer({
-    default: 10_000,
-    minimum: 100,
-    maximum: 25_000,
-    description: 'how long a sender may take, in milliseconds'
-  }),
-  DEV_OUTBOX: Type.Enum(['on', 'off'], { default: 'on' })
+  AUDIT_LOG: Type.Optional(
+    Type.String({ description: 'where the audit trail goes: the path of a file, stdout, or off' })
+  ),
+  ...SenderVariables
 })
 export type Config = Static<typeof ConfigSchema>
 
@@ -72,8 +75,35 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     const { description } = ConfigSchema.properties.LIMIT_SECRET as { description?: string }
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. It is ${description}.`)
   }
+  for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
+    if (!isNetwork(range.trim())) {
+      const { description } = ConfigSchema.properties.TRUST_PROXY as { description?: string }
+      throw new ConfigError(`TRUST_PROXY (${JSON.stringify(range)}) is no network. It is ${description}.`)
+    }
+  }
+  if (config.NODE_ENV === 'development' && !/^(127\.|localhost$|::1$)/.test(config.HOST)) {
+    throw new ConfigError(
+      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address in development, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
+    )
+  }
   if (config.SMTP_URL !== undefined && config.MAIL_FROM === undefined) {
     throw new ConfigError('MAIL_FROM is required with SMTP_URL. It is the sender address of mails.')
   }
+  if (config.NODE_ENV === 'production' && config.AUDIT_LOG === undefined) {
+    const { description } = ConfigSchema.properties.AUDIT_LOG as { description?: string }
+    throw new ConfigError(`AUDIT_LOG is required in production. It is ${description}.`)
+  }
   return config
+}
+
+/** As Fastify's trustProxy takes it: an address, a CIDR range, or the name of some. */
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/')
+  if (bits === undefined) return isIP(address) !== 0 || /^(loopback|linklocal|uniquelocal)$/.test(address)
+  return (
+    more.length === 0 &&
+    /^\d{1,3}$/.test(bits) &&
+    Number(bits) <= (isIP(address) === 4 ? 32 : 128) &&
+    isIP(address) !== 0
+  )
 }

@@ -1,6 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyError, FastifyReply } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
+import { invalid } from './invalid.js'
+import { en } from './locales/en.js'
+import { translate } from './locales/translate.js'
 import { type ProblemDocument, type ProblemError, problemDocument } from './problem.js'
 
 /** Whatever Fastify, the plugin or the app may throw. */
@@ -11,44 +14,64 @@ const TYPE = 'application/problem+json'
 /** What is answered to an error; what is not meant for clients becomes a plain 500. */
 export function documentOf(error: Failure): ProblemDocument {
   if (error.problem !== undefined) return error.problem
-  if (error.validation) return invalid(error.validation, error.validationContext)
+  if (error.validation) return invalid(error.validation)
   const { statusCode = 500, code = '', message } = error
   // Errors of Fastify and the plugin are written for clients, unless they are a 500.
   if (statusCode >= 400 && statusCode !== 500 && code.startsWith('FST_')) {
-    return problemDocument(statusCode, code, message)
+    const known = (en.problems as Record<string, { detail: string } | undefined>)[code]
+    return problemDocument(statusCode, code, known?.detail ?? message, keyOf(code, message))
   }
-  if (statusCode >= 400 && statusCode < 500) return problemDocument(statusCode, 'REFUSED', message)
+  if (statusCode >= 400 && statusCode < 500) {
+    return problemDocument(statusCode, 'REFUSED', 'The request was refused.')
+  }
   return problemDocument(500, 'INTERNAL', 'Something went wrong here; the log tells what.')
 }
 
-function invalid(validation: NonNullable<Failure['validation']>, context = 'request'): ProblemDocument {
-  const errors = validation.map(({ instancePath, message, params }) => {
-    const allowed = (params.allowedValues as string[] | undefined)?.join(', ')
-    return {
-      pointer: `#${instancePath}`,
-      detail: allowed === undefined ? message : `must be one of ${allowed}`
-    }
-  })
-  return problemDocument(422, 'INVALID', `The ${context} is not as documented.`, { errors })
+// The plugin says in words alone what a rule is keyed by: "body.phone is missing …".
+function keyOf(code: string, message: string): object {
+  return code.startsWith('FST_SEND_LIMIT_KEY_') ? { key: message.split(' is ', 1)[0] } : {}
 }
 
+/** Answers with a problem, in the language of the request. */
 export function sendProblem(reply: FastifyReply, document: ProblemDocument): FastifyReply {
-  return reply.code(document.status).type(TYPE).serializer(JSON.stringify).send(document)
+  // What fails before it is routed is a request that nothing was decorated on.
+  const locale = reply.request.locale ?? reply.server.defaultLocale ?? 'en'
+  const vary = [reply.getHeader('vary') ?? [], 'accept-language'].flat().join(', ')
+  return reply
+    .code(document.status)
+    .type(TYPE)
+    .headers({ 'content-language': locale, vary })
+    .serializer(JSON.stringify)
+    .send(translate(document, locale))
 }
 
 /** Answers what is no HTTP request, or came too slowly, or has too large a head. */
-export function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
+export function answerBrokenRequest(
+  this: FastifyInstance | undefined,
+  error: Error & { code?: string },
+  socket: Socket
+): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
-  const status = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 }[error.code ?? ''] ?? 400
-  const body = JSON.stringify(
-    problemDocument(status, 'BROKEN_REQUEST', 'This is no request that can be read.')
-  )
+  const document = brokenRequest(error.code)
+  const locale = this?.defaultLocale ?? 'en'
+  const body = JSON.stringify(translate(document, locale))
   const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `HTTP/1.1 ${document.status} ${STATUS_CODES[document.status]}`,
     `Content-Type: ${TYPE}`,
+    `Content-Language: ${locale}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close'
   ]
   if (socket.writable) socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
   socket.destroy(error)
+}
+
+function brokenRequest(code: string | undefined): ProblemDocument {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
+  }
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return problemDocument(431, 'HEADERS_TOO_LARGE', 'The headers of the request are too large.')
+  }
+  return problemDocument(400, 'BROKEN_REQUEST', 'This is no HTTP request that can be read.')
 }

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { fill } from './locales/fill.js'
 
 /** A problem document (RFC 9457), with members of its own. */
 export interface ProblemDocument {
@@ -18,7 +19,8 @@ export interface ProblemError extends Error {
 }
 
 /**
- * @param detail is shown to the client
+ * @param code what is wrong; each has one `detail`, a translation (app/locales) and a line in docs/app-errors.md
+ * @param detail is shown to the client, in English, with `{names}` of members in it
  * @param more further members of the document
  */
 export function problemDocument(
@@ -28,10 +30,12 @@ export function problemDocument(
   more: object = {}
 ): ProblemDocument {
   // RFC 9457, section 4.2.1: with about:blank the title is the status phrase.
-  return { type: 'about:blank', title: STATUS_CODES[status] ?? 'Error', status, detail, code, ...more }
+  const title = STATUS_CODES[status] ?? 'Error'
+  return { type: 'about:blank', title, status, detail: fill(detail, more), code, ...more }
 }
 
+/** {@link problemDocument} as an error, to be thrown. */
 export function problem(status: number, code: string, detail: string, more?: object): ProblemError {
   const document = problemDocument(status, code, detail, more)
-  return Object.assign(new Error(detail), { statusCode: status, code, problem: document })
+  return Object.assign(new Error(document.detail), { statusCode: status, code, problem: document })
 }

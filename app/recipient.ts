@@ -1,25 +1,81 @@
+import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone } from '../plugin/index.js'
+import { flaw } from './flaw.js'
 import { problem } from './problem.js'
+import type { Channel } from './senders/sender.js'
 
-const invalid = (pointer: string, detail: string) =>
-  problem(422, 'RECIPIENT', 'No message can go there.', { errors: [{ pointer, detail }] })
-
-/**
- * The number that a message goes to, in E.164.
- * @param region where numbers without a country code are from
- * @throws a problem (422)
- */
-export function phoneNumber(text: string, region: string): string {
-  const number = canonicalPhone(text, region as Parameters<typeof canonicalPhone>[1])
-  if (number === undefined) throw invalid('#/phone', 'is no phone number')
-  return number
+/** Who a message goes to. */
+export interface Recipient {
+  channel: Channel
+  /** Where it is sent: a phone number in E.164, or a mail address as it was given. */
+  to: string
+  /** One form for all spellings, for limits and lists. */
+  identity: string
+  /** What may be shown of it. */
+  masked: string
 }
 
+export interface RecipientOptions {
+  /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2). */
+  region: string
+  /** The countries whose numbers are served; all when left out. */
+  countries?: readonly string[] | undefined
+  /** Where it stands, for the errors: as a JSON pointer. */
+  pointer?: string
+}
+
+/** Kinds of numbers that take an SMS; where a country does not tell mobile numbers from others, all of both. */
+const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE', 'PERSONAL_NUMBER'])
+
 /**
- * The address that a mail goes to, as it was given.
- * @throws a problem (422)
+ * Reads the one recipient of a body.
+ * @throws a problem (422) when there is none or two, or no message can go there
  */
-export function mailAddress(text: string): string {
-  if (canonicalEmail(text) === undefined) throw invalid('#/to', 'is no mail address')
-  return text.trim()
+export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {
+  const { phone, email } = given
+  if ((phone === undefined) === (email === undefined)) {
+    throw problem(422, 'RECIPIENT_MISSING', 'Name one recipient: either "phone" or "email".')
+  }
+  return phone === undefined ? mailRecipient(email as string, options) : smsRecipient(phone, options)
+}
+
+function smsRecipient(
+  phone: string,
+  { region, countries, pointer = '#/phone' }: RecipientOptions
+): Recipient {
+  const errors = [flaw(pointer, 'UNSENDABLE')]
+  const to = canonicalPhone(phone, region as CountryCode)
+  const number = to === undefined ? undefined : parsePhoneNumberFromString(to)
+  if (to === undefined || number === undefined) {
+    throw problem(422, 'PHONE_INVALID', 'This is no phone number that can exist.', { errors })
+  }
+  if (!MOBILE.has(number.getType() ?? '')) {
+    throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number takes no SMS.', { errors })
+  }
+  if (countries !== undefined && !countries.includes(number.country ?? '')) {
+    throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', { errors })
+  }
+  return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
+}
+
+function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {
+  const identity = canonicalEmail(email)
+  if (identity === undefined) {
+    throw problem(422, 'EMAIL_INVALID', 'This is no mail address that can exist.', {
+      errors: [flaw(pointer, 'UNSENDABLE')]
+    })
+  }
+  const to = email.trim()
+  return { channel: 'mail', to, identity, masked: maskEmail(to) }
+}
+
+/** The first two digits and the last four stay: +86*******8000 */
+function maskPhone(number: string): string {
+  return number.slice(0, 3) + '*'.repeat(number.length - 7) + number.slice(-4)
+}
+
+/** The first letter and the domain stay; how many are left out is not told. */
+function maskEmail(address: string): string {
+  const at = address.lastIndexOf('@')
+  return `${[...address][0]}***${address.slice(at)}`
 }

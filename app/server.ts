@@ -18,6 +18,9 @@ async function serve(): Promise<void> {
     app.close().catch(error => fail(error))
   }
   for (const name of SIGNALS) process.on(name, stop)
+  process.on('SIGHUP', () => {
+    app.reloadPolicy().catch(error => app.log.error({ err: error }, 'the policy in force stays'))
+  })
   const address = await app.listen({ host: config.HOST, port: config.PORT })
   for (const line of greeting(address, config)) print(line)
 }
@@ -29,11 +32,6 @@ function greeting(address: string, config: Config): string[] {
   if (config.NODE_ENV === 'production') return lines
   const body = '{"phone":"13800138000","purpose":"register"}'
   lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
-  if (!/^(127\.|localhost$|::1$)/.test(config.HOST)) {
-    lines.push(
-      'Warning: in development codes and the key are shown to whoever reaches this address; set NODE_ENV=production'
-    )
-  }
   if (config.API_KEYS === undefined) lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   if (config.DEV_OUTBOX === 'on') lines.push(`What would have been sent: ${address}/v1/dev/outbox, and below`)
   return lines

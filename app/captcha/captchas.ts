@@ -1,53 +1,127 @@
-import { createHmac, randomBytes, randomInt } from 'node:crypto'
-import type { Clock } from '../clock.js'
-import type { Checked, Codes } from './codes.js'
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import type { Locale } from '../locales/locale.js'
+import type { Policy } from '../policy.js'
+import { seal, unseal } from '../seal.js'
+import type { Channel } from '../senders/sender.js'
+import { codeOf, sameCode } from './code.js'
+import type { Checked, Kept, Records } from './records.js'
 
+/** Whose a code is, and what for. */
+export interface Asked {
+  channel: Channel
+  to: string
+  identity: string
+  masked: string
+  purpose: string
+  locale: Locale
+  /** Id of the account that asked for it; null: none did. */
+  account: string | null
+}
+
+/** A code by its id, as it stood when it was looked up. */
+export interface Captcha extends Asked {
+  id: string
+  /** How long the code is, whatever the policy has become since. */
+  digits: number
+  kept: Kept
+}
+
+/** A code that is to be sent. */
 export interface Issued {
   id: string
   code: string
-  /** Milliseconds since the epoch, by the clock of this process. */
-  issuedAt: number
-  expiresAt: number
+  /** How long it is valid, in milliseconds. */
+  lifeMs: number
 }
 
 export interface Captchas {
-  /** Makes a code for a recipient and a purpose; an older one of both is ended. */
-  issue(recipient: string, purpose: string): Promise<Issued>
-  check(id: string, code: string): Promise<Checked>
-  cancel(id: string): Promise<void>
+  /** Makes a code under an id of its own. @throws a problem (503) */
+  start(asked: Asked): Promise<Issued>
+  /** @returns null for an id that is unknown, or another account's */
+  find(id: string, account: string | null): Promise<Captcha | null>
+  /** Counts a try of it; the right code is used up. @param code undefined for one that cannot be right */
+  check(captcha: Captcha, code: string | undefined): Promise<Checked>
+  /**
+   * The code to send again: the next one, which ends the former, or the same one, as the policy says.
+   * @returns null when the code was verified or cancelled, or is to be the same and has ended
+   */
+  renew(captcha: Captcha): Promise<(Issued & { undo(): Promise<void> }) | null>
+  /** @returns whether it was still to be used */
+  cancel(captcha: Captcha): Promise<boolean>
+  /** Notes that the message may not have gone out. */
+  doubt(id: string): Promise<void>
+  /** Forgets it. */
+  drop(id: string): Promise<void>
 }
+
+/** 128 random bits in base64url. */
+export const ID_PATTERN = '^[A-Za-z0-9_-]{22}$'
 
 interface Options {
-  codes: Codes
+  records: Records
+  /** Keys are derived from it; it is not in Redis. */
   secret: string
-  clock: Clock
-  digits: number
-  lifetimeSeconds: number
-  tries: number
+  /** The policy in force. */
+  policy: () => Policy
 }
 
-/** 16 bytes in base64url. */
-const PART = 22
-/** An id: 128 random bits, then the slot, a keyed hash of recipient and purpose. */
-export const ID_PATTERN = `^[A-Za-z0-9_-]{${2 * PART}}$`
+/** What is sealed. */
+type About = Omit<Captcha, 'id' | 'kept'>
 
-const parts = (id: string) => ({ nonce: id.slice(0, PART), slot: id.slice(PART) })
+export function captchasOf({ records, secret, policy }: Options): Captchas {
+  const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `captcha ${use}`, 32))
+  const keys = { code: derive('code'), seal: derive('seal'), id: derive('id') }
+  const keyOf = (id: string) =>
+    createHmac('sha256', keys.id).update(id).digest().subarray(0, 16).toString('base64url')
 
-export function captchasOf({ codes, secret, clock, digits, lifetimeSeconds, tries }: Options): Captchas {
-  const hash = (use: string, text: string) =>
-    createHmac('sha256', secret).update(`captcha ${use} ${text}`).digest()
-  const digestOf = (id: string, code: string) => hash('code', `${id} ${code}`).toString('base64url')
+  const terms = () => {
+    const { lifetimeSeconds, tries } = policy().code
+    return { lifeMs: lifetimeSeconds * 1_000, attempts: tries }
+  }
+  const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
+    codeOf(keys.code, { ...captcha, generation }, captcha.digits)
+
   return {
-    async issue(recipient, purpose) {
-      const slot = hash('slot', `${purpose} ${recipient}`).subarray(0, 16).toString('base64url')
-      const nonce = randomBytes(16).toString('base64url')
-      const id = nonce + slot
-      const code = String(randomInt(10 ** digits)).padStart(digits, '0')
-      await codes.keep({ slot, nonce, digest: digestOf(id, code) }, lifetimeSeconds * 1_000, tries)
-      const issuedAt = clock.wall()
-      return { id, code, issuedAt, expiresAt: issuedAt + lifetimeSeconds * 1_000 }
+    async start(asked) {
+      const id = randomBytes(16).toString('base64url')
+      const about: About = { ...asked, digits: policy().code.digits }
+      const { lifeMs } = terms()
+      await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), terms())
+      return { id, code: code({ ...about, id }, 1), lifeMs }
     },
-    check: async (id, code) => codes.check({ ...parts(id), digest: digestOf(id, code) }),
-    cancel: async id => codes.cancel(parts(id))
+
+    async find(id, account) {
+      const kept = await records.get(keyOf(id))
+      if (kept === null) return null
+      const about = JSON.parse(unseal(keys.seal, kept.sealed, id)) as About
+      return about.account === account ? { ...about, id, kept } : null
+    },
+
+    async check(captcha, given) {
+      const { generation } = captcha.kept
+      const right = given !== undefined && sameCode(given, code(captcha, generation))
+      return records.check(keyOf(captcha.id), right ? generation : 0)
+    },
+
+    async renew(captcha) {
+      const { id } = captcha
+      if (policy().code.resend === 'reuse') {
+        const kept = await records.get(keyOf(id))
+        if (kept === null || kept.ended !== '' || kept.lifeMs <= 0) return null
+        return { id, code: code(captcha, kept.generation), lifeMs: kept.lifeMs, async undo() {} }
+      }
+      const former = await records.rotate(keyOf(id), terms())
+      if (former === null) return null
+      return {
+        id,
+        code: code(captcha, former.generation + 1),
+        lifeMs: terms().lifeMs,
+        undo: () => records.restore(keyOf(id), former)
+      }
+    },
+
+    cancel: ({ id }) => records.cancel(keyOf(id)),
+    doubt: id => records.doubt(keyOf(id)),
+    drop: id => records.drop(keyOf(id))
   }
 }

@@ -1,30 +1,69 @@
 import type { FastifyPluginAsync, preParsingAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { type Account, accountsOf } from '../accounts.js'
+import type { Account } from '../accounts/account.js'
+import { type Accounts, openAccounts } from '../accounts/accounts.js'
+import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
+import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
-import { problem } from '../problem.js'
+import { type ProblemError, problem } from '../problem.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
+    accounts: Accounts
     /** A hook: lets in who sends a known `x-api-key`, before the body is read and after attempts are counted. */
     authenticate: preParsingAsyncHookHandler
+    /** A hook: the same, and without a key lets in pages of an origin that an account lists. */
+    identify: preParsingAsyncHookHandler
+    /** For `onDecision`: reports an account that has just used 80 % of its quota. */
+    softMark: SoftMark
   }
   interface FastifyRequest {
     account: Account | null
+    /** By what the account is known; null for nobody, and for a newcomer in development. */
+    caller: 'key' | 'origin' | null
   }
 }
 
-const accounts: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
-  const accountOf = accountsOf(config)
+const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fastify, { config, clock }) => {
+  const known = openAccounts(config)
   fastify.decorateRequest('account', null)
+  fastify.decorateRequest('caller', null)
+  fastify.decorate('accounts', known)
+  fastify.decorate('softMark', softMarkOf(fastify, clock))
+
   fastify.decorate('authenticate', async request => {
     const key = request.headers['x-api-key']
-    const account = typeof key === 'string' ? accountOf(key) : undefined
-    if (account === undefined) {
-      throw problem(401, 'API_KEY_INVALID', 'The header x-api-key is missing, or its key is not known.')
+    if (typeof key !== 'string') throw unauthorized('API_KEY_MISSING', 'The header x-api-key is missing.')
+    const found = known.byKey(key)
+    if (found === undefined)
+      throw unauthorized('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
+    if (found.revoked)
+      throw unauthorized('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
+    request.account = found.account
+    request.caller = 'key'
+  })
+
+  fastify.decorate('identify', async function (request, reply, payload) {
+    const { 'x-api-key': key, origin } = request.headers
+    if (key === undefined && origin !== undefined) {
+      const account = known.byOrigin(origin)
+      if (account === undefined) {
+        throw problem(403, 'ORIGIN_UNKNOWN', 'Pages of this origin may not ask here.')
+      }
+      request.account = account
+      request.caller = 'origin'
+    } else if (key === undefined && known.anonymous !== null) {
+      request.account = known.anonymous
+    } else {
+      await fastify.authenticate.call(this, request, reply, payload)
     }
-    request.account = account
   })
 }
 
-export default fp(accounts, { name: 'accounts' })
+/** A 401 names the way to get in (RFC 9110, section 11.6.1). */
+function unauthorized(code: string, detail: string): ProblemError {
+  const headers = { 'www-authenticate': 'ApiKey realm="verification-api", header="x-api-key"' }
+  return Object.assign(problem(401, code, detail), { headers })
+}
+
+export default fp(accounts, { name: 'accounts', dependencies: ['metrics', 'audit'] })

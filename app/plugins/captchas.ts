@@ -1,10 +1,9 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { type Captchas, captchasOf } from '../captcha/captchas.js'
-import { MemoryCodes } from '../captcha/memory-codes.js'
-import { RedisCodes } from '../captcha/redis-codes.js'
+import { MemoryRecords } from '../captcha/memory-records.js'
+import { RedisRecords } from '../captcha/redis-records.js'
 import type { Clock } from '../clock.js'
-import type { Policy } from '../policy.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -13,14 +12,13 @@ declare module 'fastify' {
 }
 
 interface Options {
-  policy: Policy
   secret: string
   clock: Clock
 }
 
-const captchas: FastifyPluginAsync<Options> = async (fastify, { policy, secret, clock }) => {
-  const codes = fastify.hasDecorator('redis') ? new RedisCodes(fastify.redis) : new MemoryCodes(clock)
-  fastify.decorate('captchas', captchasOf({ ...policy.code, codes, secret, clock }))
+const captchas: FastifyPluginAsync<Options> = async (fastify, { secret, clock }) => {
+  const records = fastify.hasDecorator('redis') ? new RedisRecords(fastify.redis) : new MemoryRecords(clock)
+  fastify.decorate('captchas', captchasOf({ records, secret, policy: () => fastify.policy }))
 }
 
-export default fp(captchas, { name: 'captchas', dependencies: ['redis'] })
+export default fp(captchas, { name: 'captchas', dependencies: ['redis', 'limits'] })

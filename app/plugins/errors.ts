@@ -8,6 +8,8 @@ import { allowedMethods } from './allowed-methods.js'
 /** Every error is answered as a problem document; what is not meant for clients stays in the log. */
 const errors: FastifyPluginAsync = async fastify => {
   fastify.addSchema(ProblemSchema)
+  // Bodies are JSON; Fastify would take plain text, too.
+  fastify.removeContentTypeParser('text/plain')
   const allowed = allowedMethods(fastify)
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
@@ -20,10 +22,12 @@ const errors: FastifyPluginAsync = async fastify => {
   })
 
   fastify.setNotFoundHandler((request, reply) => {
-    const methods = allowed(request.url).join(', ')
-    if (methods === '') return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing here.'))
-    const document = problemDocument(405, 'METHOD_NOT_ALLOWED', `This address takes ${methods}.`)
-    return sendProblem(reply.header('allow', methods), document)
+    const methods = allowed(request.url)
+    if (methods.length === 0) {
+      return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing at this address.'))
+    }
+    const document = problemDocument(405, 'METHOD_NOT_ALLOWED', 'This address takes {methods}.', { methods })
+    return sendProblem(reply.header('allow', methods.join(', ')), document)
   })
 }
 

@@ -1,9 +1,21 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import limitPlugin from '../../plugin/index.js'
+import limitPlugin, { type Rule } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
-import type { Policy } from '../policy.js'
+import { loadPolicy, type Policy } from '../policy.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The policy in force. */
+    readonly policy: Policy
+    /**
+     * Reads the policy anew and puts it in force as a whole.
+     * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
+     */
+    reloadPolicy(): Promise<Policy>
+  }
+}
 
 interface Options {
   config: Config
@@ -14,15 +26,45 @@ interface Options {
 
 /** The policy's rules, in Redis when there is one. */
 const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, secret, clock }) => {
+  let inForce = policy
+  fastify.decorate('policy', { getter: () => inForce })
+  fastify.decorate('reloadPolicy', async () => {
+    try {
+      const next = loadPolicy(config.POLICY_FILE)
+      fastify.limit.replace(next.rules.map(passAllowed))
+      inForce = next
+    } catch (error) {
+      fastify.audit({ event: 'policy', outcome: 'refused', detail: (error as Error).message })
+      throw error
+    }
+    fastify.audit({ event: 'policy', outcome: 'replaced' })
+    fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
+    return inForce
+  })
   await fastify.register(limitPlugin, {
-    rules: policy.rules,
+    rules: policy.rules.map(passAllowed),
+    filters: [fastify.blockList],
     store: config.REDIS_URL === undefined ? 'memory' : 'redis',
     secret,
     region: config.REGION,
     onStoreError: config.ON_STORE_ERROR,
-    onDecision: event => fastify.metrics.decided(event),
+    onDecision(event, request) {
+      fastify.metrics.decided(event)
+      fastify.auditRefusal(event, request)
+      fastify.softMark(event, request)
+    },
     clock
   })
 }
 
-export default fp(limits, { name: 'limits', dependencies: ['metrics'] })
+/** Whom the operator allows passes what is counted for the recipient alone. */
+function passAllowed(rule: Rule): Rule {
+  const { key, lock, allow } = rule
+  if (lock !== undefined || allow !== undefined || !isRecipient(key)) return rule
+  return { ...rule, allow: request => request.standing === 'allowed' }
+}
+
+const isRecipient = (key: Rule['key']) =>
+  typeof key === 'object' && 'value' in key && key.value === 'request.recipient.identity'
+
+export default fp(limits, { name: 'limits', dependencies: ['metrics', 'lists', 'audit', 'accounts'] })

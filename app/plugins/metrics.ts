@@ -2,11 +2,12 @@ import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Registry } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
+import type { Failing } from '../senders/sender.js'
 
 export interface Metrics {
   registry: Registry
   decided(event: DecisionEvent): void
-  sent(labels: { channel: string; sender: string; outcome: 'sent' | 'failed' | 'unclear' }): void
+  sent(labels: { channel: string; sender: string; outcome: 'sent' | Failing }): void
 }
 
 declare module 'fastify' {
@@ -16,7 +17,7 @@ declare module 'fastify' {
 }
 
 /** A registry of this app's own. No label names a person. */
-const metrics: FastifyPluginAsync<{ rules: readonly Rule[] }> = async (fastify, { rules }) => {
+const metrics: FastifyPluginAsync = async fastify => {
   const registry = new Registry()
   const counter = (name: string, help: string, labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })
@@ -32,7 +33,6 @@ const metrics: FastifyPluginAsync<{ rules: readonly Rule[] }> = async (fastify, 
   ])
   const duplicates = counter('limit_duplicates_total', 'Messages held back as duplicates.', ['route'])
   const sends = counter('sends_total', 'Messages handed to a sender.', ['channel', 'sender', 'outcome'])
-  const against = new Set(rules.filter(isAgainstDuplicates).map(rule => rule.name))
 
   fastify.decorate('metrics', {
     registry,
@@ -42,7 +42,8 @@ const metrics: FastifyPluginAsync<{ rules: readonly Rule[] }> = async (fastify, 
       if (allowed) return
       const names = new Set(violated.map(each => each.rule))
       for (const rule of names) refusals.inc({ route, rule })
-      if ([...names].some(name => against.has(name))) duplicates.inc({ route })
+      const rules = fastify.policy.rules.filter(rule => names.has(rule.name))
+      if (rules.some(isAgainstDuplicates)) duplicates.inc({ route })
     },
     sent: labels => sends.inc(labels)
   })

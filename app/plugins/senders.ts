@@ -1,19 +1,21 @@
-import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { deliver } from '../senders/deliver.js'
-import { openSenders } from '../senders/open.js'
+import { missingCodes, openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
-import type { Message, Senders } from '../senders/sender.js'
+import type { Message, Receipt, Senders } from '../senders/sender.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Hands a message to its sender and settles the reservation of this reply by what becomes of it.
-     * @throws a problem: 502 when the message surely did not go, 504 when that is unclear, 503 without a sender
+     * Hands a message to its sender and keeps the reservation of a message that may have gone out.
+     * @throws a problem with `outcome` and `sender`: 429 at the provider's limit, 422 when it refuses the recipient, 502
+     *   when the message surely did not go, 504 when that is not known, 503 without a sender that works or a lock
      */
-    deliver(message: Message, reply: FastifyReply): Promise<void>
+    deliver(message: Message, decision: Decision | null): Promise<Receipt>
     /** What would have been sent, where that is kept. */
     outbox: Outbox | null
   }
@@ -24,26 +26,45 @@ interface Options {
   clock: Clock
   print: (line: string) => void
   override: Partial<Senders> | undefined
+  /** What may be sent, as in `captcha.zh`: a provider that has no code for one is warned of. */
+  templates?: readonly string[]
 }
 
-const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, print, override }) => {
-  const opened = openSenders(config, clock, print)
+const senders: FastifyPluginAsync<Options> = async (
+  fastify,
+  { config, clock, print, override, templates }
+) => {
+  const opened = await openSenders(config, clock, print)
   const all = { ...opened.senders, ...override }
   for (const [channel, { name }] of Object.entries(all)) {
     if (name === 'none') fastify.log.warn(`no sender for ${channel}: what needs one is answered 503`)
   }
-  fastify.decorate('outbox', opened.outbox)
-  fastify.decorate('deliver', async (message: Message, reply: FastifyReply) => {
+  for (const missing of missingCodes(config, templates ?? [])) fastify.log.warn(missing)
+  const underWay = new Set<Promise<unknown>>()
+
+  async function send(message: Message, decision: Decision | null): Promise<Receipt> {
     const { channel } = message
-    const sender = all[channel]
-    const told = await deliver(sender, message, reply.limit, config.SEND_TIMEOUT)
-    fastify.metrics.sent({ channel, sender: sender.name, outcome: told.outcome })
-    if (told.outcome === 'sent') return
-    reply.log.warn(
-      { send: { channel, sender: sender.name, outcome: told.outcome, code: told.code } },
-      'not sent'
-    )
-    throw told.problem
+    const told = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
+    const { outcome } = told
+    const sender = outcome === 'sent' ? told.receipt.sender : told.sender
+    fastify.metrics.sent({ channel, sender, outcome })
+    if (outcome === 'sent') return told.receipt
+    fastify.log.warn({ send: { channel, sender, outcome, code: told.code } }, 'not sent')
+    throw Object.assign(told.problem, { outcome, sender })
+  }
+
+  fastify.decorate('outbox', opened.outbox)
+  fastify.decorate('deliver', (message: Message, decision: Decision | null) => {
+    const sending = send(message, decision)
+    underWay.add(sending)
+    return sending.finally(() => underWay.delete(sending))
+  })
+  // Each ends by its time-out at the latest.
+  fastify.addHook('onClose', async () => {
+    while (underWay.size > 0) await Promise.allSettled(underWay)
+    for (const sender of new Set([...Object.values(all), ...Object.values(opened.senders)])) {
+      await sender.close?.()
+    }
   })
 }
 

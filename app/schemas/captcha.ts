@@ -1,31 +1,81 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
-import type { Policy } from '../policy.js'
-import { Phone } from './phone.js'
+import { Email, LocaleName, Phone } from './recipient.js'
 
 const strict = { additionalProperties: false }
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
+const Purpose = Type.String({
+  pattern: '^[a-z][a-z0-9-]{0,31}$',
+  description: 'what the code is for, one of the policy',
+  examples: ['register']
+})
+const Channel = Type.Enum(['sms', 'mail'])
+const Masked = Type.String({ description: 'the recipient, masked' })
 
-export const CaptchaBody = ({ purposes }: Policy) =>
-  Type.Object({ phone: Phone, purpose: Type.Enum(Object.keys(purposes)) }, strict)
+export const CaptchaParams = Type.Object({ id: Id }, strict)
 
-export const CaptchaAnswer = Type.Object(
+export const CaptchaBody = Type.Object(
+  {
+    phone: Type.Optional(Phone),
+    email: Type.Optional(Email),
+    purpose: Purpose,
+    locale: Type.Optional(LocaleName)
+  },
+  { ...strict, description: 'Either a phone or an email' }
+)
+
+/** Its body may be left out. */
+export const ResendBody = Type.Union([
+  Type.Object({ locale: Type.Optional(LocaleName) }, strict),
+  Type.Null()
+])
+
+const answered = {
+  id: Id,
+  channel: Channel,
+  recipient: Masked,
+  expiresAt: Time('when the code ends'),
+  resendAt: Time('when another one may be asked for, as things stand')
+}
+
+export const CaptchaAnswer = Type.Object(answered, { description: 'The code is on its way.' })
+
+export const StatusAnswer = Type.Object(
+  {
+    ...answered,
+    purpose: Purpose,
+    status: Type.Enum(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
+      description: 'failed: no tries are left'
+    }),
+    delivery: Type.Enum(['accepted', 'unknown'], {
+      description: 'unknown: the sender did not say whether it took the message'
+    }),
+    attemptsLeft: Type.Integer()
+  },
+  { description: 'How the code stands.' }
+)
+
+export const VerifyBody = Type.Object(
   {
     id: Id,
-    expiresAt: Time('when the code ends'),
-    resendAt: Time('when another one may be asked for, as things stand')
+    code: Type.String({ pattern: '^[0-9]{4,10}$', examples: ['000000'] }),
+    purpose: Type.Optional(Purpose),
+    phone: Type.Optional(Phone),
+    email: Type.Optional(Email)
   },
-  { description: 'The code is on its way. An older one for this number and purpose has ended.' }
+  { ...strict, description: 'With a purpose or a recipient, the code must be for these.' }
 )
-
-export const VerifyBody = ({ code: { digits } }: Policy) =>
-  Type.Object(
-    { id: Id, code: Type.String({ pattern: `^[0-9]{${digits}}$`, examples: ['0'.repeat(digits)] }) },
-    strict
-  )
 
 export const VerifyAnswer = Type.Object(
-  { verified: Type.Literal(true) },
+  {
+    verified: Type.Literal(true),
+    attemptsLeft: Type.Integer(),
+    purpose: Purpose,
+    channel: Channel,
+    recipient: Masked
+  },
   { description: 'The code was right. It cannot be used again.' }
 )
+
+export const CancelAnswer = Type.Null({ description: 'The code is ended.' })

@@ -1,38 +1,41 @@
 import { Type } from 'typebox'
-import { Phone } from './phone.js'
+import type { Template } from '../templates/schema.js'
+import { Email, LocaleName, Phone } from './recipient.js'
 
 const strict = { additionalProperties: false }
-const Value = Type.Union([
-  // Line breaks would make headers of a subject, other controls have no place in a message.
-  Type.String({ minLength: 1, maxLength: 64, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' }),
-  Type.Number()
-])
+type Offered = Readonly<Record<string, Template>>
+
+// What a template takes is checked against the template: then all that is wrong can be named at once.
 const Params = Type.Optional(
-  Type.Record(Type.String({ pattern: '^\\w{1,32}$' }), Value, {
+  Type.Record(Type.String({ pattern: '^\\w{1,32}$' }), Type.Unknown(), {
+    ...strict,
     maxProperties: 16,
-    additionalProperties: false,
-    description: 'what the template names, no more and no less'
+    description: 'what the template names, no more and no less: texts and whole numbers',
+    examples: [{ order: 'A-17' }]
   })
 )
-const Name = <T extends object>(templates: T) => Type.Enum(Object.keys(templates) as (keyof T & string)[])
 
-export const SmsBody = <T extends object>(templates: T) =>
-  Type.Object({ phone: Phone, template: Name(templates), params: Params }, strict)
+const Name = (offered: Offered) =>
+  Type.String({
+    pattern: '^[a-z][a-z0-9-]{0,63}$',
+    description: `one of ${Object.entries(offered).map(described).join(', ')}`,
+    examples: ['order-shipped']
+  })
 
-export const MailBody = <T extends object>(templates: T) =>
-  Type.Object(
-    {
-      to: Type.String({
-        minLength: 3,
-        maxLength: 320,
-        description: 'mail address',
-        examples: ['someone@example.com']
-      }),
-      template: Name(templates),
-      params: Params
-    },
-    strict
-  )
+function described([name, { params }]: [string, Template]): string {
+  const names = Object.keys(params)
+  return names.length === 0 ? name : `${name} { ${names.join(', ')} }`
+}
+
+const parts = (offered: Offered) => ({
+  template: Name(offered),
+  params: Params,
+  locale: Type.Optional(LocaleName)
+})
+
+export const SmsBody = (offered: Offered) => Type.Object({ phone: Phone, ...parts(offered) }, strict)
+
+export const MailBody = (offered: Offered) => Type.Object({ to: Email, ...parts(offered) }, strict)
 
 export const MessageAnswer = Type.Object(
   { id: Type.String({ format: 'uuid' }) },

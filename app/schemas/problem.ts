@@ -1,28 +1,38 @@
 import { Type } from 'typebox'
 
+const FlawSchema = Type.Object(
+  {
+    pointer: Type.String({ description: 'where, as a JSON pointer' }),
+    code: Type.Optional(Type.String({ description: 'what; stays the same in every language' })),
+    detail: Type.String()
+  },
+  { additionalProperties: true }
+)
+
 /** The body of every error (RFC 9457). */
 export const ProblemSchema = Type.Object(
   {
     type: Type.String({ description: 'URI of the kind of problem' }),
-    title: Type.String(),
+    title: Type.String({ description: 'in the language of content-language' }),
     status: Type.Integer(),
-    detail: Type.Optional(Type.String()),
+    detail: Type.Optional(Type.String({ description: 'in the language of content-language' })),
     code: Type.Optional(Type.String({ description: 'stays the same in every language' })),
-    errors: Type.Optional(
-      Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
-        description: 'what is wrong where, as JSON pointers'
-      })
-    )
+    errors: Type.Optional(Type.Array(FlawSchema, { description: 'all that is wrong, and where' }))
   },
   { $id: 'Problem', additionalProperties: true }
 )
 
 const descriptions = {
-  400: 'The body is no JSON.',
-  401: 'The key is missing or not known.',
+  400: 'The request cannot be read: the body is no JSON, or a header is malformed.',
+  401: 'The key is missing, not known or revoked.',
+  403: 'This is not for this caller, or the recipient or caller is blocked.',
+  404: 'There is no such thing, or no longer.',
+  409: 'The same is under way.',
+  410: 'This has ended.',
   413: 'The body is too large.',
   415: 'The body is not application/json.',
-  422: 'What was sent is not as documented.',
+  422: 'What was sent is not as documented, or cannot be.',
+  429: 'A limit is reached.',
   500: 'Something went wrong.',
   502: 'The message could not be sent. It does not count.',
   503: 'This cannot be done now.',
@@ -34,6 +44,9 @@ type Status = keyof typeof descriptions
 export function problems(...statuses: Status[]) {
   const answer = (status: Status) => ({
     description: descriptions[status],
+    headers: {
+      'content-language': { type: 'string', description: 'the language of title and detail' }
+    },
     content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } }
   })
   return Object.fromEntries(statuses.map(status => [status, answer(status)]))

@@ -1,10 +1,13 @@
 import type { Decision } from '../../plugin/index.js'
 import { type ProblemError, problem } from '../problem.js'
-import { type Message, type Sender, UnclearError } from './sender.js'
+import { type Failing, type Message, type Receipt, SendError, type Sender, sendErrorOf } from './sender.js'
+
+/** What is answered when a message did not go out; it may carry headers. */
+export type SendProblem = ProblemError & { headers?: Record<string, string> }
 
 export type Delivery =
-  | { outcome: 'sent' }
-  | { outcome: 'failed' | 'unclear'; code: string | undefined; problem: ProblemError }
+  | { outcome: 'sent'; receipt: Receipt }
+  | { outcome: Failing; sender: string; code: string | undefined; problem: SendProblem }
 
 /**
  * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the
@@ -19,42 +22,58 @@ export async function deliver(
 ): Promise<Delivery> {
   // An abort of before is not told again: somebody else may be sending, and nothing has left here.
   if (decision?.signal.aborted) {
-    const lost = problem(
-      503,
-      'SEND_FAILED',
-      'The message was not sent: its lock was lost. It does not count.'
-    )
-    return { outcome: 'failed', code: undefined, problem: lost }
+    const lost = problem(503, 'LOCK_LOST', 'The message was not sent: its lock was lost. It does not count.')
+    return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', problem: lost }
   }
   const waiting = new AbortController()
-  const stop = () => waiting.abort()
-  const timer = setTimeout(stop, timeoutMs)
-  decision?.signal.addEventListener('abort', stop)
+  let giveUp = (_error: SendError) => {}
+  const givenUp = new Promise<never>((_, reject) => (giveUp = reject))
+  const stop = (code: string) => {
+    const error = new SendError('unknown', { code })
+    waiting.abort(error)
+    // What the sender itself says to the abort comes first: it may know that nothing has left.
+    setImmediate(giveUp, error)
+  }
+  const lose = () => stop('LOCK_LOST')
+  const timer = setTimeout(stop, timeoutMs, 'TIMED_OUT')
+  decision?.signal.addEventListener('abort', lose)
   try {
-    await unlessAborted(sender.send(message, waiting.signal), waiting.signal)
-    return { outcome: 'sent' }
-  } catch (error) {
-    const { code, problem: own } = error as { code?: string; problem?: ProblemError['problem'] }
-    if (own !== undefined) return { outcome: 'failed', code, problem: error as ProblemError }
-    if (!waiting.signal.aborted && !(error instanceof UnclearError)) {
-      return {
-        outcome: 'failed',
-        code,
-        problem: problem(502, 'SEND_FAILED', 'The message could not be sent. It does not count.')
-      }
-    }
-    decision?.keep()
-    const detail = 'Whether the message went out is not known. It counts.'
-    return { outcome: 'unclear', code, problem: problem(504, 'SEND_UNCLEAR', detail) }
+    const receipt = await Promise.race([sender.send(message, waiting.signal), givenUp])
+    return { outcome: 'sent', receipt }
+  } catch (thrown) {
+    const error = sendErrorOf(thrown, sender.name)
+    if (error.outcome === 'unknown') decision?.keep()
+    const { outcome, code, sender: name = sender.name } = error
+    return { outcome, sender: name, code, problem: problemOf(error, message) }
   } finally {
     clearTimeout(timer)
-    decision?.signal.removeEventListener('abort', stop)
+    decision?.signal.removeEventListener('abort', lose)
   }
 }
 
-function unlessAborted(sending: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(new UnclearError('gave up waiting')), { once: true })
-    sending.then(resolve, reject)
-  })
+function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): SendProblem {
+  const wait = retryAfterMs === undefined ? {} : { retryAfterMs }
+  const later = (each: ProblemError): SendProblem => {
+    if (retryAfterMs === undefined) return each
+    return Object.assign(each, { headers: { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } })
+  }
+  switch (outcome) {
+    case 'limited':
+      return later(
+        problem(429, 'SEND_LIMITED', 'The provider takes no further message now. It does not count.', wait)
+      )
+    case 'refused':
+      return problem(422, 'RECIPIENT_REFUSED', 'The provider refuses this recipient. It does not count.')
+    case 'unknown':
+      return problem(504, 'SEND_UNKNOWN', 'Whether the message went out is not known. It counts.')
+    case 'failed':
+      if (code === 'NO_SENDER')
+        return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
+      if (code !== 'BREAKER_OPEN') {
+        return problem(502, 'SEND_FAILED', 'The message could not be sent. It does not count.')
+      }
+      return later(
+        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. It does not count.', wait)
+      )
+  }
 }

@@ -1,18 +1,90 @@
+import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
+import { guarded } from './breaker.js'
+import { chain } from './chain.js'
+import { readChoice } from './choice.js'
+import { openKind } from './kind.js'
+import { kinds } from './kinds.js'
 import { none } from './none.js'
 import { Outbox } from './outbox.js'
-import type { Senders } from './sender.js'
-import { smtpSender } from './smtp.js'
+import type { Channel, Sender, Senders } from './sender.js'
+import { readTemplateCodes } from './template-codes.js'
 
-/** The senders that the configuration names. Without one it is the outbox; in production that is not kept. */
-export function openSenders(config: Config, clock: Clock, print: (line: string) => void) {
+export interface Opened {
+  senders: Senders
+  /** Where the outbox is kept. */
+  outbox: Outbox | null
+}
+
+/**
+ * The senders that the configuration chooses. Without a choice it is the outbox in development, and in production none;
+ * mail goes by SMTP when SMTP_URL is set.
+ * @throws ConfigError that names the variable at fault, or says what to install
+ */
+export async function openSenders(
+  config: Config,
+  clock: Clock,
+  print: (line: string) => void
+): Promise<Opened> {
   const kept = config.NODE_ENV !== 'production' && config.DEV_OUTBOX === 'on'
   const outbox = kept ? new Outbox(clock, print) : null
-  const { SMTP_URL: url, MAIL_FROM: from } = config
-  const senders: Senders = {
-    sms: outbox ?? none,
-    mail: url !== undefined && from !== undefined ? smtpSender({ url, from }) : (outbox ?? none)
+  const preset = kept ? 'outbox' : 'none'
+  const opened = new Map<string, Promise<Sender>>()
+
+  const openOne = async (name: string, channel: Channel, variable: string): Promise<Sender> => {
+    if (name === 'none') return none
+    if (name === 'outbox' && outbox !== null) return outbox
+    const chosen = Object.hasOwn(kinds, name) ? kinds[name] : undefined
+    if (chosen === undefined || !chosen.channels.includes(channel)) {
+      const names = Object.keys(kinds).filter(each => kinds[each]?.channels.includes(channel))
+      if (outbox !== null) names.push('outbox')
+      throw new ConfigError(`${variable} names ${name}; for ${channel} there are ${names.join(', ')}, none.`)
+    }
+    const guard = async () =>
+      guarded(await openKind(chosen, `${variable} names ${name}`, config, clock), clock)
+    const sender = opened.get(name) ?? guard()
+    opened.set(name, sender)
+    return sender
   }
-  return { outbox, senders }
+
+  const openChannel = async (channel: Channel, variable: string, text: string): Promise<Sender> => {
+    const steps = readChoice(text)
+    const names = steps.flat().map(({ name }) => name)
+    const twice = names.find((name, index) => names.indexOf(name) !== index)
+    if (twice !== undefined) throw new ConfigError(`${variable} names ${twice} twice.`)
+    const links = []
+    for (const step of steps) {
+      const link = []
+      for (const { name, weight } of step) {
+        link.push({ sender: await openOne(name, channel, variable), weight })
+      }
+      links.push(link)
+    }
+    return chain(links)
+  }
+
+  const mail = config.MAIL_SENDERS ?? (config.SMTP_URL === undefined ? preset : 'smtp')
+  const senders: Senders = {
+    sms: await openChannel('sms', 'SMS_SENDERS', config.SMS_SENDERS ?? preset),
+    mail: await openChannel('mail', 'MAIL_SENDERS', mail)
+  }
+  return { senders, outbox }
+}
+
+/**
+ * Says which templates a chosen provider has no code for: it is passed over for them.
+ * @param templates as in `captcha.zh`
+ */
+export function missingCodes(config: Config, templates: readonly string[]): string[] {
+  const chosen = readChoice(config.SMS_SENDERS ?? '').flat()
+  return chosen.flatMap(({ name }) => {
+    const variable = kinds[name]?.templates
+    if (variable === undefined) return []
+    const codes = readTemplateCodes(String(config[variable] ?? ''))
+    const missing = templates.filter(template => !codes.has(template))
+    if (missing.length === 0) return []
+    const names = missing.join(', ')
+    return [`${variable} has no code for ${names}: what needs it goes by another sender, if there is one`]
+  })
 }

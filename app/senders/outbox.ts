@@ -1,9 +1,14 @@
 import type { Clock } from '../clock.js'
-import type { Message, Sender } from './sender.js'
+import type { Channel, Message, Receipt, Sender } from './sender.js'
 
-export interface Entry extends Message {
+export interface Entry {
   /** When, in ISO 8601. */
   at: string
+  channel: Channel
+  to: string
+  subject?: string
+  text: string
+  html?: string
 }
 
 /** For development: keeps the last messages instead of sending them, and shows each as a line. */
@@ -22,9 +27,13 @@ export class Outbox implements Sender {
     return this.entries
   }
 
-  async send(message: Message): Promise<void> {
-    this.entries.unshift({ at: new Date(this.clock.wall()).toISOString(), ...message })
+  async send({ channel, to, subject, text, html }: Message): Promise<Receipt> {
+    const entry: Entry = { at: new Date(this.clock.wall()).toISOString(), channel, to, text }
+    if (subject !== undefined) entry.subject = subject
+    if (html !== undefined) entry.html = html
+    this.entries.unshift(entry)
     this.entries.length = Math.min(this.entries.length, this.max)
-    this.print(`${message.channel} to ${message.to}: ${message.text}`)
+    this.print(`${channel} to ${to}: ${text}`)
+    return { sender: this.name }
   }
 }

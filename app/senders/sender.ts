@@ -1,11 +1,63 @@
+export type Channel = 'sms' | 'mail'
+
 export interface Message {
-  channel: 'sms' | 'mail'
+  channel: Channel
   /** Phone number in E.164, or mail address. */
   to: string
   /** Mail alone has one. */
   subject?: string
   text: string
+  /** Mail alone has one. */
+  html?: string
+  /** What providers that keep the texts themselves are told in place of the text. */
+  template: string
+  /** As in `en`. */
+  locale: string
+  params: Readonly<Record<string, string>>
+  /** How many SMS it takes; SMS alone. */
+  segments?: number
 }
+
+/** Where a message was handed over, and the provider's name for it. */
+export interface Receipt {
+  sender: string
+  reference?: string
+}
+
+/**
+ * Why a message did not go out. limited: the provider's own limit; refused: for good, as an invalid number; failed:
+ * surely not sent; unknown: may have been sent.
+ */
+export type Failing = 'limited' | 'refused' | 'failed' | 'unknown'
+
+interface Details {
+  sender?: string
+  /** The provider's code, or one of ours. */
+  code?: string
+  /** When the provider would take the message, in milliseconds from now. */
+  retryAfterMs?: number
+}
+
+/** Says what became of a message, and nothing about whom it was for: a provider's own words may name the recipient. */
+export class SendError extends Error {
+  override name = 'SendError'
+  sender?: string
+  code?: string
+  retryAfterMs?: number
+
+  constructor(
+    readonly outcome: Failing,
+    { sender, code, retryAfterMs }: Details = {}
+  ) {
+    super(`${sender ?? 'sender'}: ${outcome}${code === undefined ? '' : ` (${readable(code)})`}`)
+    if (sender !== undefined) this.sender = sender
+    if (code !== undefined) this.code = readable(code)
+    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
+  }
+}
+
+/** A code as providers have them; anything else could be somebody's number or address. */
+const readable = (code: string) => (/^(?!\d{7,})[\w.:-]{1,64}$/.test(code) ? code : 'UNREADABLE')
 
 /** Hands messages to a provider. */
 export interface Sender {
@@ -14,16 +66,21 @@ export interface Sender {
   /**
    * Done when the provider has the message.
    * @param signal aborts when nobody waits any longer
-   * @throws UnclearError when the provider may have it; any other error says that it surely has not
+   * @throws SendError; any other error says that the message surely was not sent
    */
-  send(message: Message, signal: AbortSignal): Promise<void>
-  close?(): void
+  send(message: Message, signal: AbortSignal): Promise<Receipt>
+  close?(): void | Promise<void>
 }
 
 /** One sender for each channel. */
-export type Senders = Record<Message['channel'], Sender>
+export type Senders = Record<Channel, Sender>
 
-/** The provider may or may not have the message. */
-export class UnclearError extends Error {
-  override name = 'UnclearError'
+/** What any error of a sender means. */
+export function sendErrorOf(error: unknown, sender: string): SendError {
+  if (error instanceof SendError) {
+    error.sender ??= sender
+    return error
+  }
+  const { code, name } = error as { code?: unknown; name?: unknown }
+  return new SendError('failed', { sender, code: String(code ?? name ?? 'ERROR') })
 }

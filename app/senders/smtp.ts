@@ -1,30 +1,80 @@
-import { createTransport } from 'nodemailer'
-import { type Sender, UnclearError } from './sender.js'
+import type { Readable } from 'node:stream'
+import { kind } from './kind.js'
+import { SendError, type Sender } from './sender.js'
 
-/** Mail through a server. */
-export function smtpSender({ url, from }: { url: string; from: string }): Sender {
-  const transport = createTransport({ url })
-  return {
-    name: 'smtp',
-    async send({ to, subject, text }, signal) {
-      try {
+/** Mail through a server, over connections that are kept. */
+export const smtp = kind({
+  channels: ['mail'],
+  needs: ['SMTP_URL', 'MAIL_FROM'],
+  packages: 'nodemailer',
+  async open({ SMTP_URL: url, MAIL_FROM: from, SMTP_TLS: tls, NODE_ENV: env, SEND_TIMEOUT: ms }) {
+    const { createTransport } = await import('nodemailer')
+    const transport = createTransport({
+      pool: true,
+      url,
+      requireTLS: (tls ?? (env === 'production' ? 'required' : 'opportunistic')) === 'required',
+      connectionTimeout: ms * 0.4,
+      greetingTimeout: ms * 0.4,
+      socketTimeout: ms * 0.8,
+      // Once more, when a kept connection turns out to be dead before anything of the message has left.
+      maxRequeues: 1,
+      disableFileAccess: true,
+      disableUrlAccess: true
+    })
+    transport.use('stream', (mail, done) => {
+      const { watch } = mail.data as Watched
+      const { message } = mail
+      const create = message.createReadStream.bind(message)
+      message.createReadStream = options => (watch.body = create(options))
+      done()
+    })
+    const sender: Sender = {
+      name: 'smtp',
+      async send({ to, subject = '', text, html }, signal) {
+        const watch: Watched['watch'] = {}
         // As an object, so that one address stays one address.
-        await transport.sendMail({ from, to: { name: '', address: to }, subject, text, signal })
-      } catch (error) {
-        throw isRefusal(error) ? error : new UnclearError('the connection broke off', { cause: error })
-      }
+        const mail = {
+          from,
+          to: { name: '', address: to },
+          subject,
+          text,
+          ...(html && { html }),
+          signal,
+          watch
+        }
+        try {
+          const { messageId } = await transport.sendMail(mail)
+          return { sender: 'smtp', reference: messageId }
+        } catch (error) {
+          throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true)
+        }
+      },
+      close: () => transport.close()
     }
+    return sender
   }
+})
+
+interface Watched {
+  /** The message as it is read for the server. */
+  watch: { body?: Readable }
 }
 
-// Before the server takes the envelope there is no message that it could have.
-const BEFORE_DATA = new Set(['EDNS', 'ETLS', 'EAUTH', 'ENOAUTH', 'EOAUTH2', 'EENVELOPE', 'EPROXY'])
+type SmtpError = Error & { code?: string; command?: string; response?: string; responseCode?: number }
 
-function isRefusal(error: unknown): boolean {
-  const {
-    code = '',
-    syscall,
-    responseCode = 0
-  } = error as { code?: string; syscall?: string; responseCode?: number }
-  return responseCode >= 400 || syscall === 'connect' || BEFORE_DATA.has(code)
+/** RFC 3463, section 3.8: a policy, such as a rate, or grey-listing. */
+const POLICY = /^\d{3}[ -][45]\.7\./
+
+function outcomeOf({ code, command, response = '', responseCode }: SmtpError, begun: boolean): SendError {
+  if (responseCode === undefined)
+    return new SendError(begun ? 'unknown' : 'failed', { code: code ?? 'ERROR' })
+  // Whatever the server answers but 2yz, it has not taken the message (RFC 5321, section 4.2.1).
+  const details = { code: String(responseCode) }
+  const policy = POLICY.test(response)
+  if (responseCode >= 500) {
+    // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
+    return new SendError(command === 'RCPT TO' && !policy ? 'refused' : 'failed', details)
+  }
+  const rate = responseCode === 452 || ([421, 450, 451].includes(responseCode) && policy)
+  return new SendError(rate ? 'limited' : 'failed', details)
 }

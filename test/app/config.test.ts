@@ -1,9 +1,5 @@
 import t from 'tap'
-import { accountsOf } from '../../app/accounts.js'
-import { captchasOf, type Issued } from '../../app/captcha/captchas.js'
-import { MemoryCodes } from '../../app/captcha/memory-codes.js'
 import { check } from '../../app/check.js'
-import { systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
 
@@ -20,12 +16,20 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL \("loud"\) must be one of fatal, /],
   [{ TRUST_PROXY: 'true' }, /^TRUST_PROXY \("true"\) .* addresses or CIDR ranges/],
   [{ TRUST_PROXY: '1' }, /^TRUST_PROXY \("1"\) /],
+  [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
+  [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
+  [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address in development/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],
   [{ ...redis, LIMIT_SECRET: 'topsecret' }, /^LIMIT_SECRET must not have fewer than 16 characters\./],
   [{ REDIS_URL: 'http://:topsecret@a' }, /^REDIS_URL must match .* as in redis:/],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS must match .* as in key:account/],
   [{ API_KEYS: 'topsecret:' }, /^API_KEYS must match/],
+  [
+    { ADMIN_KEY: 'topsecret' },
+    /^ADMIN_KEY must not have fewer than 24 characters\. It is the key of the admin/
+  ],
+  [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must match/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/]
 ]
@@ -46,52 +50,4 @@ t.test('the policy names what is wrong in it', async t => {
   t.throws(() => check(PolicySchema, { ...policy, purposes: {} }, 'policy.'), {
     message: /^policy\.purposes/
   })
-})
-
-t.test('a key names its account, and in production there is none by default', async t => {
-  const accountOf = accountsOf(readConfig({ API_KEYS: 'key-one:first,key-two:second' }))
-  t.same(
-    ['key-one', 'key-two', 'key', '', 'development-key'].map(key => accountOf(key)?.id),
-    ['first', 'second', undefined, undefined, undefined]
-  )
-  t.equal(accountsOf(readConfig({ NODE_ENV: 'production' }))('development-key'), undefined)
-})
-
-t.test('codes are uniform, zeros in front included, and no two ids are alike', async t => {
-  const options = {
-    digits: 6,
-    lifetimeSeconds: 300,
-    tries: 5,
-    secret: 'a secret of these tests',
-    clock: systemClock
-  }
-  const captchas = captchasOf({ ...options, codes: new MemoryCodes(systemClock) })
-  const issued: Issued[] = []
-  for (let i = 0; i < 5_000; i++) issued.push(await captchas.issue('+8613800138000', 'login'))
-  t.ok(issued.every(({ code }) => /^\d{6}$/.test(code)))
-  t.equal(new Set(issued.map(({ id }) => id.slice(0, 22))).size, 5_000)
-  const first = Array.from(
-    { length: 10 },
-    (_, digit) => issued.filter(({ code }) => code[0] === String(digit)).length
-  )
-  // Each is 500 give or take 21; ten times that never happens by chance.
-  t.ok(
-    first.every(count => count > 290 && count < 710),
-    first.join(' ')
-  )
-})
-
-t.test('codes in memory are bounded: rather than forget a live one, no more are taken', async t => {
-  let now = 0
-  const codes = new MemoryCodes({ monotonic: () => now, wall: () => now }, 2)
-  const keep = (slot: string) => codes.keep({ slot, nonce: 'n', digest: 'd' }, 1_000, 5)
-  await keep('a')
-  await keep('b')
-  await keep('b')
-  await t.rejects(keep('c'), { code: 'CODES_FULL' })
-  t.same(await codes.check({ slot: 'a', nonce: 'n', digest: 'd' }), { verified: true })
-  await keep('c')
-  now = 1_000
-  await keep('d')
-  t.same(await codes.check({ slot: 'c', nonce: 'n', digest: 'd' }), { verified: false, attemptsLeft: 0 })
 })

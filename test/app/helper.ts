@@ -31,11 +31,16 @@ async function memory(t: Test): Promise<Place> {
 }
 
 async function redis(t: Test): Promise<Place> {
-  const { url, clock } = await startRedis(t, { clock: true, startMs: START_MS })
-  const shared = { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests' }
+  const server = await startRedis(t, { clock: true, startMs: START_MS })
+  const shared = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
+  let now = 0
+  const clock = { monotonic: () => now, wall: () => START_MS + now }
   return {
-    advance: ms => clock.advance(ms),
-    start: (env = {}, options = {}) => start(t, { ...shared, ...env }, options)
+    advance(ms) {
+      now += ms
+      server.clock.advance(ms)
+    },
+    start: (env = {}, options = {}) => start(t, { ...shared, ...env }, { clock, ...options })
   }
 }
 
@@ -50,23 +55,17 @@ export interface Answer {
   headers: Record<string, unknown>
 }
 
-/** Posts JSON with the development key, from an address of the test network. */
-export async function post(
-  app: App,
-  url: string,
-  payload: object,
-  options: InjectOptions = {}
-): Promise<Answer> {
+/** Asks with the development key, from an address of the test network. */
+export async function inject(app: App, options: InjectOptions): Promise<Answer> {
   const headers = { 'x-api-key': KEY, ...options.headers }
-  const response = await app.inject({
-    method: 'POST',
-    url,
-    payload,
-    remoteAddress: '192.0.2.1',
-    ...options,
-    headers
-  })
-  return { status: response.statusCode, body: response.json(), headers: response.headers }
+  const response = await app.inject({ remoteAddress: '192.0.2.1', ...options, headers })
+  const { statusCode: status, payload } = response
+  return { status, body: payload === '' ? null : response.json(), headers: response.headers }
+}
+
+/** Posts JSON. */
+export function post(app: App, url: string, payload: object, options: InjectOptions = {}): Promise<Answer> {
+  return inject(app, { method: 'POST', url, payload, ...options })
 }
 
 /** The code in the newest message to a number. */
@@ -74,6 +73,3 @@ export function lastCode(app: App, to: string): string {
   const text = app.outbox?.messages.find(message => message.to === to)?.text ?? ''
   return /\d{6}/.exec(text)?.[0] ?? ''
 }
-
-/** A code that is not the right one. */
-export const wrong = (code: string) => String((Number(code) + 1) % 1_000_000).padStart(6, '0')

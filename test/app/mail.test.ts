@@ -32,7 +32,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('by SMTP: what is accepted counts, what is refused does not, what hangs does', async t => {
       const mailbox = await startMail(t)
       const place = await open(t)
-      const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '300' }
+      const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '1000' }
       const app = await place.start(smtp)
 
       t.equal((await send(app, ' Jane.Doe@example.com ')).status, 202)
@@ -40,15 +40,18 @@ for (const [name, open] of Object.entries(places)) {
       t.match(mailbox.received[0]?.raw, /^Subject: Welcome, Jane\r$/m)
       t.equal((await send(app)).status, 429)
 
-      for (const mode of ['refuse', 'defer'] as const) {
+      for (const [mode, status, code] of [
+        ['refuse', 422, 'RECIPIENT_REFUSED'],
+        ['defer', 502, 'SEND_FAILED']
+      ] as const) {
         mailbox.mode = mode
-        t.match(await send(app, `${mode}@example.com`), { status: 502, body: { code: 'SEND_FAILED' } }, mode)
+        t.match(await send(app, `${mode}@example.com`), { status, body: { code } }, mode)
         mailbox.mode = 'accept'
         t.equal((await send(app, `${mode}@example.com`)).status, 202, `${mode}: given back`)
       }
       for (const mode of ['hang', 'break'] as const) {
         mailbox.mode = mode
-        t.match(await send(app, `${mode}@example.com`), { status: 504, body: { code: 'SEND_UNCLEAR' } }, mode)
+        t.match(await send(app, `${mode}@example.com`), { status: 504, body: { code: 'SEND_UNKNOWN' } }, mode)
         mailbox.mode = 'accept'
         t.equal((await send(app, `${mode}@example.com`)).status, 429, `${mode}: kept`)
       }
@@ -60,8 +63,9 @@ for (const [name, open] of Object.entries(places)) {
         }))) ?? { value: [] }
       t.same(value, [
         ['sent', 3],
-        ['failed', 2],
-        ['unclear', 2]
+        ['refused', 1],
+        ['failed', 1],
+        ['unknown', 2]
       ])
     })
 

@@ -1,70 +1,135 @@
+import { channel } from 'node:diagnostics_channel'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { startRedis } from '../helper/redis.js'
-import { lastCode, post, wrong } from './helper.js'
+import { ask, E164, resend, status, verify, wrong } from './captcha.js'
+import { inject, lastCode, post } from './helper.js'
 import { startMail } from './smtp.js'
 
-t.test('no number, address, code or key in logs, metrics and Redis after a busy run', async t => {
-  let log = ''
-  const logStream = new Writable({
-    write(chunk, _encoding, done) {
-      log += chunk
-      done()
-    }
-  })
-  const redis = await startRedis(t)
-  const mailbox = await startMail(t)
-  const config = readConfig({
-    NODE_ENV: 'test',
-    LOG_LEVEL: 'trace',
-    REDIS_URL: redis.url,
-    LIMIT_SECRET: 'a secret of these tests',
-    API_KEYS: 'secret-key-one:first',
-    SMTP_URL: mailbox.url,
-    MAIL_FROM: 'shop@example.com'
-  })
-  const app = await build(config, { logStream })
-  t.teardown(() => app.close())
-
-  const headers = { 'x-api-key': 'secret-key-one' }
-  const captcha = await post(app, '/v1/captcha', { phone: '13800138000', purpose: 'login' })
-  const code = lastCode(app, '+8613800138000')
-  await post(app, '/v1/captcha', { phone: '138 0013 8000', purpose: 'login' })
-  await post(app, '/v1/captcha', { phone: '13800138000x', purpose: 'login' })
-  await post(app, '/v1/captcha', { phone: '13800138000', purpose: '13800138000' })
-  await post(app, '/v1/captcha/verify', { id: captcha.body.id, code: wrong(code) })
-  for (let i = 0; i < 3; i++) {
-    const params = { order: 'ORDER-7788' }
-    await post(app, '/v1/sms', { phone: '13800138000', template: 'order-shipped', params }, { headers })
-  }
-  mailbox.mode = 'refuse'
-  const refused = await post(
-    app,
-    '/v1/mail',
-    { to: 'jane.doe@example.com', template: 'welcome', params: { name: 'Jane' } },
-    { headers }
+/** Everything that Redis holds: names and values, whatever their type. */
+async function contentOf(redis: Redis): Promise<string> {
+  const keys = await redis.keys('*')
+  const values = await Promise.all(
+    keys.map(async key => {
+      const type = await redis.type(key)
+      if (type === 'string') return redis.getBuffer(key)
+      if (type === 'hash') return Object.entries(await redis.hgetall(key))
+      if (type === 'zset') return redis.zrange(key, 0, -1, 'WITHSCORES')
+      throw new Error(`a ${type} that this test does not read`)
+    })
   )
-  t.equal(refused.status, 502)
-  await app.inject({ url: '/v1/captcha/13800138000?to=jane.doe@example.com', headers })
-  await app.inject({ url: '/%zz13800138000', headers })
-  redis.client.on('error', () => {})
-  const keys = await redis.client.keys('*')
-  const values = await Promise.all(keys.map(key => redis.client.getBuffer(key)))
-  t.ok(keys.some(key => key.startsWith('captcha:')))
-  const kept = `${keys.join('\n')}\n${values.map(value => value?.toString('latin1')).join('\n')}`
-  await redis.kill()
-  await post(app, '/v1/captcha', { phone: '13800138000', purpose: 'login' })
-  await post(app, '/v1/captcha/verify', { id: captcha.body.id, code })
-  const metrics = (await app.inject('/metrics')).body
+  return [
+    ...keys,
+    ...values.map(value => (Buffer.isBuffer(value) ? value.toString('latin1') : `${value}`))
+  ].join('\n')
+}
 
-  t.match(log, /refused by limit/)
-  t.match(log, /not sent/)
-  t.match(log, /"code":"CODES_UNAVAILABLE"/)
-  const personal = ['13800138000', '138 0013', 'jane', 'Jane', 'ORDER-7788', 'secret-key-one', '192.0.2.1']
-  for (const [where, text] of Object.entries({ log, kept, metrics })) {
-    for (const one of personal) t.notMatch(text, one, `${one} in ${where}`)
-    t.notMatch(text, new RegExp(`(?<![\\d.])${code}(?![\\d.])`), `the code in ${where}`)
+t.test(
+  'no recipient, address, code or key in logs, events, errors, metrics and Redis after a busy run',
+  async t => {
+    const folder = mkdtempSync(join(tmpdir(), 'send-limit-privacy-'))
+    t.teardown(() => rmSync(folder, { recursive: true }))
+    let log = ''
+    const logStream = new Writable({
+      write(chunk, _encoding, done) {
+        log += chunk
+        done()
+      }
+    })
+    let events = ''
+    for (const name of ['fastify-send-limit:decision', 'verification-api:audit']) {
+      const hear = (event: unknown) => void (events += `${JSON.stringify(event)}\n`)
+      channel(name).subscribe(hear)
+      t.teardown(() => channel(name).unsubscribe(hear))
+    }
+    const redis = await startRedis(t)
+    const mailbox = await startMail(t)
+    const config = readConfig({
+      NODE_ENV: 'test',
+      LOG_LEVEL: 'trace',
+      REDIS_URL: redis.url,
+      LIMIT_SECRET: 'a secret of these tests',
+      API_KEYS: 'secret-key-one:first',
+      ADMIN_KEY: 'secret-key-of-the-operator',
+      AUDIT_LOG: join(folder, 'audit.log'),
+      SMTP_URL: mailbox.url,
+      MAIL_FROM: 'shop@example.com'
+    })
+    const app = await build(config, { logStream })
+    t.teardown(() => app.close())
+    let errors = ''
+    const headers = { 'x-api-key': 'secret-key-one', 'x-admin-key': 'secret-key-of-the-operator' }
+    const keep = async <A extends { status: number; body: unknown }>(answer: Promise<A>): Promise<A> => {
+      const got = await answer
+      if (got.status >= 400) errors += `${JSON.stringify(got.body)}\n`
+      return got
+    }
+
+    const { body } = await keep(
+      ask(app, { purpose: 'login' }, { headers: { ...headers, 'idempotency-key': 'a' } })
+    )
+    await keep(ask(app, { purpose: 'login' }, { headers: { ...headers, 'idempotency-key': 'a' } }))
+    const code = lastCode(app, E164)
+    await keep(ask(app, { phone: '138 0013 8000' }, { headers }))
+    await keep(ask(app, { phone: '13800138000x' }, { headers }))
+    await keep(ask(app, { phone: '13800138000', purpose: 'p13800138000' }, { headers }))
+    await keep(verify(app, body.id, wrong(code), {}, { headers }))
+    await keep(resend(app, body.id, { headers }))
+    await keep(status(app, body.id, { headers }))
+    for (let i = 0; i < 6; i++) {
+      const payload = { phone: '13800138000', template: 'order-shipped', params: { order: 'ORDER-7788' } }
+      await keep(post(app, '/v1/sms', payload, { headers }))
+    }
+    await keep(
+      inject(app, { method: 'POST', url: '/v1/captcha', headers, payload: { email: 'jane.doe@example.com' } })
+    )
+    const mail = { to: 'jane.doe@example.com', template: 'welcome', params: { name: 'Jane' } }
+    await keep(post(app, '/v1/mail', { ...mail, to: 'jane.doe@exa mple.com' }, { headers }))
+    for (const mode of ['refuse', 'defer', 'accept'] as const) {
+      mailbox.mode = mode
+      await keep(post(app, '/v1/mail', mail, { headers }))
+    }
+    for (const action of ['lookup', 'block', 'lookup', 'unblock']) {
+      const url = `/v1/admin/recipients/${action}`
+      t.equal((await keep(post(app, url, { phone: '13800138000' }, { headers }))).status, 200, action)
+    }
+    await keep(post(app, '/v1/admin/recipients/block', { email: 'jane.doe@example.com' }, { headers }))
+    await keep(post(app, '/v1/captcha', { email: 'Jane.Doe@example.com', purpose: 'login' }, { headers }))
+    await keep(inject(app, { url: '/v1/captcha/13800138000?to=jane.doe@example.com', headers }))
+    await keep(inject(app, { url: '/%zz13800138000', headers }))
+    redis.client.on('error', () => {})
+    const kept = await contentOf(redis.client)
+    for (const prefix of ['captcha:', 'sl:', 'idempotency:', 'list:']) t.match(kept, prefix)
+    await redis.kill()
+    await keep(ask(app, { purpose: 'login' }, { headers }))
+    await keep(verify(app, body.id, code, {}, { headers }))
+    const metrics = (await app.inject('/metrics')).body
+    const trail = readFileSync(join(folder, 'audit.log'), 'utf8')
+
+    t.match(log, /refused by limit/)
+    t.match(log, /not sent/)
+    t.match(log, /"code":"CODES_UNAVAILABLE"/)
+    t.match(trail, /"recipient":"\+86\*{7}8000"/)
+    const personal = [
+      '13800138000',
+      '138 0013',
+      '3800138',
+      'jane.doe',
+      'Jane',
+      'ORDER-7788',
+      'secret-key',
+      '192.0.2.1'
+    ]
+    for (const [where, text] of Object.entries({ log, events, errors, kept, metrics, trail })) {
+      t.not(text, '', `there is something in ${where}`)
+      for (const one of personal) t.notOk(text.includes(one), `${one} in ${where}`)
+      t.notMatch(text, new RegExp(`(?<![\\d.])${code}(?![\\d.])`), `the code in ${where}`)
+    }
   }
-})
+)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Sender, UnclearError } from '../../app/senders/sender.js'
+import { type Receipt, SendError, type Sender } from '../../app/senders/sender.js'
 import { type App, lastCode, places, post } from './helper.js'
 
 const ask = (app: App) => post(app, '/v1/captcha', { phone: '13800138000', purpose: 'login' })
@@ -10,9 +10,9 @@ const codeIn = (texts: string[]) => /\d{6}/.exec(texts.at(-1) ?? '')?.[0] ?? ''
 /** The ids that are made from here on, answered or not. */
 function spyOn(app: App): string[] {
   const ids: string[] = []
-  const { issue } = app.captchas
-  app.captchas.issue = async (recipient, purpose) => {
-    const issued = await issue(recipient, purpose)
+  const { start } = app.captchas
+  app.captchas.start = async asked => {
+    const issued = await start(asked)
     ids.push(issued.id)
     return issued
   }
@@ -26,9 +26,10 @@ function provider() {
     name: 'told',
     texts,
     does: async (_signal: AbortSignal): Promise<void> => {},
-    async send({ text }, signal) {
+    async send({ text }, signal): Promise<Receipt> {
       texts.push(text)
       await told.does(signal)
+      return { sender: 'told' }
     }
   } satisfies Sender & Record<string, unknown>
   return told
@@ -59,10 +60,10 @@ for (const [name, open] of Object.entries(places)) {
         const app = await start(t)
         let aborted = false
         sms.does = signal => new Promise(() => signal.addEventListener('abort', () => void (aborted = true)))
-        const unclear = await ask(app)
-        t.match(unclear, { status: 504, body: { code: 'SEND_UNCLEAR' } })
+        const unknown = await ask(app)
+        t.match(unknown, { status: 504, body: { code: 'SEND_UNKNOWN' } })
         t.equal(aborted, true)
-        t.equal((await verify(app, unclear.body.id, codeIn(sms.texts))).status, 200)
+        t.equal((await verify(app, unknown.body.id, codeIn(sms.texts))).status, 200)
         t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
       }
     )
@@ -70,7 +71,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a sender that does not know is not refunded', async t => {
       const app = await start(t)
       sms.does = async () => {
-        throw new UnclearError('connection lost')
+        throw new SendError('unknown')
       }
       t.equal((await ask(app)).status, 504)
       t.equal((await ask(app)).status, 429)
@@ -96,7 +97,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('the outbox shows the newest first, and no more than it holds', async t => {
+t.test('the outbox shows the newest first', async t => {
   const lines: string[] = []
   const app = await (await places.memory(t)).start({}, { print: line => lines.push(line) })
   await ask(app)
@@ -107,9 +108,6 @@ t.test('the outbox shows the newest first, and no more than it holds', async t =
     { channel: 'sms', to: '+8613800138000' }
   ])
   t.match(lines[0], new RegExp(`^sms to \\+8613800138000: ${lastCode(app, '+8613800138000')} is your code`))
-  for (let i = 0; i < 150; i++) await app.outbox?.send({ channel: 'sms', to: '+8613800138000', text: `${i}` })
-  t.equal(app.outbox?.messages.length, 100)
-  t.equal(app.outbox?.messages[0]?.text, '149')
 })
 
 t.test('no outbox when it is switched off', async t => {

@@ -8,7 +8,7 @@ const send = (app: App, more: object = {}, key = 'development-key') =>
 
 function policyWithQuota(max: number) {
   const policy = loadPolicy()
-  const rule = policy.rules.find(each => each.name === 'account-day')
+  const rule = policy.rules.find(each => each.name === 'account')
   if (rule) rule.limits = [{ max, per: 'day', timeZone: 'Asia/Shanghai' }]
   return policy
 }
@@ -57,10 +57,18 @@ t.test('without a known key nothing is sent', async t => {
   t.same(app.outbox?.messages, [])
 })
 
-t.test('in production there is no key but those configured, and no outbox', async t => {
-  const app = await (await places.memory(t)).start({ NODE_ENV: 'production' })
-  t.equal((await send(app)).status, 401)
-  t.equal((await app.inject('/v1/dev/outbox')).statusCode, 404)
-  const captcha = await post(app, '/v1/captcha', { phone: body.phone, purpose: 'login' })
-  t.match(captcha, { status: 503, body: { code: 'NO_SENDER' } })
-})
+t.test(
+  'in production there is no key but those configured, no outbox, and no sender unless named',
+  async t => {
+    const key = 'a-key-of-24-characters-or-more'
+    const production = { NODE_ENV: 'production', AUDIT_LOG: 'off', API_KEYS: `${key}:first` }
+    const app = await (await places.memory(t)).start(production)
+    t.equal((await send(app)).status, 401)
+    t.equal((await app.inject('/v1/dev/outbox')).statusCode, 404)
+    const without = await app.inject({ method: 'POST', url: '/v1/captcha', payload: { phone: body.phone } })
+    t.equal(without.statusCode, 401)
+    const headers = { 'x-api-key': key }
+    const captcha = await post(app, '/v1/captcha', { phone: body.phone, purpose: 'login' }, { headers })
+    t.match(captcha, { status: 503, body: { code: 'NO_SENDER' } })
+  }
+)

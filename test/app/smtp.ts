@@ -3,29 +3,72 @@ import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 import type { Test } from 'tap'
 
+/** What the server answers in place of yes, as in `{ at: 'rcpt', reply: '550 5.1.1 no such mailbox' }`. */
+export interface Reply {
+  at: 'greeting' | 'rcpt' | 'data'
+  reply: string
+}
+
 export interface Mailbox {
   url: string
   /** Raw messages, with the addresses of their envelopes. */
   received: { to: string[]; raw: string }[]
   /** When the first message is here. */
   arrived: Promise<void>
-  /** What the server does with the next messages. */
-  mode: 'accept' | 'refuse' | 'defer' | 'hang' | 'break'
+  /** When the next message is here, or its recipient in the modes that end early. */
+  next(): Promise<void>
+  /** How many connections there have been. */
+  connections: number
+  /**
+   * What the server does with the next messages. `hang` and `break` have the whole message and do not answer;
+   * `hang-early` and `break-early` do not answer to the recipient.
+   */
+  mode: 'accept' | 'refuse' | 'defer' | 'hang' | 'break' | 'hang-early' | 'break-early' | Reply
+  /** Ends all connections, as a server does with idle ones. */
+  drop(): void
 }
 
-/** A mail server of this test's own. */
-export async function startMail(t: Test): Promise<Mailbox> {
+const REPLIES: Record<string, Reply> = {
+  refuse: { at: 'rcpt', reply: '550 5.1.1 no mail for this recipient' },
+  defer: { at: 'rcpt', reply: '451 4.3.0 try again later' }
+}
+
+/**
+ * A mail server of this test's own.
+ * @param tls `off`: does not offer it; `starttls`; `implicit`: from the first byte. The certificate is nobody's.
+ */
+export async function startMail(t: Test, tls: 'off' | 'starttls' | 'implicit' = 'off'): Promise<Mailbox> {
   let arrive = () => {}
-  const arrived = new Promise<void>(resolve => (arrive = resolve))
-  const mailbox: Mailbox = { url: '', received: [], arrived, mode: 'accept' }
+  const next = () => new Promise<void>(resolve => (arrive = resolve))
+  const mailbox: Mailbox = {
+    url: '',
+    received: [],
+    arrived: next(),
+    next,
+    connections: 0,
+    mode: 'accept',
+    drop
+  }
+  const refusal = (at: Reply['at']) => {
+    const { mode } = mailbox
+    const said = typeof mode === 'string' ? REPLIES[mode] : mode
+    if (said?.at !== at) return null
+    return Object.assign(new Error(said.reply.slice(4)), { responseCode: Number(said.reply.slice(0, 3)) })
+  }
   const server = new SMTPServer({
     authOptional: true,
-    disabledCommands: ['STARTTLS'],
+    disabledCommands: tls === 'off' ? ['STARTTLS'] : [],
+    secure: tls === 'implicit',
+    hideENHANCEDSTATUSCODES: true,
     logger: false,
-    onRcptTo(address, _session, callback) {
-      const responseCode = { refuse: 550, defer: 451 }[mailbox.mode as string]
-      if (responseCode === undefined) return callback()
-      callback(Object.assign(new Error(`no mail for ${address.address}`), { responseCode }))
+    onConnect(_session, callback) {
+      mailbox.connections++
+      callback(refusal('greeting'))
+    },
+    onRcptTo(_address, _session, callback) {
+      if (mailbox.mode === 'hang-early') return arrive()
+      if (mailbox.mode === 'break-early') return drop()
+      callback(refusal('rcpt'))
     },
     onData(stream, session, callback) {
       let raw = ''
@@ -33,16 +76,22 @@ export async function startMail(t: Test): Promise<Mailbox> {
       stream.on('end', () => {
         arrive()
         if (mailbox.mode === 'hang') return
+        const refused = refusal('data')
+        if (refused !== null) return callback(refused)
         mailbox.received.push({ to: session.envelope.rcptTo.map(each => each.address), raw })
-        if (mailbox.mode === 'accept') callback()
-        else for (const connection of server.connections) connection.close()
+        if (mailbox.mode === 'break') drop()
+        else callback()
       })
     }
   })
+  function drop() {
+    for (const connection of server.connections) connection.close()
+  }
   server.on('error', () => {})
   server.listen(0, '127.0.0.1')
   await once(server.server, 'listening')
   t.teardown(() => new Promise<void>(resolve => server.close(() => resolve())))
-  mailbox.url = `smtp://127.0.0.1:${(server.server.address() as AddressInfo).port}`
+  const { port } = server.server.address() as AddressInfo
+  mailbox.url = `${tls === 'implicit' ? 'smtps' : 'smtp'}://127.0.0.1:${port}`
   return mailbox
 }

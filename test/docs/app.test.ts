@@ -1,19 +1,37 @@
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { ConfigSchema, readConfig } from '../../app/config.js'
+import { loadPolicy } from '../../app/policy.js'
 import { type Block, blocksOf, read } from './blocks.js'
 
 const page = read('docs/app.md')
-const open = () => build(readConfig({ LOG_LEVEL: 'silent' }))
 
-/** The request of `curl -s URL -H 'name: value' -d 'body'`. */
+function open(env: NodeJS.ProcessEnv) {
+  let now = Date.UTC(2026, 2, 1)
+  const clock = { monotonic: () => now, wall: () => now }
+  const app = build(readConfig({ LOG_LEVEL: 'silent', ...env }), { clock })
+  return { app, wait: (seconds: number) => void (now += seconds * 1_000) }
+}
+
+/** The variables before `npm start`. */
+function environment(command: string): NodeJS.ProcessEnv {
+  return Object.fromEntries([...command.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value]))
+}
+
+/** The request of `curl -s -X METHOD URL -H 'name: value' -d 'body'`. */
 function requestOf(command: string) {
-  const [, url = '', rest = ''] = /^curl -s http:\/\/127\.0\.0\.1:3000(\S+)(.*)\n$/.exec(command) ?? []
+  const [, method, url = '', rest = ''] =
+    /^curl -s(?: -X (\w+))? http:\/\/127\.0\.0\.1:3000(\S+)(.*)\n$/.exec(command) ?? []
   const quoted = (flag: string) =>
     [...rest.matchAll(new RegExp(` ${flag} '([^']*)'`, 'g'))].map(match => match[1] ?? '')
   const headers = Object.fromEntries(quoted('-H').map(header => header.split(': ') as [string, string]))
   const [payload] = quoted('-d')
-  return payload === undefined ? { url, headers } : { method: 'POST' as const, url, headers, payload }
+  const sent = {
+    method: (method ?? (payload === undefined ? 'GET' : 'POST')) as 'GET' | 'POST',
+    url,
+    headers
+  }
+  return payload === undefined ? sent : { ...sent, payload }
 }
 
 /** What the page leaves open is whatever came. */
@@ -26,47 +44,61 @@ function asShown(shown: unknown, came: unknown): unknown {
 }
 
 t.test('the walk', async t => {
-  const app = await open()
-  t.teardown(() => app.close())
-  let id = ''
-  let code = ''
   const blocks = blocksOf('docs/app.md')
-  const steps = blocks.filter(block => block.use === 'curl')
-  t.ok(steps.length > 3)
-  for (const step of steps) {
-    const shown = blocks[blocks.indexOf(step) + 1] as Block
-    const command = step.text.replace('"ID"', `"${id}"`).replace('"CODE"', `"${code}"`)
+  const start = blocks.find(block => block.use === 'start')
+  const { app: building, wait } = open(environment(start?.text ?? ''))
+  const app = await building
+  t.teardown(() => app.close())
+  const code = () => /^\d+/.exec(app.outbox?.messages[0]?.text ?? '')?.[0] ?? ''
+  let id = ''
+  let steps = 0
+  for (const [i, step] of blocks.entries()) {
+    if (step.use === 'wait') wait(Number(/^sleep (\d+)\n$/.exec(step.text)?.[1]))
+    if (step.use !== 'curl') continue
+    const shown = blocks[i + 1] as Block
+    const command = step.text.replace(/\bID\b/, id).replace('"CODE"', `"${code()}"`)
     const reply = await app.inject(requestOf(command))
-    const answer = reply.json() as { id?: string; messages?: { text: string }[] }
-    t.equal(String(reply.statusCode), shown.needs[0], step.at)
+    const answer = reply.json() as { id?: string }
+    t.equal(String(reply.statusCode), shown.needs[0], `${step.at}: ${reply.body}`)
     t.same(answer, asShown(JSON.parse(shown.text), answer), shown.at)
     id ||= answer.id ?? ''
-    code ||= /^\d+/.exec(answer.messages?.[0]?.text ?? '')?.[0] ?? ''
+    steps++
   }
+  t.ok(steps > 10)
 })
 
-t.test('the page names every endpoint, and no other', async t => {
-  const app = await open()
+t.test('the pages name every endpoint, and no other', async t => {
+  const app = await open({ ADMIN_KEY: 'the key of the operator of these tests' }).app
   t.teardown(() => app.close())
   await app.ready()
   const { paths = {} } = app.swagger() as { paths?: Record<string, object> }
   const there = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`)
+    Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/{(\w+)}/g, ':$1')}`)
   )
-  const named = [...page.matchAll(/`((?:GET|POST) \/[^`]*)`/g)].map(([, text]) => text ?? '')
-  t.same(named.sort(), there.map(each => each.replace(/(.)\/$/, '$1')).sort())
+  const named = [...`${page}${read('docs/operation.md')}`.matchAll(/`((?:GET|POST|DELETE) \/[^`?…]*)[^`]*`/g)]
+  t.same(
+    [...new Set(named.map(([, text = '']) => text).filter(text => !text.endsWith('/')))].sort(),
+    there.map(each => each.replace(/(.)\/$/, '$1')).sort()
+  )
 })
 
-t.test('the page names every variable with its default', async t => {
-  const rows = [...page.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| ([^|]*) \|/gm)]
+t.test('the pages name every variable with its default', async t => {
+  const rows = [
+    ...`${page}${read('docs/senders.md')}`.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| ([^|]*) \|/gm)
+  ]
   const named = rows.flatMap(([, names = '', defaults = '']) =>
     [...names.matchAll(/[A-Z_]+/g)].map(([name], i) => [name, defaults.split(', ')[i] ?? ''] as const)
   )
-  t.same(named.map(([name]) => name).sort(), Object.keys(ConfigSchema.properties).sort())
+  const all = new Set(named.map(([name]) => name))
+  for (const name of Object.keys(ConfigSchema.properties)) t.ok(all.has(name), name)
   for (const [name, shown] of named) {
-    const { default: value } = ConfigSchema.properties[name as keyof typeof ConfigSchema.properties] as {
-      default?: unknown
-    }
-    if (value !== undefined) t.equal(shown, `\`${value}\``, name)
+    const property = ConfigSchema.properties[name as keyof typeof ConfigSchema.properties]
+    t.ok(property, `${name} is read`)
+    const { default: value } = property as { default?: unknown }
+    if (value !== undefined) t.match(shown, `\`${value}\``, name)
   }
+})
+
+t.test('the page names every rule of the policy', async t => {
+  for (const { name } of loadPolicy().rules) t.match(page, `\`${name}\``, name)
 })

@@ -1,37 +1,38 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { mailAddress } from '../../recipient.js'
+import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
 import { problems } from '../../schemas/problem.js'
-import { mailTemplates } from '../../templates/mail.js'
-import { fill } from '../../templates/template.js'
 
 // Without a key it would be a relay for anybody.
-const mail: FastifyPluginAsyncTypebox = async fastify => {
+const mail: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
   fastify.post(
     '/mail',
     {
-      config: { limit: ['api-attempts', 'mail', 'account-mail-day'] },
+      config: { limit: ['api-attempts', 'block-list', 'same-content', 'mail', 'account', 'service'] },
       preParsing: fastify.authenticate,
       // What cannot be sent is refused before anything is counted.
-      preHandler: async ({ body: { to, template, params = {} } }) => {
-        mailAddress(to)
-        fill(mailTemplates[template], params)
-      },
+      preHandler: [
+        async request => {
+          const { to: email, ...message } = request.body
+          prepareMessage(request, { email }, message, region)
+        },
+        fastify.idempotent
+      ],
       schema: {
         operationId: 'sendMail',
         summary: 'Sends a mail by template',
         tags: ['messages'],
         security: [{ apiKey: [] }],
-        body: MailBody(mailTemplates),
-        response: { 202: MessageAnswer, ...problems(400, 401, 413, 415, 422, 500, 502, 503, 504) }
+        body: MailBody(fastify.templates.offered('mail')),
+        response: {
+          202: MessageAnswer,
+          ...problems(400, 401, 403, 409, 413, 415, 422, 429, 500, 502, 503, 504)
+        }
       }
     },
-    async ({ body: { to, template, params = {} } }, reply) => {
-      await fastify.deliver(
-        { channel: 'mail', to: mailAddress(to), ...fill(mailTemplates[template], params) },
-        reply
-      )
+    async (request, reply) => {
+      await fastify.dispatch(request, reply.limit)
       return reply.code(202).send({ id: randomUUID() })
     }
   )

@@ -1,34 +1,76 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { Policy } from '../../../policy.js'
+import type { Captcha } from '../../../captcha/captchas.js'
+import { findCaptcha } from '../../../captcha/prepare.js'
+import type { Checked } from '../../../captcha/records.js'
 import { problem } from '../../../problem.js'
+import { type Recipient, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 
-const verify: FastifyPluginAsyncTypebox<{ policy: Policy }> = async (fastify, { policy }) => {
+const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+  async function check(
+    captcha: Captcha | null,
+    { code, purpose = captcha?.purpose }: { code: string; purpose?: string },
+    recipient: Recipient | null
+  ): Promise<Checked> {
+    if (captcha === null) return { verified: false, attemptsLeft: 0 }
+    // What the caller says the code is for must be what it is for.
+    const { identity = captcha.identity } = recipient ?? {}
+    const agrees = purpose === captcha.purpose && identity === captcha.identity
+    return fastify.captchas.check(captcha, agrees ? code : undefined)
+  }
+
   fastify.post(
     '/verify',
     {
-      config: { limit: ['verify-attempts', 'verify-failures'] },
+      config: { limit: ['verify-attempts', 'verify-failures', 'verify-failures-recipient'] },
+      preParsing: fastify.identify,
+      preHandler: async request => {
+        const { id, phone, email } = request.body
+        if ((phone ?? email) !== undefined) request.recipient = recipientOf({ phone, email }, { region })
+        await findCaptcha(request, id)
+      },
       schema: {
         operationId: 'verifyCaptcha',
         summary: 'Checks a code; the right one is used up by it',
         tags: ['captcha'],
-        security: [],
-        body: VerifyBody(policy),
-        response: { 200: VerifyAnswer, ...problems(400, 413, 415, 422, 500, 503) }
+        security: [{ apiKey: [] }, {}],
+        body: VerifyBody,
+        response: { 200: VerifyAnswer, ...problems(400, 401, 403, 413, 415, 422, 500, 503) }
       }
     },
-    async ({ body: { id, code } }) => {
-      const checked = await fastify.captchas.check(id, code)
-      if (checked.verified) return { verified: true as const }
-      // One answer for a wrong, an ended and an unknown code.
-      const { attemptsLeft } = checked
-      throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', {
-        verified: false,
-        attemptsLeft
-      })
+    async request => {
+      const { captcha, body, recipient } = request
+      const checked = await check(captcha, body, recipient)
+      fastify.audit(
+        {
+          event: 'verification',
+          outcome: outcomeOf(checked),
+          attemptsLeft: checked.attemptsLeft,
+          ...(captcha !== null && { purpose: captcha.purpose })
+        },
+        request,
+        captcha
+      )
+      if (captcha === null || !checked.verified) {
+        // One answer for a wrong, an ended and an unknown code.
+        throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', checked)
+      }
+      const { purpose, channel, masked } = captcha
+      return {
+        verified: true as const,
+        attemptsLeft: checked.attemptsLeft,
+        purpose,
+        channel,
+        recipient: masked
+      }
     }
   )
+}
+
+function outcomeOf({ verified, attemptsLeft }: Checked) {
+  if (verified) return 'verified'
+  return attemptsLeft > 0 ? 'wrong' : 'ended'
 }
 
 export default verify

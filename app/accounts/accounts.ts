@@ -1,0 +1,81 @@
+import { ConfigError } from '../check.js'
+import { type Config, DEVELOPMENT_KEY } from '../config.js'
+import { ACCOUNT_DEFAULTS, type Account } from './account.js'
+import { readAccounts, wrong } from './file.js'
+import { Keyring, sha256 } from './keyring.js'
+
+export interface Accounts {
+  byKey(key: string): { account: Account; revoked: boolean } | undefined
+  /** Whose pages have this origin. */
+  byOrigin(origin: string): Account | undefined
+  /** Who somebody without key and origin is: in development, as long as nothing is configured; else null. */
+  readonly anonymous: Account | null
+}
+
+/** A key in clear that is shorter can be found by trying. */
+const MIN_KEY_LENGTH = 24
+
+/**
+ * The accounts that the configuration names; outside of production without any, the one of development.
+ * @throws ConfigError that names what is wrong, and shows no key
+ */
+export function openAccounts(config: Config): Accounts {
+  const { API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
+  const keys = new Keyring<{ account: Account; revoked: boolean }>()
+  const origins = new Map<string, Account>()
+  const ids = new Set<string>()
+
+  for (const [i, entry] of (ACCOUNTS_FILE === undefined ? [] : readAccounts(ACCOUNTS_FILE)).entries()) {
+    const { keys: current, revoked = [], origins: pages = [], ...account } = entry
+    if (ids.has(account.id)) throw wrong(`[${i}].id`, `(${JSON.stringify(account.id)}) names another account`)
+    ids.add(account.id)
+    for (const [list, hashes] of Object.entries({ keys: current, revoked })) {
+      for (const [j, hash] of hashes.entries()) {
+        const added = keys.add(Buffer.from(hash, 'hex'), { account, revoked: list === 'revoked' })
+        if (!added) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
+      }
+    }
+    for (const [j, origin] of pages.entries()) {
+      if (origins.has(origin))
+        throw wrong(`[${i}].origins[${j}]`, `(${JSON.stringify(origin)}) is listed before`)
+      origins.set(origin, account)
+    }
+  }
+
+  const open = NODE_ENV !== 'production' && API_KEYS === undefined && ACCOUNTS_FILE === undefined
+  const pairs = open ? `${DEVELOPMENT_KEY}:development` : API_KEYS
+  const simple = new Map<string, Account>()
+  for (const pair of pairs?.split(',') ?? []) {
+    const [key = '', id = ''] = pair.split(':')
+    if (NODE_ENV === 'production') checkStrength(key, id)
+    if (ids.has(id)) throw new ConfigError(`API_KEYS names the account ${id}, which is in ACCOUNTS_FILE.`)
+    const account = simple.get(id) ?? { id, ...ACCOUNT_DEFAULTS }
+    simple.set(id, account)
+    if (!keys.add(sha256(key), { account, revoked: false })) {
+      throw new ConfigError(`API_KEYS holds a key of the account ${id} that is listed before.`)
+    }
+  }
+
+  const anonymous = open ? (simple.get('development') ?? null) : null
+  return {
+    byKey: key => keys.find(key),
+    byOrigin: origin => origins.get(origin) ?? (isLoopback(origin) ? (anonymous ?? undefined) : undefined),
+    anonymous
+  }
+}
+
+function checkStrength(key: string, id: string): void {
+  if (key === DEVELOPMENT_KEY) {
+    throw new ConfigError(`API_KEYS gives the account ${id} the key of development, which everybody knows.`)
+  }
+  if (key.length < MIN_KEY_LENGTH) {
+    throw new ConfigError(
+      `API_KEYS gives the account ${id} a key of fewer than ${MIN_KEY_LENGTH} characters. Make one by: openssl rand -hex 24`
+    )
+  }
+}
+
+// The pages of this server, and of a developer's own, on the same machine.
+function isLoopback(origin: string): boolean {
+  return /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.test(origin)
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs'
+import { type Static, Type } from 'typebox'
+import { ConfigError, check } from '../check.js'
+import { ACCOUNT_DEFAULTS } from './account.js'
+
+const Names = (of: string, pattern: string) =>
+  Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
+// Held against HASH by hand: the value of what may be a key in clear must not be shown.
+const Hashes = { maxItems: 100, description: 'a list of SHA-256 hashes of keys' }
+const HASH = /^[0-9a-f]{64}$/
+
+const AccountSchema = Type.Object(
+  {
+    id: Type.String({
+      pattern: '^[A-Za-z0-9_.-]{1,64}$',
+      description: '1 to 64 letters, digits, "_", "." and "-"'
+    }),
+    keys: Type.Array(Type.Unknown(), { ...Hashes, minItems: 1 }),
+    revoked: Type.Optional(Type.Array(Type.Unknown(), Hashes)),
+    dailyQuota: Type.Integer({
+      default: ACCOUNT_DEFAULTS.dailyQuota,
+      minimum: 1,
+      maximum: 10_000_000,
+      description: 'how many messages a day'
+    }),
+    timeZone: Type.String({
+      default: ACCOUNT_DEFAULTS.timeZone,
+      description: 'an IANA time zone such as "Asia/Shanghai"'
+    }),
+    purposes: Names('a purpose of the policy', '^[a-z][a-z0-9-]{0,31}$'),
+    templates: Names('the name of a template', '^[a-z][a-z0-9-]{0,63}$'),
+    origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 }))
+  },
+  { additionalProperties: false }
+)
+export type AccountEntry = Omit<Static<typeof AccountSchema>, 'keys' | 'revoked'> & {
+  keys: string[]
+  revoked?: string[]
+}
+
+/**
+ * Reads the accounts of a file: a JSON list.
+ * @throws ConfigError with the path of the first mistake
+ */
+export function readAccounts(file: string): AccountEntry[] {
+  const list = parse(file)
+  if (!Array.isArray(list)) throw wrong('', 'must be a list of accounts')
+  return list.map((each, i) => {
+    const given = typeof each === 'object' && each !== null ? { ...ACCOUNT_DEFAULTS, ...each } : each
+    const entry = check(AccountSchema, given, `ACCOUNTS_FILE[${i}].`)
+    checkHashes(entry.keys, `[${i}].keys`)
+    checkHashes(entry.revoked ?? [], `[${i}].revoked`)
+    if (!isTimeZone(entry.timeZone)) {
+      throw wrong(`[${i}].timeZone`, `(${JSON.stringify(entry.timeZone)}) is no time zone that is known here`)
+    }
+    for (const [j, origin] of (entry.origins ?? []).entries()) {
+      if (isOrigin(origin)) continue
+      const right = 'is no origin; write scheme, host and port alone, as in "https://shop.example"'
+      throw wrong(`[${i}].origins[${j}]`, `(${JSON.stringify(origin)}) ${right}`)
+    }
+    return entry as AccountEntry
+  })
+}
+
+/** @param path where in the file, with its bracket; '' is the file */
+export function wrong(path: string, what: string): ConfigError {
+  return new ConfigError(`ACCOUNTS_FILE${path} ${what}.`)
+}
+
+function parse(file: string): unknown {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    throw wrong('', `cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    // The parser's own message would show a piece of the file.
+    throw wrong('', 'is no JSON')
+  }
+}
+
+function checkHashes(hashes: readonly unknown[], path: string): void {
+  for (const [i, hash] of hashes.entries()) {
+    if (typeof hash === 'string' && HASH.test(hash)) continue
+    throw wrong(`${path}[${i}]`, 'must be the SHA-256 hash of a key, 64 hexadecimal digits in lower case')
+  }
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    // An offset such as "+08:00" is no zone of the IANA's.
+    return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
+  } catch {
+    return false
+  }
+}
+
+// As a browser writes it in the header (RFC 6454, section 6.2): lower case, no default port, no path.
+function isOrigin(text: string): boolean {
+  return /^https?:[^*]*$/.test(text) && URL.canParse(text) && new URL(text).origin === text
+}

@@ -1,0 +1,46 @@
+import { type Static, Type } from 'typebox'
+
+const Price = Type.Number({ minimum: 0, description: 'a price in the currency' })
+
+/** What messages cost: an SMS for each of its segments, by calling code; a mail as a whole. */
+export const PricesSchema = Type.Object(
+  {
+    currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 code such as "USD"' }),
+    sms: Type.Optional(
+      Type.Record(Type.String({ pattern: '^(default|[1-9][0-9]{0,6})$' }), Price, {
+        additionalProperties: false,
+        description: 'prices by the first digits of a number, such as "86", or "default"'
+      })
+    ),
+    mail: Type.Optional(Price)
+  },
+  { additionalProperties: false }
+)
+export type Prices = Static<typeof PricesSchema>
+
+/**
+ * Estimates what a message costs. The longest calling code that a number begins with decides.
+ * @param to phone number in E.164, or mail address
+ * @returns undefined where no price is given
+ */
+export function costOf(
+  channel: 'sms' | 'mail',
+  to: string,
+  segments: number,
+  prices: Prices | undefined
+): { amount: number; currency: string } | undefined {
+  if (prices === undefined) return undefined
+  const price = channel === 'mail' ? prices.mail : smsPrice(to, prices.sms ?? {})
+  if (price === undefined) return undefined
+  // A ten-millionth is finer than any price list; what is beyond is the noise of floating point.
+  return { amount: Number((price * segments).toFixed(7)), currency: prices.currency }
+}
+
+function smsPrice(to: string, sms: Readonly<Record<string, number>>): number | undefined {
+  const digits = to.replace(/^\+/, '')
+  for (let length = Math.min(7, digits.length); length > 0; length--) {
+    const prefix = digits.slice(0, length)
+    if (Object.hasOwn(sms, prefix)) return sms[prefix]
+  }
+  return sms.default
+}

@@ -1,0 +1,101 @@
+import { type Static, type TProperties, Type } from 'typebox'
+
+const Optional = {
+  account: Type.Optional(Type.String({ description: 'id of the account' })),
+  channel: Type.Optional(Type.Enum(['sms', 'mail'])),
+  purpose: Type.Optional(Type.String({ description: 'what a code is for' })),
+  template: Type.Optional(Type.String({ description: 'name of the template' })),
+  recipient: Type.Optional(Type.String({ description: 'masked: enough to recognize, too little to reach' })),
+  recipientHash: Type.Optional(
+    Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description: 'keyed hash: same person, same hash' })
+  ),
+  network: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{22}$',
+      description: "keyed hash of the end user's address, else the client's; IPv6 by /64"
+    })
+  )
+}
+
+const Rules = Type.Array(Type.String(), { minItems: 1, description: 'names of rules' })
+
+function kind<Event extends string, Own extends TProperties>(event: Event, description: string, own: Own) {
+  return Type.Object(
+    {
+      audit: Type.Literal(1, { description: 'version of this schema; marks the line as one of the trail' }),
+      time: Type.String({
+        pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+        description: 'ISO 8601, UTC'
+      }),
+      event: Type.Literal(event),
+      requestId: Type.Optional(
+        Type.String({ description: 'as in the log; left out for what no request did' })
+      ),
+      ...Optional,
+      ...own
+    },
+    { additionalProperties: false, description }
+  )
+}
+
+/** One line of the audit trail, by `event`. */
+export const AuditEventSchema = Type.Union([
+  kind('send', 'a message was handed to a sender, or held back', {
+    sender: Type.String({ description: 'name of the sender, or none' }),
+    outcome: Type.Enum(['sent', 'limited', 'refused', 'failed', 'unknown', 'suppressed']),
+    code: Type.Optional(Type.String({ description: 'why it failed' })),
+    reference: Type.Optional(Type.String({ description: "the provider's own id of the message" })),
+    segments: Type.Optional(Type.Integer({ minimum: 0, description: 'of an SMS; 1 for a mail' })),
+    cost: Type.Optional(
+      Type.Object(
+        { amount: Type.Number({ minimum: 0 }), currency: Type.String() },
+        { additionalProperties: false, description: 'estimate by the prices of the policy' }
+      )
+    ),
+    latencyMs: Type.Optional(Type.Number({ minimum: 0, description: 'how long the sender took' }))
+  }),
+  kind('refusal', 'rules or a filter refused a request', {
+    rules: Rules,
+    stage: Type.Enum(['attempts', 'sends']),
+    outcome: Type.Enum(['exceeded', 'in-flight', 'blocked']),
+    retryAfterMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+      description: 'until it would be admitted; null when no time can be named'
+    })
+  }),
+  kind('verification', 'a code was tried', {
+    outcome: Type.Enum(['verified', 'wrong', 'ended']),
+    attemptsLeft: Type.Optional(Type.Integer({ minimum: 0 }))
+  }),
+  kind('cancel', 'a code was called off', { outcome: Type.Enum(['cancelled', 'ended']) }),
+  kind('quota', 'an account has used 80 % of its quota', {
+    outcome: Type.Literal('soft-mark'),
+    rules: Rules,
+    used: Type.Integer({ minimum: 0 }),
+    max: Type.Integer({ minimum: 0 })
+  }),
+  kind('admin', 'an operator asked or changed something', {
+    actor: Type.String({
+      description: "first 8 hexadecimal digits of the SHA-256 hash of the operator's key"
+    }),
+    action: Type.Enum(['lookup', 'block', 'allow', 'unblock', 'list', 'reload-policy']),
+    outcome: Type.Enum(['done', 'failed']),
+    reason: Type.Optional(Type.String({ description: 'as the operator wrote it' })),
+    until: Type.Optional(Type.String({ description: 'when it ends by itself, ISO 8601' }))
+  }),
+  kind('policy', 'the policy was to be replaced', {
+    outcome: Type.Enum(['replaced', 'refused']),
+    actor: Type.Optional(Type.String({ description: 'as in admin, or signal' })),
+    detail: Type.Optional(Type.String({ description: 'what is wrong with the new one' }))
+  })
+])
+export type AuditEvent = Static<typeof AuditEventSchema>
+
+/** What the trail fills in by itself. */
+type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'recipientHash' | 'cost'
+
+/** What happened, as it is told to the trail. */
+export type AuditFact = AuditEvent extends infer Event
+  ? Event extends AuditEvent
+    ? Omit<Event, Filled>
+    : never
+  : never

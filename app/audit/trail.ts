@@ -1,0 +1,70 @@
+import pino from 'pino'
+import { ConfigError } from '../check.js'
+
+/** Where the lines of the audit trail go. */
+export interface Trail {
+  /** Writes one line, at once; what goes wrong is reported, never thrown. */
+  write(line: string): void
+  close(): void
+}
+
+/** What waits while the destination takes nothing; beyond it lines are lost, and that is reported. */
+const MAX_WAITING_BYTES = 1_048_576
+
+/**
+ * Opens the trail. A file is appended to, readable by its owner alone, and opened anew on SIGHUP, so that a log can
+ * be rotated by renaming it.
+ * @param to the path of a file, or `stdout`
+ * @param report hears of a failure once, until writing works again
+ * @throws ConfigError when the file cannot be opened
+ */
+export function openTrail(to: string, report: (error: unknown) => void): Trail {
+  const destination = open(to)
+  const told = new Set<string>()
+  const once = (kind: 'failing' | 'losing', error: unknown) => {
+    if (!told.has(kind)) report(error)
+    told.add(kind)
+  }
+  const failed = (error: unknown) => once('failing', error)
+  destination.on('error', failed)
+  destination.on('drop', () => once('losing', new Error('lines are lost: too many wait to be written')))
+  destination.on('write', () => told.clear())
+  const reopen = () => {
+    try {
+      destination.reopen()
+    } catch (error) {
+      report(error)
+    }
+  }
+  if (to !== 'stdout') process.on('SIGHUP', reopen)
+  return {
+    write(line) {
+      try {
+        destination.write(`${line}\n`)
+      } catch (error) {
+        failed(error)
+      }
+    },
+    close() {
+      process.removeListener('SIGHUP', reopen)
+      destination.destroy()
+    }
+  }
+}
+
+function open(to: string) {
+  try {
+    return pino.destination({
+      dest: to === 'stdout' ? 1 : to,
+      sync: true,
+      append: true,
+      mode: 0o600,
+      maxLength: MAX_WAITING_BYTES,
+      // Trying again at once would hold up the process; the next line tries.
+      retryEAGAIN: () => false
+    })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(to)}) cannot be written: ${code}.`)
+  }
+}

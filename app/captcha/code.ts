@@ -1,0 +1,28 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+
+/** What a code is derived from: it is kept nowhere. */
+export interface CodeOf {
+  id: string
+  /** The recipient's one spelling. */
+  identity: string
+  purpose: string
+  /** Counts the codes of one id. */
+  generation: number
+}
+
+/**
+ * The code: an HMAC-SHA-256 under the key, truncated as in RFC 4226, section 5.3, but to eight bytes rather than
+ * four, so that up to ten digits are uniform (to within 10^10 / 2^63).
+ */
+export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
+  const text = JSON.stringify([of.id, of.identity, of.purpose, of.generation])
+  const mac = createHmac('sha256', key).update(text).digest()
+  const offset = (mac[mac.length - 1] as number) & 0xf
+  const number = mac.readBigUInt64BE(offset) & 0x7fff_ffff_ffff_ffffn
+  return String(number % 10n ** BigInt(digits)).padStart(digits, '0')
+}
+
+/** Compares in constant time. */
+export function sameCode(a: string, b: string): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
+}

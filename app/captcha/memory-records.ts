@@ -1,0 +1,107 @@
+import type { Clock } from '../clock.js'
+import { problem } from '../problem.js'
+import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+
+type Held = Omit<Kept, 'lifeMs'> & { until: number }
+
+const WRONG: Checked = { verified: false, attemptsLeft: 0 }
+
+/**
+ * Records of this process. Bounded: rather than forget a live code, it takes no more. No method awaits anything, which
+ * is what makes each one step.
+ */
+export class MemoryRecords implements Records {
+  // In the order of their ends, as all are kept equally long.
+  private readonly held = new Map<string, Held>()
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly max = 100_000
+  ) {}
+
+  async put(key: string, sealed: string, terms: Terms): Promise<void> {
+    this.sweep()
+    if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be kept now.')
+    this.hold(key, { sealed, generation: 1, ...this.begin(terms) })
+  }
+
+  async get(key: string): Promise<Kept | null> {
+    const held = this.find(key)
+    return held === undefined ? null : this.kept(held)
+  }
+
+  async check(key: string, generation: number): Promise<Checked> {
+    const held = this.find(key)
+    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return WRONG
+    if (held.generation === generation) {
+      held.ended = 'verified'
+      return { verified: true, attemptsLeft: held.attemptsLeft }
+    }
+    held.attemptsLeft--
+    if (held.attemptsLeft === 0) held.ended = 'failed'
+    return { verified: false, attemptsLeft: held.attemptsLeft }
+  }
+
+  async rotate(key: string, terms: Terms): Promise<Kept | null> {
+    const held = this.find(key)
+    if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
+    this.hold(key, { sealed: held.sealed, generation: held.generation + 1, ...this.begin(terms) })
+    return this.kept(held)
+  }
+
+  async restore(key: string, former: Kept): Promise<void> {
+    const held = this.find(key)
+    if (held === undefined || held.generation !== former.generation + 1 || held.ended !== '') return
+    const { lifeMs: _, ...rest } = former
+    Object.assign(held, rest)
+  }
+
+  async cancel(key: string): Promise<boolean> {
+    const held = this.find(key)
+    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return false
+    held.ended = 'cancelled'
+    return true
+  }
+
+  async doubt(key: string): Promise<void> {
+    const held = this.find(key)
+    if (held !== undefined) held.unknown = true
+  }
+
+  async drop(key: string): Promise<void> {
+    this.held.delete(key)
+  }
+
+  private begin({ lifeMs, attempts }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation'>> {
+    const now = this.clock.monotonic()
+    return {
+      attemptsLeft: attempts,
+      ended: '',
+      unknown: false,
+      expiresAt: now + lifeMs,
+      until: now + RETENTION_MS
+    }
+  }
+
+  private hold(key: string, held: Held): void {
+    this.held.delete(key)
+    this.held.set(key, held)
+  }
+
+  private find(key: string): Held | undefined {
+    const held = this.held.get(key)
+    return held !== undefined && held.until > this.clock.monotonic() ? held : undefined
+  }
+
+  private kept({ until: _, ...held }: Held): Kept {
+    return { ...held, lifeMs: held.expiresAt - this.clock.monotonic() }
+  }
+
+  private sweep(): void {
+    const now = this.clock.monotonic()
+    for (const [key, { until }] of this.held) {
+      if (until > now) return
+      this.held.delete(key)
+    }
+  }
+}

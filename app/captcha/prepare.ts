@@ -1,0 +1,43 @@
+import type { FastifyRequest } from 'fastify'
+import { mayUse } from '../accounts/account.js'
+import { flaw } from '../flaw.js'
+import { endUserOf } from '../plugins/requests.js'
+import { problem } from '../problem.js'
+import type { Captcha } from './captchas.js'
+
+/**
+ * Finds out what a send of this purpose needs to know, before anything is counted.
+ * @throws a problem (403, 422) when the purpose is unknown or not for this account
+ */
+export function preparePurpose(request: FastifyRequest, purpose: string): void {
+  const { purposes } = request.server.policy
+  const known = Object.hasOwn(purposes, purpose) ? purposes[purpose] : undefined
+  if (known === undefined) {
+    const names = Object.keys(purposes)
+    throw problem(422, 'PURPOSE_UNKNOWN', 'There is no such purpose. Use one of: {known}.', {
+      known: names,
+      errors: [flaw('#/purpose', 'NOT_ONE_OF', { allowed: names })]
+    })
+  }
+  if (request.account !== null) mayUse(request.account, 'purposes', purpose)
+  request.purpose = purpose
+  request.network = endUserOf(request)
+  request.concealed = known.conceal ?? false
+}
+
+/**
+ * Looks a code up for its request.
+ * @throws a problem (404) when there is none of that id for the account
+ */
+export async function prepareCaptcha(request: FastifyRequest, id: string): Promise<Captcha> {
+  const captcha = await findCaptcha(request, id)
+  if (captcha === null) throw problem(404, 'CAPTCHA_UNKNOWN', 'There is no code of this id, or no longer.')
+  return captcha
+}
+
+/** Looks a code up and notes it on the request; null when there is none. */
+export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {
+  request.network = endUserOf(request)
+  request.captcha = await request.server.captchas.find(id, request.account?.id ?? null)
+  return request.captcha
+}

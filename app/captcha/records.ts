@@ -1,0 +1,57 @@
+/** How a code ended; `''` while it may be used. */
+export type Ended = '' | 'verified' | 'failed' | 'cancelled'
+
+/** What is kept of a code. Neither the code nor its recipient can be told from it without the key. */
+export interface Kept {
+  /** Whose it is and what for, encrypted. */
+  sealed: string
+  /** Counts the codes of one id, from 1; the last one alone is valid. */
+  generation: number
+  attemptsLeft: number
+  /** When it expires, in milliseconds by the store's clock. */
+  expiresAt: number
+  /** Until then, in milliseconds; 0 or less: it has expired. */
+  lifeMs: number
+  ended: Ended
+  /** Whether it is not known that the message went out. */
+  unknown: boolean
+}
+
+/** The lifetime of a code in milliseconds, and how often it may be tried. */
+export interface Terms {
+  lifeMs: number
+  attempts: number
+}
+
+export interface Checked {
+  verified: boolean
+  attemptsLeft: number
+}
+
+/** How long after its last code a record may be asked for, in milliseconds. */
+export const RETENTION_MS = 1_800_000
+
+/**
+ * Where codes are kept, by a hash of their id, until `RETENTION_MS` after the last one was made. Each call is one step:
+ * nothing comes between what it looks at and what it changes.
+ */
+export interface Records {
+  /** Keeps a record of generation 1. @throws a problem (503) when no more can be kept */
+  put(key: string, sealed: string, terms: Terms): Promise<void>
+  get(key: string): Promise<Kept | null>
+  /**
+   * Counts a try. The right code is used up by it; a wrong one costs a try, the last wrong one ends the code.
+   * @param generation the generation whose code was given, 0 for a wrong code
+   */
+  check(key: string, generation: number): Promise<Checked>
+  /** Makes the next generation the valid one, with terms of its own. @returns the record as it was, or null when it is ended for good */
+  rotate(key: string, terms: Terms): Promise<Kept | null>
+  /** Makes the former generation valid again, as it was, if nothing has happened to the later one. */
+  restore(key: string, former: Kept): Promise<void>
+  /** Ends a code. @returns whether it was still to be used */
+  cancel(key: string): Promise<boolean>
+  /** Notes that its message may not have gone out. */
+  doubt(key: string): Promise<void>
+  /** Forgets it. */
+  drop(key: string): Promise<void>
+}

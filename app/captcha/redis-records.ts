@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { problem } from '../problem.js'
+import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+
+type Argument = string | number
+type Script = (key: string, ...args: Argument[]) => Promise<unknown>
+
+const lua = (name: string) => ({
+  numberOfKeys: 1,
+  lua: readFileSync(new URL(`${name}.lua`, import.meta.url), 'utf8')
+})
+const scripts = {
+  captchaPut: lua('put'),
+  captchaGet: lua('get'),
+  captchaCheck: lua('check'),
+  captchaRestore: lua('restore'),
+  captchaCancel: lua('cancel'),
+  captchaDoubt: lua('doubt')
+}
+
+/** Records that all instances on one Redis share, by its clock; one script a call, one key a script. */
+export class RedisRecords implements Records {
+  private readonly client: Redis & { [K in keyof typeof scripts]: Script }
+
+  constructor(client: Redis) {
+    for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script)
+    this.client = client as typeof this.client
+  }
+
+  async put(key: string, sealed: string, { lifeMs, attempts }: Terms): Promise<void> {
+    await this.run('captchaPut', key, sealed, lifeMs, attempts, RETENTION_MS)
+  }
+
+  async get(key: string): Promise<Kept | null> {
+    return keptOf(await this.run('captchaGet', key))
+  }
+
+  async check(key: string, generation: number): Promise<Checked> {
+    const [verified, attemptsLeft] = (await this.run('captchaCheck', key, generation)) as [number, number]
+    return { verified: verified === 1, attemptsLeft }
+  }
+
+  async rotate(key: string, { lifeMs, attempts }: Terms): Promise<Kept | null> {
+    return keptOf(await this.run('captchaPut', key, '', lifeMs, attempts, RETENTION_MS))
+  }
+
+  async restore(key: string, former: Kept): Promise<void> {
+    const { generation, attemptsLeft, expiresAt, ended, unknown } = former
+    await this.run('captchaRestore', key, generation, attemptsLeft, expiresAt, ended, unknown ? '1' : '')
+  }
+
+  async cancel(key: string): Promise<boolean> {
+    return (await this.run('captchaCancel', key)) === 1
+  }
+
+  async doubt(key: string): Promise<void> {
+    await this.run('captchaDoubt', key)
+  }
+
+  async drop(key: string): Promise<void> {
+    await answered(this.client.del(nameOf(key)))
+  }
+
+  private run(script: keyof typeof scripts, key: string, ...args: Argument[]): Promise<unknown> {
+    return answered(this.client[script](nameOf(key), ...args))
+  }
+}
+
+const nameOf = (key: string) => `captcha:{${key}}`
+
+function keptOf(reply: unknown): Kept | null {
+  if (reply === null) return null
+  const [now, sealed, generation, left, ends, ended, unknown] = reply as string[]
+  return {
+    sealed: sealed as string,
+    generation: Number(generation),
+    attemptsLeft: Number(left),
+    expiresAt: Number(ends),
+    lifeMs: Number(ends) - Number(now),
+    ended: ended as Ended,
+    unknown: unknown === '1'
+  }
+}
+
+async function answered<T>(command: Promise<T>): Promise<T> {
+  try {
+    return await command
+  } catch (cause) {
+    throw Object.assign(problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither kept nor checked now.'), {
+      cause
+    })
+  }
+}

@@ -1,0 +1,82 @@
+import { finished } from 'node:stream/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ProblemError } from '../problem.js'
+import type { Asked, Issued } from './captchas.js'
+
+interface Sending {
+  asked: Asked
+  issued: Issued
+  /** Takes back what was made for a message that surely did not go out. */
+  undo: () => Promise<void>
+}
+
+/**
+ * Sends a code and answers 202. For a purpose that conceals it answers first, alike for every recipient, and sends then.
+ * What surely did not go out is refunded.
+ * @throws a problem that says how the message could not be sent
+ */
+export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
+  const { asked, issued } = sending
+  const { server } = request
+  request.message = messageOf(request, sending)
+  const now = server.clock.wall()
+  const answer = {
+    id: issued.id,
+    channel: asked.channel,
+    recipient: asked.masked,
+    expiresAt: iso(now + issued.lifeMs),
+    resendAt: iso(now + (reply.limit?.retryAfterMs ?? 0))
+  }
+  if (request.concealed) {
+    reply.code(202).send(answer)
+    await server.afterwards(sendUnseen(request, reply, sending))
+    return
+  }
+  try {
+    await server.dispatch(request, reply.limit)
+  } catch (error) {
+    if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
+    throw error
+  }
+  return reply.code(202).send(answer)
+}
+
+async function sendUnseen(request: FastifyRequest, reply: FastifyReply, sending: Sending): Promise<void> {
+  // A lock that is held would tell that something is being sent.
+  await reply.limit?.release()
+  // What sending takes must not show in the time of the answer.
+  await finished(reply.raw).catch(() => {})
+  try {
+    await request.server.dispatch(request, reply.limit)
+  } catch (error) {
+    if (await undone(error, request, sending)) await reply.limit?.refund()
+  }
+}
+
+/** Takes the code back, unless its message may have gone out: then it must be of use. @returns whether it did */
+async function undone(
+  error: unknown,
+  { server, log }: FastifyRequest,
+  { issued, undo }: Sending
+): Promise<boolean> {
+  const unknown = (error as { outcome?: string }).outcome === 'unknown'
+  try {
+    await (unknown ? server.captchas.doubt(issued.id) : undo())
+  } catch (failed) {
+    log.warn({ err: failed }, 'a code whose message failed stays until it expires')
+  }
+  return !unknown
+}
+
+function messageOf({ server }: FastifyRequest, { asked, issued }: Sending) {
+  const { channel, purpose, locale, to } = asked
+  const action = server.policy.purposes[purpose]?.action[locale] ?? purpose
+  const minutes = Math.ceil(issued.lifeMs / 60_000)
+  return {
+    channel,
+    to,
+    ...server.templates.render(channel, 'captcha', locale, { code: issued.code, action, minutes })
+  }
+}
+
+const iso = (ms: number) => new Date(ms).toISOString()

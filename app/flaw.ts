@@ -1,0 +1,27 @@
+import { en } from './locales/en.js'
+import { fill } from './locales/fill.js'
+
+/** One thing that is wrong with what was sent: an entry of a problem's `errors` (RFC 9457, section 3). */
+export interface Flaw {
+  /** Where, as a JSON pointer in a URI fragment (RFC 6901, section 6). */
+  pointer: string
+  /** What; the same in every language. */
+  code: string
+  /** In words. */
+  detail: string
+  [member: string]: unknown
+}
+
+export type FlawCode = keyof typeof en.flaws
+
+/** @param more what the words name, as in `{ limit: 32 }` */
+export function flaw(pointer: string, code: FlawCode, more: object = {}): Flaw {
+  return { pointer, code, detail: fill(en.flaws[code], more), ...more }
+}
+
+/** The pointer to a member. */
+export function pointerTo(parent: string, name: string): string {
+  // A lone surrogate has no UTF-8.
+  const wellFormed = name.replace(/\p{Surrogate}/gu, '\ufffd')
+  return `${parent}/${encodeURI(wellFormed.replaceAll('~', '~0').replaceAll('/', '~1'))}`
+}

@@ -1,0 +1,56 @@
+--[[
+  Takes a slot, or says what became of the one that has it.
+
+  KEYS[1]   the slots of one scope, a hash: key -> state (R, F), body (22 characters), and the token of
+            the holder (R: running) or the answer (F: finished)
+  KEYS[2]   when they end, a sorted set: key by milliseconds since 1970; of the same cluster slot
+  ARGV[1]   key
+  ARGV[2]   body
+  ARGV[3]   token
+  ARGV[4]   lease (ms)
+  ARGV[5]   how many slots a scope has
+
+  Returns { state }: begun, running, other-body or full; or { finished, answer }.
+]]
+local slots, ends = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function drop(key)
+  redis.call('HDEL', slots, key)
+  redis.call('ZREM', ends, key)
+end
+
+-- the oldest that does not run; those that run end soonest and so come first
+local function drop_oldest()
+  local from, keys = 0, nil
+  repeat
+    keys = redis.call('ZRANGE', ends, from, from + 99)
+    for _, key in ipairs(keys) do
+      local value = redis.call('HGET', slots, key)
+      if not value or string.sub(value, 1, 1) == 'F' then
+        drop(key)
+        return true
+      end
+    end
+    from = from + 100
+  until #keys < 100
+  return false
+end
+
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do drop(key) end
+
+local value = redis.call('HGET', slots, ARGV[1])
+if value then
+  if string.sub(value, 2, 23) ~= ARGV[2] then return { 'other-body' } end
+  if string.sub(value, 1, 1) == 'R' then return { 'running' } end
+  return { 'finished', string.sub(value, 24) }
+end
+
+if redis.call('ZCARD', ends) >= tonumber(ARGV[5]) and not drop_oldest() then return { 'full' } end
+redis.call('HSET', slots, ARGV[1], 'R' .. ARGV[2] .. ARGV[3])
+redis.call('ZADD', ends, now + ARGV[4], ARGV[1])
+for _, name in ipairs(KEYS) do
+  if redis.call('PTTL', name) < tonumber(ARGV[4]) then redis.call('PEXPIRE', name, ARGV[4]) end
+end
+return { 'begun' }

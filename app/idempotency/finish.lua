@@ -1,0 +1,21 @@
+--[[
+  Keeps the answer of the slot that its holder has.
+
+  KEYS[1]   the slots of one scope (layout: begin.lua)
+  KEYS[2]   when they end
+  ARGV[1]   key
+  ARGV[2]   token
+  ARGV[3]   answer
+  ARGV[4]   how long it is kept (ms), longer than any lease
+
+  Returns 1, or 0 when the slot is not or no longer this holder's.
+]]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if not value or string.sub(value, 1, 1) ~= 'R' or string.sub(value, 24) ~= ARGV[2] then return 0 end
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) <= now then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], 'F' .. string.sub(value, 2, 23) .. ARGV[3])
+redis.call('ZADD', KEYS[2], now + ARGV[4], ARGV[1])
+for _, name in ipairs(KEYS) do redis.call('PEXPIRE', name, ARGV[4]) end
+return 1

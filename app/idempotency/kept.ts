@@ -1,0 +1,33 @@
+import type { FastifyReply } from 'fastify'
+
+/** The most that is kept of one body, in bytes. */
+const MAX_BYTES = 16_384
+const KEPT_HEADERS = ['content-type', 'content-language']
+
+interface Kept {
+  status: number
+  headers: Record<string, string>
+  body: string
+}
+
+/** Whether a repetition gets this answer again, rather than another try. */
+export const isKept = (status: number) => (status >= 200 && status < 300) || status === 422
+
+/** @returns the answer as text; undefined for one that is too large or no text */
+export function textOf(reply: FastifyReply, payload: unknown): string | undefined {
+  const body = payload ?? ''
+  if (typeof body !== 'string' || Buffer.byteLength(body) > MAX_BYTES) return undefined
+  const given = KEPT_HEADERS.map(name => [name, reply.getHeader(name)])
+  const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined))
+  return JSON.stringify({ status: reply.statusCode, headers, body } satisfies Kept)
+}
+
+/** Answers as the first time. */
+export function replay(reply: FastifyReply, text: string): FastifyReply {
+  const { status, headers, body } = JSON.parse(text) as Kept
+  // With a serializer of its own, a reply keeps its content type as it is.
+  reply.code(status).headers(headers).header('idempotency-replayed', 'true').serializer(asIs)
+  return reply.send(body === '' ? undefined : body)
+}
+
+const asIs = (text: string) => text

@@ -1,0 +1,97 @@
+import type { Clock } from '../clock.js'
+import type { Answers, Begun, Bounds, Slot } from './answers.js'
+
+interface Entry {
+  slot: Slot
+  body: string
+  /** Empty once it is finished. */
+  token: string
+  answer: string
+  until: number
+}
+
+/** Answers of this process. No method awaits anything, which is what makes each one step. */
+export class MemoryAnswers implements Answers {
+  // Both in the order in which they began or finished: the oldest finished one comes before the others.
+  private readonly all = new Set<Entry>()
+  private readonly scopes = new Map<string, Map<string, Entry>>()
+
+  /** @param max of all scopes together; past it, the oldest finished slot goes, whosever it is */
+  constructor(
+    private readonly clock: Clock,
+    private readonly bounds: Bounds & { max: number }
+  ) {}
+
+  async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
+    const now = this.clock.monotonic()
+    this.sweep(now)
+    const found = this.scopes.get(slot.scope)?.get(slot.key)
+    if (found !== undefined && found.until > now) return begunBefore(found, body)
+    if (found !== undefined) this.drop(found)
+    if (!this.makeRoom(slot.scope, now)) return { is: 'full' }
+    this.hold({ slot, body, token, answer: '', until: now + leaseMs })
+    return { is: 'begun' }
+  }
+
+  async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
+    const entry = this.heldBy(slot, token)
+    const now = this.clock.monotonic()
+    if (entry === undefined || entry.until <= now) return false
+    this.drop(entry)
+    this.hold({ ...entry, token: '', answer, until: now + this.bounds.keepMs })
+    return true
+  }
+
+  async free(slot: Slot, token: string): Promise<void> {
+    const entry = this.heldBy(slot, token)
+    if (entry !== undefined) this.drop(entry)
+  }
+
+  private heldBy({ scope, key }: Slot, token: string): Entry | undefined {
+    const entry = this.scopes.get(scope)?.get(key)
+    return entry?.token === token ? entry : undefined
+  }
+
+  private hold(entry: Entry): void {
+    const { scope, key } = entry.slot
+    const own = this.scopes.get(scope) ?? new Map<string, Entry>()
+    this.scopes.set(scope, own.set(key, entry))
+    this.all.add(entry)
+  }
+
+  private drop(entry: Entry): void {
+    const { scope, key } = entry.slot
+    const own = this.scopes.get(scope)
+    own?.delete(key)
+    if (own?.size === 0) this.scopes.delete(scope)
+    this.all.delete(entry)
+  }
+
+  private makeRoom(scope: string, now: number): boolean {
+    const own = this.scopes.get(scope)
+    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(own.values(), now))
+      return false
+    return this.all.size < this.bounds.max || this.dropOne(this.all, now)
+  }
+
+  private dropOne(entries: Iterable<Entry>, now: number): boolean {
+    for (const entry of entries) {
+      if (entry.token !== '' && entry.until > now) continue
+      this.drop(entry)
+      return true
+    }
+    return false
+  }
+
+  private sweep(now: number): void {
+    for (const entry of this.all) {
+      if (entry.until > now) return
+      this.drop(entry)
+    }
+  }
+}
+
+function begunBefore({ body, token, answer }: Entry, other: string): Begun {
+  if (body !== other) return { is: 'other-body' }
+  return token === '' ? { is: 'finished', answer } : { is: 'running' }
+}

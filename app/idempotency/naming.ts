@@ -1,0 +1,38 @@
+import { createHmac } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { canonicalIp } from '../../plugin/index.js'
+import type { Slot } from './answers.js'
+
+/** A request with a key, by keyed hashes alone. */
+export interface Named {
+  slot: Slot
+  body: string
+}
+
+/** Names requests: one name for equal ones, whatever the order of the members in their bodies. */
+export function namingOf(secret: string): (key: string, request: FastifyRequest) => Named {
+  const hash = (use: string, parts: unknown) =>
+    createHmac('sha256', secret)
+      .update(`idempotency ${use} ${JSON.stringify(parts, inOrder)}`)
+      .digest()
+      .subarray(0, 16)
+      .toString('base64url')
+  return (key, request) => {
+    const { account, network, ip, method, routeOptions, params } = request
+    const owner = account ? ['account', account.id] : ['network', canonicalIp(network ?? ip ?? '', 64)]
+    const scope = hash('scope', owner)
+    const named = [scope, method, routeOptions.url, params, key]
+    // With the rest in it, equal bodies of different requests are not seen to be equal.
+    return { slot: { scope, key: hash('key', named) }, body: hash('body', [named, request.body]) }
+  }
+}
+
+function inOrder(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  const members = value as Record<string, unknown>
+  return Object.fromEntries(
+    Object.keys(members)
+      .sort()
+      .map(name => [name, members[name]])
+  )
+}

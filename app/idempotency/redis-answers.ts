@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { problem } from '../problem.js'
+import type { Answers, Begun, Bounds, Slot } from './answers.js'
+
+type Script = (slots: string, ends: string, ...args: (string | number)[]) => Promise<unknown>
+
+const lua = (name: string) => readFileSync(new URL(`${name}.lua`, import.meta.url), 'utf8')
+const scripts = {
+  idempotencyBegin: { numberOfKeys: 2, lua: lua('begin') },
+  idempotencyFinish: { numberOfKeys: 2, lua: lua('finish') },
+  idempotencyFree: { numberOfKeys: 2, lua: lua('free') }
+}
+
+// The braces keep both keys of a scope on one node of a cluster.
+const keysOf = ({ scope }: Slot) => [`idempotency:{${scope}}`, `idempotency:{${scope}}:ends`] as const
+
+/** Answers that all instances on one Redis share. */
+export class RedisAnswers implements Answers {
+  private readonly client: Redis & { [K in keyof typeof scripts]: Script }
+
+  constructor(
+    client: Redis,
+    private readonly bounds: Bounds
+  ) {
+    for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script)
+    this.client = client as typeof this.client
+  }
+
+  async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
+    const { perScope } = this.bounds
+    const begun = this.client.idempotencyBegin(...keysOf(slot), slot.key, body, token, leaseMs, perScope)
+    const [is, answer] = (await answered(begun)) as [Begun['is'], string]
+    return is === 'finished' ? { is, answer } : { is }
+  }
+
+  async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
+    const { keepMs } = this.bounds
+    const finished = this.client.idempotencyFinish(...keysOf(slot), slot.key, token, answer, keepMs)
+    return (await answered(finished)) === 1
+  }
+
+  async free(slot: Slot, token: string): Promise<void> {
+    await answered(this.client.idempotencyFree(...keysOf(slot), slot.key, token))
+  }
+}
+
+async function answered(command: Promise<unknown>): Promise<unknown> {
+  try {
+    return await command
+  } catch (cause) {
+    const unavailable = problem(
+      503,
+      'IDEMPOTENCY_UNAVAILABLE',
+      'Whether this Idempotency-Key came before cannot be known now.'
+    )
+    throw Object.assign(unavailable, { cause })
+  }
+}

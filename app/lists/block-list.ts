@@ -1,0 +1,27 @@
+import type { Filter } from '../../plugin/index.js'
+import type { Config } from '../config.js'
+import type { Lists } from './lists.js'
+
+/**
+ * A filter that refuses blocked recipients, and notes on the request how a recipient stands. A concealed request
+ * passes all the same: its handler answers as ever and sends nothing. While the lists do not answer it goes on as
+ * `ON_STORE_ERROR` says.
+ */
+export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STORE_ERROR'>): Filter {
+  return {
+    name: 'block-list',
+    async check(request) {
+      const { recipient } = request
+      if (recipient === null) return
+      try {
+        const placed = await lists.get(recipient.identity)
+        request.standing = placed?.standing ?? null
+      } catch (error) {
+        if (ON_STORE_ERROR === 'deny') throw error
+        request.log.warn({ err: error }, 'passed without the block list')
+        return
+      }
+      if (request.standing === 'blocked' && !request.concealed) return { allowed: false }
+    }
+  }
+}

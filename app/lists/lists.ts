@@ -1,0 +1,62 @@
+import { createHmac } from 'node:crypto'
+import { problem } from '../problem.js'
+
+/** How somebody stands: sent nothing, or sent to uncounted. */
+export type Standing = 'blocked' | 'allowed'
+
+/** Who is to be put on a list. */
+export interface Placing {
+  standing: Standing
+  /** What is shown of the recipient. */
+  masked: string
+  /** In the operator's words. */
+  reason?: string | undefined
+  /** In milliseconds, more than 0; without it until removed. */
+  durationMs?: number | undefined
+}
+
+/** Somebody on a list. Times are milliseconds since the epoch, by the store's clock. */
+export interface Placed {
+  standing: Standing
+  masked: string
+  reason?: string
+  since: number
+  /** When it ends by itself; left out: never. */
+  until?: number
+}
+
+export interface Page {
+  /** Which list; both when left out. */
+  standing?: Standing | undefined
+  /** How many at most, from 1. */
+  limit: number
+  /** The `next` of the page before. */
+  after?: string | undefined
+}
+
+/**
+ * Who is blocked or allowed. Identities are kept as keyed hashes; nobody is on both lists. An entry ends at its
+ * `until`, and is cleaned up when somebody is put on a list or the lists are read.
+ */
+export interface Lists {
+  /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */
+  put(identity: string, placing: Placing): Promise<Placed>
+  /** One trip to the store, whoever it is. */
+  get(identity: string): Promise<Placed | null>
+  /** @returns whether they were on a list */
+  remove(identity: string): Promise<boolean>
+  /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */
+  all(page: Page): Promise<{ entries: Placed[]; next: string | null }>
+}
+
+/** How many entries the lists hold. */
+export const MAX_ENTRIES = 100_000
+
+export const full = (max: number) =>
+  problem(503, 'LISTS_FULL', 'The lists hold {max} recipients, the most they take. Unblock some first.', {
+    max
+  })
+
+/** What stands for an identity: 128 bits of a hash under the secret. */
+export const hasherOf = (secret: string) => (identity: string) =>
+  createHmac('sha256', secret).update(`list ${identity}`).digest().subarray(0, 16).toString('base64url')

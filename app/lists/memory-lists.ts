@@ -1,0 +1,74 @@
+import type { Clock } from '../clock.js'
+import { full, hasherOf, type Lists, MAX_ENTRIES, type Page, type Placed, type Placing } from './lists.js'
+
+interface Held {
+  placed: Placed
+  /** Counts up with each placing: newer is higher. */
+  order: number
+  /** By the monotonic clock; Infinity: never. */
+  endsAt: number
+}
+
+/** Lists of this process. */
+export class MemoryLists implements Lists {
+  // In the order of their placing, the newest last.
+  private readonly held = new Map<string, Held>()
+  private readonly hash: (identity: string) => string
+  private placings = 0
+
+  constructor(
+    secret: string,
+    private readonly clock: Clock,
+    private readonly max = MAX_ENTRIES
+  ) {
+    this.hash = hasherOf(secret)
+  }
+
+  async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+    const key = this.hash(identity)
+    this.sweep()
+    if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
+    const since = this.clock.wall()
+    const placed: Placed = {
+      standing,
+      masked,
+      ...(reason !== undefined && { reason }),
+      since,
+      ...(durationMs !== undefined && { until: since + durationMs })
+    }
+    this.held.delete(key)
+    const endsAt = this.clock.monotonic() + (durationMs ?? Number.POSITIVE_INFINITY)
+    this.held.set(key, { placed, order: ++this.placings, endsAt })
+    return placed
+  }
+
+  async get(identity: string): Promise<Placed | null> {
+    const held = this.held.get(this.hash(identity))
+    return held !== undefined && held.endsAt > this.clock.monotonic() ? held.placed : null
+  }
+
+  async remove(identity: string): Promise<boolean> {
+    const found = (await this.get(identity)) !== null
+    this.held.delete(this.hash(identity))
+    return found
+  }
+
+  async all({ standing, limit, after }: Page): Promise<{ entries: Placed[]; next: string | null }> {
+    this.sweep()
+    const before = after === undefined ? Number.POSITIVE_INFINITY : Number(after)
+    const found = [...this.held.values()]
+      .filter(({ placed, order }) => order < before && (standing ?? placed.standing) === placed.standing)
+      .slice(-limit - 1)
+      .reverse()
+    const shown = found.slice(0, limit)
+    return {
+      entries: shown.map(({ placed }) => placed),
+      next: found.length > limit ? String(shown.at(-1)?.order) : null
+    }
+  }
+
+  private sweep(): void {
+    const now = this.clock.monotonic()
+    for (const [key, { endsAt }] of this.held) if (endsAt <= now) this.held.delete(key)
+  }
+}

@@ -1,0 +1,19 @@
+-- Reads a page, the newest placing first.
+-- KEYS: 1 entries, 2 ends, 3 blocked, 4 allowed
+-- ARGV: 1 how many at most, 2 the placing before which to begin, '+inf': the newest, 3 which: 'blocked', 'allowed' or
+--   'both'
+-- Returns: the last placing that was read, or '' when no more follow; then what is kept of each
+local limit = tonumber(ARGV[1])
+sweep(KEYS, now())
+local found = {}
+for i, standing in ipairs({ 'blocked', 'allowed' }) do
+  if ARGV[3] == standing or ARGV[3] == 'both' then
+    local ids = redis.call('ZREVRANGEBYSCORE', KEYS[2 + i], ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
+    for j = 1, #ids, 2 do found[#found + 1] = { id = ids[j], order = tonumber(ids[j + 1]) } end
+  end
+end
+table.sort(found, function(a, b) return a.order > b.order end)
+local result = { '' }
+for i = 1, math.min(limit, #found) do result[i + 1] = redis.call('HGET', KEYS[1], found[i].id) end
+if #found > limit then result[1] = string.format('%.0f', found[limit].order) end
+return result

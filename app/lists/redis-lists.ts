@@ -1,0 +1,93 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { problem } from '../problem.js'
+import { full, hasherOf, type Lists, MAX_ENTRIES, type Page, type Placed, type Placing } from './lists.js'
+
+type Script<T> = (...args: (string | number)[]) => Promise<T>
+interface Scripts {
+  listsPut: Script<number>
+  listsGet: Script<string>
+  listsRemove: Script<number>
+  listsPage: Script<string[]>
+}
+
+const lua = (name: string) => readFileSync(new URL(`${name}.lua`, import.meta.url), 'utf8')
+const scripts = { listsPut: 'put', listsGet: 'get', listsRemove: 'remove', listsPage: 'page' }
+
+/** One hash tag: a cluster keeps them on one node. */
+const [ENTRIES, ENDS, BLOCKED, ALLOWED, PLACINGS] = ['entries', 'ends', 'blocked', 'allowed', 'placings'].map(
+  name => `list:{recipients}:${name}`
+) as [string, string, string, string, string]
+const LISTS = [ENTRIES, ENDS, BLOCKED, ALLOWED]
+
+/** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
+const TIMEOUT_MS = 500
+
+/** Lists that all instances on one Redis share. Each method is one trip. */
+export class RedisLists implements Lists {
+  private readonly client: Redis & Scripts
+  private readonly hash: (identity: string) => string
+
+  constructor(
+    client: Redis,
+    secret: string,
+    private readonly max = MAX_ENTRIES
+  ) {
+    this.hash = hasherOf(secret)
+    for (const [command, name] of Object.entries(scripts)) {
+      client.defineCommand(command, { lua: `${lua('sweep')}\n${lua(name)}` })
+    }
+    this.client = client as typeof this.client
+  }
+
+  async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+    const id = this.hash(identity)
+    const more = { masked, ...(reason !== undefined && { reason }) }
+    const args = [id, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
+    const since = await answered(this.client.listsPut(5, ...LISTS, PLACINGS, ...args))
+    if (since === -1) throw full(this.max)
+    return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
+  }
+
+  async get(identity: string): Promise<Placed | null> {
+    const kept = await answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
+    return kept === '' ? null : placedOf(kept)
+  }
+
+  async remove(identity: string): Promise<boolean> {
+    return (await answered(this.client.listsRemove(4, ...LISTS, this.hash(identity)))) === 1
+  }
+
+  async all({ standing, limit, after }: Page): Promise<{ entries: Placed[]; next: string | null }> {
+    const from = after === undefined ? '+inf' : `(${after}`
+    const [next, ...kept] = await answered(
+      this.client.listsPage(4, ...LISTS, limit, from, standing ?? 'both')
+    )
+    return { entries: kept.map(placedOf), next: next || null }
+  }
+}
+
+function placedOf(kept: string): Placed {
+  const [, since, until, standing, more] = /^(\d+) (\d+) (\w+) (.*)$/s.exec(kept) as RegExpExecArray
+  return {
+    standing: standing as Placed['standing'],
+    ...(JSON.parse(more as string) as Pick<Placed, 'masked' | 'reason'>),
+    since: Number(since),
+    ...(until !== '0' && { until: Number(until) })
+  }
+}
+
+async function answered<T>(command: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`Redis did not answer within ${TIMEOUT_MS} ms`)), TIMEOUT_MS)
+  })
+  try {
+    return await Promise.race([command, late])
+  } catch (cause) {
+    const unavailable = problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
+    throw Object.assign(unavailable, { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}

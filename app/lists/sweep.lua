@@ -1,0 +1,21 @@
+-- Stands before the scripts that clean up.
+
+-- Now, in milliseconds since the epoch.
+local function now()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- Takes one off all lists. keys: entries, ends, blocked, allowed. Returns 1 when there was one.
+local function take(keys, id)
+  redis.call('ZREM', keys[2], id)
+  redis.call('ZREM', keys[3], id)
+  redis.call('ZREM', keys[4], id)
+  return redis.call('HDEL', keys[1], id)
+end
+
+-- Takes off what has ended, no more at once than a script may take time for.
+local function sweep(keys, ms)
+  local ended = redis.call('ZRANGEBYSCORE', keys[2], '-inf', ms, 'LIMIT', 0, 1000)
+  for _, id in ipairs(ended) do take(keys, id) end
+end

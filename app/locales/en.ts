@@ -1,0 +1,56 @@
+import { STATUS_CODES } from 'node:http'
+
+/** English. The app's own problems have their words where they are thrown; these are for what others throw. */
+export const en = {
+  comma: ', ',
+  // RFC 9457, section 4.2.1: with about:blank the title is the status phrase.
+  titles: STATUS_CODES as Record<number, string>,
+  problems: {
+    FST_ERR_BAD_URL: { detail: 'The address cannot be read: a % in it is followed by no valid code.' },
+    FST_ERR_MAX_PARAM_LENGTH: { detail: 'A part of the address is too long.' },
+    FST_ERR_CTP_BODY_TOO_LARGE: { detail: 'The body is too large. Send at most 16 KiB.' },
+    FST_ERR_CTP_INVALID_MEDIA_TYPE: { detail: 'Send the body as JSON, with content-type: application/json.' },
+    FST_ERR_CTP_INVALID_CONTENT_LENGTH: { detail: 'The body is not as long as content-length says.' },
+    FST_ERR_CTP_EMPTY_JSON_BODY: { detail: 'The body is empty. Send JSON, or leave out content-type.' },
+    FST_ERR_CTP_INVALID_JSON_BODY: { detail: 'The body is no valid JSON.' },
+    FST_ERR_HANDLER_TIMEOUT: {
+      detail: 'This took too long and was given up. If a message was to be sent, it may still arrive.'
+    },
+    FST_SEND_LIMIT_KEY_MISSING: { detail: '{key} is missing, or is no single value.' },
+    FST_SEND_LIMIT_KEY_INVALID: { detail: '{key} cannot be what the limits need it to be.' },
+    FST_SEND_LIMIT_STORE_UNAVAILABLE: {
+      detail: 'The limits cannot be checked now, so nothing is sent. Try again later.'
+    },
+    FST_SEND_LIMIT_STORE_FULL: {
+      detail: 'The service is too busy to count one more message. Try again later.'
+    },
+    FST_SEND_LIMIT_TIMEOUT: { detail: 'Checking the limits took too long. Try again later.' }
+  },
+  flaws: {
+    REQUIRED: 'is missing',
+    UNEXPECTED: 'is not expected here',
+    NOT_STRING: 'must be a text',
+    NOT_NUMBER: 'must be a number',
+    NOT_INTEGER: 'must be a whole number',
+    NOT_BOOLEAN: 'must be true or false',
+    NOT_OBJECT: 'must be an object',
+    NOT_ARRAY: 'must be a list',
+    NOT_SCALAR: 'must be a text or a number',
+    NOT_ONE_OF: 'must be one of {allowed}',
+    EMPTY: 'must not be empty',
+    TOO_SHORT: 'must have {limit} characters or more',
+    TOO_LONG: 'must have {limit} characters or fewer',
+    TOO_SMALL: 'must be {limit} or more',
+    TOO_LARGE: 'must be {limit} or less',
+    TOO_FEW: 'must have {limit} entries or more',
+    TOO_MANY: 'must have {limit} entries or fewer',
+    PATTERN: 'must match the pattern {pattern}',
+    FORMAT: 'must have the format {format}',
+    NAME: 'has a member whose name is not allowed: {name}',
+    INVISIBLE: 'must not hold line breaks, control characters or invisible characters',
+    LINK: 'must not hold a link, a web address or a mail address',
+    NOT_URL: 'must be an https address',
+    UNSENDABLE: 'takes no message',
+    WRONG: 'is not as documented'
+  }
+}

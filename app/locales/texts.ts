@@ -1,0 +1,17 @@
+import { en } from './en.js'
+import type { Locale } from './locale.js'
+import { zh } from './zh.js'
+
+/** What a language has to say. `{name}` stands for a member of the problem or flaw. */
+export interface Texts {
+  /** Between the values of a list. */
+  comma: string
+  /** By status. */
+  titles: Readonly<Record<number, string | undefined>>
+  /** By code of a problem. */
+  problems: Readonly<Record<string, { title?: string; detail: string } | undefined>>
+  /** By code of a flaw: one entry of `errors`. */
+  flaws: Readonly<Record<string, string | undefined>>
+}
+
+export const texts: Readonly<Record<Locale, Texts>> = { en, zh }

@@ -1,0 +1,22 @@
+import type { Flaw } from '../flaw.js'
+import type { ProblemDocument } from '../problem.js'
+import { fill } from './fill.js'
+import type { Locale } from './locale.js'
+import { texts } from './texts.js'
+
+/** A problem in another language; members, codes and types stay. What has no translation stays English. */
+export function translate(document: ProblemDocument, locale: Locale): ProblemDocument {
+  if (locale === 'en') return document
+  const { comma, titles, problems, flaws } = texts[locale]
+  const { title, status, detail, code = '', errors } = document
+  const own = problems[code]
+  const translated: ProblemDocument = { ...document, title: own?.title ?? titles[status] ?? title }
+  if (own !== undefined && detail !== undefined) translated.detail = fill(own.detail, document, comma)
+  if (Array.isArray(errors)) {
+    translated.errors = errors.map((flaw: Flaw) => {
+      const text = flaws[flaw.code]
+      return text === undefined ? flaw : { ...flaw, detail: fill(text, flaw, comma) }
+    })
+  }
+  return translated
+}

@@ -1,0 +1,91 @@
+import { createHmac } from 'node:crypto'
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { canonicalIp, type DecisionEvent } from '../../plugin/index.js'
+import { costOf, type Prices } from '../audit/cost.js'
+import type { AuditEvent, AuditFact } from '../audit/event.js'
+import { refusalOf } from '../audit/refusal.js'
+import { openTrail } from '../audit/trail.js'
+import type { Clock } from '../clock.js'
+import type { Config } from '../config.js'
+import type { Recipient } from '../recipient.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Tells the audit trail, and the diagnostics channel `verification-api:audit`, what happened. Never throws. Who asked
+     * and for whom is taken from the request, where the event does not say it.
+     * @param recipient whom it is about, when that is not the request's
+     */
+    audit(fact: AuditFact, request?: FastifyRequest | null, recipient?: Recipient | null): void
+    /** For `onDecision`: tells the audit trail of refusals. */
+    auditRefusal(event: DecisionEvent, request: FastifyRequest | null): void
+  }
+}
+
+interface Options {
+  config: Pick<Config, 'AUDIT_LOG'>
+  secret: string
+  clock: Clock
+  /** The prices in force. */
+  prices: () => Prices | undefined
+}
+
+const published = channel('verification-api:audit')
+
+const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock, prices }) => {
+  const { AUDIT_LOG: to = 'off' } = config
+  const report = (error: unknown) => fastify.log.error({ err: error }, 'the audit trail cannot be written')
+  const trail = to === 'off' ? null : openTrail(to, report)
+  if (to === 'stdout')
+    fastify.log.warn('AUDIT_LOG=stdout: lines with "audit":1 are the trail, others the log')
+  const hash = (use: string, text: string) =>
+    createHmac('sha256', secret).update(`audit ${use} ${text}`).digest().subarray(0, 16).toString('base64url')
+
+  function complete(
+    fact: AuditFact,
+    request: FastifyRequest | null,
+    recipient: Recipient | null
+  ): AuditEvent {
+    const account = request?.account?.id
+    const address = request?.network ?? request?.ip
+    return {
+      audit: 1,
+      time: new Date(clock.wall()).toISOString(),
+      ...(request !== null && { requestId: request.id }),
+      ...(account !== undefined && { account }),
+      ...(recipient !== null && {
+        channel: recipient.channel,
+        recipient: recipient.masked,
+        recipientHash: hash('recipient', recipient.identity)
+      }),
+      ...(address !== undefined && { network: hash('network', canonicalIp(address, 64) ?? address) }),
+      ...fact,
+      ...(recipient !== null && priced(fact, recipient))
+    } as AuditEvent
+  }
+
+  // What did not go out costs nothing; what may have gone out may cost.
+  function priced(fact: AuditFact, { channel, to }: Recipient) {
+    if (fact.event !== 'send' || (fact.outcome !== 'sent' && fact.outcome !== 'unknown')) return {}
+    const cost = costOf(channel, to, fact.segments ?? 1, prices())
+    return cost && { cost }
+  }
+
+  fastify.decorate('audit', (fact, request = null, recipient = request?.recipient ?? null) => {
+    try {
+      const event = complete(fact, request, recipient)
+      trail?.write(JSON.stringify(event))
+      published.publish(event)
+    } catch (error) {
+      report(error)
+    }
+  })
+  fastify.decorate('auditRefusal', (event, request) => {
+    if (!event.allowed) fastify.audit(refusalOf(event, request), request)
+  })
+  fastify.addHook('onClose', async () => trail?.close())
+}
+
+export default fp(audit, { name: 'audit', dependencies: ['requests'] })

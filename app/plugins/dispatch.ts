@@ -1,0 +1,66 @@
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Decision } from '../../plugin/index.js'
+import type { Clock } from '../clock.js'
+import type { Receipt, SendError } from '../senders/sender.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Sends the request's message and tells the audit trail what became of it. To a recipient who is blocked nothing is
+     * sent: that this is asked for at all means that the answer conceals it.
+     * @returns null when nothing was sent
+     * @throws a problem that says why the message could not be sent
+     */
+    dispatch(request: FastifyRequest, decision: Decision | null): Promise<Receipt | null>
+    /** Goes on after an answer; the app does not close before. @param task must not reject */
+    afterwards(task: Promise<void>): Promise<void>
+    /** Waits for what goes on after answers. */
+    unfinished(): Promise<void>
+  }
+}
+
+const dispatch: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
+  const tasks = new Set<Promise<void>>()
+
+  fastify.decorate('afterwards', async (task: Promise<void>) => {
+    tasks.add(task)
+    await task.finally(() => tasks.delete(task))
+  })
+  fastify.decorate('unfinished', async () => {
+    await Promise.all(tasks)
+  })
+  fastify.addHook('onClose', () => fastify.unfinished())
+
+  fastify.decorate('dispatch', async (request: FastifyRequest, decision: Decision | null) => {
+    const { message, standing, purpose } = request
+    if (message === null) throw new Error('there is no message to send')
+    const { template, segments } = message
+    const fact = {
+      event: 'send' as const,
+      template,
+      ...(segments !== undefined && { segments }),
+      ...(purpose !== null && { purpose })
+    }
+    if (standing === 'blocked') {
+      fastify.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
+      return null
+    }
+    const began = clock.monotonic()
+    const latencyMs = () => Math.round(clock.monotonic() - began)
+    try {
+      const receipt = await fastify.deliver(message, decision)
+      fastify.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
+      return receipt
+    } catch (error) {
+      const { outcome = 'failed', sender = 'none', code } = error as Partial<SendError>
+      fastify.audit(
+        { ...fact, sender, outcome, ...(code !== undefined && { code }), latencyMs: latencyMs() },
+        request
+      )
+      throw error
+    }
+  })
+}
+
+export default fp(dispatch, { name: 'dispatch', dependencies: ['audit', 'senders', 'requests'] })

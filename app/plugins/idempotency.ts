@@ -1,0 +1,119 @@
+import { hkdfSync, randomBytes } from 'node:crypto'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Clock } from '../clock.js'
+import type { Begun, Slot } from '../idempotency/answers.js'
+import { documented } from '../idempotency/documented.js'
+import { keyOf } from '../idempotency/header.js'
+import { isKept, replay, textOf } from '../idempotency/kept.js'
+import { MemoryAnswers } from '../idempotency/memory-answers.js'
+import { namingOf } from '../idempotency/naming.js'
+import { RedisAnswers } from '../idempotency/redis-answers.js'
+import { problem } from '../problem.js'
+import { seal, unseal } from '../seal.js'
+
+interface Holder {
+  slot: Slot
+  token: string
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** A hook, the last `preHandler` of a route: a repetition of a request with an `Idempotency-Key` ends here. */
+    idempotent: preHandlerAsyncHookHandler
+  }
+  interface FastifyRequest {
+    /** The slot that this request has to finish or free. */
+    idempotency: Holder | null
+  }
+}
+
+export interface IdempotencyOptions {
+  secret: string
+  clock: Clock
+  /** How long a key is in use when its request is never heard of again: longer than a handler may take. */
+  leaseMs: number
+  /** How long an answer is kept. */
+  keepMs?: number
+  /** How many there are, of one account or network. */
+  perScope?: number
+  /** How many there are in the memory of one process. */
+  max?: number
+}
+
+/** Answers a request that comes again under its `Idempotency-Key` as the first time (docs/idempotency.md). */
+const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, options) => {
+  const { secret, clock, leaseMs, keepMs = 86_400_000, perScope = 1_000, max = 10_000 } = options
+  const answers = fastify.hasDecorator('redis')
+    ? new RedisAnswers(fastify.redis, { keepMs, perScope })
+    : new MemoryAnswers(clock, { keepMs, perScope, max })
+  const nameOf = namingOf(secret)
+  const sealing = Buffer.from(hkdfSync('sha256', secret, '', 'idempotency answers', 32))
+
+  async function begin(key: string, request: FastifyRequest, reply: FastifyReply) {
+    const { slot, body } = nameOf(key, request)
+    const holder = { slot, token: randomBytes(16).toString('base64url') }
+    const begun = await answers.begin(slot, body, holder.token, leaseMs).catch(error => {
+      // It may have begun all the same.
+      free(holder, request)
+      throw error
+    })
+    if (begun.is === 'finished') return replay(reply, unseal(sealing, begun.answer, slot.key))
+    if (begun.is !== 'begun') throw refusals[begun.is]()
+    // Answered meanwhile (Fastify's handlerTimeout), it does not reach its handler.
+    if (reply.sent) free(holder, request)
+    else request.idempotency = holder
+  }
+
+  async function end(
+    { slot, token }: Holder,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    payload: unknown
+  ) {
+    const text = isKept(reply.statusCode) ? textOf(reply, payload) : undefined
+    if (text === undefined) return answers.free(slot, token)
+    const kept = await answers.finish(slot, token, seal(sealing, text, slot.key))
+    if (!kept) request.log.warn('an answer came after the lease of its Idempotency-Key and is not kept')
+  }
+
+  function free({ slot, token }: Holder, { log }: FastifyRequest): void {
+    answers
+      .free(slot, token)
+      .catch(error => log.debug({ err: error }, 'an Idempotency-Key waits for its lease'))
+  }
+
+  fastify.decorateRequest('idempotency', null)
+  fastify.decorate('idempotent', async (request, reply) => {
+    const key = keyOf(request.headers)
+    if (key !== undefined) return begin(key, request, reply)
+  })
+  fastify.addHook('onRoute', route => {
+    if ([route.preHandler].flat().includes(fastify.idempotent)) route.schema = documented(route.schema)
+  })
+  // Before the answer leaves, so that an immediate repetition finds it.
+  fastify.addHook('onSend', (request, reply, payload, done) => {
+    const holder = request.idempotency
+    request.idempotency = null
+    // A handler that was cut off runs on: its key stays in use until the lease ends.
+    if (holder === null || isCutOff(request.signal)) return done()
+    return end(holder, request, reply, payload).catch(error => {
+      request.log.warn({ err: error }, 'the end of an Idempotency-Key could not be noted')
+    })
+  })
+}
+
+const isCutOff = ({ reason }: AbortSignal) => reason?.code === 'FST_ERR_HANDLER_TIMEOUT'
+
+const refusals: Record<Exclude<Begun['is'], 'begun' | 'finished'>, () => Error> = {
+  running: () =>
+    Object.assign(
+      problem(409, 'IDEMPOTENCY_KEY_IN_USE', 'The first request with this Idempotency-Key is still running.'),
+      { headers: { 'retry-after': '1' } }
+    ),
+  'other-body': () =>
+    problem(422, 'IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key came before, with another body.'),
+  full: () => problem(503, 'IDEMPOTENCY_FULL', 'No further Idempotency-Key can be taken now.')
+}
+
+export default fp(idempotency, { name: 'idempotency', dependencies: ['redis'] })

@@ -1,0 +1,39 @@
+import type { FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Filter } from '../../plugin/index.js'
+import type { Clock } from '../clock.js'
+import type { Config } from '../config.js'
+import { blockList } from '../lists/block-list.js'
+import type { Lists, Standing } from '../lists/lists.js'
+import { MemoryLists } from '../lists/memory-lists.js'
+import { RedisLists } from '../lists/redis-lists.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    lists: Lists
+    /** For the limit plugin's `filters`; routes name it `block-list`. */
+    blockList: Filter
+  }
+  interface FastifyRequest {
+    /** How the recipient stands; null until the filter `block-list` has asked, and for everybody else. */
+    standing: Standing | null
+  }
+}
+
+interface Options {
+  config: Pick<Config, 'ON_STORE_ERROR'>
+  secret: string
+  clock: Clock
+}
+
+/** Who is blocked or allowed; shared where there is a Redis. */
+const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
+  const opened: Lists = fastify.hasDecorator('redis')
+    ? new RedisLists(fastify.redis, secret)
+    : new MemoryLists(secret, clock)
+  fastify.decorate('lists', opened)
+  fastify.decorate('blockList', blockList(opened, config))
+  fastify.decorateRequest('standing', null)
+}
+
+export default fp(lists, { name: 'lists', dependencies: ['redis', 'requests'] })

@@ -1,0 +1,50 @@
+import { isIP } from 'node:net'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Captcha } from '../captcha/captchas.js'
+import type { Clock } from '../clock.js'
+import { problem } from '../problem.js'
+import type { Recipient } from '../recipient.js'
+import type { Message } from '../senders/sender.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    clock: Clock
+  }
+  // What rules, filters and the audit trail read of a request; null until a hook of the route has found it out.
+  interface FastifyRequest {
+    recipient: Recipient | null
+    message: Message | null
+    captcha: Captcha | null
+    /** What a code is for. */
+    purpose: string | null
+    /** Address of the one who is to get the message, as far as it is known. */
+    network: string | null
+    /** Whether the answer is to say nothing of the recipient. */
+    concealed: boolean
+  }
+}
+
+/** Where a server that holds a key says for whom it asks. */
+const END_USER = 'x-end-user-ip'
+
+/**
+ * The end user's address. Servers that hold a key may name it; whoever else names one is not listened to.
+ * @throws a problem (422) when what was named is no address
+ */
+export function endUserOf(request: FastifyRequest): string {
+  const named = request.headers[END_USER]
+  if (request.caller !== 'key' || named === undefined) return request.ip
+  if (typeof named === 'string' && isIP(named) !== 0) return named
+  throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is no IP address.')
+}
+
+const requests: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
+  fastify.decorate('clock', clock)
+  for (const name of ['recipient', 'message', 'captcha', 'purpose', 'network'] as const) {
+    fastify.decorateRequest(name, null)
+  }
+  fastify.decorateRequest('concealed', false)
+}
+
+export default fp(requests, { name: 'requests' })

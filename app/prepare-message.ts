@@ -1,0 +1,37 @@
+import type { FastifyRequest } from 'fastify'
+import { mayUse } from './accounts/account.js'
+import { localeOf } from './plugins/locale.js'
+import { recipientOf } from './recipient.js'
+
+interface Asked {
+  template: string
+  params?: Record<string, unknown>
+  locale?: string
+}
+
+/**
+ * Finds out what a message of an account is to be and to whom, before anything is counted: `request.message` is what
+ * rules see and what is sent.
+ * @param region where phone numbers without a country code are from
+ * @throws a problem (403, 422) when it cannot be sent
+ */
+export function prepareMessage(
+  request: FastifyRequest,
+  to: { phone: string } | { email: string },
+  { template, params = {}, locale }: Asked,
+  region: string
+): void {
+  const { server, account } = request
+  const language = localeOf(request, locale)
+  const recipient = recipientOf(to, {
+    region,
+    countries: server.policy.countries,
+    // A mail names its address `to`.
+    ...('email' in to && { pointer: '#/to' })
+  })
+  const { channel } = recipient
+  const rendered = server.templates.renderOffered(channel, template, language, params)
+  if (account !== null) mayUse(account, 'templates', template)
+  request.recipient = recipient
+  request.message = { channel, to: recipient.to, ...rendered }
+}

@@ -1,0 +1,117 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import type { Standing } from '../../../lists/lists.js'
+import { problem } from '../../../problem.js'
+import {
+  ListBody,
+  PageAnswer,
+  PageQuery,
+  RecipientBody,
+  StandingAnswer,
+  UnblockAnswer
+} from '../../../schemas/admin.js'
+import { problems } from '../../../schemas/problem.js'
+import type { AdminOptions } from './index.js'
+import { recipientRules } from './recipient-rules.js'
+import { shown } from './shown.js'
+
+const config = { limit: 'admin-attempts' }
+const common = { tags: ['admin'], security: [{ adminKey: [] }] }
+const errors = problems(400, 401, 413, 415, 422, 500, 503)
+const PAGE = 50
+const MAX_MS = 366 * 86_400_000
+
+const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = async (
+  fastify,
+  { recipientOf }
+) => {
+  const by = ({ actor }: FastifyRequest) => ({ actor: actor as string, outcome: 'done' as const })
+
+  for (const [action, standing, operationId, summary] of [
+    ['block', 'blocked', 'blockRecipient', 'Sends nothing to a recipient, for a duration or until unblocked'],
+    ['allow', 'allowed', 'allowRecipient', 'Lets a recipient pass the rules on the recipient']
+  ] satisfies ['block' | 'allow', Standing, string, string][]) {
+    fastify.post(
+      `/recipients/${action}`,
+      {
+        config,
+        schema: {
+          ...common,
+          operationId,
+          summary,
+          body: ListBody,
+          response: { 200: StandingAnswer, ...errors }
+        }
+      },
+      async request => {
+        const { reason, duration } = request.body
+        const recipient = recipientOf(request.body)
+        const { identity, masked } = recipient
+        const durationMs = duration === undefined ? undefined : msOf(duration)
+        const placed = shown(await fastify.lists.put(identity, { standing, masked, reason, durationMs }))
+        const { until } = placed
+        const told = { ...(reason !== undefined && { reason }), ...(until !== undefined && { until }) }
+        fastify.audit({ event: 'admin', action, ...by(request), ...told }, request, recipient)
+        return { recipient: masked, ...placed }
+      }
+    )
+  }
+
+  fastify.post(
+    '/recipients/unblock',
+    {
+      config,
+      schema: {
+        ...common,
+        operationId: 'unblockRecipient',
+        summary: 'Ends a block or an allowance, and forgets what is counted of the recipient',
+        body: RecipientBody,
+        response: { 200: UnblockAnswer, ...errors }
+      }
+    },
+    async request => {
+      const recipient = recipientOf(request.body)
+      const { identity, masked } = recipient
+      await fastify.lists.remove(identity)
+      // A lock stays: what is being sent now is still one message.
+      const names = recipientRules(fastify.limit.rules, 'counting')
+      const keys = Object.fromEntries(names.map(name => [name, identity]))
+      await fastify.limit.clear(keys)
+      await fastify.limit.unblock(keys)
+      fastify.audit({ event: 'admin', action: 'unblock', ...by(request) }, request, recipient)
+      return { recipient: masked, standing: null }
+    }
+  )
+
+  fastify.get(
+    '/recipients',
+    {
+      config,
+      schema: {
+        ...common,
+        operationId: 'listRecipients',
+        summary: 'Who is blocked or allowed, masked',
+        querystring: PageQuery,
+        response: { 200: PageAnswer, ...problems(400, 401, 422, 500, 503) }
+      }
+    },
+    async request => {
+      const { standing, limit, after } = request.query
+      const page = await fastify.lists.all({ standing, limit: Number(limit ?? PAGE), after })
+      fastify.audit({ event: 'admin', action: 'list', ...by(request) }, request)
+      const recipients = page.entries.map(placed => ({ recipient: placed.masked, ...shown(placed) }))
+      return { recipients, next: page.next }
+    }
+  )
+}
+
+const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** @throws a problem (422) */
+function msOf(duration: string): number {
+  const ms = Number(duration.slice(0, -1)) * UNITS[duration.slice(-1) as keyof typeof UNITS]
+  if (ms > MAX_MS) throw problem(422, 'DURATION_TOO_LONG', 'A duration is 366d or shorter.')
+  return ms
+}
+
+export default lists

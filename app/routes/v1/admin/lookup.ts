@@ -1,0 +1,72 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Verdict } from '../../../../plugin/index.js'
+import type { Placed } from '../../../lists/lists.js'
+import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
+import { problems } from '../../../schemas/problem.js'
+import type { AdminOptions } from './index.js'
+import { recipientRules } from './recipient-rules.js'
+import { shown } from './shown.js'
+
+/** "Why is this number blocked?" */
+const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'clock'>> = async (
+  fastify,
+  { recipientOf, clock }
+) => {
+  fastify.post(
+    '/recipients/lookup',
+    {
+      config: { limit: 'admin-attempts' },
+      schema: {
+        operationId: 'lookUpRecipient',
+        summary: 'How a recipient stands, and how much is used of each rule',
+        tags: ['admin'],
+        security: [{ adminKey: [] }],
+        body: RecipientBody,
+        response: { 200: LookupAnswer, ...problems(400, 401, 413, 415, 422, 500, 503) }
+      }
+    },
+    async request => {
+      const recipient = recipientOf(request.body)
+      const placed = await fastify.lists.get(recipient.identity)
+      const names = recipientRules(fastify.limit.rules, 'all')
+      const verdicts = await Promise.all(
+        names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
+      )
+      const { actor } = request
+      fastify.audit(
+        { event: 'admin', action: 'lookup', actor: actor as string, outcome: 'done' },
+        request,
+        recipient
+      )
+      return {
+        recipient: recipient.masked,
+        standing: placed && shown(placed),
+        rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
+        retryAfterMs: waiting(placed, verdicts, clock.wall())
+      }
+    }
+  )
+}
+
+function statesOf(rule: string, { rules, violated }: Verdict) {
+  const blocked = violated.some(({ windowMs }) => windowMs === 0)
+  const limits = rules.flatMap(state => state.limits)
+  // On the block list of the rule itself, nothing is counted.
+  if (blocked && limits.length === 0) {
+    return [{ rule, max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: true }]
+  }
+  return limits.map(({ max, remaining, windowMs, resetMs }) => {
+    const refuses = blocked || violated.some(each => each.windowMs === windowMs && remaining === 0)
+    return { rule, max, used: max - remaining, remaining, windowMs, resetMs, refuses }
+  })
+}
+
+function waiting(placed: Placed | null, verdicts: readonly Verdict[], now: number): number | null {
+  // Rules do not hold who is allowed.
+  if (placed?.standing === 'allowed') return 0
+  const times = verdicts.map(({ retryAfterMs }) => retryAfterMs)
+  if (placed !== null) times.push(placed.until === undefined ? null : Math.max(placed.until - now, 0))
+  return times.includes(null) ? null : Math.max(0, ...(times as number[]))
+}
+
+export default lookup

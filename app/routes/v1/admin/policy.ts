@@ -1,0 +1,50 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { ConfigError } from '../../../check.js'
+import { problem } from '../../../problem.js'
+import { PolicyAnswer } from '../../../schemas/admin.js'
+import { problems } from '../../../schemas/problem.js'
+import type { AdminOptions } from './index.js'
+
+const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = async (
+  fastify,
+  { reloadPolicy }
+) => {
+  fastify.post(
+    '/policy',
+    {
+      config: { limit: 'admin-attempts' },
+      schema: {
+        operationId: 'reloadPolicy',
+        summary: 'Reads the policy file again and puts it in force as a whole; a bad one changes nothing',
+        tags: ['admin'],
+        security: [{ adminKey: [] }],
+        response: { 200: PolicyAnswer, ...problems(400, 401, 413, 415, 422, 500) }
+      }
+    },
+    async request => {
+      const tell = (outcome: 'done' | 'failed') =>
+        fastify.audit(
+          { event: 'admin', action: 'reload-policy', actor: request.actor as string, outcome },
+          request
+        )
+      try {
+        const { rules, purposes } = await reloadPolicy()
+        tell('done')
+        return { rules, purposes }
+      } catch (error) {
+        tell('failed')
+        if (!isMistake(error)) throw error
+        const detail = 'The policy file is not valid; the one before stays in force: {reason}'
+        throw problem(422, 'POLICY_INVALID', detail, { reason: error.message })
+      }
+    }
+  )
+}
+
+/** What an operator can put right: the app's own check, or the plugin's of a rule. */
+function isMistake(error: unknown): error is Error {
+  const { code = '' } = (error ?? {}) as { code?: string }
+  return error instanceof ConfigError || code.startsWith('FST_SEND_LIMIT_')
+}
+
+export default policy

@@ -1,0 +1,13 @@
+import type { Placed } from '../../../lists/lists.js'
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+/** A standing as answers show it. */
+export function shown({ standing, reason, since, until }: Placed) {
+  return {
+    standing,
+    ...(reason !== undefined && { reason }),
+    since: iso(since),
+    ...(until !== undefined && { until: iso(until) })
+  }
+}

@@ -1,0 +1,11 @@
+/** What every code that is sent counts for. */
+export const SEND_LIMITS = [
+  'block-list',
+  'ip',
+  'ip-recipients',
+  'recipient',
+  'recipient-network',
+  'in-flight',
+  'account',
+  'service'
+]

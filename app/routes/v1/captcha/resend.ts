@@ -1,0 +1,49 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
+import { sendCode } from '../../../captcha/send-code.js'
+import { localeOf } from '../../../plugins/locale.js'
+import { problem } from '../../../problem.js'
+import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
+import { problems } from '../../../schemas/problem.js'
+import { SEND_LIMITS } from './limits.js'
+
+const resend: FastifyPluginAsyncTypebox = async fastify => {
+  fastify.post(
+    '/:id/resend',
+    {
+      config: { limit: ['ip-attempts', ...SEND_LIMITS] },
+      preParsing: fastify.identify,
+      preHandler: [
+        async request => {
+          const captcha = await prepareCaptcha(request, request.params.id)
+          preparePurpose(request, captcha.purpose)
+          if (request.body?.locale !== undefined) localeOf(request, request.body.locale)
+          request.recipient = captcha
+        },
+        fastify.idempotent
+      ],
+      schema: {
+        operationId: 'resendCaptcha',
+        summary: 'Sends a code again: a new one, which ends the former, unless the policy says the same one',
+        tags: ['captcha'],
+        security: [{ apiKey: [] }, {}],
+        params: CaptchaParams,
+        body: ResendBody,
+        response: {
+          202: CaptchaAnswer,
+          ...problems(400, 401, 403, 404, 410, 413, 415, 422, 500, 502, 503, 504)
+        }
+      }
+    },
+    async (request, reply) => {
+      const { captcha, body } = request
+      if (captcha === null) throw new Error('no captcha')
+      const asked = { ...captcha, locale: body?.locale ? localeOf(request, body.locale) : captcha.locale }
+      const issued = await fastify.captchas.renew(captcha)
+      if (issued === null) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
+      return sendCode(request, reply, { asked, issued, undo: issued.undo })
+    }
+  )
+}
+
+export default resend

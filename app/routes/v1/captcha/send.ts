@@ -1,0 +1,53 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { preparePurpose } from '../../../captcha/prepare.js'
+import { sendCode } from '../../../captcha/send-code.js'
+import { localeOf } from '../../../plugins/locale.js'
+import { recipientOf } from '../../../recipient.js'
+import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
+import { problems } from '../../../schemas/problem.js'
+import { SEND_LIMITS } from './limits.js'
+
+const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+  fastify.post(
+    '',
+    {
+      config: { limit: ['ip-attempts', ...SEND_LIMITS] },
+      preParsing: fastify.identify,
+      // What cannot be sent is refused before anything is counted.
+      preHandler: [
+        async request => {
+          const { purpose, locale, ...recipient } = request.body
+          preparePurpose(request, purpose)
+          localeOf(request, locale)
+          request.recipient = recipientOf(recipient, { region, countries: fastify.policy.countries })
+        },
+        fastify.idempotent
+      ],
+      schema: {
+        operationId: 'sendCaptcha',
+        summary: 'Sends a verification code',
+        tags: ['captcha'],
+        security: [{ apiKey: [] }, {}],
+        body: CaptchaBody,
+        response: {
+          202: CaptchaAnswer,
+          ...problems(400, 401, 403, 413, 415, 422, 500, 502, 503, 504)
+        }
+      }
+    },
+    async (request, reply) => {
+      const { body, recipient, account } = request
+      if (recipient === null) throw new Error('no recipient')
+      const asked = {
+        ...recipient,
+        purpose: body.purpose,
+        locale: localeOf(request, body.locale),
+        account: account?.id ?? null
+      }
+      const issued = await fastify.captchas.start(asked)
+      return sendCode(request, reply, { asked, issued, undo: () => fastify.captchas.drop(issued.id) })
+    }
+  )
+}
+
+export default send

@@ -1,0 +1,49 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { prepareCaptcha } from '../../../captcha/prepare.js'
+import type { Ended, Kept } from '../../../captcha/records.js'
+import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
+import { problems } from '../../../schemas/problem.js'
+
+const status: FastifyPluginAsyncTypebox = async fastify => {
+  fastify.get(
+    '/:id',
+    {
+      config: { limit: 'ip-attempts' },
+      preParsing: fastify.identify,
+      schema: {
+        operationId: 'captchaStatus',
+        summary: 'How a code stands',
+        tags: ['captcha'],
+        security: [{ apiKey: [] }, {}],
+        params: CaptchaParams,
+        response: { 200: StatusAnswer, ...problems(401, 403, 404, 422, 500, 503) }
+      }
+    },
+    async request => {
+      const { id, channel, masked, purpose, identity, kept } = await prepareCaptcha(
+        request,
+        request.params.id
+      )
+      const { retryAfterMs } = await fastify.limit.peek({ recipient: identity })
+      const now = fastify.clock.wall()
+      return {
+        id,
+        channel,
+        recipient: masked,
+        purpose,
+        status: statusOf(kept),
+        delivery: kept.unknown ? ('unknown' as const) : ('accepted' as const),
+        attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
+        expiresAt: new Date(now + kept.lifeMs).toISOString(),
+        resendAt: new Date(now + (retryAfterMs ?? 0)).toISOString()
+      }
+    }
+  )
+}
+
+function statusOf({ ended, lifeMs }: Kept): Exclude<Ended, ''> | 'pending' | 'expired' {
+  if (ended !== '') return ended
+  return lifeMs > 0 ? 'pending' : 'expired'
+}
+
+export default status

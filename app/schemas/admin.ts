@@ -1,0 +1,105 @@
+import { Type } from 'typebox'
+import { Email, Phone } from './recipient.js'
+
+const strict = { additionalProperties: false }
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+
+const Recipient = { phone: Type.Optional(Phone), email: Type.Optional(Email) }
+
+export const RecipientBody = Type.Object(Recipient, {
+  ...strict,
+  description: 'one recipient: either phone or email'
+})
+
+export const ListBody = Type.Object(
+  {
+    ...Recipient,
+    duration: Type.Optional(
+      Type.String({
+        pattern: '^[1-9][0-9]{0,7}(s|m|h|d)$',
+        description: 'for how long, at most 366d; until it is unblocked when left out',
+        examples: ['24h']
+      })
+    ),
+    reason: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
+        description: 'for the list and the audit trail; name no person'
+      })
+    )
+  },
+  { ...strict, description: 'one recipient: either phone or email' }
+)
+
+export const PageQuery = Type.Object(
+  {
+    standing: Type.Optional(
+      Type.Enum(['blocked', 'allowed'], { description: 'which list; both when left out' })
+    ),
+    limit: Type.Optional(
+      // Fastify leaves a query as the text that it is.
+      Type.String({ pattern: '^([1-9][0-9]?|100)$', description: 'how many, 1 to 100; 50 when left out' })
+    ),
+    after: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,14}$', description: 'the "next" of the page before' })
+    )
+  },
+  strict
+)
+
+const StandingMembers = {
+  standing: Type.Enum(['blocked', 'allowed']),
+  reason: Type.Optional(Type.String()),
+  since: Time('when it began'),
+  until: Type.Optional(Time('when it ends by itself; left out: never'))
+}
+const Masked = Type.String({ description: 'masked' })
+
+export const LookupAnswer = Type.Object(
+  {
+    recipient: Masked,
+    standing: Type.Union([Type.Object(StandingMembers), Type.Null()]),
+    rules: Type.Array(
+      Type.Object({
+        rule: Type.String(),
+        max: Type.Number(),
+        used: Type.Number(),
+        remaining: Type.Number(),
+        windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
+        resetMs: Type.Number({ description: 'until a slot returns' }),
+        refuses: Type.Boolean({ description: 'whether it would refuse a message now' })
+      })
+    ),
+    retryAfterMs: Type.Union([Type.Number(), Type.Null()], {
+      description: 'until a message would be admitted, as far as the recipient goes; null: not by itself'
+    })
+  },
+  { description: 'How the recipient stands, and what the rules on the recipient alone have counted.' }
+)
+
+export const StandingAnswer = Type.Object(
+  { recipient: Masked, ...StandingMembers },
+  { description: 'It is so from now on.' }
+)
+
+export const UnblockAnswer = Type.Object(
+  { recipient: Masked, standing: Type.Null() },
+  { description: 'The recipient stands like everybody else, and nothing is counted of before.' }
+)
+
+export const PageAnswer = Type.Object(
+  {
+    recipients: Type.Array(Type.Object({ recipient: Masked, ...StandingMembers })),
+    next: Type.Union([Type.String(), Type.Null()], {
+      description: 'for "after"; null: this is the last page'
+    })
+  },
+  { description: 'A page, the newest first. It may be shorter than its limit.' }
+)
+
+export const PolicyAnswer = Type.Object(
+  { rules: Type.Integer(), purposes: Type.Integer() },
+  { description: 'The new policy is in force. So many rules and purposes it has.' }
+)

@@ -1,0 +1,22 @@
+import { Type } from 'typebox'
+
+export const Phone = Type.String({
+  minLength: 3,
+  maxLength: 64,
+  description: 'phone number, with country code or as it is dialled at home',
+  examples: ['13800138000']
+})
+
+export const Email = Type.String({
+  minLength: 3,
+  maxLength: 320,
+  description: 'mail address',
+  examples: ['someone@example.com']
+})
+
+/** A language by its name, as in `en` or `zh`; which ones there are, the answer to another one says. */
+export const LocaleName = Type.String({
+  pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}$',
+  description: 'language of the message; else that of Accept-Language',
+  examples: ['en', 'zh']
+})

@@ -1,0 +1,42 @@
+import { type ClientRequestArgs, Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import type { Duplex } from 'node:stream'
+
+const MARK = 'not connected: '
+
+/**
+ * Agents that make a connection for each request and mark the error of one that never stood, so that a message that
+ * surely was not sent can be told from one that may have been. The mark is in the message: some SDKs keep nothing else.
+ * @param connectMs how long connecting may take, handshake included, in milliseconds
+ */
+export function agents(connectMs: number) {
+  return {
+    http: marked(new HttpAgent(), 'connect', connectMs),
+    https: marked(new HttpsAgent(), 'secureConnect', connectMs)
+  }
+}
+
+/** The code of the error when its connection never stood, so that nothing was sent. */
+export function notConnected(error: unknown): string | undefined {
+  return new RegExp(`${MARK}(\\w+)`).exec((error as Error).message)?.[1]
+}
+
+function marked<A extends HttpAgent>(agent: A, standing: string, connectMs: number): A {
+  const connect = agent.createConnection.bind(agent)
+  agent.createConnection = (options: ClientRequestArgs, callback) => {
+    const socket = connect(options, callback) as Duplex
+    const mark = (error: Error & { code?: string }) => {
+      error.message = `${MARK}${error.code ?? 'ERROR'}`
+    }
+    const timedOut = Object.assign(new Error(), { code: 'ETIMEDOUT' })
+    const timer = setTimeout(() => socket.destroy(timedOut), connectMs)
+    socket.prependListener('error', mark)
+    socket.once(standing, () => {
+      clearTimeout(timer)
+      socket.off('error', mark)
+    })
+    socket.once('close', () => clearTimeout(timer))
+    return socket
+  }
+  return agent
+}

@@ -1,0 +1,108 @@
+import type { Clock } from '../clock.js'
+import { kind } from './kind.js'
+import { SendError, type Sender } from './sender.js'
+import { inCode, readTemplateCodes } from './template-codes.js'
+import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
+
+/** Aliyun (Alibaba Cloud) SMS: SendSms of API 2017-05-25. */
+export const aliyun = kind({
+  channels: ['sms'],
+  needs: ['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'ALIYUN_SIGN_NAME', 'ALIYUN_TEMPLATES'],
+  packages: '@alicloud/dysmsapi20170525 @alicloud/openapi-client',
+  templates: 'ALIYUN_TEMPLATES',
+  async open(config, clock) {
+    const [{ default: sdk, SendSmsRequest }, { Config }] = await Promise.all([
+      import('@alicloud/dysmsapi20170525'),
+      import('@alicloud/openapi-client')
+    ])
+    const { protocol, host } = new URL(config.ALIYUN_ENDPOINT ?? 'https://dysmsapi.aliyuncs.com')
+    const client = new sdk.default(
+      new Config({
+        accessKeyId: config.ALIYUN_ACCESS_KEY_ID,
+        accessKeySecret: config.ALIYUN_ACCESS_KEY_SECRET,
+        endpoint: host,
+        protocol: protocol.slice(0, -1),
+        // Its connect time-out runs on after connecting; as the read time-out is shorter, it ends first then.
+        connectTimeout: Math.ceil(config.SEND_TIMEOUT * 0.5),
+        readTimeout: Math.ceil(config.SEND_TIMEOUT * 0.45)
+      })
+    )
+    const codes = readTemplateCodes(config.ALIYUN_TEMPLATES)
+    const sender: Sender = {
+      name: 'aliyun',
+      async send(message) {
+        const { code, params } = inCode(codes, message)
+        const request = new SendSmsRequest({
+          phoneNumbers: message.to.replace(/^\+(86)?/, ''),
+          signName: config.ALIYUN_SIGN_NAME,
+          templateCode: code,
+          templateParam: JSON.stringify(Object.fromEntries(params))
+        })
+        const { body } = await client.sendSms(request).catch((error: Answer & Broken) => {
+          throw error.statusCode === undefined ? breakOf(error) : outcomeOf(error, clock)
+        })
+        if (body?.code === 'OK') return { sender: 'aliyun', ...(body.bizId && { reference: body.bizId }) }
+        throw outcomeOf(body ?? {}, clock)
+      }
+    }
+    return sender
+  }
+})
+
+/** Nothing that could be read was answered. */
+interface Broken {
+  code?: string
+  message: string
+  syscall?: string
+}
+
+const BEFORE_REQUEST = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/
+
+function breakOf({ code, message, syscall }: Broken): SendError {
+  if (message.startsWith('ConnectTimeout')) return new SendError('failed', { code: 'ETIMEDOUT' })
+  const before = syscall === 'connect' || syscall === 'getaddrinfo' || BEFORE_REQUEST.test(code ?? '')
+  return new SendError(before ? 'failed' : 'unknown', { code: code ?? 'NO_ANSWER' })
+}
+
+/** What the API answers, in the body of a 200 or as an error of the SDK. */
+interface Answer {
+  code?: string
+  message?: string
+  statusCode?: number
+  /** In milliseconds. */
+  retryAfter?: number
+}
+
+// As listed at help.aliyun.com/zh/sms/developer-reference/api-error-codes
+const REFUSED = new Set([
+  'isv.MOBILE_NUMBER_ILLEGAL',
+  'isv.PHONE_NUMBER_ILLEGAL',
+  'isv.BLACK_KEY_CONTROL_LIMIT',
+  'isv.CUSTOMER_REFUSED'
+])
+const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
+/** These do not say whether the message was taken. */
+const UNSURE = /^(isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
+
+function outcomeOf(answer: Answer, clock: Clock): SendError {
+  const { code = 'undefined', message = '', statusCode = 200, retryAfter } = answer
+  if (LIMITED.test(code)) {
+    const retryAfterMs = retryAfter ?? waitOf(`${code} ${message}`, clock)
+    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+  }
+  if (REFUSED.has(code)) return new SendError('refused', { code })
+  // The SDK writes "undefined" where an answer has no code.
+  if (code === 'undefined') {
+    const refusal = statusCode >= 400 && statusCode < 500
+    return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${statusCode}` })
+  }
+  const unsure = UNSURE.test(code) || (statusCode >= 500 && code !== 'ServiceUnavailable')
+  return new SendError(unsure ? 'unknown' : 'failed', { code })
+}
+
+function waitOf(words: string, clock: Clock): number | undefined {
+  if (/分钟|MINUTE|M_MC/.test(words)) return MINUTE_MS
+  if (/小时|HOUR|H_MC/.test(words)) return HOUR_MS
+  if (/天|DAY|D_MC/.test(words)) return untilMidnightInChina(clock.wall())
+  return undefined
+}

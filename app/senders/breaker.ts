@@ -1,0 +1,75 @@
+import CircuitBreaker from 'opossum'
+import type { Clock } from '../clock.js'
+import { type Message, type Receipt, SendError, type Sender, sendErrorOf } from './sender.js'
+
+/** Opens when more than half of what was sent within a minute failed, five attempts or more. */
+const WINDOW_MS = 60_000
+const ATTEMPTS = 5
+/** How long an open breaker lets nothing through; then one message tries whether the provider is back. */
+export const OPEN_MS = 30_000
+/** While that one is under way. */
+const TRIAL_MS = 1_000
+
+/** Failures that tell nothing about the provider. */
+const OWN = new Set(['LOCK_LOST', 'TEMPLATE_UNKNOWN', 'PARAMETER_MISSING'])
+
+/**
+ * A sender that is spared while it is broken, and never takes longer than the signal.
+ * `limited` and `refused` are answers of a provider that works.
+ * @throws SendError failed, BREAKER_OPEN, with the time until the next try
+ */
+export function guarded(sender: Sender, clock: Clock): Sender {
+  const { name } = sender
+  const send = async (message: Message, signal: AbortSignal): Promise<Receipt> => {
+    try {
+      return await Promise.race([sender.send(message, signal), aborted(signal)])
+    } catch (thrown) {
+      const error = sendErrorOf(thrown, name)
+      throw signal.aborted ? new SendError(error.outcome, { sender: name, code: codeOf(signal) }) : error
+    }
+  }
+  const breaker = new CircuitBreaker(send, {
+    name,
+    timeout: false,
+    resetTimeout: OPEN_MS,
+    rollingCountTimeout: WINDOW_MS,
+    volumeThreshold: ATTEMPTS,
+    rollingPercentilesEnabled: false,
+    enableSnapshots: false,
+    errorFilter: ({ outcome, code }: SendError) =>
+      outcome === 'limited' || outcome === 'refused' || OWN.has(code ?? '')
+  })
+  let openedAt = 0
+  breaker.on('open', () => (openedAt = clock.monotonic()))
+  return {
+    name,
+    async send(message, signal) {
+      try {
+        return await breaker.fire(message, signal)
+      } catch (error) {
+        if (error instanceof SendError) throw error
+        const left = openedAt + OPEN_MS - clock.monotonic()
+        throw new SendError('failed', {
+          sender: name,
+          code: 'BREAKER_OPEN',
+          retryAfterMs: Math.max(left, TRIAL_MS)
+        })
+      }
+    },
+    async close() {
+      breaker.shutdown()
+      await sender.close?.()
+    }
+  }
+}
+
+/** Rejects when the signal aborts. A sender that heeds the signal may know more, so it speaks first. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const give = () => setImmediate(() => reject(new SendError('unknown')))
+    signal.addEventListener('abort', give, { once: true })
+  })
+}
+
+/** Why nobody waits any longer, as deliver.ts says it. */
+const codeOf = ({ reason }: AbortSignal) => String((reason as { code?: unknown } | undefined)?.code)

@@ -1,0 +1,55 @@
+import { turns } from './choice.js'
+import { SendError, type Sender, sendErrorOf } from './sender.js'
+
+export interface Link {
+  sender: Sender
+  weight: number
+}
+
+/** After these nothing has left, so another sender may try. */
+const SURELY_NOT = new Set(['failed', 'limited'])
+
+/**
+ * Senders one after another: the next is tried only when the one before surely did not send. Equals of a step take
+ * turns by weight.
+ * @throws SendError of the sender that ended it. When none was left: failed if one did, else limited if one was, with
+ *   the shortest waiting time of all, else BREAKER_OPEN.
+ */
+export function chain(steps: readonly (readonly Link[])[]): Sender {
+  const rounds = steps.map(turns)
+  const name = steps.map(step => step.map(({ sender }) => sender.name).join('|')).join(',')
+  return {
+    name,
+    async send(message, signal) {
+      const errors: SendError[] = []
+      for (const { sender } of rounds.flatMap(round => round())) {
+        if (signal.aborted && errors.length > 0) break
+        try {
+          return await sender.send(message, signal)
+        } catch (thrown) {
+          const error = sendErrorOf(thrown, sender.name)
+          if (!SURELY_NOT.has(error.outcome)) throw error
+          errors.push(error)
+        }
+      }
+      throw summary(errors)
+    },
+    async close() {
+      await Promise.all(steps.flat().map(({ sender }) => sender.close?.()))
+    }
+  }
+}
+
+function summary(errors: readonly SendError[]): SendError {
+  const open = ({ code }: SendError) => code === 'BREAKER_OPEN'
+  const failed = errors.findLast(error => error.outcome === 'failed' && !open(error))
+  if (failed !== undefined) return failed
+  const { sender, code, outcome } =
+    errors.findLast(error => error.outcome === 'limited') ?? errors.at(-1) ?? new SendError('failed')
+  const waits = errors.flatMap(({ retryAfterMs }) => retryAfterMs ?? [])
+  const details = { ...(sender && { sender }), ...(code && { code }) }
+  return new SendError(
+    outcome,
+    waits.length === 0 ? details : { ...details, retryAfterMs: Math.min(...waits) }
+  )
+}

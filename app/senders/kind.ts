@@ -1,0 +1,50 @@
+import { ConfigError } from '../check.js'
+import type { Clock } from '../clock.js'
+import type { Config } from '../config.js'
+import type { Channel, Sender } from './sender.js'
+
+export type Variable = keyof Config
+
+/** The configuration with some variables surely there. */
+export type With<V extends Variable> = Config & { [each in V]-?: NonNullable<Config[each]> }
+
+/** A provider that senders can be configured for: an entry of kinds.ts. */
+export interface Kind {
+  channels: readonly Channel[]
+  /** What must be set. */
+  needs: readonly Variable[]
+  /** What must be installed, as `npm install` takes it. */
+  packages?: string
+  /** Names of variables that hold template codes. */
+  templates?: Variable
+  /** Called when everything that is needed is set. @throws an error of `import()` when a package is missing */
+  open(config: Config, clock: Clock): Promise<Sender>
+}
+
+/** A kind whose `open` knows that what it needs is set. */
+export function kind<const V extends Variable>(
+  from: Omit<Kind, 'needs' | 'open'> & {
+    needs: readonly V[]
+    open(config: With<V>, clock: Clock): Promise<Sender>
+  }
+): Kind {
+  return from as unknown as Kind
+}
+
+/**
+ * Opens a sender.
+ * @param by how it was chosen, as in "SMS_SENDERS names twilio"
+ * @throws ConfigError that names the variable that is missing, or says what to install
+ */
+export async function openKind(chosen: Kind, by: string, config: Config, clock: Clock): Promise<Sender> {
+  for (const name of chosen.needs) {
+    if (config[name] === undefined) throw new ConfigError(`${name} is required: ${by}.`)
+  }
+  try {
+    return await chosen.open(config, clock)
+  } catch (error) {
+    // By its message: loaders that run TypeScript lose the code, ERR_MODULE_NOT_FOUND.
+    if (!(error as Error).message.startsWith('Cannot find package')) throw error
+    throw new ConfigError(`${by}: install it with npm install ${chosen.packages}`, { cause: error })
+  }
+}

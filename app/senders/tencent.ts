@@ -1,0 +1,110 @@
+import type { Clock } from '../clock.js'
+import { agents, notConnected } from './agents.js'
+import { kind } from './kind.js'
+import { SendError, type Sender } from './sender.js'
+import { inCode, readTemplateCodes } from './template-codes.js'
+import { HOUR_MS, untilMidnightInChina } from './waits.js'
+
+/** Tencent Cloud SMS: SendSms of API 2021-01-11. */
+export const tencent = kind({
+  channels: ['sms'],
+  needs: [
+    'TENCENT_SECRET_ID',
+    'TENCENT_SECRET_KEY',
+    'TENCENT_SDK_APP_ID',
+    'TENCENT_SIGN_NAME',
+    'TENCENT_TEMPLATES'
+  ],
+  packages: 'tencentcloud-sdk-nodejs-sms',
+  templates: 'TENCENT_TEMPLATES',
+  async open(config, clock) {
+    const { sms } = await import('tencentcloud-sdk-nodejs-sms')
+    const { protocol, host } = new URL(config.TENCENT_ENDPOINT ?? 'https://sms.tencentcloudapi.com')
+    const agent = agents(config.SEND_TIMEOUT * 0.4)[protocol === 'http:' ? 'http' : 'https']
+    const client = new sms.v20210111.Client({
+      credential: { secretId: config.TENCENT_SECRET_ID, secretKey: config.TENCENT_SECRET_KEY },
+      region: config.TENCENT_REGION ?? 'ap-guangzhou',
+      profile: {
+        httpProfile: {
+          endpoint: host,
+          protocol: `${protocol}//`,
+          reqTimeout: config.SEND_TIMEOUT / 1_000,
+          agent
+        }
+      }
+    })
+    const codes = readTemplateCodes(config.TENCENT_TEMPLATES)
+    const sender: Sender = {
+      name: 'tencent',
+      async send(message, signal) {
+        const { code, params } = inCode(codes, message)
+        const request = {
+          PhoneNumberSet: [message.to],
+          SmsSdkAppId: config.TENCENT_SDK_APP_ID,
+          SignName: config.TENCENT_SIGN_NAME,
+          TemplateId: code,
+          TemplateParamSet: params.map(([, value]) => value)
+        }
+        const answer: Answer = await client.request('SendSms', request, { signal }).catch((error: Broken) => {
+          throw error.code === undefined ? breakOf(error) : outcomeOf(error.code, clock)
+        })
+        const status = answer.SendStatusSet?.[0]
+        if (status?.Code !== 'Ok') throw outcomeOf(status?.Code, clock)
+        return { sender: 'tencent', ...(status.SerialNo && { reference: status.SerialNo }) }
+      }
+    }
+    return sender
+  }
+})
+
+interface Answer {
+  SendStatusSet?: { Code?: string; SerialNo?: string }[]
+}
+
+/** An error of the SDK: with the API's code, or the status of an answer that is not the API's, or of the connection. */
+type Broken = Error & { code?: string; httpCode?: number }
+
+function breakOf(error: Broken): SendError {
+  const before = notConnected(error)
+  if (before !== undefined) return new SendError('failed', { code: before })
+  const { httpCode } = error
+  if (httpCode === undefined) return new SendError('unknown', { code: 'NO_ANSWER' })
+  const refusal = httpCode >= 400 && httpCode < 500
+  return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${httpCode}` })
+}
+
+// As listed at cloud.tencent.com/document/product/382/55981
+const REFUSED = new Set([
+  'FailedOperation.PhoneNumberInBlacklist',
+  'FailedOperation.PhoneNumberOnBlacklist',
+  'InvalidParameterValue.IncorrectPhoneNumber',
+  'InvalidParameterValue.InvalidPhoneNumber'
+])
+const LIMITED = /^(RequestLimitExceeded|LimitExceeded)(\.|$)/
+/** Mistakes in what was asked, whatever their name. */
+const SURE = new Set([
+  'InternalError.JsonParseFail',
+  'InternalError.RequestTimeException',
+  'InternalError.RestApiInterfaceNotExist',
+  'InternalError.SigFieldMissing',
+  'InternalError.SigVerificationFail'
+])
+
+function outcomeOf(code: string | undefined, clock: Clock): SendError {
+  if (code === undefined) return new SendError('unknown', { code: 'NO_ANSWER' })
+  if (LIMITED.test(code)) {
+    const retryAfterMs = waitOf(code, clock)
+    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+  }
+  if (REFUSED.has(code)) return new SendError('refused', { code })
+  // Others of InternalError tell of time-outs on the way to the carrier, too.
+  const unsure = code.startsWith('InternalError') && !SURE.has(code)
+  return new SendError(unsure ? 'unknown' : 'failed', { code })
+}
+
+function waitOf(code: string, clock: Clock): number | undefined {
+  if (code.endsWith('ThirtySecondLimit')) return 30_000
+  if (code.endsWith('OneHourLimit')) return HOUR_MS
+  if (code.endsWith('DailyLimit')) return untilMidnightInChina(clock.wall())
+  return undefined
+}

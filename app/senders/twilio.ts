@@ -1,0 +1,58 @@
+import { agents, notConnected } from './agents.js'
+import { kind } from './kind.js'
+import { SendError, type Sender } from './sender.js'
+
+/** Twilio Programmable Messaging. */
+export const twilio = kind({
+  channels: ['sms'],
+  needs: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_FROM'],
+  packages: 'twilio',
+  async open(config) {
+    const { default: sdk } = await import('twilio')
+    const httpClient = new sdk.RequestClient({ timeout: config.SEND_TIMEOUT })
+    const { http, https } = agents(config.SEND_TIMEOUT * 0.4)
+    Object.assign(httpClient.axios.defaults, { httpAgent: http, httpsAgent: https })
+    const client = sdk(config.TWILIO_ACCOUNT_SID, config.TWILIO_AUTH_TOKEN, { httpClient })
+    if (config.TWILIO_ENDPOINT !== undefined) client.api.baseUrl = config.TWILIO_ENDPOINT
+    const from = config.TWILIO_FROM
+    const origin = /^MG\w{32}$/.test(from) ? { messagingServiceSid: from } : { from }
+    const sender: Sender = {
+      name: 'twilio',
+      async send({ to, text }) {
+        const { sid } = await client.messages.create({ to, body: text, ...origin }).catch(error => {
+          throw outcomeOf(error)
+        })
+        // An answer of 2xx that is not the API's, as of a proxy.
+        if (!sid) throw new SendError('unknown', { code: 'NO_ANSWER' })
+        return { sender: 'twilio', reference: sid }
+      }
+    }
+    return sender
+  }
+})
+
+/** An error of the API, or of the connection. */
+interface Answer extends Error {
+  status?: number
+  code?: number | string
+}
+
+// As listed at www.twilio.com/docs/api/errors
+const REFUSED = new Set([21211, 21214, 21217, 21265, 21407, 21408, 21610, 21612, 21614, 21635])
+const LIMITED = new Set([14107, 20429, 21611, 63018])
+/** 20503 is "service unavailable": not taken. */
+const SURE = new Set([20503])
+
+function outcomeOf(error: Answer): SendError {
+  const { status, code } = error
+  if (status === undefined) {
+    const before = notConnected(error)
+    return new SendError(before === undefined ? 'unknown' : 'failed', { code: before ?? String(code) })
+  }
+  const details = { code: code === undefined ? `HTTP_${status}` : String(code) }
+  if (typeof code === 'number' && REFUSED.has(code)) return new SendError('refused', details)
+  if (status === 429 || (typeof code === 'number' && LIMITED.has(code)))
+    return new SendError('limited', details)
+  const sure = (status >= 400 && status < 500) || SURE.has(Number(code))
+  return new SendError(sure ? 'failed' : 'unknown', details)
+}

@@ -1,0 +1,85 @@
+import { createHmac, randomUUID } from 'node:crypto'
+import { type ClientRequest, request as http, type IncomingMessage } from 'node:http'
+import { request as https } from 'node:https'
+import type { Clock } from '../clock.js'
+import { agents, notConnected } from './agents.js'
+import { kind } from './kind.js'
+import { type Message, SendError, type Sender } from './sender.js'
+
+/** Posts messages to a service of one's own, signed as Standard Webhooks says (standardwebhooks.com). */
+export const webhook = kind({
+  channels: ['sms', 'mail'],
+  needs: ['WEBHOOK_URL', 'WEBHOOK_SECRET'],
+  async open({ WEBHOOK_URL: address, WEBHOOK_SECRET: secret, SEND_TIMEOUT: ms }, clock) {
+    const url = new URL(address)
+    const secure = url.protocol === 'https:'
+    const agent = agents(ms * 0.4)[secure ? 'https' : 'http']
+    const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+    const sender: Sender = {
+      name: 'webhook',
+      async send(message, signal) {
+        const { id, body, headers } = signed(message, key, clock)
+        const request = (secure ? https : http)(url, { method: 'POST', agent, signal, headers })
+        const { statusCode = 0, headers: told } = await answerOf(request, body)
+        if (statusCode >= 200 && statusCode < 300) return { sender: 'webhook', reference: id }
+        throw outcomeOf(statusCode, told['retry-after'], clock)
+      }
+    }
+    return sender
+  }
+})
+
+/** The body of a message and its headers: the signature covers id, time and body. */
+function signed(message: Message, key: Buffer, clock: Clock) {
+  const id = `msg_${randomUUID()}`
+  const now = clock.wall()
+  const seconds = Math.floor(now / 1_000)
+  const body = JSON.stringify({
+    type: 'message.send',
+    timestamp: new Date(now).toISOString(),
+    data: message
+  })
+  const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'webhook-id': id,
+    'webhook-timestamp': String(seconds),
+    'webhook-signature': `v1,${signature}`
+  }
+  return { id, body, headers }
+}
+
+/** Its head alone: the status says everything. */
+function answerOf(request: ClientRequest, body: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.on('error', error => {
+      const code = notConnected(error)
+      reject(new SendError(code === undefined ? 'unknown' : 'failed', { code: code ?? 'NO_ANSWER' }))
+    })
+    request.on('response', response => {
+      response.on('error', () => {})
+      response.resume()
+      resolve(response)
+    })
+    request.end(body)
+  })
+}
+
+function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock): SendError {
+  const code = `HTTP_${status}`
+  const retryAfterMs = waitOf(retryAfter, clock)
+  if (status === 429)
+    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+  if (status === 404 || status === 410 || status === 422) return new SendError('refused', { code })
+  // A redirect is not followed; 503 with a time is what a service says that has taken nothing.
+  const sure = (status >= 300 && status < 500) || (status === 503 && retryAfterMs !== undefined)
+  return new SendError(sure ? 'failed' : 'unknown', { code })
+}
+
+/** Retry-After: seconds, or a date (RFC 9110, section 10.2.3). */
+function waitOf(text: string | undefined, clock: Clock): number | undefined {
+  if (text === undefined) return undefined
+  const ms = /^\d{1,7}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - clock.wall()
+  return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
+}

@@ -1,0 +1,55 @@
+import { LOCALES } from '../locales/locale.js'
+import { readParams, whole } from './params.js'
+import type { Param, Template, Words } from './schema.js'
+
+const PLACEHOLDER = /\{(\w+)\}/g
+
+/** What its schema cannot tell of a template: each mistake with its path. */
+export function mistakesOf(template: Template): string[] {
+  const { params, locales } = template
+  const wrong = Object.entries(params).flatMap(([name, param]) =>
+    ofParam(param).map(mistake => `params.${name}${mistake}`)
+  )
+  for (const locale of LOCALES) {
+    wrong.push(...ofWords(locales[locale], params).map(mistake => `locales.${locale}${mistake}`))
+  }
+  return wrong
+}
+
+function ofParam(param: Param): string[] {
+  const { type, maxLength, pattern, minimum, maximum, example } = param
+  if (type === 'integer' && (minimum === undefined || maximum === undefined || minimum > maximum)) {
+    return [' must have a minimum and a maximum.']
+  }
+  if (type !== 'integer' && maxLength === undefined) return [' must have a maxLength.']
+  try {
+    if (pattern !== undefined) whole(pattern)
+  } catch {
+    return [`.pattern (${JSON.stringify(pattern)}) must be a regular expression.`]
+  }
+  const { flaws } = readParams({ example: param }, { example })
+  return flaws.map(({ detail }) => `.example (${JSON.stringify(example)}) ${detail}.`)
+}
+
+function ofWords({ subject = '', text, html }: Words, params: Record<string, Param>): string[] {
+  const wrong: string[] = []
+  const parts = { subject, text: [text].flat().join('\n'), html: html?.join('\n') }
+  for (const [part, words] of Object.entries(parts)) {
+    if (words === undefined) continue
+    const named = new Set([...words.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
+    if (/[{}]/.test(words.replace(PLACEHOLDER, ''))) wrong.push(`.${part} has a brace that encloses no name.`)
+    for (const name of named) {
+      if (!Object.hasOwn(params, name)) wrong.push(`.${part} names {${name}}, which is no parameter.`)
+    }
+    // A subject may be without values; whoever reads the text or the page alone must find all of them.
+    const lacking = part === 'subject' ? [] : Object.keys(params).filter(name => !named.has(name))
+    for (const name of lacking) wrong.push(`.${part} lacks {${name}}.`)
+  }
+  for (const [tag] of (parts.html ?? '').matchAll(/<[^>]*\{[^>]*>?/g)) {
+    const names = [...tag.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+    if (!names.every(name => params[name]?.type === 'url')) {
+      wrong.push(`.html has a value inside a tag (${tag}); only one of type url may stand there, in quotes.`)
+    }
+  }
+  return wrong
+}

@@ -1,0 +1,81 @@
+import { type Flaw, type FlawCode, flaw, pointerTo } from '../flaw.js'
+import type { Param } from './schema.js'
+
+/** Values as they are put into a text: equal for every spelling of one value. */
+export type Values = Record<string, string>
+
+type Read = { value: string } | { code: FlawCode; more?: object }
+
+/**
+ * Reads what is given for parameters.
+ * @returns the values, and everything that is wrong with them
+ */
+export function readParams(
+  params: Readonly<Record<string, Param>>,
+  given: Readonly<Record<string, unknown>>
+): { values: Values; flaws: Flaw[] } {
+  const values: Values = {}
+  const flaws: Flaw[] = []
+  for (const [name, param] of Object.entries(params)) {
+    const read = Object.hasOwn(given, name)
+      ? readParam(param, given[name])
+      : ({ code: 'REQUIRED' } satisfies Read)
+    if ('value' in read) values[name] = read.value
+    else flaws.push(flaw(pointerTo('#/params', name), read.code, read.more))
+  }
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(params, name)) flaws.push(flaw(pointerTo('#/params', name), 'UNEXPECTED'))
+  }
+  return { values, flaws }
+}
+
+function readParam(param: Param, given: unknown): Read {
+  if (typeof given !== 'string' && typeof given !== 'number') return { code: 'NOT_SCALAR' }
+  if (param.type === 'integer') return readInteger(param, String(given))
+  const text = String(given)
+  if (INVISIBLE.test(text)) return { code: 'INVISIBLE' }
+  const value = text.normalize('NFC').replace(/\s+/g, ' ').trim()
+  if (value === '') return { code: 'EMPTY' }
+  const { maxLength: limit = 0, pattern } = param
+  if ([...value].length > limit) return { code: 'TOO_LONG', more: { limit } }
+  if (param.type === 'url') return isHttps(value) ? { value } : { code: 'NOT_URL' }
+  if (pattern !== undefined && !whole(pattern).test(value)) return { code: 'PATTERN', more: { pattern } }
+  return hasLink(value) ? { code: 'LINK' } : { value }
+}
+
+function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {
+  if (!/^(0|-?[1-9]\d{0,14})$/.test(text)) return { code: 'NOT_INTEGER' }
+  if (Number(text) < minimum) return { code: 'TOO_SMALL', more: { limit: minimum } }
+  if (Number(text) > maximum) return { code: 'TOO_LARGE', more: { limit: maximum } }
+  return { value: text }
+}
+
+export const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`, 'u')
+
+// Line breaks make headers of a subject; bidi controls make one text look like another; what nobody sees makes one
+// message many. All that is not assigned, private or half a character shows as anything.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u
+
+const LINKS = [
+  /:\/\//,
+  /\b(?:mailto|tel|sms|smsto|javascript|data|weixin|alipays?):/i,
+  // Phones make links of bare names, in any script; browsers take an ideographic full stop for a dot.
+  /[\p{L}\p{N}]\.[\p{L}\p{M}]{2,}/u,
+  /[\p{L}\p{N}]。[a-z]{2,}/iu,
+  /\.xn--/i,
+  /\b\d{1,3}(?:\.\d{1,3}){3}\b/,
+  /[^\s@]@[^\s@]/
+]
+
+/** Whether a phone or a mail program could make a link of it. */
+function hasLink(text: string): boolean {
+  // Full-width letters and dots are letters and dots to a browser.
+  const plain = text.normalize('NFKC')
+  return LINKS.some(link => link.test(plain))
+}
+
+function isHttps(text: string): boolean {
+  if (/[\s<>"'`{}|\\^]/.test(text)) return false
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url?.protocol === 'https:' && url.username === '' && url.password === ''
+}

@@ -1,0 +1,66 @@
+import { type Static, Type } from 'typebox'
+import type { LOCALES } from '../locales/locale.js'
+import type { Channel } from '../senders/sender.js'
+
+const strict = { additionalProperties: false }
+const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
+const Lines = Type.Array(Line, { minItems: 1 })
+
+/** What may stand for a `{name}`. */
+export const ParamSchema = Type.Object(
+  {
+    type: Type.Enum(['string', 'integer', 'url'], {
+      description: 'string: a text without any link; integer: a whole number; url: an https address'
+    }),
+    maxLength: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, description: 'of a string or url' })),
+    pattern: Type.Optional(Type.String({ description: 'a regular expression for the whole of a string' })),
+    minimum: Type.Optional(Type.Integer({ description: 'of an integer' })),
+    maximum: Type.Optional(Type.Integer({ description: 'of an integer' })),
+    example: Type.String({ minLength: 1 })
+  },
+  strict
+)
+export type Param = Static<typeof ParamSchema>
+
+const Sms = Type.Object({ text: Line }, strict)
+const Mail = Type.Object(
+  {
+    subject: Line,
+    text: Lines,
+    html: Type.Array(Line, { minItems: 1, description: 'what stands in the body of the page' })
+  },
+  strict
+)
+
+const name = Type.String({ pattern: '^[a-z][a-z0-9-]{0,63}$' })
+const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSchema, {
+  ...strict,
+  maxProperties: 16
+})
+
+/** The templates of a channel: every one has its parameters, and its words in every language. */
+export const TemplatesSchemas = {
+  sms: Type.Record(
+    name,
+    Type.Object({ params, locales: Type.Object({ en: Sms, zh: Sms } satisfies Each, strict) }, strict),
+    strict
+  ),
+  mail: Type.Record(
+    name,
+    Type.Object({ params, locales: Type.Object({ en: Mail, zh: Mail } satisfies Each, strict) }, strict),
+    strict
+  )
+} satisfies Record<Channel, unknown>
+type Each = Record<(typeof LOCALES)[number], unknown>
+
+/** As it stands in a file: `subject` and `html` belong to mail. */
+export interface Words {
+  subject?: string
+  text: string | readonly string[]
+  html?: readonly string[]
+}
+export interface Template {
+  params: Record<string, Param>
+  locales: Record<(typeof LOCALES)[number], Words>
+}
+export type TemplateFiles = Record<Channel, Record<string, Template>>

@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs'
+import { SegmentedMessage } from 'sms-segments-calculator'
+import { ConfigError, check } from '../check.js'
+import type { Locale } from '../locales/locale.js'
+import { problem } from '../problem.js'
+import type { Channel } from '../senders/sender.js'
+import { mistakesOf } from './mistakes.js'
+import { readParams, type Values } from './params.js'
+import { type Template, type TemplateFiles, TemplatesSchemas } from './schema.js'
+import { type Filled, fillWords } from './words.js'
+
+/** A template with its parameters filled in. */
+export interface Rendered extends Filled {
+  template: string
+  locale: Locale
+  /** As they stand in the text: `17` and `"17"` are the same. */
+  params: Values
+  /** How many SMS it takes (GSM 03.38 or UCS-2, 3GPP TS 23.040); each costs. */
+  segments?: number
+}
+
+export interface Templates {
+  /** What callers may name, with its parameters; `captcha` is the app's own. */
+  offered(channel: Channel): Readonly<Record<string, Template>>
+  /**
+   * Fills in a template.
+   * @throws a problem (422): TEMPLATE_UNKNOWN, PARAMS_INVALID, TEXT_TOO_LONG
+   */
+  render(channel: Channel, name: string, locale: Locale, params: object): Rendered
+  /** The same for names that callers give: those that are offered. */
+  renderOffered(channel: Channel, name: string, locale: Locale, params: object): Rendered
+}
+
+const OWN = 'captcha'
+/** A longer SMS is a mistake more often than it is meant. */
+export const MAX_SEGMENTS = 3
+
+/**
+ * Checks templates and makes them ready.
+ * @throws ConfigError with the path of each mistake
+ */
+export function templatesOf(files: TemplateFiles): Templates {
+  const mistakes: string[] = []
+  for (const channel of ['sms', 'mail'] as const) {
+    check(TemplatesSchemas[channel], files[channel], `templates.${channel}.`)
+    for (const [name, template] of Object.entries(files[channel])) {
+      mistakes.push(...mistakesOf(template).map(mistake => `templates.${channel}.${name}.${mistake}`))
+    }
+    if (!Object.hasOwn(files[channel], OWN)) mistakes.push(`templates.${channel} lacks ${OWN}.`)
+  }
+  if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
+
+  const offered: TemplateFiles = {
+    sms: without(files.sms, OWN),
+    mail: without(files.mail, OWN)
+  }
+  const renderOf = (channel: Channel, name: string, locale: Locale, params: object): Rendered => {
+    const template = Object.hasOwn(files[channel], name) ? files[channel][name] : undefined
+    if (template === undefined) throw unknown(name, offered[channel])
+    const rendered = render(name, template, locale, params)
+    return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
+  }
+  return {
+    offered: channel => offered[channel],
+    render: renderOf,
+    renderOffered(channel, name, locale, params) {
+      if (!Object.hasOwn(offered[channel], name)) throw unknown(name, offered[channel])
+      return renderOf(channel, name, locale, params)
+    }
+  }
+}
+
+/** The templates of the files beside this one. */
+export function loadTemplates(): Templates {
+  const read = (name: string) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
+  return templatesOf({ sms: read('sms.json'), mail: read('mail.json') })
+}
+
+function render(name: string, template: Template, locale: Locale, params: object): Rendered {
+  const { values, flaws } = readParams(template.params, params as Record<string, unknown>)
+  if (flaws.length > 0) {
+    throw problem(422, 'PARAMS_INVALID', 'The parameters do not fit the template {template}.', {
+      template: name,
+      errors: flaws
+    })
+  }
+  return { template: name, locale, params: values, ...fillWords(template.locales[locale], values, locale) }
+}
+
+function segmentsOf(text: string): number {
+  const { segmentsCount: segments } = new SegmentedMessage(text)
+  if (segments <= MAX_SEGMENTS) return segments
+  throw problem(422, 'TEXT_TOO_LONG', 'The text takes {segments} SMS; at most {limit} are allowed.', {
+    segments,
+    limit: MAX_SEGMENTS
+  })
+}
+
+function unknown(template: string, offered: object) {
+  return problem(422, 'TEMPLATE_UNKNOWN', 'There is no template {template} here. Use one of: {known}.', {
+    template,
+    known: Object.keys(offered)
+  })
+}
+
+function without<T>(record: Record<string, T>, name: string): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).filter(([key]) => key !== name))
+}

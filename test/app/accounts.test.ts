@@ -1,0 +1,313 @@
+import { createHash } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { mayUse } from '../../app/accounts/account.js'
+import { openAccounts } from '../../app/accounts/accounts.js'
+import browsers from '../../app/accounts/browsers.js'
+import { readConfig } from '../../app/config.js'
+import type { Rule } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
+import { ask, folderOf, open } from './operating.js'
+
+type Test = Parameters<typeof folderOf>[0]
+
+const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
+
+const shop = {
+  id: 'shop',
+  keys: [sha256('key of shop')],
+  revoked: [sha256('old key of shop')],
+  dailyQuota: 50,
+  timeZone: 'Europe/Berlin',
+  purposes: ['login'],
+  templates: ['order-shipped'],
+  origins: ['https://shop.example', 'http://127.0.0.1:8080']
+}
+const plain = { id: 'plain', keys: [sha256('key of plain'), sha256('next key of plain')] }
+
+function fileOf(t: Test, content: unknown): string {
+  const file = join(folderOf(t), 'accounts.json')
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
+  return file
+}
+
+const read = (env: NodeJS.ProcessEnv) => openAccounts(readConfig({ AUDIT_LOG: 'off', ...env }))
+
+t.test('a file names accounts, with defaults', async t => {
+  const accounts = read({ ACCOUNTS_FILE: fileOf(t, [shop, plain]), API_KEYS: 'simple:one,simple-2:one' })
+  const { keys, revoked, origins, ...account } = shop
+  t.same(accounts.byKey('key of shop'), { account, revoked: false })
+  t.same(accounts.byKey('old key of shop'), { account, revoked: true })
+  t.same(accounts.byKey('next key of plain')?.account, {
+    id: 'plain',
+    dailyQuota: 1_000,
+    timeZone: 'Asia/Shanghai'
+  })
+  t.equal(accounts.byKey('simple')?.account, accounts.byKey('simple-2')?.account)
+  t.equal(accounts.byKey('simple')?.account.id, 'one')
+  for (const key of ['', 'key', 'development-key', sha256('key of shop')])
+    t.equal(accounts.byKey(key), undefined)
+  t.equal(accounts.byOrigin('https://shop.example')?.id, 'shop')
+  for (const origin of ['null', '', 'https://shop.example.evil', 'http://shop.example', 'http://localhost'])
+    t.equal(accounts.byOrigin(origin), undefined, origin)
+  t.equal(accounts.anonymous, null)
+})
+
+t.test('no key is held in clear', async t => {
+  const held = JSON.stringify(read({ API_KEYS: 'topsecret:shop' }), (_, value) =>
+    typeof value === 'function' ? String(value) : value
+  )
+  t.notMatch(held, 'topsecret')
+})
+
+const hash = sha256('x')
+const wrong: [content: unknown, message: RegExp][] = [
+  ['{', /^ACCOUNTS_FILE is no JSON\.$/],
+  [{}, /^ACCOUNTS_FILE must be a list of accounts\.$/],
+  [[7], /^ACCOUNTS_FILE\[0\]/],
+  [[{ keys: [hash] }], /^ACCOUNTS_FILE\[0\]\.id /],
+  [[{ id: 'a b', keys: [hash] }], /^ACCOUNTS_FILE\[0\]\.id \("a b"\) must match .* It is 1 to 64 letters/],
+  [[{ id: 'a' }], /^ACCOUNTS_FILE\[0\]\.keys .* SHA-256/],
+  [[{ id: 'a', keys: [] }], /^ACCOUNTS_FILE\[0\]\.keys /],
+  [[{ id: 'a', keys: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256 hash of a key/],
+  [[{ id: 'a', keys: [hash.toUpperCase()] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
+  [[{ id: 'a', keys: [7] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
+  [[{ id: 'a', keys: [hash], revoked: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] must be the SHA/],
+  [[{ id: 'a', keys: [hash, hash] }], /^ACCOUNTS_FILE\[0\]\.keys\[1\] is listed before\.$/],
+  [[{ id: 'a', keys: [hash], revoked: [hash] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] is listed before\.$/],
+  [[plain, { id: 'a', keys: plain.keys }], /^ACCOUNTS_FILE\[1\]\.keys\[0\] is listed before\.$/],
+  [[plain, { ...shop, id: 'plain' }], /^ACCOUNTS_FILE\[1\]\.id \("plain"\) names another account\.$/],
+  [[{ ...plain, dailyQuota: 0 }], /^ACCOUNTS_FILE\[0\]\.dailyQuota \(0\) must be >= 1/],
+  [[{ ...plain, dailyQuota: '9' }], /^ACCOUNTS_FILE\[0\]\.dailyQuota \("9"\) must be integer/],
+  [
+    [{ ...plain, timeZone: 'Asia/Peking' }],
+    /^ACCOUNTS_FILE\[0\]\.timeZone \("Asia\/Peking"\) is no time zone/
+  ],
+  [[{ ...plain, timeZone: '+08:00' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("\+08:00"\) is no time zone/],
+  [[{ ...plain, quota: 5 }], /^ACCOUNTS_FILE\[0\]\.quota /],
+  [[{ ...plain, purposes: 'login' }], /^ACCOUNTS_FILE\[0\]\.purposes \("login"\) must be array/],
+  [[{ ...plain, purposes: ['Log in'] }], /^ACCOUNTS_FILE\[0\]\.purposes\.0 \("Log in"\) must match/],
+  [
+    [shop, { ...plain, origins: [shop.origins[0]] }],
+    /^ACCOUNTS_FILE\[1\]\.origins\[0\] .* is listed before\.$/
+  ],
+  ...['https://shop.example/', 'shop.example', '*', 'null', 'https://*.example', 'https://SHOP.example']
+    .concat('https://shop.example:443', 'file://x', 'https://user@shop.example', 'ftp://shop.example')
+    .map(
+      origin =>
+        [[{ ...plain, origins: [origin] }], /^ACCOUNTS_FILE\[0\]\.origins\[0\] .* is no origin/] as never
+    )
+]
+for (const [content, message] of wrong) {
+  t.test(JSON.stringify(content), async t => {
+    const env = { ACCOUNTS_FILE: fileOf(t, content) }
+    const error = t.throws(() => read(env), { name: 'ConfigError', message }) as Error
+    t.notMatch(error.message, 'topsecret')
+  })
+}
+
+t.test('other mistakes', async t => {
+  t.throws(() => read({ ACCOUNTS_FILE: '/nowhere' }), { message: 'ACCOUNTS_FILE cannot be read: ENOENT.' })
+  t.throws(() => read({ API_KEYS: 'one:a,one:b' }), {
+    message: /^API_KEYS holds a key of the account b that/
+  })
+  const file = fileOf(t, [shop])
+  const both = { ACCOUNTS_FILE: file, API_KEYS: 'key of shop:b' }
+  t.throws(() => read({ ...both, API_KEYS: 'key:shop' }), {
+    message: /^API_KEYS names the account shop, which/
+  })
+  const same = fileOf(t, [{ id: 'a', keys: [sha256('one')] }])
+  t.throws(() => read({ ACCOUNTS_FILE: same, API_KEYS: 'one:b' }), { message: /^API_KEYS holds a key/ })
+})
+
+t.test('in production keys are long, and that of development is none', async t => {
+  const production = { NODE_ENV: 'production' }
+  t.equal(read(production).byKey('development-key'), undefined)
+  t.equal(read(production).anonymous, null)
+  const short = t.throws(() => read({ ...production, API_KEYS: 'topsecret:shop' })) as Error
+  t.match(short.message, /^API_KEYS gives the account shop a key of fewer than 24 characters\./)
+  t.notMatch(short.message, 'topsecret')
+  const known = { ...production, API_KEYS: 'development-key:shop' }
+  t.throws(() => read(known), { message: /^API_KEYS gives the account shop the key of development/ })
+  const long = 'abcdefghijklmnopqrstuvwx'
+  t.equal(read({ ...production, API_KEYS: `${long}:shop` }).byKey(long)?.account.id, 'shop')
+  t.throws(() => readConfig(production), { message: /^AUDIT_LOG is required in production\. It is where/ })
+})
+
+t.test('what an account may', async t => {
+  t.doesNotThrow(() => mayUse(shop, 'purposes', 'login'))
+  t.doesNotThrow(() => mayUse({ ...plain, dailyQuota: 1, timeZone: 'UTC' }, 'templates', 'anything'))
+  t.throws(() => mayUse(shop, 'purposes', 'register'), {
+    statusCode: 403,
+    code: 'PURPOSE_FORBIDDEN',
+    problem: { account: 'shop', purpose: 'register' }
+  })
+  t.throws(() => mayUse(shop, 'templates', 'welcome'), { statusCode: 403, code: 'TEMPLATE_FORBIDDEN' })
+  t.throws(() => mayUse({ ...shop, purposes: [] }, 'purposes', 'login'), { code: 'PURPOSE_FORBIDDEN' })
+})
+
+const who = (app: FastifyInstance) => {
+  const answer = async ({ account, caller }: { account: { id: string } | null; caller: string | null }) => ({
+    account: account?.id,
+    caller
+  })
+  app.post('/keyed', { preParsing: app.authenticate }, answer)
+  app.register(
+    async scope => {
+      await scope.register(browsers)
+      scope.post('', { preParsing: scope.identify }, answer)
+      scope.post('/verify', { preParsing: scope.identify }, answer)
+      scope.get('/:id', { preParsing: scope.identify }, answer)
+    },
+    { prefix: '/v1/captcha' }
+  )
+}
+
+t.test('a key lets in, an origin to the captcha alone', async t => {
+  const { app } = await open(t, { env: { ACCOUNTS_FILE: fileOf(t, [shop, plain]) }, routes: who })
+  const post = (url: string, headers: Record<string, string>) => ask(app, 'POST', url, { headers })
+  const challenge = { 'www-authenticate': /^ApiKey realm="/, 'content-type': 'application/problem+json' }
+  for (const url of ['/keyed', '/v1/captcha']) {
+    t.match(await post(url, {}), { status: 401, headers: challenge, body: { code: 'API_KEY_MISSING' } })
+    const unknown = await post(url, { 'x-api-key': 'development-key' })
+    t.match(unknown, { status: 401, headers: challenge, body: { code: 'API_KEY_UNKNOWN' } })
+    const revoked = await post(url, { 'x-api-key': 'old key of shop' })
+    t.match(revoked, { status: 401, headers: challenge, body: { code: 'API_KEY_REVOKED' } })
+    const keyed = await post(url, { 'x-api-key': 'key of plain', origin: 'https://shop.example' })
+    t.same(keyed.body, { account: 'plain', caller: 'key' })
+  }
+  const origin = { origin: 'https://shop.example' }
+  t.match(await post('/keyed', origin), { status: 401, body: { code: 'API_KEY_MISSING' } })
+  t.same((await post('/v1/captcha', origin)).body, { account: 'shop', caller: 'origin' })
+  for (const other of ['https://evil.example', 'null', 'http://localhost:3000', '']) {
+    const refused = await post('/v1/captcha', { origin: other })
+    t.match(refused, { status: 403, body: { code: 'ORIGIN_UNKNOWN' } }, other)
+    t.notOk(refused.headers['access-control-allow-origin'])
+  }
+})
+
+t.test('browsers are told what they may', async t => {
+  const { app } = await open(t, { env: { ACCOUNTS_FILE: fileOf(t, [shop]) }, routes: who })
+  const preflight = (url: string, origin: string) =>
+    app.inject({
+      method: 'OPTIONS',
+      url,
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type'
+      }
+    })
+  for (const url of ['/v1/captcha', '/v1/captcha/verify', '/v1/captcha/some-id']) {
+    const { statusCode, headers } = await preflight(url, 'https://shop.example')
+    t.equal(statusCode, 204, url)
+    t.match(headers, {
+      'access-control-allow-origin': 'https://shop.example',
+      'access-control-allow-methods': 'GET, POST, DELETE',
+      'access-control-allow-headers': 'content-type, idempotency-key, accept-language',
+      'access-control-max-age': '600',
+      vary: /Origin/
+    })
+    t.notOk('access-control-allow-credentials' in headers)
+    const other = await preflight(url, 'https://evil.example')
+    t.match(other, { statusCode: /40[45]/, headers: { 'content-type': 'application/problem+json' } })
+    t.notOk('access-control-allow-origin' in other.headers)
+  }
+  t.notOk('access-control-allow-origin' in (await preflight('/keyed', 'https://shop.example')).headers)
+  const half = { method: 'OPTIONS', url: '/v1/captcha', headers: { origin: 'https://shop.example' } } as const
+  t.equal((await app.inject(half)).statusCode, 204, 'no answer of another kind than documented')
+  // An error can be read by the page, too.
+  const headers = { origin: 'https://shop.example', 'x-api-key': 'wrong' }
+  const refused = await ask(app, 'POST', '/v1/captcha', { headers })
+  t.match(refused, { status: 401, headers: { 'access-control-allow-origin': 'https://shop.example' } })
+  t.match(
+    refused.headers['access-control-expose-headers'],
+    'retry-after, ratelimit, ratelimit-policy, idempotency-replayed'
+  )
+})
+
+t.test('without configuration, outside of production, a newcomer is let in', async t => {
+  const { app } = await open(t, { routes: who })
+  t.same((await ask(app, 'POST', '/v1/captcha')).body, { account: 'development', caller: null })
+  t.match(await ask(app, 'POST', '/keyed'), { status: 401, body: { code: 'API_KEY_MISSING' } })
+  for (const origin of ['http://127.0.0.1:3000', 'http://localhost:5173', 'http://[::1]:3000']) {
+    const own = await ask(app, 'POST', '/v1/captcha', { headers: { origin } })
+    t.same(own.body, { account: 'development', caller: 'origin' })
+  }
+  for (const origin of ['https://evil.example', 'http://localhost.evil.example', 'null']) {
+    t.match(await ask(app, 'POST', '/v1/captcha', { headers: { origin } }), { status: 403 })
+  }
+  const configured = await open(t, { env: { API_KEYS: 'some-key:shop' }, routes: who })
+  t.match(await ask(configured.app, 'POST', '/v1/captcha'), { status: 401 })
+  const production = await open(t, {
+    env: { NODE_ENV: 'production', API_KEYS: `${'k'.repeat(24)}:shop` },
+    routes: who
+  })
+  t.match(await ask(production.app, 'POST', '/v1/captcha'), {
+    status: 401,
+    body: { code: 'API_KEY_MISSING' }
+  })
+})
+
+const quota: Rule = {
+  name: 'account',
+  key: { value: 'request.account.id' },
+  limits: [
+    { max: 11, window: '24h' },
+    { max: 9, per: 'day', timeZone: 'Asia/Shanghai' }
+  ]
+}
+
+const sends = (app: FastifyInstance) =>
+  void app.post('/send', { preParsing: app.authenticate, config: { limit: 'account' } }, async request => {
+    if (request.headers['x-fail']) throw Object.assign(new Error('no'), { statusCode: 422 })
+    return {}
+  })
+
+const START = Date.UTC(2026, 2, 1)
+
+t.test('80 % of a quota are reported once a day', async t => {
+  let now = 0
+  const clock = { monotonic: () => now, wall: () => START + now }
+  const log: string[] = []
+  const env = { API_KEYS: 'one:first,two:second' }
+  const { app, events } = await open(t, { env, clock, log, rules: [quota], routes: sends })
+  const send = (key: string, more = {}) =>
+    ask(app, 'POST', '/send', { headers: { 'x-api-key': key, ...more } })
+  const marks = () => events().filter(({ event }) => event === 'quota')
+  for (let i = 0; i < 7; i++) await send('one')
+  await send('two')
+  t.same(marks(), [])
+  // 8 of 9 are the first that are no less than 80 %. Given back, the slot is used again, and not told again.
+  t.equal((await send('one', { 'x-fail': 'yes' })).status, 422)
+  await send('one')
+  await send('one')
+  t.equal((await send('one')).status, 429)
+  t.match(marks(), [
+    { event: 'quota', account: 'first', rules: ['account'], used: 8, max: 9, outcome: 'soft-mark' }
+  ])
+  t.equal(marks().length, 1)
+  t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
+  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{account="first"} 1\n')
+  now += 86_401_000
+  for (let i = 0; i < 9; i++) await send('one')
+  t.equal(marks().length, 2, 'the next day again')
+})
+
+t.test('of several instances on one Redis, one reports', async t => {
+  const { url } = await startRedis(t)
+  const env = { API_KEYS: 'one:first', REDIS_URL: url }
+  const apps = [
+    await open(t, { env, rules: [quota], routes: sends }),
+    await open(t, { env, rules: [quota], routes: sends })
+  ]
+  for (let i = 0; i < 9; i++) {
+    const { app } = apps[i % 2] as (typeof apps)[0]
+    t.equal((await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })).status, 200)
+  }
+  const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
+  t.match(told, [{ used: 8, max: 9 }])
+  t.equal(told.length, 1)
+})

@@ -1,0 +1,315 @@
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { ConfigError } from '../../app/check.js'
+import { recipientOf } from '../../app/recipient.js'
+import type { Rule } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
+import { ADMIN_KEY, ask, linesOf, open, REGION } from './operating.js'
+
+type Test = Parameters<typeof open>[0]
+
+const START = Date.UTC(2026, 2, 1)
+const key = { value: 'request.recipient.identity' }
+const rules: Rule[] = [
+  {
+    name: 'recipient',
+    key,
+    limits: [
+      { max: 1, window: '60s' },
+      { max: 5, window: '1h' }
+    ]
+  },
+  { name: 'in-flight', key, lock: '30s' },
+  {
+    name: 'recipient-purpose',
+    key: [key, { value: 'request.purpose' }],
+    limits: [{ max: 5, window: '24h' }]
+  },
+  { name: 'watched', key: [key], limits: [{ max: 3, per: 'day', timeZone: 'UTC' }], mode: 'observe' }
+]
+const phone = '13800138000'
+const masked = '+86*******8000'
+
+let hold: Promise<void> | null = null
+function routes(app: FastifyInstance) {
+  app.post<{ Body: { phone: string } }>(
+    '/send',
+    {
+      config: { limit: ['block-list', ...rules.map(({ name }) => name)] },
+      preHandler: async request => {
+        request.recipient = recipientOf(request.body, REGION)
+        request.purpose = 'login'
+      }
+    },
+    async () => {
+      await hold
+      return {}
+    }
+  )
+}
+
+const headers = { 'x-admin-key': ADMIN_KEY }
+const send = (app: FastifyInstance) => ask(app, 'POST', '/send', { payload: { phone } })
+const act = (app: FastifyInstance, what: string, payload: object, more = {}) =>
+  ask(app, 'POST', `/v1/admin/recipients/${what}`, { payload, headers, ...more })
+const list = (app: FastifyInstance, query = '') =>
+  ask(app, 'GET', `/v1/admin/recipients${query}`, { headers })
+
+const places = {
+  async memory() {
+    let now = 0
+    return {
+      env: {},
+      clock: { monotonic: () => now, wall: () => START + now },
+      advance: (ms: number) => void (now += ms)
+    }
+  },
+  async redis(t: Test) {
+    const { url, clock } = await startRedis(t, { clock: true, startMs: START })
+    return {
+      env: { REDIS_URL: url },
+      clock: { monotonic: () => clock.now(), wall: () => clock.now() },
+      advance: (ms: number) => clock.advance(ms)
+    }
+  }
+}
+
+for (const [name, place] of Object.entries(places)) {
+  t.test(`why is this number blocked? (${name})`, async t => {
+    const { env, clock, advance } = await place(t)
+    const { app } = await open(t, { env, clock, rules, routes })
+    t.match(await act(app, 'lookup', { phone }), {
+      status: 200,
+      headers: { 'cache-control': 'no-store' },
+      body: { recipient: masked, standing: null, retryAfterMs: 0 }
+    })
+    t.equal((await send(app)).status, 200)
+    advance(10_000)
+    const { body } = await act(app, 'lookup', { phone: '+86 138-0013-8000' })
+    t.same(body, {
+      recipient: masked,
+      standing: null,
+      rules: [
+        {
+          rule: 'recipient',
+          max: 1,
+          used: 1,
+          remaining: 0,
+          windowMs: 60_000,
+          resetMs: 50_000,
+          refuses: true
+        },
+        {
+          rule: 'recipient',
+          max: 5,
+          used: 1,
+          remaining: 4,
+          windowMs: 3_600_000,
+          resetMs: 3_590_000,
+          refuses: false
+        },
+        { rule: 'in-flight', max: 1, used: 0, remaining: 1, windowMs: 30_000, resetMs: 0, refuses: false },
+        {
+          rule: 'watched',
+          max: 3,
+          used: 1,
+          remaining: 2,
+          windowMs: 86_400_000,
+          resetMs: 86_390_000,
+          refuses: false
+        }
+      ],
+      retryAfterMs: 50_000
+    })
+    t.same((await act(app, 'lookup', { phone })).body, body, 'a look changes nothing')
+    t.match((await act(app, 'lookup', { email: 'a.b@gmail.com' })).body, {
+      recipient: 'a***@gmail.com',
+      rules: [{ used: 0 }, {}, {}, {}]
+    })
+  })
+
+  t.test(`block, allow, unblock (${name})`, async t => {
+    const { env, clock, advance } = await place(t)
+    const { app } = await open(t, { env, clock, rules, routes })
+    const since = new Date(START).toISOString()
+    const blocked = await act(app, 'block', { phone, reason: 'asked for it' })
+    t.match(blocked, {
+      status: 200,
+      body: { recipient: masked, standing: 'blocked', reason: 'asked for it', since }
+    })
+    t.match(await send(app), { status: 403, body: { 'violated-policies': ['block-list'] } })
+    t.match((await act(app, 'lookup', { phone })).body, {
+      standing: { standing: 'blocked', reason: 'asked for it', since },
+      retryAfterMs: null
+    })
+    t.same((await act(app, 'unblock', { phone })).body, { recipient: masked, standing: null })
+    t.equal((await send(app)).status, 200)
+    t.equal((await send(app)).status, 429)
+    t.equal((await act(app, 'unblock', { phone })).status, 200)
+    t.equal((await send(app)).status, 200, 'what was counted is forgotten')
+
+    const until = new Date(START + 120_000).toISOString()
+    t.same((await act(app, 'block', { phone, duration: '2m' })).body.until, until)
+    t.match((await act(app, 'lookup', { phone })).body, { standing: { until }, retryAfterMs: 120_000 })
+    advance(120_000)
+    t.equal((await send(app)).status, 200)
+
+    t.match((await act(app, 'allow', { phone, duration: '366d' })).body, { standing: 'allowed' })
+    t.match((await act(app, 'lookup', { phone })).body, {
+      standing: { standing: 'allowed' },
+      retryAfterMs: 0
+    })
+    t.same((await list(app, '?standing=blocked')).body, { recipients: [], next: null })
+    t.match((await list(app)).body, { recipients: [{ recipient: masked, standing: 'allowed' }], next: null })
+  })
+
+  t.test(`a lock shows, and stays when unblocked (${name})`, async t => {
+    const { env, clock } = await place(t)
+    const { app } = await open(t, { env, clock, rules, routes })
+    let free = () => {}
+    hold = new Promise(resolve => {
+      free = resolve
+    })
+    const sending = send(app)
+    const lock = async () =>
+      (await act(app, 'lookup', { phone })).body.rules.find(
+        ({ rule }: { rule: string }) => rule === 'in-flight'
+      )
+    while (!(await lock()).refuses);
+    t.match(await lock(), { used: 1, remaining: 0, refuses: true })
+    await act(app, 'unblock', { phone })
+    t.match(await lock(), { refuses: true })
+    free()
+    hold = null
+    t.equal((await sending).status, 200)
+    t.match(await lock(), { used: 0, refuses: false })
+  })
+}
+
+t.test('pages', async t => {
+  const { app } = await open(t)
+  for (let i = 0; i < 5; i++) await act(app, 'block', { phone: `1380013800${i}` })
+  const first = (await list(app, '?standing=blocked&limit=2')).body
+  t.match(first.recipients, [{ recipient: '+86*******8004' }, { recipient: '+86*******8003' }])
+  const second = (await list(app, `?standing=blocked&limit=3&after=${first.next}`)).body
+  t.equal(second.recipients.length, 3)
+  t.equal(second.next, null)
+  for (const query of ['?limit=0', '?limit=101', '?after=x', '?standing=x', '?phone=1', '?limit=1&limit=2'])
+    t.match(await list(app, query), { status: 422, body: { code: 'INVALID' } }, query)
+})
+
+t.test('the key', async t => {
+  const { app, file } = await open(t)
+  const challenge = { 'www-authenticate': /^ApiKey realm="/ }
+  const requests = [
+    ['POST', 'recipients/lookup', { phone }],
+    ['POST', 'recipients/block', { phone }],
+    ['POST', 'recipients/allow', { phone }],
+    ['POST', 'recipients/unblock', { phone }],
+    ['GET', 'recipients', undefined],
+    ['POST', 'policy', undefined]
+  ] as const
+  for (const [method, path, payload] of requests) {
+    const url = `/v1/admin/${path}`
+    const missing = await ask(app, method, url, { payload })
+    t.match(missing, { status: 401, headers: challenge, body: { code: 'ADMIN_KEY_MISSING' } }, path)
+    for (const wrong of ['', 'development-key', `${ADMIN_KEY}x`, ADMIN_KEY.slice(1)]) {
+      const answer = await ask(app, method, url, { payload, headers: { 'x-admin-key': wrong } })
+      t.match(answer, { status: 401, headers: challenge, body: { code: 'ADMIN_KEY_WRONG' } }, path)
+    }
+  }
+  t.same(linesOf(file), [])
+  const tries = await Promise.all(Array.from({ length: 60 }, () => ask(app, 'GET', '/v1/admin/recipients')))
+  t.equal(tries.at(-1)?.status, 429, 'tries are counted before the key is looked at')
+})
+
+t.test('bad input', async t => {
+  const { app } = await open(t)
+  const cases: [what: string, payload: object, code: string][] = [
+    ['lookup', {}, 'RECIPIENT_MISSING'],
+    ['block', { phone, email: 'a@b.example' }, 'RECIPIENT_MISSING'],
+    ['lookup', { phone: '12' }, 'INVALID'],
+    ['lookup', { phone: '999999999999' }, 'PHONE_INVALID'],
+    ['allow', { email: 'nobody' }, 'EMAIL_INVALID'],
+    ['lookup', { phone, reason: 'x' }, 'INVALID'],
+    ['block', { phone, duration: 5 }, 'INVALID'],
+    ['block', { phone, duration: '0s' }, 'INVALID'],
+    ['block', { phone, duration: '367d' }, 'DURATION_TOO_LONG'],
+    ['block', { phone, reason: 'two\nlines' }, 'INVALID'],
+    ['block', { phone, reason: '' }, 'INVALID']
+  ]
+  for (const [what, payload, code] of cases) {
+    const answer = await act(app, what, payload)
+    t.match(answer, { status: 422, headers: { 'content-type': 'application/problem+json' }, body: { code } })
+  }
+  t.same((await list(app)).body.recipients, [])
+})
+
+t.test('each act is in the audit trail, and nobody in full', async t => {
+  const log: string[] = []
+  const { app, events, file } = await open(t, { log, rules, routes })
+  await act(app, 'lookup', { phone })
+  await act(app, 'block', { phone, duration: '1h', reason: 'abuse' })
+  await act(app, 'allow', { email: 'someone@example.com' })
+  await act(app, 'unblock', { phone })
+  await list(app)
+  await ask(app, 'POST', '/v1/admin/policy', { headers })
+  const { actor } = events()[0] as { actor?: string }
+  t.match(actor, /^[0-9a-f]{8}$/)
+  t.match(
+    events(),
+    [
+      { action: 'lookup', recipient: masked, channel: 'sms' },
+      { action: 'block', recipient: masked, reason: 'abuse', until: /Z$/ },
+      { action: 'allow', recipient: 's***@example.com', channel: 'mail' },
+      { action: 'unblock', recipient: masked },
+      { action: 'list' },
+      { action: 'reload-policy' }
+    ].map(each => ({
+      event: 'admin',
+      outcome: 'done',
+      actor,
+      requestId: /./,
+      network: /^[\w-]{22}$/,
+      ...each
+    }))
+  )
+  t.notMatch(linesOf(file).join() + log.join(), /13800138000|someone|admin key of/)
+})
+
+t.test('the policy', async t => {
+  let broken: Error | null = null
+  const reloadPolicy = async () => {
+    if (broken !== null) throw broken
+    return { rules: 12, purposes: 3, more: 'is not shown' }
+  }
+  const { app, events } = await open(t, { reloadPolicy })
+  const reload = () => ask(app, 'POST', '/v1/admin/policy', { headers })
+  t.same((await reload()).body, { rules: 12, purposes: 3 })
+  broken = new ConfigError('policy.code.tries (0) must be >= 1.')
+  const invalid = {
+    status: 422,
+    body: { code: 'POLICY_INVALID', reason: 'policy.code.tries (0) must be >= 1.' }
+  }
+  t.match(await reload(), invalid)
+  broken = Object.assign(new Error('rules[0].max: wrong'), { code: 'FST_SEND_LIMIT_OPTION' })
+  t.match(await reload(), { status: 422, body: { reason: 'rules[0].max: wrong' } })
+  broken = new Error('not to be shown')
+  const failed = await reload()
+  t.equal(failed.status, 500)
+  t.notMatch(failed.text, 'not to be shown')
+  t.same(
+    events().map(each => 'outcome' in each && each.outcome),
+    ['done', 'failed', 'failed', 'failed']
+  )
+})
+
+t.test('the store is down', async t => {
+  const server = await startRedis(t)
+  const { app } = await open(t, { env: { REDIS_URL: server.url }, rules, routes })
+  server.client.on('error', () => {})
+  await server.kill()
+  for (const what of ['lookup', 'block', 'allow', 'unblock'])
+    t.match(await act(app, what, { phone }), { status: 503, body: { code: 'LISTS_UNAVAILABLE' } }, what)
+  t.equal((await list(app)).status, 503)
+})

@@ -1,0 +1,241 @@
+import { spawnSync } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { renameSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { Check } from 'typebox/value'
+import { openAccounts } from '../../app/accounts/accounts.js'
+import { costOf, type Prices, PricesSchema } from '../../app/audit/cost.js'
+import { type AuditEvent, AuditEventSchema, type AuditFact } from '../../app/audit/event.js'
+import { openTrail } from '../../app/audit/trail.js'
+import { readConfig } from '../../app/config.js'
+import { recipientOf } from '../../app/recipient.js'
+import { LookupAnswer } from '../../app/schemas/admin.js'
+import type { Rule } from '../../plugin/index.js'
+import { blocksOf, read, root } from '../docs/blocks.js'
+import { ask, folderOf, linesOf, open, REGION } from './operating.js'
+
+const START = Date.UTC(2026, 2, 1)
+const clock = { monotonic: () => 0, wall: () => START }
+const someone = recipientOf({ email: 'Some.One@gmail.com' }, REGION)
+const number = recipientOf({ phone: '13800138000' }, REGION)
+const prices: Prices = {
+  currency: 'CNY',
+  sms: { default: 0.5, '86': 0.045, '1': 0.06, '1876': 0.1 },
+  mail: 0.001
+}
+const sent: AuditFact = { event: 'send', sender: 'outbox', outcome: 'sent', segments: 2, latencyMs: 5 }
+
+const examples = blocksOf('docs/operation.md')
+const blockOf = (use: string) =>
+  examples.find(block => block.use === use || block.needs.includes(use))?.text ?? ''
+
+t.test('one example of each event is as the schema says', async t => {
+  const lines = blockOf('audit').trim().split('\n')
+  const events = lines.map(line => JSON.parse(line) as AuditEvent)
+  for (const [i, event] of events.entries()) {
+    t.ok(Check(AuditEventSchema, event), String(lines[i]))
+    t.notOk(Check(AuditEventSchema, { ...event, phone: '1' }), 'and nothing else')
+    t.ok(lines[i]?.startsWith('{"audit":1,'))
+  }
+  const kinds = AuditEventSchema.anyOf.map(each => each.properties.event.const)
+  t.same([...new Set(events.map(({ event }) => event))].sort(), kinds.sort())
+  t.ok(Check(PricesSchema, JSON.parse(blockOf('prices'))))
+  // Formats are the validator's business; there it is strings.
+  t.ok(Check(LookupAnswer, JSON.parse(blockOf('lookup'))))
+})
+
+t.test('the page names every member', async t => {
+  const [, table = ''] = read('docs/operation.md').split('### Members')
+  const rows = [...table.matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)]
+  const named = new Set(rows.flatMap(([, names = '']) => [...names.matchAll(/\w+/g)].map(([name]) => name)))
+  const members = new Set(AuditEventSchema.anyOf.flatMap(each => Object.keys(each.properties)))
+  t.same([...named].sort(), [...members].sort())
+})
+
+t.test('the accounts of the page are read', async t => {
+  const file = join(folderOf(t), 'accounts.json')
+  writeFileSync(file, blockOf('accounts'))
+  const accounts = openAccounts(readConfig({ ACCOUNTS_FILE: file }))
+  t.match(accounts.byKey('')?.account, { id: 'shop', dailyQuota: 5_000 })
+  t.ok(accounts.byOrigin('https://shop.example'))
+})
+
+t.test('what is told is filled in', async t => {
+  const { app, events, file } = await open(t, {
+    clock,
+    prices,
+    env: { API_KEYS: 'key-of-shop:shop' },
+    routes: app =>
+      app.post('/send', { preParsing: app.authenticate }, async request => {
+        request.recipient = number
+        app.audit({ ...sent, purpose: 'login' }, request)
+        app.audit({ ...sent, outcome: 'unknown' }, request)
+        app.audit({ ...sent, outcome: 'failed', code: 'EAUTH' }, request)
+        app.audit({ ...sent, outcome: 'sent', segments: 1 }, request, someone)
+        app.audit({ event: 'policy', outcome: 'replaced', actor: 'signal' })
+        return {}
+      })
+  })
+  const headers = { 'x-api-key': 'key-of-shop' }
+  await ask(app, 'POST', '/send', { headers })
+  const told = events()
+  for (const event of told) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
+  const { network, requestId } = told[0] as AuditEvent
+  t.match(network, /^[\w-]{22}$/)
+  t.match(told[0], {
+    audit: 1,
+    time: '2026-03-01T00:00:00.000Z',
+    account: 'shop',
+    channel: 'sms',
+    recipient: '+86*******8000',
+    purpose: 'login',
+    cost: { amount: 0.09, currency: 'CNY' }
+  })
+  t.match(told[1], { cost: { amount: 0.09 }, network, requestId })
+  t.notOk('cost' in (told[2] as AuditEvent), 'what did not go out costs nothing')
+  t.match(told[3], { channel: 'mail', recipient: 'S***@gmail.com', cost: { amount: 0.001 } })
+  t.not(told[3]?.recipientHash, told[0]?.recipientHash)
+  t.same(Object.keys(told[4] as object).sort(), ['actor', 'audit', 'event', 'outcome', 'time'])
+  t.notMatch(linesOf(file).join('\n'), /13800138000|some\.?one|192\.0\.2|key-of-shop/i)
+  t.equal(statSync(file).mode & 0o777, 0o600)
+
+  app.audit(sent, null, recipientOf({ email: 'someone+tag@gmail.com' }, REGION))
+  t.equal(events()[5]?.recipientHash, told[3]?.recipientHash, 'same person, same hash')
+})
+
+const rule: Rule = { name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+const early: Rule = { name: 'early', key: 'ip', counts: 'attempts', limits: [{ max: 3, window: '60s' }] }
+
+t.test('refusals', async t => {
+  const { app, events } = await open(t, {
+    clock,
+    rules: [rule, early],
+    routes: (app: FastifyInstance) =>
+      app.post(
+        '/send',
+        {
+          config: { limit: ['early', 'ip'] },
+          preHandler: async request => {
+            request.purpose = 'login'
+            request.network = '198.51.100.7'
+          }
+        },
+        async () => ({})
+      )
+  })
+  for (let i = 0; i < 4; i++) await ask(app, 'POST', '/send')
+  const refused = { event: 'refusal', outcome: 'exceeded', retryAfterMs: 60_000, network: /./ }
+  t.match(events(), [
+    { ...refused, stage: 'sends', rules: ['ip'], purpose: 'login' },
+    { ...refused, stage: 'sends', rules: ['ip'] },
+    { ...refused, stage: 'attempts', rules: ['early'] }
+  ])
+  t.equal(events().length, 3, 'what is admitted is no event by itself')
+  for (const event of events()) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
+  t.equal((await app.limit.reserve({ ip: '192.0.2.1' })).allowed, false)
+  t.notOk('requestId' in (events()[3] as AuditEvent), 'nor needs there be a request')
+})
+
+t.test('cost', async t => {
+  const cost = (to: string, segments = 1) => costOf('sms', to, segments, prices)?.amount
+  t.equal(cost('+8613800138000'), 0.045)
+  t.equal(cost('+8613800138000', 3), 0.135, 'without the noise of floating point')
+  t.equal(cost('+12125550100'), 0.06)
+  t.equal(cost('+18765550100'), 0.1, 'the longest prefix')
+  t.equal(cost('+4915112345678', 2), 1, 'else the default')
+  t.equal(costOf('mail', 'constructor@example.com', 1, prices)?.amount, 0.001)
+  t.equal(costOf('sms', '+491', 1, { currency: 'EUR', sms: { '86': 1 } }), undefined)
+  t.equal(costOf('mail', 'a@b.example', 1, { currency: 'EUR' }), undefined)
+  t.equal(costOf('sms', '+861', 1, undefined), undefined)
+  for (const wrong of [
+    {},
+    { currency: 'yuan' },
+    { currency: 'CNY', sms: { '+86': 1 } },
+    { currency: 'CNY', mail: -1 }
+  ])
+    t.notOk(Check(PricesSchema, wrong), JSON.stringify(wrong))
+})
+
+t.test('a file that is renamed away is opened anew on SIGHUP', async t => {
+  const { app, file } = await open(t)
+  app.audit(sent)
+  renameSync(file, `${file}.1`)
+  app.audit(sent)
+  t.equal(linesOf(`${file}.1`).length, 2)
+  process.emit('SIGHUP')
+  app.audit(sent)
+  t.equal(linesOf(`${file}.1`).length, 2)
+  t.equal(linesOf(file).length, 1)
+  const before = process.listenerCount('SIGHUP')
+  await app.close()
+  t.equal(process.listenerCount('SIGHUP'), before - 1)
+  t.doesNotThrow(() => app.audit(sent), 'nor does what comes after the end break anything')
+})
+
+t.test('what cannot be written is told in the log, once, and breaks nothing', async t => {
+  const log: string[] = []
+  const { app } = await open(t, {
+    env: { AUDIT_LOG: '/dev/full' },
+    log,
+    routes: app =>
+      app.post('/send', async request => {
+        app.audit(sent, request)
+        return {}
+      })
+  })
+  for (let i = 0; i < 3; i++) t.equal((await ask(app, 'POST', '/send')).status, 200)
+  const errors = log.filter(line => line.includes('the audit trail cannot be written'))
+  t.equal(errors.length, 1)
+  t.match(errors[0], 'ENOSPC')
+})
+
+t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
+  const errors: Error[] = []
+  const trail = openTrail('/dev/full', error => errors.push(error as Error))
+  const line = 'x'.repeat(10_000)
+  for (let i = 0; i < 200; i++) trail.write(line)
+  trail.close()
+  t.match(errors, [{ code: 'ENOSPC' }, { message: 'lines are lost: too many wait to be written' }])
+  t.equal(errors.length, 2)
+})
+
+t.test('a file that cannot be opened ends the start', async t => {
+  await t.rejects(open(t, { env: { AUDIT_LOG: '/nowhere/audit.log' } }), {
+    name: 'ConfigError',
+    message: 'AUDIT_LOG ("/nowhere/audit.log") cannot be written: ENOENT.'
+  })
+})
+
+t.test('off writes nowhere, and the channel hears all the same', async t => {
+  const { app } = await open(t, { env: { AUDIT_LOG: 'off' } })
+  const heard: unknown[] = []
+  const hear = (event: unknown) => void heard.push(event)
+  subscribe('verification-api:audit', hear)
+  t.teardown(() => unsubscribe('verification-api:audit', hear))
+  app.audit(sent)
+  t.match(heard, [{ audit: 1, event: 'send' }])
+})
+
+t.test('stdout: lines of the trail can be told from those of the log', async t => {
+  const trail = fileURLToPath(new URL('app/audit/trail.ts', root))
+  const script = `import { openTrail } from ${JSON.stringify(trail)}
+const trail = openTrail('stdout', error => console.error(error))
+trail.write('{"audit":1}')
+trail.close()`
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import=tsx', '--input-type=module', '-e', script],
+    {
+      encoding: 'utf8',
+      cwd: fileURLToPath(root),
+      timeout: 60_000
+    }
+  )
+  t.equal(stdout, '{"audit":1}\n', stderr)
+  const log: string[] = []
+  await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
+  t.match(log.join(''), 'AUDIT_LOG=stdout')
+})

@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { codeOf, sameCode } from '../../app/captcha/code.js'
+import { seal, unseal } from '../../app/seal.js'
+
+const key = Buffer.alloc(32, 1)
+const of = { id: 'id', identity: '+8613800138000', purpose: 'login', generation: 1 }
+const random = (digits: number) => codeOf(key, { ...of, id: randomBytes(16).toString('base64url') }, digits)
+
+t.test(
+  'a code is the same each time, and another for another id, recipient, purpose, generation and key',
+  async t => {
+    const code = codeOf(key, of, 10)
+    t.equal(codeOf(key, { ...of }, 10), code)
+    const others = [
+      codeOf(key, { ...of, id: 'other' }, 10),
+      codeOf(key, { ...of, identity: '+8613900139000' }, 10),
+      codeOf(key, { ...of, purpose: 'register' }, 10),
+      codeOf(key, { ...of, generation: 2 }, 10),
+      codeOf(Buffer.alloc(32, 2), of, 10),
+      // Parts cannot run into each other.
+      codeOf(key, { ...of, identity: '+86', purpose: '13800138000login' }, 10)
+    ]
+    t.equal(new Set([code, ...others]).size, 7)
+  }
+)
+
+for (const digits of [4, 6, 10]) {
+  t.test(`${digits} digits are uniform, zeros in front included`, async t => {
+    const codes = Array.from({ length: 10_000 }, () => random(digits))
+    t.ok(codes.every(code => code.length === digits && /^\d+$/.test(code)))
+    for (let place = 0; place < digits; place++) {
+      const counts = Array.from({ length: 10 }, (_, n) => codes.filter(code => code[place] === `${n}`).length)
+      const chiSquare = counts.reduce((sum, count) => sum + (count - 1_000) ** 2 / 1_000, 0)
+      // Of 9 degrees of freedom: once in ten billion by chance.
+      t.ok(chiSquare < 66, `place ${place}: ${counts.join(' ')}`)
+    }
+  })
+}
+
+t.test('codes are compared as a whole', async t => {
+  t.equal(sameCode('012345', '012345'), true)
+  for (const other of ['12345', '0123456', '112345', '']) t.equal(sameCode('012345', other), false, other)
+})
+
+t.test('what is sealed opens with its key in its context alone', async t => {
+  const sealed = seal(key, 'text', 'id')
+  t.equal(unseal(key, sealed, 'id'), 'text')
+  t.not(seal(key, 'text', 'id'), sealed)
+  t.throws(() => unseal(key, sealed, 'other'))
+  t.throws(() => unseal(Buffer.alloc(32, 2), sealed, 'id'))
+  t.throws(() => unseal(key, `${sealed.slice(0, -2)}AA`, 'id'))
+})

@@ -1,0 +1,110 @@
+import t from 'tap'
+import { ask, PHONE, resend, status, verify } from './captcha.js'
+import { type App, places } from './helper.js'
+import { provider } from './provider.js'
+
+const purpose = 'reset-password'
+const BLOCKED = '13900139000'
+const block = (app: App) => app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
+
+/** What an answer tells, less what is its own. */
+function shapeOf({ status, body, headers }: Awaited<ReturnType<typeof ask>>) {
+  const { id: _, recipient: __, ...told } = body
+  const { date: ___, ...rest } = headers
+  return { status, told, headers: rest }
+}
+
+/** How often each command was called, less what it was before; nothing without Redis. */
+async function commands(app: App, before: Record<string, number> = {}): Promise<Record<string, number>> {
+  if (!app.hasDecorator('redis')) return {}
+  const calls = [...(await app.redis.info('commandstats')).matchAll(/cmdstat_(\S+?):calls=(\d+)/g)]
+  return Object.fromEntries(
+    calls
+      .filter(([, name]) => name !== 'info')
+      .map(([, name = '', n]) => [name, Number(n) - (before[name] ?? 0)])
+  )
+}
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    const start = async () => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      await block(app)
+      return { place, sms, app }
+    }
+
+    await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
+      /** All that an answer tells, and what it asked of the store. */
+      const walk = async (phone: string) => {
+        const { app, sms, place } = await start()
+        const before = await commands(app)
+        const first = await ask(app, { purpose, phone })
+        const { id } = first.body
+        const answers = [first, await ask(app, { purpose, phone }), await status(app, id)]
+        answers.push(await verify(app, id, '000000'))
+        place.advance(60_000)
+        answers.push(await resend(app, id), await resend(app, id), await status(app, id))
+        await app.unfinished()
+        return {
+          sent: sms.messages.length,
+          answers: answers.map(shapeOf),
+          asked: await commands(app, before)
+        }
+      }
+      const known = await walk(PHONE)
+      const suppressed = await walk(BLOCKED)
+      t.same(suppressed.answers, known.answers)
+      t.same(suppressed.asked, known.asked)
+      t.same(
+        known.answers.map(each => each.status),
+        [202, 429, 200, 422, 202, 429, 200]
+      )
+      t.same([known.sent, suppressed.sent], [2, 0])
+    })
+
+    await t.test('for other purposes a blocked recipient is refused', async t => {
+      const { app, sms } = await start()
+      t.match(await ask(app, { phone: BLOCKED }), {
+        status: 403,
+        body: { 'violated-policies': ['block-list'] }
+      })
+      t.same(sms.messages, [])
+    })
+
+    await t.test('the answer comes before the message, and its lock is free', async t => {
+      const { app, sms } = await start()
+      let arrive = () => {}
+      sms.does(() => new Promise(resolve => (arrive = resolve)))
+      t.equal((await ask(app, { purpose })).status, 202)
+      const second = await ask(app, { purpose })
+      t.match(second, { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+      t.equal(sms.messages.length, 1)
+      arrive()
+    })
+
+    await t.test('the app closes when what goes on has ended', async t => {
+      const { app, sms } = await start()
+      const order: string[] = []
+      sms.does(() => new Promise(resolve => setImmediate(() => resolve(void order.push('sent')))))
+      t.equal((await ask(app, { purpose })).status, 202)
+      await app.close()
+      t.same([...order, 'closed'], ['sent', 'closed'])
+    })
+
+    await t.test('a refund follows', async t => {
+      const { app, sms, place } = await start()
+      sms.fail('failed')
+      t.equal((await ask(app, { purpose })).status, 202)
+      await app.unfinished()
+      sms.fail('unknown')
+      t.equal((await ask(app, { purpose })).status, 202)
+      await app.unfinished()
+      t.equal((await ask(app, { purpose })).status, 429)
+      // Time stood still: the second stamp is a tick later than the clock.
+      place.advance(60_001)
+      t.equal((await ask(app, { purpose })).status, 202)
+    })
+  })
+}

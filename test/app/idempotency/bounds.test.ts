@@ -1,0 +1,89 @@
+import t from 'tap'
+import type { Slot } from '../../../app/idempotency/answers.js'
+import { startRedis } from '../../helper/redis.js'
+import { DAY, LEASE, type Place, places, signal, start } from './scene.js'
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('bounds: a scope gives up its own oldest answer, never what runs, never others', async t => {
+      const place = await open(t)
+      const answers = place.answers({ perScope: 3, max: 100, keepMs: DAY })
+      const slot = (scope: string, key: string): Slot => ({ scope, key })
+      const body = 'b'.repeat(22)
+      const begin = (at: Slot, token = 'token') => answers.begin(at, body, token, LEASE)
+      const [one, two, three, four, five] = ['1', '2', '3', '4', '5'].map(key =>
+        slot('mine', key)
+      ) as Slot[] & [Slot, Slot, Slot, Slot, Slot]
+      const other = slot('theirs', '1')
+      for (const each of [other, two]) {
+        await begin(each)
+        await answers.finish(each, 'token', 'an answer')
+      }
+      await begin(one)
+      await begin(three)
+      t.same(await begin(four), { is: 'begun' }, 'in place of 2, the only one that is finished')
+      t.same(await begin(one), { is: 'running' })
+      t.same(await begin(five), { is: 'full' })
+      t.same(await begin(other), { is: 'finished', answer: 'an answer' })
+      await answers.free(one, 'not its token')
+      t.equal(await answers.finish(one, 'not its token', ''), false)
+      t.same(await begin(two), { is: 'full' })
+      await answers.free(one, 'token')
+      t.same(await begin(two), { is: 'begun' })
+      place.advance(LEASE)
+      t.equal(await answers.finish(four, 'token', 'too late'), false)
+      t.same(await begin(three, 'another token'), { is: 'begun' })
+      t.equal(await answers.finish(three, 'token', 'too late'), false)
+      t.same(await begin(other), { is: 'finished', answer: 'an answer' })
+    })
+  })
+}
+
+t.test('memory is bounded in all', async t => {
+  const place = await places.memory(t)
+  const answers = place.answers({ perScope: 10, max: 2, keepMs: DAY })
+  const begin = (scope: string) => answers.begin({ scope, key: 'key' }, 'body', 'token', LEASE)
+  await begin('a')
+  await begin('b')
+  t.same(await begin('c'), { is: 'full' })
+  await answers.finish({ scope: 'b', key: 'key' }, 'token', 'an answer')
+  t.same(await begin('c'), { is: 'begun' })
+  t.same(await begin('a'), { is: 'running' })
+  t.same(await begin('b'), { is: 'full' })
+  place.advance(LEASE)
+  t.same(await begin('b'), { is: 'begun' })
+})
+
+t.test('full of running ones, a further key is 503 and others are served', async t => {
+  const place = await places.memory(t)
+  const { post, seen } = await start(t, place, { perScope: 1 })
+  seen.gate = seen.open.promise
+  const first = post('/free', 'a-key')
+  await seen.begun.promise
+  t.match(await post('/free', 'b-key'), { status: 503, body: { code: 'IDEMPOTENCY_FULL' } })
+  seen.open.resolve()
+  t.equal((await first).status, 202)
+  t.equal((await post('/free', undefined)).status, 202)
+})
+
+t.test('what is kept tells nothing, and everything expires', async t => {
+  const { url, client } = await startRedis(t)
+  const place = { url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const { post, seen } = await start(t, place)
+  const ask = (key: string) =>
+    post('/free', key, { to: '+8613800138000' }, { headers: { 'x-account': 'an-account' } })
+  await ask('a-secret-key')
+  seen.gate = seen.open.promise
+  seen.begun = signal()
+  const running = ask('b-secret-key')
+  await seen.begun.promise
+  const keys = (await client.keys('*')).filter(key => key.startsWith('idempotency:'))
+  t.equal(keys.length, 2)
+  for (const key of keys) t.ok((await client.pttl(key)) > DAY - 60_000)
+  const slots = keys.find(key => !key.endsWith(':ends')) as string
+  const held = JSON.stringify([keys, await client.hgetall(slots)])
+  t.equal(await client.hlen(slots), 2)
+  for (const word of ['secret', 'account', '13800138000', 'message', '192.0.2.1']) t.notMatch(held, word)
+  seen.open.resolve()
+  await running
+})

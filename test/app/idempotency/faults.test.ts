@@ -1,0 +1,84 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { startRedis } from '../../helper/redis.js'
+import { LEASE, type Place, places, signal, start } from './scene.js'
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('a holder that is never heard of again loses the key with its lease, for good', async t => {
+      const place = await open(t)
+      const { post, seen } = await start(t, place)
+      seen.gate = seen.open.promise
+      const lost = post('/free', 'a-key')
+      await seen.begun.promise
+      seen.gate = Promise.resolve()
+      place.advance(LEASE - 1)
+      t.equal((await post('/free', 'a-key')).status, 409)
+      place.advance(1)
+      t.match(await post('/free', 'a-key'), { status: 202, replayed: false, body: { id: 'message 2' } })
+      seen.open.resolve()
+      t.match(await lost, { status: 202, body: { id: 'message 1' } })
+      t.match(await post('/free', 'a-key'), { replayed: true, body: { id: 'message 2' } })
+    })
+
+    await t.test('a client that hangs up finds the answer when it comes back', async t => {
+      const { app, post, seen } = await start(t, await open(t))
+      seen.gate = seen.open.promise
+      await app.listen({ port: 0, host: '127.0.0.1' })
+      const { port } = app.server.address() as AddressInfo
+      const headers = { 'idempotency-key': 'a-key', 'content-type': 'application/json' }
+      const lost = request({ port, method: 'POST', path: '/free', headers })
+      lost.on('error', () => {})
+      lost.end('{}')
+      const [socket] = await Promise.all([once(app.server, 'connection'), seen.begun.promise])
+      lost.destroy()
+      await once(socket[0], 'close')
+      t.equal((await post('/free', 'a-key', {}, { remoteAddress: '127.0.0.1' })).status, 409)
+      seen.left = signal()
+      seen.open.resolve()
+      await seen.left.promise
+      const again = await post('/free', 'a-key', {}, { remoteAddress: '127.0.0.1' })
+      t.match(again, { status: 202, replayed: true, body: { id: 'message 1' } })
+    })
+
+    await t.test('a handler that was cut off runs on: its key stays in use', async t => {
+      const place = await open(t)
+      const { post, seen } = await start(t, place)
+      seen.gate = seen.open.promise
+      t.equal((await post('/cut-off', 'a-key')).status, 503)
+      t.equal((await post('/cut-off', 'a-key')).status, 409)
+      seen.open.resolve()
+      place.advance(LEASE)
+      t.match(await post('/cut-off', 'a-key'), { status: 200, replayed: false })
+    })
+  })
+}
+
+t.test('Redis that is gone: 503 with a key, none without; the answer of what runs still arrives', async t => {
+  const server = await startRedis(t)
+  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const { post, seen } = await start(t, place)
+  seen.gate = seen.open.promise
+  const running = post('/free', 'a-key')
+  await seen.begun.promise
+  await server.kill()
+  seen.open.resolve()
+  t.match(await running, { status: 202, replayed: false })
+  const refused = await post('/free', 'a-key')
+  t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
+  t.equal((await post('/free', undefined)).status, 202)
+  t.equal(seen.runs, 2)
+})
+
+t.test('Redis that hangs: what came too late is given back', async t => {
+  const server = await startRedis(t)
+  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const { post } = await start(t, place)
+  process.kill(server.pid, 'SIGSTOP')
+  const refused = await post('/free', 'a-key')
+  process.kill(server.pid, 'SIGCONT')
+  t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
+  t.match(await post('/free', 'a-key'), { status: 202, replayed: false })
+})

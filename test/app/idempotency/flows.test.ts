@@ -1,0 +1,147 @@
+import type { InjectOptions } from 'fastify'
+import t from 'tap'
+import { DAY, places, scene, signal, start } from './scene.js'
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('the first answer again, whatever the order of the members', async t => {
+      const { post, seen } = await start(t, await open(t))
+      const first = await post('/free', 'a-key', { to: 'x', params: { a: [1, { c: 1, d: 2 }], b: null } })
+      t.match(first, { status: 202, replayed: false, body: { id: 'message 1' } })
+      const again = await post('/free', '"a-key"', { params: { b: null, a: [1, { d: 2, c: 1 }] }, to: 'x' })
+      t.match(again, { status: 202, replayed: true, text: first.text, headers: { 'content-language': 'zh' } })
+      t.equal(again.headers['content-type'], first.headers['content-type'])
+      t.notOk(again.headers['x-more'], 'of the headers, what describes the body')
+      t.equal(seen.runs, 1)
+    })
+
+    await t.test('without a key every request is a new one', async t => {
+      const { post } = await start(t, await open(t))
+      t.equal((await post('/free', undefined)).body.id, 'message 1')
+      t.equal((await post('/free', undefined)).body.id, 'message 2')
+    })
+
+    await t.test('another body is refused', async t => {
+      const { post, seen } = await start(t, await open(t))
+      await post('/free', 'a-key', { to: 'x', params: [1, 2] })
+      for (const body of [
+        {},
+        { to: 'y', params: [1, 2] },
+        { to: 'x', params: [2, 1] },
+        { to: 'x', params: '12' }
+      ]) {
+        const refused = await post('/free', 'a-key', body)
+        t.match(refused, { status: 422, replayed: false, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+      }
+      t.match(await post('/free', 'a-key', { to: 'x', params: [1, 2] }), { replayed: true })
+      t.equal(seen.runs, 1)
+    })
+
+    await t.test('a key is of one account, else one network, and one route', async t => {
+      const { post, seen } = await start(t, await open(t))
+      const from = (remoteAddress: string) => post('/free', 'a-key', {}, { remoteAddress })
+      const by = (account: string, more: InjectOptions = {}) =>
+        post('/free', 'a-key', {}, { headers: { 'x-account': account }, ...more })
+      const distinct = [
+        await from('192.0.2.1'),
+        await from('192.0.2.2'),
+        await from('2001:db8::1'),
+        await by('one'),
+        await by('192.0.2.1'),
+        await post('/other', 'a-key'),
+        await post('/free/1', 'a-key'),
+        await post('/free/2', 'a-key')
+      ]
+      t.equal(new Set(distinct.map(({ body }) => body.id)).size, distinct.length)
+      t.ok(distinct.every(({ replayed }) => !replayed))
+      t.equal((await from('::ffff:192.0.2.1')).body.id, 'message 1')
+      t.equal((await from('2001:db8::2')).body.id, 'message 3')
+      t.equal((await by('one', { remoteAddress: '198.51.100.1' })).body.id, 'message 4')
+      t.equal((await post('/free/%31', 'a-key')).body.id, 'message 7')
+      t.equal(seen.runs, distinct.length)
+    })
+
+    await t.test('a 422 is kept, as the problem that it was', async t => {
+      const { post } = await start(t, await open(t))
+      const first = await post('/free', 'a-key', { answer: 422 })
+      t.match(first, { status: 422, replayed: false, body: { id: 'message 1' } })
+      const again = await post('/free', 'a-key', { answer: 422 })
+      t.match(again, { status: 422, replayed: true, text: first.text })
+      t.equal(again.headers['content-type'], 'application/problem+json')
+      t.equal(again.headers['content-language'], first.headers['content-language'])
+    })
+
+    for (const answer of [400, 404, 409, 429, 500, 502, 503, 504, 'large', 'stream'] as const) {
+      await t.test(`${answer} is not kept`, async t => {
+        const { post } = await start(t, await open(t))
+        const first = await post('/free', 'a-key', { answer })
+        t.equal(first.status, typeof answer === 'number' ? answer : 202)
+        const again = await post('/free', 'a-key', { answer })
+        t.match(again, { status: first.status, replayed: false })
+        if (answer !== 'stream') t.equal(again.body.id, 'message 2')
+        t.match(
+          await post('/free', 'a-key', {}),
+          { status: 202, body: { id: 'message 3' } },
+          'even another body'
+        )
+      })
+    }
+
+    await t.test(
+      '30 in parallel: one runs, the others are told so; afterwards all get its answer',
+      async t => {
+        const place = await open(t)
+        const seen = scene()
+        seen.gate = seen.open.promise
+        const one = await start(t, place, {}, seen)
+        const two = place.url === undefined ? one : await start(t, place, {}, seen)
+        const posts = Array.from({ length: 30 }, (_, i) =>
+          (i % 2 ? one : two).post('/free', 'a-key', { to: 'x' })
+        )
+        let answered = 0
+        const others = signal()
+        for (const each of posts) void each.then(() => ++answered === 29 && others.resolve())
+        await others.promise
+        t.match(await one.post('/free', 'a-key', { to: 'y' }), { status: 422 }, 'another body, meanwhile')
+        seen.open.resolve()
+        const all = await Promise.all(posts)
+        t.equal(seen.runs, 1)
+        t.equal(all.filter(({ status }) => status === 202).length, 1)
+        const refused = all.filter(({ status }) => status !== 202)
+        t.match(refused, Array(29).fill({ status: 409, body: { code: 'IDEMPOTENCY_KEY_IN_USE' } }))
+        t.ok(refused.every(({ headers }) => headers['retry-after'] === '1'))
+        for (const { post } of [one, two]) {
+          t.match(await post('/free', 'a-key', { to: 'x' }), {
+            status: 202,
+            replayed: true,
+            body: { id: 'message 1' }
+          })
+        }
+        t.equal(seen.runs, 1)
+      }
+    )
+
+    await t.test('an answer is kept for 24 hours', async t => {
+      const place = await open(t)
+      const { post } = await start(t, place)
+      await post('/free', 'a-key')
+      place.advance(DAY - 1)
+      t.match(await post('/free', 'a-key', { to: 'other' }), { status: 422 })
+      t.match(await post('/free', 'a-key'), { replayed: true })
+      place.advance(1)
+      t.match(await post('/free', 'a-key', { to: 'other' }), { replayed: false, body: { id: 'message 2' } })
+    })
+
+    await t.test('a replay is an attempt and no send; a limit that refuses frees the key', async t => {
+      const place = await open(t)
+      const { post, seen } = await start(t, place)
+      await post('/limited', 'a-key', { to: 'x' })
+      t.match(await post('/limited', 'a-key', { to: 'x' }), { status: 202, replayed: true })
+      t.match(await post('/limited', 'b-key', { to: 'x' }), { status: 429 })
+      place.advance(60_000)
+      t.match(await post('/limited', 'b-key', { to: 'x' }), { status: 202, replayed: false })
+      t.match(await post('/limited', 'b-key', { to: 'x' }), { status: 429 }, 'the fifth attempt')
+      t.equal(seen.runs, 2)
+    })
+  })
+}

@@ -1,0 +1,136 @@
+import { Readable } from 'node:stream'
+import fastify, { type InjectOptions } from 'fastify'
+import type { Test } from 'tap'
+import type { Clock } from '../../../app/clock.js'
+import type { Answers, Bounds } from '../../../app/idempotency/answers.js'
+import { MemoryAnswers } from '../../../app/idempotency/memory-answers.js'
+import { RedisAnswers } from '../../../app/idempotency/redis-answers.js'
+import errors from '../../../app/plugins/errors.js'
+import idempotency, { type IdempotencyOptions } from '../../../app/plugins/idempotency.js'
+import redis from '../../../app/plugins/redis.js'
+import { problem } from '../../../app/problem.js'
+import limitPlugin from '../../../plugin/index.js'
+import { startRedis } from '../../helper/redis.js'
+
+export const DAY = 86_400_000
+export const LEASE = 20_000
+const START_MS = Date.UTC(2026, 2, 1)
+const secret = 'a secret of these tests'
+
+export interface Place {
+  clock: Clock
+  url: string | undefined
+  advance(ms: number): void
+  answers(bounds: Bounds & { max: number }): Answers
+}
+
+export const places = {
+  async memory(_t: Test): Promise<Place> {
+    let now = 0
+    const clock = { monotonic: () => now, wall: () => START_MS + now }
+    const advance = (ms: number) => void (now += ms)
+    return { clock, advance, url: undefined, answers: bounds => new MemoryAnswers(clock, bounds) }
+  },
+  async redis(t: Test): Promise<Place> {
+    const { url, clock, client } = await startRedis(t, { clock: true, startMs: START_MS })
+    return {
+      clock: { monotonic: () => clock.now(), wall: () => clock.now() },
+      url,
+      advance: ms => clock.advance(ms),
+      answers: bounds => new RedisAnswers(client, bounds)
+    }
+  }
+}
+
+interface Body {
+  to?: string
+  answer?: number | 'large' | 'stream'
+  params?: object
+}
+
+export function signal() {
+  let resolve: () => void = () => {}
+  const promise = new Promise<void>(done => {
+    resolve = done
+  })
+  return { promise, resolve }
+}
+
+/** What a handler of these tests waits for, and what it has done. */
+export function scene() {
+  const open = signal()
+  const begun = signal()
+  const left = signal()
+  return { runs: 0, gate: Promise.resolve() as Promise<void>, open, begun, left }
+}
+type Scene = ReturnType<typeof scene>
+
+/** A small app with the plugin. */
+export async function start(
+  t: Test,
+  place: Place,
+  options: Partial<IdempotencyOptions> = {},
+  seen: Scene = scene()
+) {
+  const { clock, url } = place
+  const app = fastify()
+  await app.register(errors)
+  await app.register(redis, { url })
+  const recipient = { name: 'recipient', key: { value: 'body.to' }, limits: [{ max: 1, window: '60s' }] }
+  await app.register(limitPlugin, {
+    rules: [
+      { name: 'attempts', key: 'ip', counts: 'attempts', limits: [{ max: 4, window: '1h' }] },
+      recipient
+    ],
+    store: url === undefined ? 'memory' : 'redis',
+    secret,
+    clock
+  })
+  app.decorateRequest('account', null)
+  app.addHook('onRequest', async request => {
+    const id = request.headers['x-account']
+    if (typeof id === 'string') Object.assign(request, { account: { id } })
+  })
+  await app.register(idempotency, { secret, clock, leaseMs: LEASE, ...options })
+  const route = { preHandler: app.idempotent, onSend: async () => seen.left.resolve() }
+  const handle = async (body: Body) => {
+    seen.runs++
+    const id = `message ${seen.runs}`
+    seen.begun.resolve()
+    await seen.gate
+    const { answer = 202 } = body
+    if (answer === 'large') return { id, large: 'x'.repeat(16_384) }
+    if (answer === 'stream') return Readable.from(['text'])
+    if (answer >= 400) throw problem(answer, 'CODE', 'A detail.', { id })
+    return { id }
+  }
+  for (const url of ['/free', '/other', '/free/:id']) {
+    app.post<{ Body: Body }>(url, route, async ({ body }, reply) => {
+      const answer = await handle(body)
+      return reply.code(202).header('content-language', 'zh').header('x-more', '1').send(answer)
+    })
+  }
+  app.post<{ Body: Body }>(
+    '/limited',
+    { ...route, config: { limit: ['attempts', 'recipient'] } },
+    async ({ body }, reply) => reply.code(202).send(await handle(body))
+  )
+  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 20 }, async ({ body }) => handle(body))
+  t.teardown(() => app.close())
+  await app.ready()
+
+  async function post(url: string, key: string | undefined, payload: object = {}, more: InjectOptions = {}) {
+    const headers = { ...(key !== undefined && { 'idempotency-key': key }), ...more.headers }
+    const remoteAddress = '192.0.2.1'
+    const reply = await app.inject({ method: 'POST', url, payload, remoteAddress, ...more, headers })
+    const { statusCode: status, headers: got } = reply
+    return {
+      status,
+      replayed: got['idempotency-replayed'] === 'true',
+      text: reply.body,
+      body: got['content-type']?.toString().includes('json') ? reply.json() : {},
+      headers: got
+    }
+  }
+  return { app, post, seen }
+}

@@ -1,0 +1,255 @@
+import { once } from 'node:events'
+import type { FastifyInstance } from 'fastify'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import type { Lists } from '../../app/lists/lists.js'
+import { MemoryLists } from '../../app/lists/memory-lists.js'
+import { RedisLists } from '../../app/lists/redis-lists.js'
+import type { Recipient } from '../../app/recipient.js'
+import { startRedis } from '../helper/redis.js'
+import { ask, open } from './operating.js'
+
+type Test = Parameters<typeof startRedis>[0]
+
+const SECRET = 'a secret of these tests'
+const START = Date.UTC(2026, 2, 1)
+const NUMBER = '+8613800138000'
+const masked = '+86*******8000'
+
+interface Place {
+  advance(ms: number): void
+  lists(secret?: string, max?: number): Lists
+}
+
+const places = {
+  async memory(): Promise<Place> {
+    let now = 0
+    const clock = { monotonic: () => now, wall: () => START + now }
+    return {
+      advance: ms => void (now += ms),
+      lists: (secret = SECRET, max) => new MemoryLists(secret, clock, max)
+    }
+  },
+  async redis(t: Test): Promise<Place> {
+    const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+    return {
+      advance: ms => clock.advance(ms),
+      lists: (secret = SECRET, max) => new RedisLists(client, secret, max)
+    }
+  }
+}
+
+for (const [name, place] of Object.entries(places)) {
+  t.test(name, async t => {
+    t.test('put, get, remove', async t => {
+      const lists = (await place(t)).lists()
+      t.equal(await lists.get(NUMBER), null)
+      const placed = { standing: 'blocked', masked, reason: 'asked us to {"since":1}', since: START } as const
+      t.same(await lists.put(NUMBER, placed), placed)
+      t.same(await lists.get(NUMBER), placed)
+      t.equal(await lists.get('+8613800138001'), null)
+      t.equal(await lists.remove(NUMBER), true)
+      t.equal(await lists.remove(NUMBER), false)
+      t.equal(await lists.get(NUMBER), null)
+      t.same(await lists.all({ limit: 10 }), { entries: [], next: null })
+    })
+
+    t.test('nobody is on both lists', async t => {
+      const { lists: open, advance } = await place(t)
+      const lists = open()
+      await lists.put(NUMBER, { standing: 'blocked', masked, reason: 'a', durationMs: 1_000 })
+      advance(500)
+      await lists.put(NUMBER, { standing: 'allowed', masked })
+      const allowed = { standing: 'allowed', masked, since: START + 500 }
+      t.same(await lists.get(NUMBER), allowed)
+      t.same((await lists.all({ limit: 10 })).entries, [allowed])
+      t.same((await lists.all({ limit: 10, standing: 'blocked' })).entries, [])
+      advance(1_000)
+      t.same(await lists.get(NUMBER), allowed, 'the end of the former is gone with it')
+    })
+
+    t.test('an entry ends', async t => {
+      const { lists: open, advance } = await place(t)
+      const lists = open()
+      const placed = await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 60_000 })
+      t.equal(placed.until, START + 60_000)
+      advance(59_999)
+      t.same(await lists.get(NUMBER), placed)
+      advance(1)
+      t.equal(await lists.get(NUMBER), null)
+      t.same((await lists.all({ limit: 10 })).entries, [])
+      t.equal(await lists.remove(NUMBER), false)
+    })
+
+    t.test('pages, the newest first', async t => {
+      const { lists: open, advance } = await place(t)
+      const lists = open()
+      for (let i = 0; i < 7; i++) {
+        if (i % 2) advance(1)
+        const standing = i % 3 === 0 ? 'allowed' : 'blocked'
+        await lists.put(`${i}`, { standing, masked: `${i}`, ...(i === 4 && { durationMs: 5_000 }) })
+      }
+      async function pages(standing?: 'blocked' | 'allowed', limit = 2) {
+        const all: string[][] = []
+        let after: string | undefined
+        do {
+          const page = await lists.all({ standing, limit, after })
+          all.push(page.entries.map(each => each.masked))
+          after = page.next ?? undefined
+        } while (after !== undefined && all.length < 20)
+        return all
+      }
+      t.same(await pages(), [['6', '5'], ['4', '3'], ['2', '1'], ['0']])
+      t.same(await pages('allowed', 3), [['6', '3', '0']])
+      t.same(await pages('blocked'), [
+        ['5', '4'],
+        ['2', '1']
+      ])
+      const { next } = await lists.all({ limit: 3 })
+      await lists.remove('4')
+      await lists.put('1', { standing: 'blocked', masked: '1' })
+      t.same(
+        (await lists.all({ limit: 9, after: next as string })).entries.map(each => each.masked),
+        ['3', '2', '0']
+      )
+      advance(5_000)
+      t.same((await pages(undefined, 9)).flat(), ['1', '6', '5', '3', '2', '0'])
+    })
+
+    t.test('full is full, until something ends', async t => {
+      const { lists: open, advance } = await place(t)
+      const lists = open(SECRET, 2)
+      const put = (identity: string, durationMs?: number) =>
+        lists.put(identity, { standing: 'blocked', masked, durationMs })
+      await put('a')
+      await put('b', 1_000)
+      await put('a')
+      await t.rejects(put('c'), { statusCode: 503, code: 'LISTS_FULL' })
+      t.equal(await lists.get('c'), null)
+      advance(1_000)
+      await put('c')
+    })
+
+    t.test('another secret finds nobody', async t => {
+      const { lists: open } = await place(t)
+      await open().put(NUMBER, { standing: 'blocked', masked })
+      t.equal(await open('another secret of these').get(NUMBER), null)
+    })
+  })
+}
+
+t.test('in Redis stands no number, and one hash tag', async t => {
+  const { client } = await startRedis(t)
+  const lists = new RedisLists(client, SECRET)
+  await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 60_000 })
+  await lists.put('someone@example.com', { standing: 'allowed', masked: 's***@example.com' })
+  const keys = (await client.keys('*')).sort()
+  t.same(
+    keys,
+    ['allowed', 'blocked', 'ends', 'entries', 'placings'].map(name => `list:{recipients}:${name}`)
+  )
+  const values = [
+    await client.hgetall('list:{recipients}:entries'),
+    ...(await Promise.all(
+      ['allowed', 'blocked', 'ends'].map(name => client.zrange(`list:{recipients}:${name}`, '0', '-1'))
+    ))
+  ]
+  t.notMatch(JSON.stringify(values), /13800138000|someone/)
+  await lists.remove(NUMBER)
+  await lists.remove('someone@example.com')
+  t.same(await client.keys('*'), ['list:{recipients}:placings'], 'nothing stays but a number')
+})
+
+t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
+  const { client, pid } = await startRedis(t)
+  const lists = new RedisLists(client, SECRET)
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => process.kill(pid, 'SIGCONT'))
+  await t.rejects(lists.get(NUMBER), { statusCode: 503, code: 'LISTS_UNAVAILABLE' })
+})
+
+t.test('each call is one trip, whoever it is', async t => {
+  const { client, url } = await startRedis(t)
+  const lists = new RedisLists(client, SECRET)
+  for (const [identity, standing] of [
+    ['b', 'blocked'],
+    ['a', 'allowed']
+  ] as const)
+    await lists.put(identity, { standing, masked })
+  const watcher = new Redis(url)
+  t.teardown(() => watcher.disconnect())
+  const calls = async () =>
+    Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await watcher.info('commandstats'))?.[1])
+  await lists.get('warm')
+  for (const identity of ['b', 'a', 'nobody']) {
+    const before = await calls()
+    await lists.get(identity)
+    t.equal((await calls()) - before, 1, identity)
+  }
+})
+
+const to = (identity: string): Recipient => ({ channel: 'sms', to: identity, identity, masked })
+
+/** Sends to whom the header names, concealed when it says so. */
+function sends(app: FastifyInstance) {
+  app.addHook('preHandler', async request => {
+    const { 'x-to': identity, 'x-concealed': concealed } = request.headers
+    if (typeof identity === 'string') request.recipient = to(identity)
+    request.concealed = concealed === 'yes'
+  })
+  app.post('/send', { config: { limit: 'block-list' } }, async ({ standing }) => ({ standing }))
+}
+
+const send = (app: FastifyInstance, headers: Record<string, string>) => ask(app, 'POST', '/send', { headers })
+
+t.test('the filter', async t => {
+  const { app, events } = await open(t, { routes: sends })
+  await app.lists.put('b', { standing: 'blocked', masked })
+  await app.lists.put('a', { standing: 'allowed', masked })
+  const refused = await send(app, { 'x-to': 'b' })
+  t.match(refused, {
+    status: 403,
+    body: { code: 'FST_SEND_LIMIT_BLOCKED', 'violated-policies': ['block-list'] }
+  })
+  t.match(events(), [
+    { event: 'refusal', rules: ['block-list'], outcome: 'blocked', retryAfterMs: null, recipient: masked }
+  ])
+  t.match(await send(app, { 'x-to': 'b', 'x-concealed': 'yes' }), {
+    status: 200,
+    body: { standing: 'blocked' }
+  })
+  t.match(await send(app, { 'x-to': 'a' }), { status: 200, body: { standing: 'allowed' } })
+  t.match(await send(app, { 'x-to': 'n' }), { status: 200, body: { standing: null } })
+  t.match(await send(app, {}), { status: 200, body: { standing: null } })
+})
+
+for (const [onError, status] of [
+  ['memory', 200],
+  ['allow', 200],
+  ['deny', 503]
+] as const) {
+  for (const how of ['is gone', 'hangs'] as const) {
+    t.test(`Redis ${how}, ON_STORE_ERROR=${onError}`, async t => {
+      const server = await startRedis(t)
+      const log: string[] = []
+      const env = { REDIS_URL: server.url, ON_STORE_ERROR: onError }
+      const { app } = await open(t, { env, routes: sends, log })
+      await app.lists.put('b', { standing: 'blocked', masked })
+      t.equal((await send(app, { 'x-to': 'b' })).status, 403)
+      server.client.on('error', () => {})
+      if (how === 'hangs') {
+        process.kill(server.pid, 'SIGSTOP')
+        t.teardown(() => process.kill(server.pid, 'SIGCONT'))
+      } else {
+        const closed = once(app.redis, 'close')
+        await server.kill()
+        await closed
+      }
+      const answer = await send(app, { 'x-to': 'b' })
+      t.equal(answer.status, status)
+      if (status === 503) t.match(answer.body, { code: 'LISTS_UNAVAILABLE' })
+      else t.equal(log.filter(line => line.includes('passed without the block list')).length, 1)
+      await t.rejects(app.lists.put('c', { standing: 'blocked', masked }), { code: 'LISTS_UNAVAILABLE' })
+    })
+  }
+}

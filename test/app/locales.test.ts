@@ -1,0 +1,280 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect } from 'node:net'
+import type { InjectOptions } from 'fastify'
+import t from 'tap'
+import { build } from '../../app/app.js'
+import { readConfig } from '../../app/config.js'
+import { en } from '../../app/locales/en.js'
+import { LOCALES } from '../../app/locales/locale.js'
+import { texts } from '../../app/locales/texts.js'
+import { localeOf } from '../../app/plugins/locale.js'
+import type { ProblemDocument, ProblemError } from '../../app/problem.js'
+import { blocksOf } from '../docs/blocks.js'
+import { type App, KEY, places } from './helper.js'
+import { thrownProblems } from './problem-codes.js'
+
+const zh = texts.zh
+const page = readFileSync(new URL('../../docs/app-errors.md', import.meta.url), 'utf8')
+const rows = [...page.matchAll(/^\| `(\w+)` \| (\d{3}|4xx) \| (.+) \| (.+) \|$/gm)]
+const names = (text = '') => [...text.matchAll(/\{([\w-]+)\}/g)].map(([, name]) => name).sort()
+const { thrown, unclear } = thrownProblems()
+/** The plugin's refusals: their words come with them. */
+const REFUSALS = ['FST_SEND_LIMIT_EXCEEDED', 'FST_SEND_LIMIT_IN_FLIGHT', 'FST_SEND_LIMIT_BLOCKED']
+const foreign = Object.entries(en.problems).map(([code, { detail }]) => ({ code, detail, status: undefined }))
+const known = [...thrown, ...foreign]
+
+t.test('every problem that is thrown shows its code and words', async t => {
+  // Errors of Fastify and the plugin bring their codes.
+  t.same(
+    unclear.filter(at => !at.startsWith('failure.ts: problemDocument(statusCode, code')),
+    []
+  )
+  t.ok(thrown.length > 30)
+})
+
+t.test('one code has one status and one text', async t => {
+  for (const { code, detail, status, at } of thrown) {
+    const others = thrown.filter(each => each.code === code)
+    for (const other of others) t.same([other.status, other.detail], [status, detail], `${code} ${at}`)
+  }
+})
+
+t.test('every problem has a Chinese text with the same names in it', async t => {
+  for (const { code, detail } of known) t.same(names(zh.problems[code]?.detail), names(detail), code)
+  for (const code of REFUSALS) t.same(names(zh.problems[code]?.detail), ['violated-policies'], code)
+  for (const [code, text] of Object.entries(zh.problems)) t.match(text?.detail, /\p{Script=Han}/u, code)
+  const codes = [...known.map(({ code }) => code), ...REFUSALS]
+  t.same(Object.keys(zh.problems).sort(), [...new Set(codes)].sort(), 'and there is no other')
+})
+
+t.test('every problem has its line in the docs, with its status and its cure', async t => {
+  const codes = [...known.map(({ code }) => code), ...REFUSALS]
+  t.same(rows.map(([, code]) => code).sort(), [...new Set(codes)].sort())
+  for (const { code, status } of thrown) {
+    const [, , shown] = rows.find(row => row[1] === code) ?? []
+    if (status !== undefined) t.equal(shown, status, code)
+  }
+})
+
+t.test('every status that occurs has a Chinese title', async t => {
+  for (const [, code = '', status] of rows) if (status !== '4xx') t.ok(zh.titles[Number(status)], code)
+})
+
+t.test('every flaw is told in both languages and in the docs', async t => {
+  t.same(Object.keys(zh.flaws).sort(), Object.keys(en.flaws).sort())
+  for (const [code, text] of Object.entries(en.flaws)) {
+    t.same(names(zh.flaws[code]), names(text), code)
+    t.match(page.slice(page.indexOf('Code in `errors`')), `\`${code}\``)
+  }
+})
+
+t.test('Accept-Language', async t => {
+  const matrix: [string | undefined, en: string, zh: string][] = [
+    // What is asked for; what is answered where English is the default; where Chinese is.
+    [undefined, 'en', 'zh'],
+    ['', 'en', 'zh'],
+    ['*', 'en', 'zh'],
+    ['zh', 'zh', 'zh'],
+    ['zh-CN', 'zh', 'zh'],
+    ['ZH-tw', 'zh', 'zh'],
+    ['zh-Hans', 'zh', 'zh'],
+    ['zh-Hant-HK', 'zh', 'zh'],
+    ['en', 'en', 'en'],
+    ['en-GB,en;q=0.9', 'en', 'en'],
+    ['zh-CN,zh;q=0.9,en;q=0.8', 'zh', 'zh'],
+    ['zh-CN, en', 'zh', 'zh'],
+    ['en, zh-CN', 'en', 'en'],
+    ['en;q=0.5, zh-CN;q=0.7', 'zh', 'zh'],
+    ['fr, zh;q=0.2', 'zh', 'zh'],
+    ['fr, de', 'en', 'zh'],
+    ['zh;q=0, en;q=0.1', 'en', 'en'],
+    ['*, zh;q=0.5', 'en', 'zh'],
+    ['fr, *;q=0.5, en;q=0.1', 'en', 'zh'],
+    ['zhx', 'en', 'zh'],
+    [';;;,q=,--', 'en', 'zh'],
+    [`${'fr,'.repeat(2_000)}zh`, 'zh', 'zh']
+  ]
+  const place = await places.memory(t)
+  for (const [i, LOCALE] of LOCALES.entries()) {
+    const app = await place.start({ LOCALE })
+    for (const [asked, ...answers] of matrix) {
+      const headers = asked === undefined ? {} : { 'accept-language': asked }
+      const reply = await app.inject({ url: '/nothing', headers })
+      t.equal(reply.headers['content-language'], answers[i], `${asked?.slice(0, 40)} where it is ${LOCALE}`)
+      t.match(reply.headers.vary, /(^|, )accept-language$/)
+    }
+  }
+})
+
+t.test('the language of a message', async t => {
+  const request = { locale: 'en' as const }
+  t.equal(localeOf(request), 'en')
+  t.equal(localeOf(request, 'zh'), 'zh')
+  t.equal(localeOf(request, 'zh-Hans-CN'), 'zh')
+  try {
+    localeOf(request, 'fr')
+    t.fail('it is not there')
+  } catch (error) {
+    const { problem } = error as ProblemError
+    t.match(problem, { status: 422, code: 'LOCALE_UNKNOWN', locale: 'fr', known: ['en', 'zh'] })
+    t.match(problem.detail, 'en, zh')
+  }
+})
+
+const json = { 'content-type': 'application/json', 'x-api-key': KEY }
+const sms = (body: object): InjectOptions => ({
+  method: 'POST',
+  url: '/v1/sms',
+  headers: json,
+  payload: body
+})
+const phone = '13800138000'
+const errors: Record<string, [InjectOptions, detail: string | RegExp]> = {
+  NOT_FOUND: [{ url: '/nothing' }, '该地址下没有任何内容。'],
+  METHOD_NOT_ALLOWED: [{ method: 'DELETE', url: '/healthz' }, '该地址支持的方法：GET、HEAD。'],
+  FST_ERR_CTP_INVALID_JSON_BODY: [{ ...sms({}), payload: '{' }, '请求体不是有效的 JSON。'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: [{ ...sms({}), payload: '' }, /请求体为空/],
+  FST_ERR_CTP_BODY_TOO_LARGE: [{ ...sms({}), payload: `"${'x'.repeat(20_000)}"` }, /最多 16 KiB/],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    { ...sms({}), headers: { ...json, 'content-type': 'text/plain' }, payload: '{}' },
+    /请以 JSON 发送/
+  ],
+  API_KEY_MISSING: [
+    { ...sms({}), headers: { 'content-type': 'application/json' } },
+    '缺少请求头 x-api-key。'
+  ],
+  INVALID: [sms({ phone, template: 'order-shipped', extra: 1 }), /与文档不符/],
+  PHONE_INVALID: [sms({ phone: '123', template: 'order-shipped' }), '不存在这样的电话号码。'],
+  TEMPLATE_UNKNOWN: [
+    sms({ phone, template: 'captcha' }),
+    '此处没有模板 captcha，可用的有：order-shipped、appointment-reminder、payment-received、password-changed。'
+  ],
+  LOCALE_UNKNOWN: [
+    sms({ phone, template: 'order-shipped', locale: 'fr' }),
+    '没有语言 fr 的文本，可用的有：en、zh。'
+  ],
+  PARAMS_INVALID: [sms({ phone, template: 'order-shipped' }), '参数与模板 order-shipped 不符。']
+}
+
+async function inBoth(app: App, options: InjectOptions) {
+  const answers = []
+  for (const language of ['en', 'zh-CN']) {
+    const headers = { ...options.headers, 'accept-language': language }
+    const reply = await app.inject({ remoteAddress: '192.0.2.1', ...options, headers } as InjectOptions)
+    answers.push({
+      ...reply,
+      headers: reply.headers,
+      status: reply.statusCode,
+      body: reply.json<ProblemDocument>()
+    })
+  }
+  return answers as [(typeof answers)[0], (typeof answers)[0]]
+}
+
+/** What is the same in every language. */
+const untold = ({ title, detail, errors, ...document }: ProblemDocument) => ({
+  ...document,
+  errors: (errors as { detail: string }[] | undefined)?.map(({ detail, ...flaw }) => flaw)
+})
+
+t.test('errors in both languages: other words, the same otherwise', async t => {
+  const app = await (await places.memory(t)).start()
+  for (const [code, [options, detail]] of Object.entries(errors)) {
+    const [english, chinese] = await inBoth(app, options)
+    t.equal(english.body.code, code)
+    t.equal(chinese.status, english.status, code)
+    t.same(untold(chinese.body), untold(english.body), code)
+    t.match(chinese.body.detail, detail, code)
+    t.match(chinese.body.title, /^\p{Script=Han}+$/u, code)
+    t.notMatch(english.body.title, /\p{Script=Han}/u, code)
+    t.notMatch(JSON.stringify(english.body), /\p{Script=Han}/u, code)
+    t.match(chinese.headers, { 'content-language': 'zh', 'content-type': 'application/problem+json' }, code)
+    t.match(english.headers, { 'content-language': 'en' }, code)
+  }
+})
+
+t.test('the page shows what is answered', async t => {
+  const app = await (await places.memory(t)).start()
+  const [english] = await inBoth(app, sms({ phone, template: 'order-shipped' }))
+  const shown = blocksOf('docs/app-errors.md').map(({ text }) => JSON.parse(text))
+  t.same(shown, [english.body])
+})
+
+t.test('what is wrong in a body, in both languages', async t => {
+  const app = await (await places.memory(t)).start()
+  const cases: [object, pointer: string, code: string, en: string, zh: string][] = [
+    [{ template: 'x' }, '#/phone', 'REQUIRED', 'is missing', '缺失'],
+    [
+      { phone, template: 'x', 'a/b~\ud800': 1 },
+      '#/a~1b~0%EF%BF%BD',
+      'UNEXPECTED',
+      'is not expected here',
+      '不应出现在此处'
+    ],
+    [{ phone: 1, template: 'x' }, '#/phone', 'NOT_STRING', 'must be a text', '必须是文本'],
+    [
+      { phone: '1', template: 'x' },
+      '#/phone',
+      'TOO_SHORT',
+      'must have 3 characters or more',
+      '至少要有 3 个字符'
+    ],
+    [{ phone, template: 'x', params: [] }, '#/params', 'NOT_OBJECT', 'must be an object', '必须是对象'],
+    [{ phone, template: 'x', locale: '!' }, '#/locale', 'PATTERN', 'must match the pattern ', '必须匹配 ']
+  ]
+  for (const [body, pointer, code, inEnglish, inChinese] of cases) {
+    const [english, chinese] = await inBoth(app, sms(body))
+    t.match(english.body.errors, [{ pointer, code, detail: inEnglish }], `${pointer} ${code}`)
+    t.match(chinese.body.errors, [{ pointer, code, detail: inChinese }], `${pointer} ${code}`)
+  }
+})
+
+t.test('a refusal of the plugin in both languages', async t => {
+  const app = await (await places.memory(t)).start()
+  const options = sms({ phone, template: 'password-changed', locale: 'en' })
+  for (let i = 0; i < 2; i++) t.equal((await app.inject(options)).statusCode, 202)
+  const [english, chinese] = await inBoth(app, options)
+  t.same(untold(chinese.body), untold(english.body))
+  t.match(english.body, { status: 429, title: 'Too many messages', detail: 'limit reached: same-content' })
+  t.match(chinese.body, {
+    type: /quota-exceeded$/,
+    title: '发送过于频繁',
+    detail: '已达到发送上限：same-content。'
+  })
+  t.equal(chinese.headers['retry-after'], '60')
+})
+
+t.test('what is no request is answered in the language of the service', async t => {
+  const app = await (await places.memory(t)).start({ LOCALE: 'zh' })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
+  let all = ''
+  socket.on('data', chunk => (all += chunk)).write('nonsense\r\n\r\n')
+  await once(socket, 'close')
+  t.match(all, /^HTTP\/1\.1 400 [\s\S]*Content-Language: zh[\s\S]*"title":"请求无效"/)
+  const bad = await app.inject('/%zz')
+  t.match(bad.json(), { status: 400, code: 'FST_ERR_BAD_URL', title: '请求无效' })
+  t.equal(bad.headers['content-language'], 'zh')
+})
+
+t.test('while it closes: 503 as a problem, and the connection goes with it', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  let release = () => {}
+  const held = new Promise<void>(resolve => (release = resolve))
+  app.addHook('preClose', () => held)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const closed = app.close()
+  try {
+    const english = await fetch(`${url}/healthz`)
+    t.equal(english.status, 503)
+    t.equal(english.headers.get('connection'), 'close')
+    t.match(await english.json(), { status: 503, code: 'SHUTTING_DOWN', title: 'Service Unavailable' })
+    const chinese = await fetch(`${url}/nothing`, { headers: { 'accept-language': 'zh-CN' } })
+    t.equal(chinese.headers.get('content-type'), 'application/problem+json')
+    t.match(await chinese.json(), { title: '服务暂不可用', detail: '服务器正在关闭，请稍后重试。' })
+  } finally {
+    release()
+    await closed
+  }
+})

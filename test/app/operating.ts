@@ -1,0 +1,114 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import type { Prices } from '../../app/audit/cost.js'
+import type { AuditEvent } from '../../app/audit/event.js'
+import { type Clock, systemClock } from '../../app/clock.js'
+import { readConfig } from '../../app/config.js'
+import accounts from '../../app/plugins/accounts.js'
+import audit from '../../app/plugins/audit.js'
+import errors from '../../app/plugins/errors.js'
+import lists from '../../app/plugins/lists.js'
+import metrics from '../../app/plugins/metrics.js'
+import redis from '../../app/plugins/redis.js'
+import requests from '../../app/plugins/requests.js'
+import { recipientOf } from '../../app/recipient.js'
+import admin from '../../app/routes/v1/admin/index.js'
+import limitPlugin, { type Rule } from '../../plugin/index.js'
+
+interface Teardown {
+  teardown(fn: () => unknown): unknown
+}
+
+export const ADMIN_KEY = 'an admin key of these tests'
+const SECRET = 'a secret of these tests'
+export const REGION = { region: 'CN' }
+
+const ATTEMPTS: Rule = {
+  name: 'admin-attempts',
+  key: 'ip',
+  counts: 'attempts',
+  limits: [{ max: 60, window: '60s' }]
+}
+
+interface Options {
+  env?: NodeJS.ProcessEnv
+  rules?: Rule[]
+  clock?: Clock
+  prices?: Prices
+  reloadPolicy?: () => Promise<{ rules: number; purposes: number }>
+  /** Declares the routes of the test. */
+  routes?: (app: FastifyInstance) => unknown
+  log?: string[]
+}
+
+/** A folder of this test's own, gone after it. */
+export function folderOf(t: Teardown): string {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-operating-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** The part of the app that accounts, lists, audit trail and admin API need, and nothing else. */
+export async function open(t: Teardown, options: Options = {}) {
+  const { env = {}, rules = [], clock = systemClock, prices, log = [] } = options
+  const file = join(folderOf(t), 'audit.log')
+  const config = readConfig({ NODE_ENV: 'test', AUDIT_LOG: file, LIMIT_SECRET: SECRET, ...env })
+  const stream = { write: (line: string) => void log.push(line) }
+  const app = fastify({
+    logger: { level: 'info', stream },
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
+  })
+  t.teardown(() => app.close())
+  const common = { config, secret: SECRET, clock }
+  await app.register(errors)
+  await app.register(requests, { clock })
+  await app.register(redis, { url: config.REDIS_URL })
+  await app.register(metrics)
+  await app.register(audit, { ...common, prices: () => prices })
+  await app.register(accounts, common)
+  await app.register(lists, common)
+  await app.register(limitPlugin, {
+    rules: [ATTEMPTS, ...rules],
+    filters: [app.blockList],
+    store: config.REDIS_URL === undefined ? 'memory' : 'redis',
+    secret: SECRET,
+    clock,
+    onStoreError: config.ON_STORE_ERROR,
+    onDecision(event, request) {
+      app.softMark(event, request)
+      app.auditRefusal(event, request)
+    }
+  })
+  const reloadPolicy = options.reloadPolicy ?? (async () => ({ rules: 0, purposes: 0 }))
+  await app.register(admin, {
+    prefix: '/v1/admin',
+    adminKey: ADMIN_KEY,
+    clock,
+    recipientOf: body => recipientOf(body, REGION),
+    reloadPolicy
+  })
+  await options.routes?.(app)
+  await app.ready()
+  return { app, file, events: () => linesOf(file).map(line => JSON.parse(line) as AuditEvent) }
+}
+
+export const linesOf = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1)
+
+/** Asks for something, from an address of the test network. */
+export async function ask(
+  app: FastifyInstance,
+  method: 'GET' | 'POST',
+  url: string,
+  options: InjectOptions = {}
+) {
+  const { statusCode, headers, body } = await app.inject({
+    method,
+    url,
+    remoteAddress: '192.0.2.1',
+    ...options
+  })
+  // biome-ignore lint/suspicious/noExplicitAny: bodies differ by route
+  return { status: statusCode, headers, text: body, body: (body === '' ? null : JSON.parse(body)) as any }
+}

@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { loadPolicy, type Policy } from '../../app/policy.js'
+import { ask, verify } from './captcha.js'
+import { type App, inject, lastCode, places } from './helper.js'
+
+const ADMIN_KEY = 'the key of the operator of these tests'
+const reload = (app: App) =>
+  inject(app, { method: 'POST', url: '/v1/admin/policy', headers: { 'x-admin-key': ADMIN_KEY } })
+
+function policyFile(t: Test) {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-policy-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'policy.json')
+  const write = (change: (policy: Policy) => object) => {
+    writeFileSync(file, JSON.stringify(change(structuredClone(loadPolicy()))))
+  }
+  write(policy => policy)
+  return { file, write }
+}
+
+/** The policy with another limit on recipients. */
+const withRecipient = (limits: object[]) => (policy: Policy) => ({
+  ...policy,
+  rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, limits } : rule))
+})
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('a new policy is in force without a restart, and what was counted stays', async t => {
+      const { file, write } = policyFile(t)
+      const place = await open(t)
+      const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
+      t.equal((await ask(app)).status, 202)
+      write(withRecipient([{ max: 2, window: '120s' }]))
+      t.equal((await ask(app)).status, 429, 'not before it is read')
+      t.match(await reload(app), { status: 200, body: { rules: loadPolicy().rules.length } })
+      t.equal((await ask(app)).status, 202)
+      t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient'] } })
+      place.advance(60_000)
+      t.equal((await ask(app)).status, 429)
+      place.advance(60_001)
+      t.equal((await ask(app)).status, 202)
+    })
+
+    await t.test('a bad one changes nothing and says where it is wrong', async t => {
+      const { file, write } = policyFile(t)
+      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+      const wrong: [string, (policy: Policy) => object, RegExp][] = [
+        ['a limit', withRecipient([{ max: 0, window: '60s' }]), /rules\[\d+\]\.limits\[0\]\.max/],
+        ['a rule that routes need', p => ({ ...p, rules: p.rules.slice(1) }), /ip-attempts/],
+        ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
+        ['a member', p => ({ ...p, colour: 'red' }), /policy\.colour/]
+      ]
+      for (const [what, change, says] of wrong) {
+        write(change)
+        const { status, body } = await reload(app)
+        t.match({ status, code: body.code }, { status: 422, code: 'POLICY_INVALID' }, what)
+        t.match(body.detail, says)
+      }
+      writeFileSync(file, '{')
+      t.equal((await reload(app)).status, 422)
+      t.equal((await ask(app)).status, 202)
+      t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+      write(policy => ({ ...policy, code: { ...policy.code, digits: 8 } }))
+      t.equal((await reload(app)).status, 200)
+    })
+
+    await t.test(
+      'codes that are out keep their length; new ones and new purposes follow the policy',
+      async t => {
+        const { file, write } = policyFile(t)
+        const place = await open(t)
+        const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
+        const { id } = (await ask(app)).body
+        const code = lastCode(app, '+8613800138000')
+        t.match(await ask(app, { purpose: 'pay' }), { status: 422, body: { code: 'PURPOSE_UNKNOWN' } })
+        write(policy => ({
+          ...policy,
+          code: { ...policy.code, digits: 8 },
+          purposes: { ...policy.purposes, pay: { action: { en: 'pay', zh: '付款' } } }
+        }))
+        t.equal((await reload(app)).status, 200)
+        place.advance(60_000)
+        t.equal((await verify(app, id, code)).status, 200)
+        t.equal((await ask(app, { purpose: 'pay' })).status, 202)
+        t.match(app.outbox?.messages[0]?.text, /(?<!\d)\d{8}(?!\d).* pay/)
+      }
+    )
+  })
+}

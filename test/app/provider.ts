@@ -1,0 +1,28 @@
+import { type Failing, type Message, SendError, type Sender } from '../../app/senders/sender.js'
+
+/** A provider that does what it is told, and remembers what it was given. */
+export function provider() {
+  const messages: Message[] = []
+  let behave: (signal: AbortSignal) => Promise<void> = async () => {}
+  return {
+    name: 'told',
+    messages,
+    async send(message: Message, signal: AbortSignal) {
+      messages.push(message)
+      await behave(signal)
+      return { sender: 'told', reference: `message-${messages.length}` }
+    },
+    work() {
+      behave = async () => {}
+    },
+    fail(outcome: Failing, details = {}) {
+      behave = async () => {
+        throw new SendError(outcome, { sender: 'told', ...details })
+      }
+    },
+    does(what: typeof behave) {
+      behave = what
+    },
+    lastCode: () => /\d{6}/.exec(messages.at(-1)?.text ?? '')?.[0] ?? ''
+  } satisfies Sender & Record<string, unknown>
+}

@@ -1,0 +1,171 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { MemoryRecords } from '../../app/captcha/memory-records.js'
+import { RETENTION_MS, type Records } from '../../app/captcha/records.js'
+import { RedisRecords } from '../../app/captcha/redis-records.js'
+import { startRedis } from '../helper/redis.js'
+
+interface Place {
+  records: Records
+  advance(ms: number): void
+}
+
+const START_MS = Date.UTC(2026, 2, 1)
+
+const stores: Record<string, (t: Test) => Promise<Place>> = {
+  async memory() {
+    let now = 0
+    const clock = { monotonic: () => now, wall: () => START_MS + now }
+    return { records: new MemoryRecords(clock), advance: ms => void (now += ms) }
+  },
+  async redis(t) {
+    const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
+    return { records: new RedisRecords(client), advance: ms => clock.advance(ms) }
+  }
+}
+
+const terms = { lifeMs: 300_000, attempts: 3 }
+const name = () => randomBytes(16).toString('base64url')
+
+for (const [store, open] of Object.entries(stores)) {
+  t.test(store, async t => {
+    const { records, advance } = await open(t)
+    const put = async () => {
+      const key = name()
+      await records.put(key, 'sealed', terms)
+      return key
+    }
+
+    await t.test('what was put is there, and nothing else', async t => {
+      const key = await put()
+      t.match(await records.get(key), {
+        sealed: 'sealed',
+        generation: 1,
+        attemptsLeft: 3,
+        lifeMs: 300_000,
+        ended: '',
+        unknown: false
+      })
+      t.equal(await records.get(name()), null)
+    })
+
+    await t.test('the right code counts once', async t => {
+      const key = await put()
+      t.same(await records.check(key, 1), { verified: true, attemptsLeft: 3 })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.match(await records.get(key), { ended: 'verified' })
+    })
+
+    await t.test('the last wrong code ends it', async t => {
+      const key = await put()
+      for (const attemptsLeft of [2, 1, 0]) {
+        t.same(await records.check(key, 0), { verified: false, attemptsLeft })
+      }
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.match(await records.get(key), { ended: 'failed', attemptsLeft: 0 })
+    })
+
+    await t.test('it expires, to the millisecond, and is forgotten later', async t => {
+      const key = await put()
+      advance(299_999)
+      t.match(await records.get(key), { lifeMs: 1, ended: '' })
+      advance(1)
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.match(await records.get(key), { lifeMs: 0, ended: '', attemptsLeft: 3 })
+      t.equal(await records.cancel(key), false)
+      advance(RETENTION_MS - 300_001)
+      t.ok(await records.get(key))
+      // Redis lets a key live in the millisecond of its end.
+      advance(2)
+      t.equal(await records.get(key), null)
+    })
+
+    await t.test('the next generation alone is valid, with terms of its own', async t => {
+      const key = await put()
+      await records.check(key, 0)
+      advance(100_000)
+      t.match(await records.rotate(key, terms), { generation: 1, attemptsLeft: 2, lifeMs: 200_000 })
+      t.match(await records.get(key), { generation: 2, attemptsLeft: 3, lifeMs: 300_000 })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 2 })
+      t.same(await records.check(key, 2), { verified: true, attemptsLeft: 2 })
+      t.equal(await records.rotate(key, terms), null)
+    })
+
+    await t.test('a former generation comes back as it was, unless the later one has ended', async t => {
+      const key = await put()
+      await records.check(key, 0)
+      const former = await records.rotate(key, terms)
+      if (former === null) throw new Error('no record')
+      advance(1_000)
+      await records.restore(key, former)
+      t.match(await records.get(key), { generation: 1, attemptsLeft: 2, lifeMs: 299_000 })
+      t.same(await records.check(key, 2), { verified: false, attemptsLeft: 1 })
+
+      const second = await records.rotate(key, terms)
+      if (second === null) throw new Error('no record')
+      await records.check(key, 2)
+      await records.restore(key, second)
+      t.match(await records.get(key), { generation: 2, ended: 'verified' })
+
+      const other = await put()
+      const first = await records.rotate(other, terms)
+      await records.rotate(other, terms)
+      if (first === null) throw new Error('no record')
+      await records.restore(other, first)
+      t.match(await records.get(other), { generation: 3 })
+    })
+
+    await t.test(
+      'a failed and an expired code can be followed by another, a cancelled one cannot',
+      async t => {
+        const failed = await put()
+        for (let i = 0; i < 3; i++) await records.check(failed, 0)
+        t.match(await records.rotate(failed, terms), { ended: 'failed' })
+        t.match(await records.get(failed), { ended: '', attemptsLeft: 3 })
+        const cancelled = await put()
+        t.equal(await records.cancel(cancelled), true)
+        t.equal(await records.cancel(cancelled), false)
+        t.equal(await records.rotate(cancelled, terms), null)
+        t.same(await records.check(cancelled, 1), { verified: false, attemptsLeft: 0 })
+        const expired = await put()
+        advance(300_000)
+        t.match(await records.rotate(expired, terms), { lifeMs: 0 })
+        t.match(await records.check(expired, 2), { verified: true })
+      }
+    )
+
+    await t.test('a doubt stays until the next generation; what is dropped is gone', async t => {
+      const key = await put()
+      await records.doubt(key)
+      t.match(await records.get(key), { unknown: true })
+      await records.rotate(key, terms)
+      t.match(await records.get(key), { unknown: false })
+      await records.drop(key)
+      t.equal(await records.get(key), null)
+      await records.doubt(key)
+      t.equal(await records.get(key), null)
+      t.equal(await records.rotate(key, terms), null)
+    })
+
+    await t.test('20 right codes at once: one verifies; 20 wrong ones: three count', async t => {
+      const key = await put()
+      const all = await Promise.all(Array.from({ length: 20 }, () => records.check(key, 1)))
+      t.equal(all.filter(({ verified }) => verified).length, 1)
+      const other = await put()
+      const wrong = await Promise.all(Array.from({ length: 20 }, () => records.check(other, 0)))
+      t.same(wrong.map(({ attemptsLeft }) => attemptsLeft).filter(Boolean), [2, 1])
+    })
+  })
+}
+
+t.test('full memory takes no more, rather than forget', async t => {
+  let now = 0
+  const records = new MemoryRecords({ monotonic: () => now, wall: () => now }, 2)
+  await records.put('a', 'sealed', terms)
+  await records.put('b', 'sealed', terms)
+  await t.rejects(records.put('c', 'sealed', terms), { code: 'CODES_FULL', statusCode: 503 })
+  t.ok(await records.get('a'))
+  now = RETENTION_MS
+  await records.put('c', 'sealed', terms)
+  t.equal(await records.get('a'), null)
+})

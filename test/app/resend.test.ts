@@ -1,0 +1,106 @@
+import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import { ask, E164, resend, status, verify, wrong } from './captcha.js'
+import { lastCode, places } from './helper.js'
+import { provider } from './provider.js'
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('rotate: the next code is valid, the former is not', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app)).body
+      const first = lastCode(app, E164)
+      t.match(await resend(app, id), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+      t.equal((await verify(app, id, wrong(first))).body.attemptsLeft, 4)
+      place.advance(60_000)
+      const again = await resend(app, id)
+      t.match(again, { status: 202, body: { id, channel: 'sms', recipient: '+86*******8000' } })
+      t.equal(Date.parse(again.body.expiresAt) - Date.parse(again.body.resendAt), 240_000)
+      const second = lastCode(app, E164)
+      t.not(second, first)
+      t.match(await verify(app, id, first), { status: 422, body: { attemptsLeft: 4 } })
+      t.equal((await verify(app, id, second)).status, 200)
+      place.advance(60_000)
+      t.match(await resend(app, id), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
+      t.equal((await ask(app)).status, 202, 'that was given back')
+    })
+
+    await t.test('reuse: the same code, no longer than before', async t => {
+      const place = await open(t)
+      const policy = loadPolicy()
+      const app = await place.start({}, { policy: { ...policy, code: { ...policy.code, resend: 'reuse' } } })
+      const { id, expiresAt } = (await ask(app)).body
+      const code = lastCode(app, E164)
+      await verify(app, id, wrong(code))
+      place.advance(60_000)
+      t.match(await resend(app, id), { status: 202, body: { expiresAt } })
+      t.equal(lastCode(app, E164), code)
+      t.match(await status(app, id), { body: { attemptsLeft: 4, expiresAt } })
+      place.advance(240_000)
+      t.equal((await resend(app, id)).status, 410)
+    })
+
+    await t.test('a code that has expired or failed can be followed by another', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app)).body
+      place.advance(300_000)
+      t.equal((await resend(app, id)).status, 202)
+      for (let i = 0; i < 5; i++) await verify(app, id, wrong(lastCode(app, E164)))
+      t.match(await status(app, id), { body: { status: 'failed' } })
+      place.advance(60_000)
+      t.equal((await resend(app, id)).status, 202)
+      t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
+    })
+
+    await t.test('a resend that fails costs nothing and leaves the former code valid', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app)).body
+      const code = sms.lastCode()
+      place.advance(60_000)
+      sms.fail('failed')
+      t.match(await resend(app, id), { status: 502, body: { code: 'SEND_FAILED' } })
+      t.equal((await verify(app, id, sms.lastCode())).status, 422, 'that one was never sent')
+      t.equal((await verify(app, id, code)).status, 200)
+    })
+
+    await t.test('a resend of which nobody knows ends the former code, and its own is of use', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app)).body
+      const code = sms.lastCode()
+      place.advance(60_000)
+      sms.fail('unknown')
+      t.match(await resend(app, id), { status: 504, body: { code: 'SEND_UNKNOWN', id } })
+      t.match(await status(app, id), { body: { status: 'pending', delivery: 'unknown' } })
+      t.equal((await resend(app, id)).status, 429, 'it counts')
+      t.equal((await verify(app, id, code)).status, 422)
+      t.equal((await verify(app, id, sms.lastCode())).status, 200)
+    })
+
+    await t.test('guessing across resends stops at its ceiling', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app)).body
+      let tried = 0
+      for (let minute = 0; minute < 5; minute++) {
+        for (let i = 0; i < 5; i++) {
+          if ((await verify(app, id, wrong(lastCode(app, E164)))).status === 422) tried++
+        }
+        place.advance(60_000)
+        await resend(app, id)
+      }
+      t.equal(tried, 10)
+    })
+
+    await t.test('nothing is sent again for an id that is unknown', async t => {
+      const app = await (await open(t)).start()
+      t.match(await resend(app, 'A'.repeat(22)), { status: 404, body: { code: 'CAPTCHA_UNKNOWN' } })
+      t.same(app.outbox?.messages, [])
+    })
+  })
+}

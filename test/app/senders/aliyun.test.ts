@@ -1,0 +1,102 @@
+import t from 'tap'
+import { aliyun } from '../../../app/senders/aliyun.js'
+import { clock, config, type Doing, HOURS_13, message, sent, startProvider } from './servers.js'
+
+const env = {
+  ALIYUN_ACCESS_KEY_ID: 'id',
+  ALIYUN_ACCESS_KEY_SECRET: 'secret',
+  ALIYUN_SIGN_NAME: '店铺',
+  ALIYUN_TEMPLATES: 'captcha.zh=SMS_154950909:code,order-shipped.en=SMS_1'
+}
+const open = (url: string, more = {}) => aliyun.open(config({ ...env, ALIYUN_ENDPOINT: url, ...more }), clock)
+const ok = { body: { Code: 'OK', Message: 'OK', BizId: '9006^0', RequestId: 'r' } }
+
+t.test('what is asked', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  t.same(await sent(t, sender), { outcome: 'sent', sender: 'aliyun', reference: '9006^0' })
+  const [asked] = provider.asked
+  t.match(asked?.headers, {
+    'x-acs-action': 'SendSms',
+    'x-acs-version': '2017-05-25',
+    authorization: /^ACS3-HMAC-SHA256 Credential=id,SignedHeaders=.*,Signature=[0-9a-f]{64}$/
+  })
+  t.same(Object.fromEntries(asked?.query ?? []), {
+    PhoneNumbers: '13800138000',
+    SignName: '店铺',
+    TemplateCode: 'SMS_154950909',
+    TemplateParam: '{"code":"042137"}'
+  })
+  await sent(t, sender, message({ to: '+85261234567', template: 'order-shipped', locale: 'en' }))
+  t.equal(provider.asked[1]?.query.get('PhoneNumbers'), '85261234567')
+  t.equal(provider.asked[1]?.query.get('TemplateParam'), '{"code":"042137","minutes":"5"}')
+})
+
+const says = (Code: string, Message = 'about 13800138000'): Doing => ({ body: { Code, Message } })
+const cases: [does: Doing, outcome: object][] = [
+  [
+    says('isv.BUSINESS_LIMIT_CONTROL', '触发分钟级流控Permits:1'),
+    { outcome: 'limited', code: 'isv.BUSINESS_LIMIT_CONTROL', retryAfterMs: 60_000 }
+  ],
+  [
+    says('isv.BUSINESS_LIMIT_CONTROL', '触发小时级流控Permits:5'),
+    { outcome: 'limited', retryAfterMs: 3_600_000 }
+  ],
+  [
+    says('isv.BUSINESS_LIMIT_CONTROL', '触发天级流控Permits:10'),
+    { outcome: 'limited', retryAfterMs: HOURS_13 }
+  ],
+  [says('isv.BUSINESS_LIMIT_CONTROL', '?'), { outcome: 'limited', retryAfterMs: undefined }],
+  [says('isv.DAY_LIMIT_CONTROL'), { outcome: 'limited', retryAfterMs: HOURS_13 }],
+  [says('VALVE:M_MC'), { outcome: 'limited', retryAfterMs: 60_000 }],
+  [
+    { status: 400, body: { Code: 'Throttling.User' }, headers: { 'x-acs-retry-after': '2000' } },
+    { outcome: 'limited', retryAfterMs: 2_000 }
+  ],
+  [says('isv.MOBILE_NUMBER_ILLEGAL'), { outcome: 'refused', code: 'isv.MOBILE_NUMBER_ILLEGAL' }],
+  [says('isv.BLACK_KEY_CONTROL_LIMIT'), { outcome: 'refused' }],
+  [says('isv.AMOUNT_NOT_ENOUGH'), { outcome: 'failed' }],
+  [says('isp.RAM_PERMISSION_DENY'), { outcome: 'failed' }],
+  [{ status: 400, body: { Code: 'SignatureDoesNotMatch' } }, { outcome: 'failed' }],
+  [
+    { status: 404, body: {} },
+    { outcome: 'failed', code: 'HTTP_404' }
+  ],
+  [{ status: 503, body: { Code: 'ServiceUnavailable' } }, { outcome: 'failed' }],
+  [
+    { status: 500, body: { Code: 'InternalError' } },
+    { outcome: 'unknown', code: 'InternalError' }
+  ],
+  [says('isp.SYSTEM_ERROR'), { outcome: 'unknown' }],
+  [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: {} }, { outcome: 'unknown' }],
+  ['break', { outcome: 'unknown', code: 'ECONNRESET' }]
+]
+t.test('what is answered', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  for (const [does, outcome] of cases) {
+    provider.does = does
+    t.match(await sent(t, sender), outcome, JSON.stringify(does))
+  }
+  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
+})
+
+t.test('a provider that hangs, and one that is not there', async t => {
+  const provider = await startProvider(t, 'hang')
+  t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '1500' })), { outcome: 'unknown' })
+  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
+  t.match(await sent(t, await open('http://no-such.invalid')), {
+    outcome: 'failed',
+    code: /ENOTFOUND|EAI_AGAIN/
+  })
+})
+
+t.test('a template without a code', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  t.match(await sent(t, sender, message({ locale: 'en' })), { outcome: 'failed', code: 'TEMPLATE_UNKNOWN' })
+  t.match(await sent(t, sender, message({ params: {} })), { outcome: 'failed', code: 'PARAMETER_MISSING' })
+  t.same(provider.asked, [])
+})

@@ -1,0 +1,117 @@
+import t from 'tap'
+import { deliver } from '../../../app/senders/deliver.js'
+import { none } from '../../../app/senders/none.js'
+import { SendError, type Sender } from '../../../app/senders/sender.js'
+import type { Decision } from '../../../plugin/index.js'
+import { message } from './servers.js'
+
+/** What deliver needs of a reservation. */
+function reservation() {
+  const lock = new AbortController()
+  const held = { kept: 0, lose: () => lock.abort() }
+  const decision = { signal: lock.signal, keep: () => void held.kept++ } as unknown as Decision
+  return { held, decision }
+}
+const sender = (send: Sender['send']): Sender => ({ name: 'a', send })
+const failing = (error: Error) => sender(() => Promise.reject(error))
+
+t.test('sent', async t => {
+  const { held, decision } = reservation()
+  const told = await deliver(
+    sender(async () => ({ sender: 'b', reference: '1' })),
+    message(),
+    decision,
+    1_000
+  )
+  t.same(told, { outcome: 'sent', receipt: { sender: 'b', reference: '1' } })
+  t.equal(held.kept, 0)
+})
+
+const cases: [error: Error, kept: number, delivery: object][] = [
+  [
+    new SendError('limited', { sender: 'b', code: 'X', retryAfterMs: 16_001 }),
+    0,
+    {
+      outcome: 'limited',
+      sender: 'b',
+      code: 'X',
+      problem: {
+        problem: { status: 429, code: 'SEND_LIMITED', retryAfterMs: 16_001 },
+        headers: { 'retry-after': '17' }
+      }
+    }
+  ],
+  [new SendError('limited'), 0, { sender: 'a', problem: { statusCode: 429, headers: undefined } }],
+  [
+    new SendError('refused'),
+    0,
+    { outcome: 'refused', problem: { problem: { status: 422, code: 'RECIPIENT_REFUSED' } } }
+  ],
+  [
+    new SendError('failed', { code: 'X' }),
+    0,
+    { outcome: 'failed', code: 'X', problem: { problem: { status: 502, code: 'SEND_FAILED' } } }
+  ],
+  [
+    new SendError('failed', { code: 'BREAKER_OPEN', retryAfterMs: 5_000 }),
+    0,
+    { problem: { problem: { status: 503, code: 'SEND_UNAVAILABLE' }, headers: { 'retry-after': '5' } } }
+  ],
+  [
+    new SendError('unknown'),
+    1,
+    { outcome: 'unknown', problem: { problem: { status: 504, code: 'SEND_UNKNOWN' } } }
+  ],
+  [new TypeError('x'), 0, { outcome: 'failed', code: 'TypeError', problem: { statusCode: 502 } }]
+]
+for (const [error, kept, delivery] of cases) {
+  t.test(error.message, async t => {
+    const { held, decision } = reservation()
+    t.match(await deliver(failing(error), message(), decision, 1_000), delivery)
+    t.equal(held.kept, kept)
+  })
+}
+
+t.test('no sender', async t => {
+  const told = await deliver(none, message(), null, 1_000)
+  t.match(told, { outcome: 'failed', problem: { problem: { status: 503, code: 'NO_SENDER' } } })
+  t.match(told, { problem: { problem: { detail: 'No sender for sms is configured.' } } })
+})
+
+t.test('nothing is sent under a lock that was lost before', async t => {
+  const { held, decision } = reservation()
+  held.lose()
+  const told = await deliver(failing(new Error('sent')), message(), decision, 1_000)
+  t.match(told, {
+    outcome: 'failed',
+    sender: 'a',
+    code: 'LOCK_LOST',
+    problem: { problem: { status: 503, code: 'LOCK_LOST' } }
+  })
+  t.equal(held.kept, 0)
+})
+
+t.test('nobody waits after the time-out, or the loss of the lock', async t => {
+  const hanging = sender(() => new Promise(() => {}))
+  for (const code of ['TIMED_OUT', 'LOCK_LOST']) {
+    const { held, decision } = reservation()
+    const delivery = deliver(hanging, message(), decision, code === 'TIMED_OUT' ? 1 : 60_000)
+    if (code === 'LOCK_LOST') held.lose()
+    t.match(await delivery, { outcome: 'unknown', sender: 'a', code, problem: { statusCode: 504 } })
+    t.equal(held.kept, 1)
+  }
+})
+
+t.test('a sender that knows at its abort that nothing has left is believed', async t => {
+  const { held, decision } = reservation()
+  const knowing = sender(
+    (_message, signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(new SendError('failed', { sender: 'b' })))
+      })
+  )
+  const delivery = deliver(knowing, message(), decision, 60_000)
+  held.lose()
+  t.match(await delivery, { outcome: 'failed', sender: 'b' })
+  t.equal(held.kept, 0)
+})

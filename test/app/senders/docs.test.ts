@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { ConfigSchema } from '../../../app/config.js'
+import { kinds } from '../../../app/senders/kinds.js'
+import { SenderVariables } from '../../../app/senders/variables.js'
+
+const page = readFileSync('docs/senders.md', 'utf8')
+const rows = [...page.matchAll(/^\| `([A-Z_]+)` \| ([a-z]*) ?\| (.*) \|$/gm)].map(
+  ([, name = '', by = '', meaning = '']) => ({ name, by, meaning })
+)
+
+t.test('every variable has its line, and what a line says is so', async t => {
+  t.same(rows.map(({ name }) => name).toSorted(), Object.keys(SenderVariables).toSorted())
+  for (const { name, by, meaning } of rows) {
+    const schema = ConfigSchema.properties[name as keyof typeof SenderVariables] as { writeOnly?: boolean }
+    const needing = Object.keys(kinds).filter(each => kinds[each]?.needs.some(need => need === name))
+    t.same(needing, by === '' ? [] : [by], `${name} is needed`)
+    const secret = schema.writeOnly === true
+    t.equal(/a secret$/.test(meaning), secret, `${name} is a secret`)
+  }
+})
+
+t.test('every sender has its line, with what it takes to install it', async t => {
+  for (const [name, { packages = '', channels }] of Object.entries(kinds)) {
+    const [, said, install] =
+      new RegExp(`^\\| \`${name}\` \\| (\\w+) \\| .* \\| ?(.*) ?\\|$`, 'm').exec(page) ?? []
+    t.equal(said, channels.length === 2 ? 'both' : channels[0] === 'sms' ? 'SMS' : 'mail', name)
+    t.equal(install?.trim().replaceAll('`', ''), packages, name)
+  }
+})

@@ -1,0 +1,206 @@
+import { mock } from 'node:test'
+import t from 'tap'
+import { guarded, OPEN_MS } from '../../../app/senders/breaker.js'
+import { chain } from '../../../app/senders/chain.js'
+import { readChoice, turns } from '../../../app/senders/choice.js'
+import { SendError, type Sender } from '../../../app/senders/sender.js'
+import { webhook } from '../../../app/senders/webhook.js'
+import { clock, config, type Doing, message, never, type Provider, sent, startProvider } from './servers.js'
+
+type Test = Parameters<typeof startProvider>[0]
+const WEBHOOK_SECRET = `whsec_${'A'.repeat(32)}`
+const ok: Doing = { body: '' }
+const refused: Doing = { status: 422, body: '' }
+const failed: Doing = { status: 400, body: '' }
+const unknown: Doing = { status: 500, body: '' }
+const limited = (seconds: number): Doing => ({
+  status: 429,
+  body: '',
+  headers: { 'retry-after': String(seconds) }
+})
+
+/** A provider of a name of its own, behind a breaker, and the server that it is. */
+async function start(t: Test, name: string, does: Doing, time = clock) {
+  const provider = await startProvider(t, does)
+  const opened = await webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: provider.url }), clock)
+  const named: Sender = { name, send: async (...args) => ({ ...(await opened.send(...args)), sender: name }) }
+  const sender = guarded(named, time)
+  t.teardown(() => sender.close?.())
+  return { provider, sender }
+}
+const asked = (providers: Provider[]) => providers.map(each => each.asked.length)
+
+t.test('the next is tried only when the one before surely did not send', async t => {
+  const cases: [first: Doing, outcome: object, asked: number[]][] = [
+    [ok, { outcome: 'sent', sender: 'a' }, [1, 0]],
+    [failed, { outcome: 'sent', sender: 'b' }, [1, 1]],
+    [limited(9), { outcome: 'sent', sender: 'b' }, [1, 1]],
+    [unknown, { outcome: 'unknown' }, [1, 0]],
+    ['break', { outcome: 'unknown' }, [1, 0]],
+    [refused, { outcome: 'refused' }, [1, 0]]
+  ]
+  for (const [does, outcome, calls] of cases) {
+    const a = await start(t, 'a', does)
+    const b = await start(t, 'b', ok)
+    const both = chain([[{ ...a, weight: 1 }], [{ ...b, weight: 1 }]])
+    t.match(await sent(t, both), outcome, JSON.stringify(does))
+    t.same(asked([a.provider, b.provider]), calls)
+  }
+})
+
+t.test('when none is left', async t => {
+  const cases: [first: Doing, second: Doing, outcome: object][] = [
+    [limited(30), limited(20), { outcome: 'limited', retryAfterMs: 20_000 }],
+    [limited(20), limited(30), { outcome: 'limited', retryAfterMs: 20_000 }],
+    [limited(20), failed, { outcome: 'failed', code: 'HTTP_400' }],
+    [failed, limited(20), { outcome: 'failed', code: 'HTTP_400' }],
+    [failed, unknown, { outcome: 'unknown' }]
+  ]
+  for (const [first, second, outcome] of cases) {
+    const a = await start(t, 'a', first)
+    const b = await start(t, 'b', second)
+    const both = chain([[{ ...a, weight: 1 }], [{ ...b, weight: 1 }]])
+    t.match(await sent(t, both), outcome, JSON.stringify([first, second]))
+  }
+})
+
+t.test('nobody waits: no other sender is tried', async t => {
+  const stop = new AbortController()
+  const first: Sender = {
+    name: 'first',
+    async send() {
+      stop.abort()
+      throw new SendError('failed', { code: 'E' })
+    }
+  }
+  const { provider, sender } = await start(t, 'b', ok)
+  const both = chain([[{ sender: first, weight: 1 }], [{ sender, weight: 1 }]])
+  t.match(await sent(t, both, message(), stop.signal), { outcome: 'failed', code: 'E' })
+  t.same(asked([provider]), [0])
+})
+
+t.test('equals take turns by weight, and stand in for each other', async t => {
+  const [step = []] = readChoice('a:3|b:1')
+  const next = turns(step)
+  const order = Array.from({ length: 8 }, () =>
+    next()
+      .map(({ name }) => name)
+      .join('')
+  )
+  t.same(order, ['ab', 'ab', 'ba', 'ab', 'ab', 'ab', 'ba', 'ab'])
+  const a = await start(t, 'a', failed)
+  const b = await start(t, 'b', ok)
+  const both = chain([
+    [
+      { ...a, weight: 3 },
+      { ...b, weight: 1 }
+    ]
+  ])
+  t.match(await sent(t, both), { outcome: 'sent', sender: 'b' })
+})
+
+t.test('a breaker opens, tries again after 30 seconds, and closes', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  let now = 0
+  const advance = (ms: number) => {
+    now += ms
+    mock.timers.tick(ms)
+  }
+  const { provider, sender } = await start(t, 'a', failed, { ...clock, monotonic: () => now })
+  for (let i = 0; i < 5; i++) t.match(await sent(t, sender), { outcome: 'failed', code: 'HTTP_400' })
+  advance(10_000)
+  t.match(await sent(t, sender), { outcome: 'failed', code: 'BREAKER_OPEN', retryAfterMs: 20_000 })
+  t.same(asked([provider]), [5])
+  advance(OPEN_MS - 10_000)
+  t.match(await sent(t, sender), { code: 'HTTP_400' }, 'one is let through')
+  t.match(await sent(t, sender), { code: 'BREAKER_OPEN', retryAfterMs: OPEN_MS })
+
+  advance(OPEN_MS)
+  provider.does = 'hang'
+  const stop = new AbortController()
+  const trial = sent(t, sender, message(), stop.signal)
+  t.match(
+    await sent(t, sender),
+    { code: 'BREAKER_OPEN', retryAfterMs: 1_000 },
+    'while the trial is under way'
+  )
+  stop.abort(new SendError('unknown', { code: 'TIMED_OUT' }))
+  t.match(await trial, { outcome: 'unknown', code: 'TIMED_OUT' })
+  t.match(await sent(t, sender), { code: 'BREAKER_OPEN' })
+
+  advance(OPEN_MS)
+  provider.does = ok
+  t.match(await sent(t, sender), { outcome: 'sent' })
+  t.match(await sent(t, sender), { outcome: 'sent' })
+})
+
+t.test('what does not open a breaker, and what does', async t => {
+  for (const [does, last] of [
+    [limited(1), 'HTTP_429'],
+    [refused, 'HTTP_422'],
+    [unknown, 'BREAKER_OPEN'],
+    ['break', 'BREAKER_OPEN']
+  ] as const) {
+    const { sender } = await start(t, 'a', does)
+    for (let i = 0; i < 10; i++) await sent(t, sender)
+    t.match(await sent(t, sender), { code: last }, JSON.stringify(does))
+  }
+  for (const code of ['TEMPLATE_UNKNOWN', 'PARAMETER_MISSING', 'LOCK_LOST']) {
+    const sender = guarded(
+      {
+        name: 'a',
+        async send() {
+          throw new SendError('failed', { code })
+        }
+      },
+      clock
+    )
+    t.teardown(() => sender.close?.())
+    for (let i = 0; i < 10; i++) t.match(await sent(t, sender), { code })
+  }
+})
+
+t.test('an open breaker passes its messages on; when all are open, it says when to come again', async t => {
+  const a = await start(t, 'a', failed)
+  const b = await start(t, 'b', failed)
+  const both = chain([[{ ...a, weight: 1 }], [{ ...b, weight: 1 }]])
+  for (let i = 0; i < 5; i++) await sent(t, a.sender)
+  b.provider.does = ok
+  t.match(await sent(t, both), { outcome: 'sent', sender: 'b' })
+  b.provider.does = limited(20)
+  t.match(await sent(t, both), { outcome: 'limited', retryAfterMs: 20_000 })
+  b.provider.does = failed
+  for (let i = 0; i < 5; i++) await sent(t, both)
+  t.match(await sent(t, both), { outcome: 'failed', code: 'BREAKER_OPEN', retryAfterMs: OPEN_MS })
+  t.same(asked([a.provider]), [5])
+})
+
+t.test('a sender that never ends is ended by the signal, and any error has a name', async t => {
+  const stop = new AbortController()
+  const deaf = guarded({ name: 'deaf', send: () => new Promise(() => {}) }, clock)
+  t.teardown(() => deaf.close?.())
+  const sending = t.rejects(deaf.send(message(), stop.signal), {
+    name: 'SendError',
+    sender: 'deaf',
+    outcome: 'unknown',
+    code: 'LOCK_LOST'
+  })
+  stop.abort(new SendError('unknown', { code: 'LOCK_LOST' }))
+  await sending
+  const odd = guarded(
+    {
+      name: 'odd',
+      async send() {
+        throw new TypeError('+8613800138000 is no function')
+      }
+    },
+    clock
+  )
+  t.teardown(() => odd.close?.())
+  await t.rejects(odd.send(message(), never()), {
+    name: 'SendError',
+    message: 'odd: failed (TypeError)',
+    sender: 'odd'
+  })
+})

@@ -1,0 +1,142 @@
+import t, { type Test } from 'tap'
+import { ConfigSchema } from '../../../app/config.js'
+import { type Kind, openKind } from '../../../app/senders/kind.js'
+import { kinds } from '../../../app/senders/kinds.js'
+import { missingCodes, openSenders } from '../../../app/senders/open.js'
+import { clock, config, mail, message, sent } from './servers.js'
+
+async function open(t: Test, env: NodeJS.ProcessEnv) {
+  const opened = await openSenders(config(env), clock, () => {})
+  t.teardown(async () => {
+    await opened.senders.sms.close?.()
+    await opened.senders.mail.close?.()
+  })
+  return opened
+}
+const production = { NODE_ENV: 'production', AUDIT_LOG: 'off' }
+const smtp = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'a@example.com' }
+const hook = { WEBHOOK_URL: 'http://127.0.0.1:1', WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}` }
+const all = {
+  ...hook,
+  TWILIO_ACCOUNT_SID: 'AC1',
+  TWILIO_AUTH_TOKEN: 'x',
+  TWILIO_FROM: '+15005550006',
+  ALIYUN_ACCESS_KEY_ID: 'x',
+  ALIYUN_ACCESS_KEY_SECRET: 'x',
+  ALIYUN_SIGN_NAME: 'x',
+  ALIYUN_TEMPLATES: 'captcha.zh=1',
+  TENCENT_SECRET_ID: 'x',
+  TENCENT_SECRET_KEY: 'x',
+  TENCENT_SDK_APP_ID: 'x',
+  TENCENT_SIGN_NAME: 'x',
+  TENCENT_TEMPLATES: 'captcha.en=1'
+}
+
+const names: [env: NodeJS.ProcessEnv, sms: string, mail: string][] = [
+  [{}, 'outbox', 'outbox'],
+  [{ DEV_OUTBOX: 'off' }, 'none', 'none'],
+  [production, 'none', 'none'],
+  [{ ...production, ...smtp }, 'none', 'smtp'],
+  [smtp, 'outbox', 'smtp'],
+  [{ ...smtp, MAIL_SENDERS: 'none' }, 'outbox', 'none'],
+  [
+    { ...smtp, ...hook, SMS_SENDERS: 'webhook,outbox', MAIL_SENDERS: 'smtp:2|webhook' },
+    'webhook,outbox',
+    'smtp|webhook'
+  ],
+  [{ ...all, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
+]
+for (const [env, sms, mail] of names) {
+  t.test(JSON.stringify(env), async t => {
+    const { senders } = await open(t, env)
+    t.same([senders.sms.name, senders.mail.name], [sms, mail])
+  })
+}
+
+const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
+  [{ SMS_SENDERS: 'aliyun' }, /^ALIYUN_ACCESS_KEY_ID is required: SMS_SENDERS names aliyun\.$/],
+  [{ ...all, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: '' }, /^ALIYUN_TEMPLATES is required/],
+  [{ SMS_SENDERS: 'twilio' }, /^TWILIO_ACCOUNT_SID is required/],
+  [{ SMS_SENDERS: 'tencent' }, /^TENCENT_SECRET_ID is required/],
+  [{ MAIL_SENDERS: 'webhook' }, /^WEBHOOK_URL is required: MAIL_SENDERS names webhook\.$/],
+  [{ MAIL_SENDERS: 'smtp' }, /^SMTP_URL is required/],
+  [
+    { SMS_SENDERS: 'smtp' },
+    /^SMS_SENDERS names smtp; for sms there are aliyun, tencent, twilio, webhook, outbox, none\.$/
+  ],
+  [{ SMS_SENDERS: 'constructor' }, /^SMS_SENDERS names constructor; /],
+  [
+    { MAIL_SENDERS: 'aliyun' },
+    /^MAIL_SENDERS names aliyun; for mail there are smtp, webhook, outbox, none\.$/
+  ],
+  [{ ...production, SMS_SENDERS: 'outbox' }, /^SMS_SENDERS names outbox; .* webhook, none\.$/],
+  [{ ...hook, SMS_SENDERS: 'webhook,webhook' }, /^SMS_SENDERS names webhook twice\.$/],
+  [{ SMS_SENDERS: 'webhook;none' }, /^SMS_SENDERS \("webhook;none"\) must match/],
+  [{ SMS_SENDERS: 'webhook:0' }, /^SMS_SENDERS .* must match/],
+  [{ ALIYUN_TEMPLATES: 'captcha=1' }, /^ALIYUN_TEMPLATES .* as in captcha\.zh=SMS_154950909:code\.$/],
+  [{ WEBHOOK_SECRET: 'topsecret' }, /^WEBHOOK_SECRET must match/],
+  [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
+]
+for (const [env, message] of wrong) {
+  t.test(JSON.stringify(env), async t => {
+    const error = await open(t, env).then(
+      () => new Error('opened'),
+      (error: Error) => error
+    )
+    t.match(error, { name: 'ConfigError', message })
+    t.notMatch(error.message, 'topsecret')
+  })
+}
+
+t.test('a package that is not installed', async t => {
+  const name = 'no-such-package-of-anybody'
+  const missing: Kind = { channels: [], needs: [], packages: 'a b', open: () => import(name) }
+  await t.rejects(openKind(missing, 'SMS_SENDERS names a', config(), clock), {
+    name: 'ConfigError',
+    message: 'SMS_SENDERS names a: install it with npm install a b'
+  })
+  for (const [name, { packages, needs }] of Object.entries(kinds)) {
+    for (const each of packages?.split(' ') ?? []) await t.resolves(import(each), `${name}: ${each}`)
+    t.same(
+      needs.filter(variable => !(variable in ConfigSchema.properties)),
+      []
+    )
+  }
+})
+
+t.test('one provider for both channels is one', async t => {
+  const { senders } = await open(t, { ...hook, SMS_SENDERS: 'webhook', MAIL_SENDERS: 'webhook' })
+  for (let i = 0; i < 5; i++) t.match(await sent(t, senders.sms), { code: 'ECONNREFUSED' })
+  t.match(await sent(t, senders.mail, mail()), { code: 'BREAKER_OPEN' })
+})
+
+t.test('templates without a code', async t => {
+  const env = { ...all, SMS_SENDERS: 'aliyun|tencent,twilio' }
+  t.match(missingCodes(config(env), ['captcha.en', 'captcha.zh']), [
+    /^ALIYUN_TEMPLATES has no code for captcha\.en: /,
+    /^TENCENT_TEMPLATES has no code for captcha\.zh: /
+  ])
+  t.same(missingCodes(config(), ['captcha.en']), [])
+})
+
+t.test('the outbox keeps what was written, and no more than it holds', async t => {
+  const lines: string[] = []
+  const { senders, outbox } = await openSenders(config(), clock, line => lines.push(line))
+  await sent(t, senders.sms)
+  await sent(t, senders.mail, mail())
+  t.same(outbox?.messages, [
+    {
+      at: '2026-03-01T03:00:00.000Z',
+      channel: 'mail',
+      to: 'jane@example.com',
+      subject: 'Your code',
+      text: '042137 is your code',
+      html: '<p>042137</p>'
+    },
+    { at: '2026-03-01T03:00:00.000Z', channel: 'sms', to: '+8613800138000', text: '042137 is your code' }
+  ])
+  t.same(lines[0], 'sms to +8613800138000: 042137 is your code')
+  for (let i = 0; i < 150; i++) await sent(t, senders.sms, message({ text: `${i}` }))
+  t.equal(outbox?.messages.length, 100)
+  t.equal(outbox?.messages[0]?.text, '149')
+})

@@ -1,0 +1,88 @@
+import fastify from 'fastify'
+import fp from 'fastify-plugin'
+import t, { type Test } from 'tap'
+import type { Metrics } from '../../../app/plugins/metrics.js'
+import senders from '../../../app/plugins/senders.js'
+import { SendError, type Sender } from '../../../app/senders/sender.js'
+import { clock, config, mail, message } from './servers.js'
+
+/** A provider that does what it is told. */
+function provider() {
+  const told = {
+    name: 'told',
+    does: async () => {},
+    closed: 0,
+    async send() {
+      await told.does()
+      return { sender: 'inner', reference: '1' }
+    },
+    close: () => void told.closed++
+  } satisfies Sender & Record<string, unknown>
+  return told
+}
+
+async function start(t: Test, env = {}) {
+  const lines: string[] = []
+  const app = fastify({
+    logger: { level: 'info', stream: { write: (line: string) => void lines.push(line) } }
+  })
+  t.teardown(() => app.close())
+  const sms = provider()
+  const counted: object[] = []
+  const metrics = { sent: labels => void counted.push(labels) } as Metrics
+  await app.register(fp(async () => void app.decorate('metrics', metrics), { name: 'metrics' }))
+  await app.register(fp(async () => {}, { name: 'limits' }))
+  const templates = ['captcha.zh', 'captcha.en']
+  await app.register(senders, { config: config(env), clock, print: () => {}, override: { sms }, templates })
+  await app.ready()
+  return { app, sms, lines, counted }
+}
+
+t.test('a receipt, or a problem that tells outcome and sender; both are counted', async t => {
+  const { app, sms, lines, counted } = await start(t)
+  t.same(await app.deliver(message(), null), { sender: 'inner', reference: '1' })
+  t.match(await app.deliver(mail(), null), { sender: 'outbox' })
+  sms.does = async () => {
+    throw new SendError('limited', { sender: 'inner', code: 'X', retryAfterMs: 1_000 })
+  }
+  const problem = await app.deliver(message(), null).catch(error => error)
+  const headers = { 'retry-after': '1' }
+  t.match(problem, { outcome: 'limited', sender: 'inner', statusCode: 429, headers })
+  t.same(counted, [
+    { channel: 'sms', sender: 'inner', outcome: 'sent' },
+    { channel: 'mail', sender: 'outbox', outcome: 'sent' },
+    { channel: 'sms', sender: 'inner', outcome: 'limited' }
+  ])
+  t.match(JSON.parse(lines.at(-1) ?? ''), {
+    msg: 'not sent',
+    send: { channel: 'sms', sender: 'inner', outcome: 'limited', code: 'X' }
+  })
+  t.notMatch(lines.join(''), /13800138000|042137/)
+})
+
+t.test('closing waits for what is being sent, then closes the senders', async t => {
+  const { app, sms } = await start(t)
+  let finish = () => {}
+  sms.does = () => new Promise(resolve => (finish = resolve))
+  const order: string[] = []
+  const sending = app.deliver(message(), null).then(() => order.push('sent'))
+  const closing = app.close().then(() => order.push(`closed ${sms.closed}`))
+  await new Promise(setImmediate)
+  t.equal(sms.closed, 0)
+  finish()
+  await Promise.all([sending, closing])
+  t.same(order, ['sent', 'closed 1'])
+})
+
+t.test('warned of at start: a channel without sender, a template without code', async t => {
+  const keys = { ALIYUN_ACCESS_KEY_ID: 'x', ALIYUN_ACCESS_KEY_SECRET: 'x', ALIYUN_SIGN_NAME: 'x' }
+  const aliyun = { ...keys, ALIYUN_TEMPLATES: 'captcha.zh=1', SMS_SENDERS: 'aliyun', DEV_OUTBOX: 'off' }
+  const { lines } = await start(t, aliyun)
+  t.same(
+    lines.map(line => JSON.parse(line).msg),
+    [
+      'no sender for mail: what needs one is answered 503',
+      'ALIYUN_TEMPLATES has no code for captcha.en: what needs it goes by another sender, if there is one'
+    ]
+  )
+})

@@ -1,0 +1,111 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import type { Test } from 'tap'
+import { type Config, readConfig } from '../../../app/config.js'
+import { type Message, SendError, type Sender } from '../../../app/senders/sender.js'
+
+export const START_MS = Date.UTC(2026, 2, 1, 3)
+/** Stands still. At 11 o'clock in China: 13 hours are left of the day. */
+export const clock = { monotonic: () => 0, wall: () => START_MS }
+export const HOURS_13 = 13 * 3_600_000
+
+export interface Asked {
+  method: string
+  path: string
+  query: URLSearchParams
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+/** What a provider does with a request. */
+export type Doing = 'hang' | 'break' | { status?: number; body: unknown; headers?: Record<string, string> }
+
+export interface Provider {
+  url: string
+  asked: Asked[]
+  does: Doing
+  /** When the next request is here. */
+  next(): Promise<void>
+}
+
+/** A provider's HTTP server of this test's own. */
+export async function startProvider(t: Test, does: Doing): Promise<Provider> {
+  let arrive = () => {}
+  const provider: Provider = {
+    url: '',
+    asked: [],
+    does,
+    next: () => new Promise(resolve => (arrive = resolve))
+  }
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://a')
+    provider.asked.push({ method: request.method ?? '', path, query, headers: request.headers, body })
+    arrive()
+    answer(response, provider.does)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    return new Promise<void>(resolve => server.close(() => resolve()))
+  })
+  provider.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return provider
+}
+
+function answer(response: ServerResponse, does: Doing): void {
+  if (does === 'hang') return
+  if (does === 'break') return void response.socket?.destroy()
+  const { status = 200, body, headers } = does
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const type = typeof body === 'string' ? 'text/html' : 'application/json'
+  response.writeHead(status, { 'content-type': type, ...headers }).end(text)
+}
+
+/** A port that takes connections and never says a word. */
+export async function startSilence(t: Test): Promise<string> {
+  const server = createTcpServer(socket => socket.on('error', () => {}))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+export const message = (more: Partial<Message> = {}): Message => ({
+  channel: 'sms',
+  to: '+8613800138000',
+  text: '042137 is your code',
+  template: 'captcha',
+  locale: 'zh',
+  params: { code: '042137', minutes: '5' },
+  ...more
+})
+
+export const mail = (more: Partial<Message> = {}): Message =>
+  message({ channel: 'mail', to: 'jane@example.com', subject: 'Your code', html: '<p>042137</p>', ...more })
+
+export const config = (env: NodeJS.ProcessEnv = {}): Config =>
+  readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', SEND_TIMEOUT: '10000', ...env })
+
+/** The first of a list that must have one. */
+export function first<T>([one]: readonly T[]): T {
+  if (one === undefined) throw new Error('nothing there')
+  return one
+}
+
+export const never = () => new AbortController().signal
+
+/** What becomes of a message: its receipt, or what its error tells. Fails when that names the recipient. */
+export async function sent(t: Test, sender: Sender, what = message(), signal = never()) {
+  try {
+    return { outcome: 'sent' as const, ...(await sender.send(what, signal)) }
+  } catch (error) {
+    if (!(error instanceof SendError)) throw error
+    t.notMatch(`${error.message} ${error.code} ${error.stack}`, /13800138000|jane@|042137/)
+    const { outcome, code, retryAfterMs } = error
+    return { outcome, code, retryAfterMs }
+  }
+}

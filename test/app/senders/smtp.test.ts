@@ -1,0 +1,164 @@
+import t from 'tap'
+import { smtp } from '../../../app/senders/smtp.js'
+import { type Mailbox, startMail } from '../smtp.js'
+import { clock, config, first, mail, sent } from './servers.js'
+
+async function open(t: Parameters<typeof startMail>[0], url: string, more = {}) {
+  const sender = await smtp.open(
+    config({ SMTP_URL: url, MAIL_FROM: 'Shop <shop@example.com>', ...more }),
+    clock
+  )
+  t.teardown(() => sender.close?.())
+  return sender
+}
+
+t.test('what arrives', async t => {
+  const mailbox = await startMail(t)
+  const sender = await open(t, mailbox.url)
+  t.match(await sent(t, sender, mail()), {
+    outcome: 'sent',
+    sender: 'smtp',
+    reference: /^<.*@example\.com>$/
+  })
+  const { to, raw } = first(mailbox.received)
+  t.same(to, ['jane@example.com'])
+  t.match(raw, /^From: Shop <shop@example\.com>\r$/m)
+  t.match(raw, /^Subject: Your code\r$/m)
+  t.match(raw, /^Content-Type: multipart\/alternative;/m)
+  t.match(raw, /042137 is your code[\s\S]*<p>042137<\/p>/)
+  await sent(t, sender, {
+    channel: 'mail',
+    to: 'b@example.com',
+    text: 'a',
+    template: '',
+    locale: 'en',
+    params: {}
+  })
+  t.match(mailbox.received[1]?.raw, /^Content-Type: text\/plain/m)
+  t.equal(mailbox.connections, 1, 'the connection is kept')
+})
+
+const cases: [mode: Mailbox['mode'], outcome: object][] = [
+  [
+    { at: 'rcpt', reply: '550 5.1.1 no such mailbox: jane@example.com' },
+    { outcome: 'refused', code: '550' }
+  ],
+  [
+    { at: 'rcpt', reply: '553 bad address' },
+    { outcome: 'refused', code: '553' }
+  ],
+  [
+    { at: 'rcpt', reply: '550 5.7.1 relaying denied' },
+    { outcome: 'failed', code: '550' }
+  ],
+  [
+    { at: 'rcpt', reply: '450 4.7.1 too many messages' },
+    { outcome: 'limited', code: '450' }
+  ],
+  [
+    { at: 'rcpt', reply: '452 4.5.3 too many recipients' },
+    { outcome: 'limited', code: '452' }
+  ],
+  [
+    { at: 'rcpt', reply: '450 4.2.0 mailbox busy' },
+    { outcome: 'failed', code: '450' }
+  ],
+  [
+    { at: 'rcpt', reply: '451 local error' },
+    { outcome: 'failed', code: '451' }
+  ],
+  [
+    { at: 'data', reply: '554 5.6.0 content refused' },
+    { outcome: 'failed', code: '554' }
+  ],
+  [
+    { at: 'data', reply: '451 4.7.0 slow down' },
+    { outcome: 'limited', code: '451' }
+  ],
+  [
+    { at: 'greeting', reply: '421 4.7.0 too many connections' },
+    { outcome: 'limited', code: '421' }
+  ],
+  [
+    { at: 'greeting', reply: '421 closing' },
+    { outcome: 'failed', code: '421' }
+  ],
+  [
+    { at: 'greeting', reply: '554 no service' },
+    { outcome: 'failed', code: '554' }
+  ],
+  ['break-early', { outcome: 'failed' }],
+  ['break', { outcome: 'unknown' }]
+]
+for (const [mode, outcome] of cases) {
+  t.test(JSON.stringify(mode), async t => {
+    const mailbox = await startMail(t)
+    mailbox.mode = mode
+    t.match(await sent(t, await open(t, mailbox.url), mail()), outcome)
+    t.ok(mailbox.received.length <= 1, 'not sent again')
+  })
+}
+
+for (const kept of [false, true]) {
+  t.test(`on a ${kept ? 'kept' : 'new'} connection: what has begun to leave is never sent again`, async t => {
+    for (const [mode, outcome] of [
+      ['hang-early', 'failed'],
+      ['hang', 'unknown'],
+      ['break', 'unknown']
+    ] as const) {
+      const mailbox = await startMail(t)
+      const sender = await open(t, mailbox.url)
+      if (kept) await sent(t, sender, mail())
+      const before = mailbox.received.length
+      mailbox.mode = mode
+      const stop = new AbortController()
+      const arrived = mailbox.next()
+      const sending = sent(t, sender, mail(), stop.signal)
+      await arrived
+      if (mode !== 'break') stop.abort()
+      t.match(await sending, { outcome }, mode)
+      t.equal(mailbox.received.length, before + (mode === 'break' ? 1 : 0))
+    }
+  })
+}
+
+t.test('a server that hangs is given up', async t => {
+  const mailbox = await startMail(t)
+  mailbox.mode = 'hang'
+  const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '1500' })
+  t.match(await sent(t, sender, mail()), { outcome: 'unknown', code: 'ETIMEDOUT' })
+})
+
+t.test('a kept connection that the server has ended costs nothing', async t => {
+  const mailbox = await startMail(t)
+  const sender = await open(t, mailbox.url)
+  await sent(t, sender, mail())
+  mailbox.drop()
+  t.match(await sent(t, sender, mail()), { outcome: 'sent' })
+  t.equal(mailbox.received.length, 2)
+})
+
+t.test('a server that is not there, and a password that is wrong', async t => {
+  t.match(await sent(t, await open(t, 'smtp://127.0.0.1:1'), mail()), { outcome: 'failed' })
+  t.match(await sent(t, await open(t, 'smtp://no-such.invalid'), mail()), { outcome: 'failed' })
+  const { url } = await startMail(t, 'implicit')
+  const withPassword = `${url.replace('//', '//user:wrong@')}?tls.rejectUnauthorized=false`
+  t.match(await sent(t, await open(t, withPassword), mail()), { outcome: 'failed', code: '535' })
+})
+
+t.test('TLS', async t => {
+  const trusting = '?tls.rejectUnauthorized=false'
+  const plain = await startMail(t)
+  for (const env of [{ SMTP_TLS: 'required' }, { NODE_ENV: 'production', AUDIT_LOG: 'off' }]) {
+    t.match(await sent(t, await open(t, plain.url, env), mail()), { outcome: 'failed' }, 'offers none')
+  }
+  t.same(plain.received, [])
+  for (const tls of ['starttls', 'implicit'] as const) {
+    const mailbox = await startMail(t, tls)
+    const strict = await open(t, mailbox.url, { SMTP_TLS: 'required' })
+    t.match(await sent(t, strict, mail()), { outcome: 'failed' }, `${tls}: a certificate of nobody`)
+    const sender = await open(t, mailbox.url + trusting, { SMTP_TLS: 'required' })
+    t.match(await sent(t, sender, mail()), { outcome: 'sent' }, tls)
+    t.equal(mailbox.received.length, 1)
+  }
+})

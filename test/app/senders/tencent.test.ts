@@ -1,0 +1,95 @@
+import t from 'tap'
+import { tencent } from '../../../app/senders/tencent.js'
+import { clock, config, type Doing, HOURS_13, message, sent, startProvider, startSilence } from './servers.js'
+
+const env = {
+  TENCENT_SECRET_ID: 'id',
+  TENCENT_SECRET_KEY: 'key',
+  TENCENT_SDK_APP_ID: '1400006666',
+  TENCENT_SIGN_NAME: '店铺',
+  TENCENT_TEMPLATES: 'captcha.zh=1234567:minutes:code,order-shipped.en=7'
+}
+const open = (url: string, more = {}) =>
+  tencent.open(config({ ...env, TENCENT_ENDPOINT: url, ...more }), clock)
+const status = (Code: string): Doing => ({
+  body: { Response: { SendStatusSet: [{ Code, SerialNo: '5000:1', Message: 'to +8613800138000' }] } }
+})
+const error = (Code: string): Doing => ({
+  body: { Response: { Error: { Code, Message: 'about +8613800138000' }, RequestId: 'r' } }
+})
+
+t.test('what is asked', async t => {
+  const provider = await startProvider(t, status('Ok'))
+  const sender = await open(provider.url)
+  t.same(await sent(t, sender), { outcome: 'sent', sender: 'tencent', reference: '5000:1' })
+  const [asked] = provider.asked
+  t.match(asked?.headers, {
+    'x-tc-action': 'SendSms',
+    'x-tc-version': '2021-01-11',
+    'x-tc-region': 'ap-guangzhou',
+    authorization: /^TC3-HMAC-SHA256 Credential=id\/.*Signature=[0-9a-f]{64}$/
+  })
+  t.same(JSON.parse(asked?.body ?? ''), {
+    PhoneNumberSet: ['+8613800138000'],
+    SmsSdkAppId: '1400006666',
+    SignName: '店铺',
+    TemplateId: '1234567',
+    TemplateParamSet: ['5', '042137']
+  })
+  await sent(t, sender, message({ template: 'order-shipped', locale: 'en' }))
+  t.match(JSON.parse(provider.asked[1]?.body ?? ''), { TemplateId: '7', TemplateParamSet: ['042137', '5'] })
+})
+
+const cases: [does: Doing, outcome: object][] = [
+  [status('LimitExceeded.PhoneNumberThirtySecondLimit'), { outcome: 'limited', retryAfterMs: 30_000 }],
+  [status('LimitExceeded.PhoneNumberOneHourLimit'), { outcome: 'limited', retryAfterMs: 3_600_000 }],
+  [status('LimitExceeded.PhoneNumberDailyLimit'), { outcome: 'limited', retryAfterMs: HOURS_13 }],
+  [status('LimitExceeded.DeliveryFrequencyLimit'), { outcome: 'limited', retryAfterMs: undefined }],
+  [error('RequestLimitExceeded'), { outcome: 'limited', code: 'RequestLimitExceeded' }],
+  [status('FailedOperation.PhoneNumberInBlacklist'), { outcome: 'refused' }],
+  [error('InvalidParameterValue.IncorrectPhoneNumber'), { outcome: 'refused' }],
+  [status('FailedOperation.InsufficientBalanceInSmsPackage'), { outcome: 'failed' }],
+  [error('AuthFailure.SignatureFailure'), { outcome: 'failed', code: 'AuthFailure.SignatureFailure' }],
+  [error('InternalError.SigVerificationFail'), { outcome: 'failed' }],
+  [error('InternalError.SendAndRecvFail'), { outcome: 'unknown' }],
+  [error('InternalError'), { outcome: 'unknown' }],
+  [error('13800138000'), { outcome: 'failed', code: 'UNREADABLE' }],
+  [
+    { status: 403, body: '<html>' },
+    { outcome: 'failed', code: 'HTTP_403' }
+  ],
+  [
+    { status: 500, body: '<html>' },
+    { outcome: 'unknown', code: 'HTTP_500' }
+  ],
+  [{ body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: { Response: {} } }, { outcome: 'unknown' }],
+  [{ body: {} }, { outcome: 'unknown' }],
+  ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
+]
+t.test('what is answered', async t => {
+  const provider = await startProvider(t, 'break')
+  const sender = await open(provider.url)
+  for (const [does, outcome] of cases) {
+    provider.does = does
+    t.match(await sent(t, sender), outcome, JSON.stringify(does))
+  }
+  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
+})
+
+t.test('a provider that hangs, and one that is not there', async t => {
+  const provider = await startProvider(t, 'hang')
+  t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '1500' })), { outcome: 'unknown' })
+  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
+  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
+  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
+})
+
+t.test('hears of an abort', async t => {
+  const provider = await startProvider(t, 'hang')
+  const stop = new AbortController()
+  const sending = sent(t, await open(provider.url), message(), stop.signal)
+  await provider.next()
+  stop.abort()
+  t.match(await sending, { outcome: 'unknown' })
+})

@@ -1,0 +1,68 @@
+import t from 'tap'
+import { twilio } from '../../../app/senders/twilio.js'
+import { clock, config, type Doing, sent, startProvider, startSilence } from './servers.js'
+
+const env = { TWILIO_ACCOUNT_SID: 'AC0123', TWILIO_AUTH_TOKEN: 'token', TWILIO_FROM: '+15005550006' }
+const open = (url: string, more = {}) => twilio.open(config({ ...env, TWILIO_ENDPOINT: url, ...more }), clock)
+const ok: Doing = { status: 201, body: { sid: 'SM1', status: 'queued' } }
+const says = (status: number, code: number): Doing => ({
+  status,
+  body: { code, message: "The 'To' number +8613800138000 is not valid", status }
+})
+
+t.test('what is asked', async t => {
+  const provider = await startProvider(t, ok)
+  t.same(await sent(t, await open(provider.url)), { outcome: 'sent', sender: 'twilio', reference: 'SM1' })
+  const [asked] = provider.asked
+  t.match(asked, { method: 'POST', path: '/2010-04-01/Accounts/AC0123/Messages.json' })
+  t.equal(asked?.headers.authorization, `Basic ${Buffer.from('AC0123:token').toString('base64')}`)
+  const form = (body = '') => Object.fromEntries(new URLSearchParams(body))
+  t.same(form(asked?.body), { To: '+8613800138000', Body: '042137 is your code', From: '+15005550006' })
+  const service = `MG${'0'.repeat(32)}`
+  await sent(t, await open(provider.url, { TWILIO_FROM: service }))
+  t.match(form(provider.asked[1]?.body), { MessagingServiceSid: service })
+})
+
+const cases: [does: Doing, outcome: object][] = [
+  [says(429, 20429), { outcome: 'limited', code: '20429' }],
+  [
+    { status: 429, body: '<html>' },
+    { outcome: 'limited', code: 'HTTP_429' }
+  ],
+  [says(400, 14107), { outcome: 'limited' }],
+  [says(400, 21211), { outcome: 'refused', code: '21211' }],
+  [says(400, 21614), { outcome: 'refused' }],
+  [says(400, 21408), { outcome: 'refused' }],
+  [says(400, 21610), { outcome: 'refused' }],
+  [says(401, 20003), { outcome: 'failed', code: '20003' }],
+  [says(503, 20503), { outcome: 'failed' }],
+  [says(500, 20500), { outcome: 'unknown' }],
+  [
+    { status: 502, body: '<html>' },
+    { outcome: 'unknown', code: 'HTTP_502' }
+  ],
+  [{ body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: {} }, { outcome: 'unknown' }],
+  [
+    { status: 307, body: '', headers: { location: 'http://127.0.0.1:1/' } },
+    { outcome: 'unknown', code: 'HTTP_307' }
+  ],
+  ['break', { outcome: 'unknown' }]
+]
+t.test('what is answered', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  for (const [does, outcome] of cases) {
+    provider.does = does
+    t.match(await sent(t, sender), outcome, JSON.stringify(does))
+  }
+  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
+})
+
+t.test('a provider that hangs, and one that is not there', async t => {
+  const provider = await startProvider(t, 'hang')
+  t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '1500' })), { outcome: 'unknown' })
+  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
+  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
+  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
+})

@@ -1,0 +1,86 @@
+import { createHmac } from 'node:crypto'
+import t from 'tap'
+import { webhook } from '../../../app/senders/webhook.js'
+import {
+  clock,
+  config,
+  first,
+  mail,
+  message,
+  START_MS,
+  sent,
+  startProvider,
+  startSilence
+} from './servers.js'
+
+const KEY = Buffer.alloc(24, 7)
+const WEBHOOK_SECRET = `whsec_${KEY.toString('base64')}`
+const open = (url: string, more = {}) =>
+  webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: url, ...more }), clock)
+
+t.test('what is asked, and its signature', async t => {
+  const provider = await startProvider(t, { status: 202, body: '' })
+  const told = await sent(t, await open(`${provider.url}/in?a=b`), mail())
+  const { method, path, headers, body } = first(provider.asked)
+  t.match({ method, path }, { method: 'POST', path: '/in' })
+  t.match(headers, { 'content-type': 'application/json', 'webhook-timestamp': String(START_MS / 1_000) })
+  t.same(told, { outcome: 'sent', sender: 'webhook', reference: headers['webhook-id'] })
+  const signing = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
+  const signature = createHmac('sha256', KEY).update(signing).digest('base64')
+  t.equal(headers['webhook-signature'], `v1,${signature}`)
+  t.same(JSON.parse(body), {
+    type: 'message.send',
+    timestamp: new Date(START_MS).toISOString(),
+    data: { ...mail() }
+  })
+})
+
+const inAnHour = new Date(START_MS + 3_600_000).toUTCString()
+const cases: [status: number, retryAfter: string | undefined, outcome: object][] = [
+  [429, '30', { outcome: 'limited', code: 'HTTP_429', retryAfterMs: 30_000 }],
+  [429, inAnHour, { outcome: 'limited', retryAfterMs: 3_600_000 }],
+  [429, 'soon', { outcome: 'limited', retryAfterMs: undefined }],
+  [429, undefined, { outcome: 'limited', retryAfterMs: undefined }],
+  [422, undefined, { outcome: 'refused' }],
+  [404, undefined, { outcome: 'refused' }],
+  [410, undefined, { outcome: 'refused' }],
+  [400, undefined, { outcome: 'failed' }],
+  [401, undefined, { outcome: 'failed' }],
+  [503, '30', { outcome: 'failed' }],
+  [503, undefined, { outcome: 'unknown' }],
+  [500, '30', { outcome: 'unknown', code: 'HTTP_500' }],
+  [502, undefined, { outcome: 'unknown' }]
+]
+t.test('what is answered', async t => {
+  const provider = await startProvider(t, 'break')
+  const sender = await open(provider.url)
+  for (const [status, retryAfter, outcome] of cases) {
+    provider.does = {
+      status,
+      body: '',
+      headers: retryAfter === undefined ? {} : { 'retry-after': retryAfter }
+    }
+    t.match(await sent(t, sender), outcome, `${status} ${retryAfter}`)
+  }
+  provider.does = 'break'
+  t.match(await sent(t, sender), { outcome: 'unknown', code: 'NO_ANSWER' })
+})
+
+t.test('a redirect is not followed', async t => {
+  const other = await startProvider(t, { body: '' })
+  const provider = await startProvider(t, { status: 307, body: '', headers: { location: other.url } })
+  t.match(await sent(t, await open(provider.url)), { outcome: 'failed', code: 'HTTP_307' })
+  t.same(other.asked, [])
+})
+
+t.test('a service that hangs, and one that is not there', async t => {
+  const provider = await startProvider(t, 'hang')
+  const stop = new AbortController()
+  const sending = sent(t, await open(provider.url), message(), stop.signal)
+  await provider.next()
+  stop.abort()
+  t.match(await sending, { outcome: 'unknown' })
+  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
+  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
+  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' })
+})

@@ -1,0 +1,316 @@
+import t from 'tap'
+import { ConfigError } from '../../app/check.js'
+import { LOCALES } from '../../app/locales/locale.js'
+import type { ProblemError } from '../../app/problem.js'
+import type { Param, Template, TemplateFiles } from '../../app/templates/schema.js'
+import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
+import { loadFiles } from './template-files.js'
+
+const files = loadFiles()
+const templates = loadTemplates()
+const channels = ['sms', 'mail'] as const
+const examples = (template: Template) =>
+  Object.fromEntries(Object.entries(template.params).map(([name, { example }]) => [name, example]))
+
+/** Templates with one SMS of these parameters and words beside our own. */
+function withSms(params: Record<string, Param>, text: string, zh = text): TemplateFiles {
+  const template = { params, locales: { en: { text }, zh: { text: zh } } }
+  return { ...files, sms: { ...files.sms, test: template } }
+}
+
+function problemOf(fn: () => unknown): ProblemError['problem'] {
+  try {
+    fn()
+  } catch (error) {
+    return (error as ProblemError).problem
+  }
+  throw new Error('nothing was thrown')
+}
+
+for (const channel of channels) {
+  for (const [name, template] of Object.entries(files[channel])) {
+    for (const locale of LOCALES) {
+      t.test(`${channel} ${name} ${locale}`, async t => {
+        const values = examples(template)
+        const rendered = templates.render(channel, name, locale, values)
+        t.match(rendered, { template: name, locale, params: values })
+        const parts = [rendered.text, rendered.html].filter(part => part !== undefined)
+        t.equal(parts.length, channel === 'mail' ? 2 : 1)
+        for (const part of parts) {
+          for (const value of Object.values(values)) t.match(part, value)
+          t.notMatch(part, /\{\w+\}/, 'no placeholder is left')
+          t.equal(/\p{Script=Han}/u.test(part), locale === 'zh', 'in its language')
+        }
+        if (channel === 'sms') return t.equal(rendered.segments, 1)
+        t.ok(rendered.subject)
+        t.match(rendered.html, `<html lang="${locale}">`)
+        t.notMatch(rendered.html, /<img|<a |href|http|<script|url\(/)
+      })
+    }
+  }
+}
+
+t.test('the longest parameters still make an SMS that is allowed', async t => {
+  const longest = ({ type, maximum, maxLength = 0, pattern }: Param) =>
+    type === 'integer' ? maximum : (pattern === undefined ? '字' : '1').repeat(maxLength)
+  for (const [name, template] of Object.entries(files.sms)) {
+    const params = Object.fromEntries(
+      Object.entries(template.params).map(([key, param]) => [key, longest(param)])
+    )
+    for (const locale of LOCALES) t.ok(templates.render('sms', name, locale, params).segments, name)
+  }
+})
+
+t.test('an SMS names its code first', async t => {
+  const params = { code: '012345', action: 'log in', minutes: 5 }
+  for (const locale of LOCALES) t.match(templates.render('sms', 'captcha', locale, params).text, /^012345/)
+})
+
+t.test('segments', async t => {
+  const { render } = templatesOf(
+    withSms({ text: { type: 'string', maxLength: 500, example: 'x' } }, '{text}')
+  )
+  const cases: [string, number | undefined][] = [
+    ['x'.repeat(160), 1],
+    ['x'.repeat(161), 2],
+    ['x'.repeat(459), 3],
+    ['x'.repeat(460), undefined],
+    // These take two septets each.
+    ['€'.repeat(80), 1],
+    ['€'.repeat(81), 2],
+    // One that GSM-7 lacks makes all of it UCS-2.
+    ['字'.repeat(70), 1],
+    ['字'.repeat(71), 2],
+    ['字'.repeat(201), 3],
+    ['字'.repeat(202), undefined],
+    [`${'x'.repeat(70)}字`, 2],
+    ['😀'.repeat(35), 1],
+    ['😀'.repeat(36), 2]
+  ]
+  for (const [text, segments] of cases) {
+    const called = `${text.slice(0, 4)}… of ${[...text].length}`
+    if (segments !== undefined) t.equal(render('sms', 'test', 'en', { text }).segments, segments, called)
+    else {
+      const problem = problemOf(() => render('sms', 'test', 'en', { text }))
+      t.match(problem, { status: 422, code: 'TEXT_TOO_LONG', segments: 4, limit: 3 }, called)
+    }
+  }
+})
+
+t.test('values are escaped in HTML, and in HTML alone', async t => {
+  const name = `<b onclick="x('1')">&amp;</b>`
+  const { subject, text, html } = templates.render('mail', 'welcome', 'en', { name })
+  t.match(subject, name)
+  t.match(text, name)
+  t.notMatch(html, '<b ')
+  t.match(html, 'Hello &lt;b onclick=&quot;x(&#39;1&#39;)&quot;&gt;&amp;amp;&lt;/b&gt;,')
+  t.match(html, '<title>Welcome, &lt;b')
+})
+
+t.test('a value is put in once, whatever it looks like', async t => {
+  const { render } = templatesOf(
+    withSms(
+      {
+        a: { type: 'string', maxLength: 9, example: 'x' },
+        b: { type: 'string', maxLength: 9, example: 'x' }
+      },
+      '{a} {b}'
+    )
+  )
+  t.equal(render('sms', 'test', 'en', { a: '{b}', b: "$& $'" }).text, "{b} $& $'")
+})
+
+t.test('what no value may hold', async t => {
+  const welcome = (name: unknown) => () => templates.render('mail', 'welcome', 'en', { name })
+  const invisible = [
+    'a\nb',
+    'a\r\nBcc: x',
+    'a\tb',
+    'a\u0000',
+    '\u007f',
+    'a\u0085b',
+    'a\u2028b',
+    'a\u2029b',
+    'a\u200bb',
+    'a\u200d',
+    'a\u00adb',
+    '\u202eabc',
+    '\u2066a\u2069',
+    '\u061ca',
+    '\ufeffa',
+    'a\ufe0f',
+    'a\u3164',
+    'a\u115f',
+    'a\u034f',
+    'a\u2800',
+    'a\ud800',
+    'a\ue000',
+    'a\u{e0041}',
+    '\u0378'
+  ]
+  const links = [
+    'http://evil.example',
+    'HTTPS://evil.example',
+    'evil.example',
+    'you won, see evil.example/x',
+    'www.evil.com',
+    'ftp://x',
+    'ｅｖｉｌ．ｃｏｍ',
+    'evil。com',
+    'evil｡com',
+    '例子.中国',
+    'пример.рф',
+    'xn--a.xn--b',
+    '10.0.0.1',
+    'tel:+19001234567',
+    'mailto:a',
+    'javascript:alert(1)',
+    'jane@localhost',
+    'weixin://dl'
+  ]
+  for (const value of invisible) {
+    const { errors } = problemOf(welcome(value))
+    t.match(errors, [{ pointer: '#/params/name', code: 'INVISIBLE' }], Buffer.from(value).toString('hex'))
+  }
+  for (const value of links) t.match(problemOf(welcome(value)).errors, [{ code: 'LINK' }], value)
+  for (const value of [
+    '张三',
+    'Mary-Jane O’Neil',
+    '12.50 EUR',
+    '3:30 p.m.',
+    '😀',
+    'Zoë',
+    '你好。谢谢',
+    'J. Smith'
+  ]) {
+    t.equal(templates.render('mail', 'welcome', 'en', { name: value }).params.name, value)
+  }
+  for (const value of ['', ' ', '\u3000\u00a0'])
+    t.match(problemOf(welcome(value)).errors, [{ code: 'EMPTY' }])
+  for (const value of [null, true, {}, [], ['x'], { toString: 'x' }]) {
+    t.match(problemOf(welcome(value)).errors, [{ code: 'NOT_SCALAR' }], JSON.stringify(value))
+  }
+})
+
+t.test('a url where one is asked for', async t => {
+  const { render } = templatesOf(
+    withSms({ link: { type: 'url', maxLength: 80, example: 'https://shop.example/a' } }, 'See {link}')
+  )
+  const link = 'https://shop.example/order?id=17&x=1'
+  t.equal(render('sms', 'test', 'zh', { link }).text, `See ${link}`)
+  for (const wrong of [
+    'http://shop.example',
+    'javascript:1',
+    'shop.example',
+    'https://shop.example@evil.example',
+    'https://a b'
+  ]) {
+    t.match(
+      problemOf(() => render('sms', 'test', 'zh', { link: wrong })).errors,
+      [{ code: 'NOT_URL' }],
+      wrong
+    )
+  }
+})
+
+t.test('all that is wrong with parameters, at once', async t => {
+  const { render } = templatesOf(
+    withSms(
+      {
+        a: { type: 'string', maxLength: 5, example: 'x' },
+        b: { type: 'string', maxLength: 5, pattern: '[a-z]+', example: 'x' },
+        n: { type: 'integer', minimum: 1, maximum: 60, example: '5' }
+      },
+      '{a} {b} {n}'
+    )
+  )
+  const errorsOf = (params: object) => {
+    const problem = problemOf(() => render('sms', 'test', 'en', params))
+    t.match(problem, { status: 422, code: 'PARAMS_INVALID', template: 'test' })
+    return (problem.errors as { pointer: string; code: string }[]).map(each => `${each.pointer} ${each.code}`)
+  }
+  t.same(errorsOf({}), ['#/params/a REQUIRED', '#/params/b REQUIRED', '#/params/n REQUIRED'])
+  t.same(errorsOf({ a: '123456', b: 'A', n: 61, 'c/d~é': 1, constructor: 1 }), [
+    '#/params/a TOO_LONG',
+    '#/params/b PATTERN',
+    '#/params/n TOO_LARGE',
+    '#/params/c~1d~0%C3%A9 UNEXPECTED',
+    '#/params/constructor UNEXPECTED'
+  ])
+  for (const n of ['05', '+5', '5.0', 5.5, '', 'x', '1e1', Number.NaN]) {
+    t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n NOT_INTEGER'], String(n))
+  }
+  t.same(errorsOf({ a: 'x', b: 'x', n: 0 }), ['#/params/n TOO_SMALL'])
+})
+
+t.test('every spelling of one value is one value', async t => {
+  const same = (channel: 'sms' | 'mail', name: string, spellings: object[]) => {
+    const [first, ...others] = spellings.map(params => templates.render(channel, name, 'en', params))
+    for (const other of others) t.same(other, first)
+  }
+  same('sms', 'order-shipped', [{ order: 17 }, { order: '17' }, { order: ' 17 ' }])
+  same('mail', 'welcome', [
+    { name: 'Zo\u00eb K' },
+    { name: 'Zoe\u0308 \u00a0K' },
+    { name: '\u3000Zo\u00eb  K' }
+  ])
+})
+
+t.test('names', async t => {
+  for (const name of ['unknown', 'toString', '__proto__', 'captcha', '']) {
+    const problem = problemOf(() => templates.renderOffered('sms', name, 'en', {}))
+    t.match(problem, { status: 422, code: 'TEMPLATE_UNKNOWN' }, name)
+    t.same(problem.known, ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed'])
+  }
+  t.match(
+    problemOf(() => templates.render('mail', 'appointment-reminder', 'en', {})),
+    { code: 'TEMPLATE_UNKNOWN' }
+  )
+})
+
+t.test('mistakes in the files are named with their paths, all of them', async t => {
+  const wrong = (given: unknown, ...messages: string[]) => {
+    const error = t.throws(() => templatesOf(given as TemplateFiles)) as unknown as Error
+    t.type(error, ConfigError)
+    for (const message of messages) t.match(error.message, message)
+  }
+  const text: Param = { type: 'string', maxLength: 9, example: 'x' }
+  wrong(
+    withSms({ a: text, b: text }, '{a} {c}', '{b}'),
+    'templates.sms.test.locales.en.text names {c}, which is no parameter.',
+    'templates.sms.test.locales.en.text lacks {b}.',
+    'templates.sms.test.locales.zh.text lacks {a}.'
+  )
+  wrong(
+    withSms({ a: text }, '{a} {a', '{a}'),
+    'templates.sms.test.locales.en.text has a brace that encloses no name.'
+  )
+  wrong(
+    withSms({ a: { type: 'string', example: 'x' } }, '{a}'),
+    'templates.sms.test.params.a must have a maxLength.'
+  )
+  wrong(
+    withSms({ a: { type: 'integer', example: '1' } }, '{a}'),
+    'sms.test.params.a must have a minimum and a maximum.'
+  )
+  wrong(withSms({ a: { ...text, pattern: '(' } }, '{a}'), 'templates.sms.test.params.a.pattern ("(") must be')
+  wrong(withSms({ a: { ...text, pattern: 'y' } }, '{a}'), 'params.a.example ("x") must match the pattern y.')
+  wrong(
+    withSms({ a: { ...text, type: 'text' } as never }, '{a}'),
+    'templates.sms.test.params.a.type ("text") must be one of'
+  )
+  wrong(
+    { ...files, sms: { ...files.sms, test: { params: {}, locales: { en: { text: 'x' } } } } },
+    'sms.test.locales.zh'
+  )
+  wrong({ ...files, sms: { 'order-shipped': files.sms['order-shipped'] } }, 'templates.sms lacks captcha.')
+  const mail = (html: string) => {
+    const words = { subject: 'x', text: ['{a}'], html: [html] }
+    return {
+      ...files,
+      mail: { ...files.mail, test: { params: { a: text }, locales: { en: words, zh: words } } }
+    }
+  }
+  wrong(mail('<p>x</p>'), 'templates.mail.test.locales.zh.html lacks {a}.')
+  wrong(mail('<p class="{a}">'), 'templates.mail.test.locales.en.html has a value inside a tag')
+})
