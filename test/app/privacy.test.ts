@@ -16,7 +16,7 @@ import { startMail } from './smtp.js'
 async function contentOf(redis: Redis): Promise<string> {
   const keys = await redis.keys('*')
   const values = await Promise.all(
-    keys.map(async key => {
+    keys.map(async (key): Promise<unknown> => {
       const type = await redis.type(key)
       if (type === 'string') return redis.getBuffer(key)
       if (type === 'hash') return Object.entries(await redis.hgetall(key))
