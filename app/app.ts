@@ -75,7 +75,13 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(lists, { config, secret, clock })
   await app.register(limits, { config, policy, secret, clock })
   await app.register(templates)
-  await app.register(senders, { config, print, clock, override: options.senders })
+  await app.register(senders, {
+    config,
+    print,
+    clock,
+    override: options.senders,
+    templates: app.templates.texts
+  })
   await app.register(dispatch, { clock })
   await app.register(captchas, { secret, clock })
   await app.register(idempotency, { secret, clock, leaseMs: 2 * handlerTimeout })

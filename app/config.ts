@@ -19,7 +19,11 @@ export const ConfigSchema = Type.Object({
     description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
   }),
   REDIS_URL: Type.Optional(
-    Type.String({ pattern: '^rediss?://', writeOnly: true, description: 'as in redis://127.0.0.1:6379' })
+    Type.String({
+      pattern: '^rediss?://[^,]+(,rediss?://[^,]+)*$',
+      writeOnly: true,
+      description: 'as in redis://127.0.0.1:6379; of a cluster several nodes, separated by commas'
+    })
   ),
   LIMIT_SECRET: Type.Optional(
     Type.String({

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { SegmentedMessage } from 'sms-segments-calculator'
 import { ConfigError, check } from '../check.js'
-import type { Locale } from '../locales/locale.js'
+import { LOCALES, type Locale } from '../locales/locale.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
 import { mistakesOf } from './mistakes.js'
@@ -20,6 +20,8 @@ export interface Rendered extends Filled {
 }
 
 export interface Templates {
+  /** All that an SMS may be made of, with its language, as in `captcha.en`. */
+  readonly texts: readonly string[]
   /** What callers may name, with its parameters; `captcha` is the app's own. */
   offered(channel: Channel): Readonly<Record<string, Template>>
   /**
@@ -61,6 +63,7 @@ export function templatesOf(files: TemplateFiles): Templates {
     return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
   }
   return {
+    texts: Object.keys(files.sms).flatMap(name => LOCALES.map(locale => `${name}.${locale}`)),
     offered: channel => offered[channel],
     render: renderOf,
     renderOffered(channel, name, locale, params) {

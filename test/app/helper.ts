@@ -14,7 +14,8 @@ export interface Place {
   start(env?: NodeJS.ProcessEnv, options?: BuildOptions): Promise<App>
 }
 
-async function start(t: Test, env: NodeJS.ProcessEnv, options: BuildOptions): Promise<App> {
+/** An app that is ready, and closed in teardown. */
+export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: BuildOptions): Promise<App> {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }), options)
   t.teardown(() => app.close())
   await app.ready()
@@ -26,7 +27,7 @@ async function memory(t: Test): Promise<Place> {
   const clock = { monotonic: () => now, wall: () => START_MS + now }
   return {
     advance: ms => void (now += ms),
-    start: (env = {}, options = {}) => start(t, env, { clock, ...options })
+    start: (env = {}, options = {}) => startApp(t, env, { clock, ...options })
   }
 }
 
@@ -40,7 +41,7 @@ async function redis(t: Test): Promise<Place> {
       now += ms
       server.clock.advance(ms)
     },
-    start: (env = {}, options = {}) => start(t, { ...shared, ...env }, { clock, ...options })
+    start: (env = {}, options = {}) => startApp(t, { ...shared, ...env }, { clock, ...options })
   }
 }
 

@@ -82,20 +82,20 @@ t.test('the pages name every endpoint, and no other', async t => {
   )
 })
 
-t.test('the pages name every variable with its default', async t => {
-  const rows = [
-    ...`${page}${read('docs/senders.md')}`.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| ([^|]*) \|/gm)
-  ]
+t.test('the pages name every variable, this one with its default', async t => {
+  const rows = [...page.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| ([^|]*) \|/gm)]
   const named = rows.flatMap(([, names = '', defaults = '']) =>
     [...names.matchAll(/[A-Z_]+/g)].map(([name], i) => [name, defaults.split(', ')[i] ?? ''] as const)
   )
-  const all = new Set(named.map(([name]) => name))
-  for (const name of Object.keys(ConfigSchema.properties)) t.ok(all.has(name), name)
   for (const [name, shown] of named) {
     const property = ConfigSchema.properties[name as keyof typeof ConfigSchema.properties]
-    t.ok(property, `${name} is read`)
     const { default: value } = property as { default?: unknown }
     if (value !== undefined) t.match(shown, `\`${value}\``, name)
+  }
+  const senders = read('docs/senders.md')
+  const here = new Set(named.map(([name]) => name))
+  for (const name of Object.keys(ConfigSchema.properties)) {
+    t.ok(here.has(name) || senders.includes(`| \`${name}\` |`), name)
   }
 })
 

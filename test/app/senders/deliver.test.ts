@@ -107,7 +107,7 @@ t.test('a sender that knows at its abort that nothing has left is believed', asy
   const knowing = sender(
     (_message, signal) =>
       new Promise((_, reject) => {
-        signal.addEventListener('abort', () => reject(new SendError('failed', { sender: 'b' })))
+        signal.addEventListener('abort', () => setImmediate(reject, new SendError('failed', { sender: 'b' })))
       })
   )
   const delivery = deliver(knowing, message(), decision, 60_000)

@@ -85,7 +85,8 @@ t.test('a provider that hangs, and one that is not there', async t => {
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
 })
 
-t.test('hears of an abort', async t => {
+// Well before its own time-out.
+t.test('hears of an abort', { timeout: 5_000 }, async t => {
   const provider = await startProvider(t, 'hang')
   const stop = new AbortController()
   const sending = sent(t, await open(provider.url), message(), stop.signal)

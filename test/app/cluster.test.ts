@@ -1,0 +1,65 @@
+import t from 'tap'
+import { startCluster } from '../helper/cluster.js'
+import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
+import { type App, inject, post, startApp } from './helper.js'
+import { provider } from './provider.js'
+
+const ADMIN_KEY = 'the key of the operator of these tests'
+
+t.test('two instances on a cluster of three nodes', async t => {
+  const cluster = await startCluster(t)
+  const sms = provider()
+  const env = {
+    REDIS_URL: cluster.nodes.map(({ url }) => url).join(','),
+    LIMIT_SECRET: 'a secret of these tests',
+    ADMIN_KEY
+  }
+  const start = () => startApp(t, env, { senders: { sms } })
+  const [one, two] = [await start(), await start()]
+  const admin = (app: App, action: string) =>
+    post(app, `/v1/admin/recipients/${action}`, { phone: E164 }, { headers: { 'x-admin-key': ADMIN_KEY } })
+
+  await t.test('one message of 30 parallel sends', async t => {
+    const all = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i % 2 ? one : two)))
+    t.equal(all.filter(each => each.status === 202).length, 1)
+    t.equal(sms.messages.length, 1)
+  })
+
+  await t.test('the life of a code', async t => {
+    cluster.clock.advance(60_000)
+    const headers = { 'idempotency-key': 'one' }
+    const { id } = (await ask(one, {}, { headers })).body
+    t.equal((await ask(two, {}, { headers })).body.id, id, 'replayed')
+    const first = sms.lastCode()
+    t.match((await verify(two, id, wrong(first))).body, { attemptsLeft: 4 })
+    cluster.clock.advance(60_000)
+    t.equal((await resend(two, id)).status, 202)
+    t.equal((await verify(one, id, first)).status, 422)
+    t.match((await status(one, id)).body, { status: 'pending', attemptsLeft: 4 })
+    t.equal((await verify(two, id, sms.lastCode())).status, 200)
+    t.equal((await verify(one, id, sms.lastCode())).status, 422)
+  })
+
+  await t.test('what fails is given back on every node', async t => {
+    cluster.clock.advance(60_000)
+    sms.fail('failed')
+    for (let i = 0; i < 3; i++) t.equal((await ask(one, { phone: '13900139000' })).status, 502)
+    sms.work()
+    t.equal((await ask(two, { phone: '13900139000' })).status, 202)
+  })
+
+  await t.test('look up, block, unblock', async t => {
+    t.match(await admin(one, 'lookup'), { status: 200, body: { standing: null } })
+    t.equal((await admin(one, 'block')).status, 200)
+    t.equal((await ask(two)).status, 403)
+    const listed = await inject(two, { url: '/v1/admin/recipients', headers: { 'x-admin-key': ADMIN_KEY } })
+    t.match(listed, { status: 200, body: { recipients: [{ recipient: '+86*******8000' }] } })
+    t.equal((await admin(two, 'unblock')).status, 200)
+    t.equal((await ask(one)).status, 202)
+    t.equal((await askMail(one)).status, 202)
+  })
+
+  await t.test('ready', async t => {
+    t.same((await inject(one, { url: '/readyz' })).body, { status: 'ready' })
+  })
+})

@@ -1,0 +1,160 @@
+import fc, { type Arbitrary } from 'fast-check'
+import { bodyOf } from './bodies.js'
+import type { Operation } from './operations.js'
+import { anyText, validOf, type Words } from './values.js'
+
+/** One request, and how things stand before it. */
+export interface Case {
+  url: string
+  headers: Record<string, string>
+  payload: string | undefined
+  /** How far the clock moves before it, in milliseconds. */
+  advanceMs: number
+  /** How the code stands that {@link LIVE_ID} and {@link LIVE_CODE} stand for. */
+  code: 'live' | 'verified' | 'cancelled' | 'expired'
+}
+
+/** Stands for the id of a code that there is; `LIVE_CODE` for the code itself. Both are as the schema wants them. */
+export const LIVE_ID = 'the-id-of-a-live-code-'
+export const LIVE_CODE = '9876543210'
+
+/** Requests to an operation: as documented, and with a few things wrong. */
+export function requestsTo(
+  operation: Operation,
+  words: Words,
+  usual: Record<string, string>
+): Arbitrary<Case> {
+  const { parameters = [], body, path } = operation
+  const inPath = parameters.filter(each => each.in === 'path')
+  const inQuery = parameters.filter(each => each.in === 'query')
+  const names = fc.record(
+    Object.fromEntries(
+      inPath.map(({ name, schema }) => [name, encoded(validOf(schema, words, name).map(String))])
+    )
+  )
+  const query = fc.record(
+    Object.fromEntries(inQuery.map(({ name, schema }) => [name, validOf(schema, words, name).map(String)])),
+    { requiredKeys: [] }
+  )
+  const asked = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: query.map(each => new URLSearchParams(each as Record<string, string>).toString())
+    },
+    { weight: 1, arbitrary: oddQuery }
+  )
+  const url = fc
+    .tuple(names, asked)
+    .map(
+      ([params, search]) =>
+        path.replace(/{(\w+)}/g, (_, name) => String(params[name])) + (search && `?${search}`)
+    )
+  const type = body === undefined ? [] : ['application/json']
+  return fc.record({
+    url,
+    headers: headersOf({ ...usual, ...(type[0] && { 'content-type': type[0] }) }),
+    payload:
+      body === undefined
+        ? fc.oneof({ weight: 8, arbitrary: fc.constant(undefined) }, bodyOf({ type: 'null' }, words))
+        : bodyOf(body, words),
+    advanceMs: fc.constantFrom(0, 0, 999, 61_000, 61_000, 3_600_001, 86_400_001),
+    code: fc.oneof(
+      { weight: 6, arbitrary: fc.constant('live' as const) },
+      { weight: 2, arbitrary: fc.constantFrom('verified' as const, 'cancelled' as const, 'expired' as const) }
+    )
+  })
+}
+
+/** Mostly as it is; else encoded all through, odd, too long, or no right encoding. */
+const encoded = (valid: Arbitrary<string>) =>
+  fc.oneof(
+    { weight: 8, arbitrary: valid },
+    { weight: 1, arbitrary: valid.map(each => each.replace(/./g, c => `%${c.charCodeAt(0).toString(16)}`)) },
+    { weight: 1, arbitrary: anyText.map(each => encodeURIComponent(each.toWellFormed())) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom('%', '%zz', '%00', '%c0%af', '%ff', '..', '%2e%2e', '*', 'a'.repeat(101), '')
+    }
+  )
+
+const oddQuery = fc.oneof(
+  fc.constantFrom('', '&&&', '=', '%', '%00=%00', 'a=b', '__proto__[x]=1', 'constructor=1', '?', '%ff=%c0'),
+  fc.constantFrom('standing=blocked&standing=allowed', 'limit=0', 'limit=1&limit=2', 'limit=１', 'after=0'),
+  fc.constantFrom('after=999999999999999', 'after=1e3', 'standing[]=blocked', `a=${'b'.repeat(3_000)}`),
+  anyText.map(each => encodeURIComponent(each.toWellFormed()))
+)
+
+/** What a header may hold once it has passed the parser of HTTP: no line ends, nothing past latin1. */
+const oddHeader = fc.oneof(
+  fc.constantFrom('', ' ', ',', '*', 'null', '__proto__', 'constructor', '"', '""', '"a', 'a'.repeat(5_000)),
+  fc.string({
+    maxLength: 80,
+    unit: fc
+      .nat(0xff)
+      .filter(isHeaderByte)
+      .map(each => String.fromCharCode(each))
+  })
+)
+
+function isHeaderByte(byte: number): boolean {
+  return byte === 9 || (byte >= 0x20 && byte !== 0x7f)
+}
+
+const SOME: Record<string, readonly string[]> = {
+  'accept-language': [
+    'zh',
+    'zh-Hant-HK;q=0.9, en;q=0.1',
+    'en;q=abc',
+    '*',
+    ';q=1',
+    'x-klingon',
+    'zh;q=0',
+    ', ,en'
+  ],
+  'content-type': [
+    'text/plain',
+    'application/json; charset=latin1',
+    'application/json;',
+    'application/jsonx'
+  ],
+  'idempotency-key': ['"k"', 'k', 'a, b', '"a";x=1', 'k'.repeat(64), 'k'.repeat(65), '"\\""'],
+  'x-end-user-ip': [
+    '198.51.100.7',
+    '2001:db8::1',
+    '::ffff:192.0.2.1',
+    'fe80::1%eth0',
+    '1.2.3.4, 5.6.7.8',
+    '1'
+  ],
+  origin: ['https://shop.example', 'https://evil.example', 'null', 'http://localhost'],
+  accept: ['text/html', 'application/xml', '*/*;q=0'],
+  'x-api-key': ['the key of the shop', 'an old key of the shop', 'nobody'],
+  'x-admin-key': ['nobody'],
+  'access-control-request-method': ['PUT'],
+  'x-forwarded-for': ['not an address', '203.0.113.7']
+}
+
+function headersOf(usual: Record<string, string>): Arbitrary<Record<string, string>> {
+  const names = Object.keys(SOME)
+  const one = (name: string) => {
+    const value = fc.oneof(fc.constantFrom(...(SOME[name] ?? [])), oddHeader)
+    const own = usual[name]
+    if (own === undefined) {
+      return fc.oneof({ weight: 12, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value })
+    }
+    return fc.oneof(
+      { weight: 30, arbitrary: fc.constant(own) },
+      { weight: 1, arbitrary: fc.constant(undefined) },
+      { weight: 1, arbitrary: value }
+    )
+  }
+  return fc
+    .record(Object.fromEntries(names.map(name => [name, one(name)])))
+    .map(
+      given =>
+        Object.fromEntries(Object.entries(given).filter(each => each[1] !== undefined)) as Record<
+          string,
+          string
+        >
+    )
+}

@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs'
+import { Compile } from 'typebox/schema'
+import type { OpenApi, Operation, Schema } from './operations.js'
+
+export interface Got {
+  status: number
+  headers: Record<string, unknown>
+  text: string
+}
+
+const page = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8')
+
+/** The codes that the docs tell. */
+const CODES = new Set([
+  ...[...page('app-errors.md').matchAll(/^\| `([A-Z_]+)` \|/gm)].map(each => each[1]),
+  ...[...page('errors.md').matchAll(/^## (FST_SEND_LIMIT_[A-Z_]+)$/gm)].map(each => each[1])
+])
+
+/** Throws what is wrong with an error answer: with any, whatever was asked. */
+export function checkProblem({ status, headers, text }: Got): void {
+  if (status >= 500) throw new Error(`${status}: ${text}`)
+  const is = (right: boolean, what: string) => {
+    if (!right) throw new Error(`${what}: ${status} ${JSON.stringify(headers)} ${text}`)
+  }
+  is(headers['content-type'] === 'application/problem+json', 'no problem document')
+  is(/^(en|zh)$/.test(String(headers['content-language'])), 'no content-language')
+  const body = JSON.parse(text) as Record<string, unknown>
+  for (const member of ['type', 'title', 'detail', 'code'])
+    is(typeof body[member] === 'string', `no ${member}`)
+  is(body.status === status, 'another status in the body')
+  is(CODES.has(String(body.code)), 'a code that the docs do not tell')
+}
+
+/** @returns a function that throws what is wrong with an answer of the operation, by its document */
+export function judgeOf({ components }: OpenApi, { responses }: Operation): (got: Got) => void {
+  const schemas = new Map(
+    Object.entries(responses).map(([status, { content = {} }]) => {
+      const [type, documented] = Object.entries(content)[0] ?? []
+      const schema = { ...documented?.schema, components } as Schema
+      return [Number(status), { type, check: Compile(schema) }]
+    })
+  )
+  return got => {
+    const { status, headers, text } = got
+    if (status >= 400) checkProblem(got)
+    const known = schemas.get(status)
+    if (known === undefined) throw new Error(`an undocumented status: ${status} ${text}`)
+    const type = headers['content-type']?.toString().split(';')[0]
+    if (type !== known.type) throw new Error(`the type ${type} in place of ${known.type}: ${text}`)
+    if (
+      type === undefined ? text !== '' : !known.check.Check(type.endsWith('json') ? JSON.parse(text) : text)
+    ) {
+      throw new Error(`not as documented: ${status} ${text} ${JSON.stringify(known.check.Errors(text))}`)
+    }
+  }
+}
