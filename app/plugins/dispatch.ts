@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
-import type { Receipt, SendError } from '../senders/sender.js'
+import type { Failing, Receipt } from '../senders/sender.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -18,6 +18,13 @@ declare module 'fastify' {
     /** Waits for what goes on after answers. */
     unfinished(): Promise<void>
   }
+}
+
+/** What `deliver` throws says of a message. */
+interface Undelivered {
+  outcome?: Failing
+  sender?: string
+  reason?: string
 }
 
 const dispatch: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
@@ -53,9 +60,9 @@ const dispatch: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }
       fastify.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
       return receipt
     } catch (error) {
-      const { outcome = 'failed', sender = 'none', code } = error as Partial<SendError>
+      const { outcome = 'failed', sender = 'none', reason } = error as Undelivered
       fastify.audit(
-        { ...fact, sender, outcome, ...(code !== undefined && { code }), latencyMs: latencyMs() },
+        { ...fact, sender, outcome, ...(reason !== undefined && { code: reason }), latencyMs: latencyMs() },
         request
       )
       throw error
