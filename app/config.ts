@@ -106,7 +106,8 @@ function isNetwork(text: string): boolean {
   if (bits === undefined) return isIP(address) !== 0 || /^(loopback|linklocal|uniquelocal)$/.test(address)
   return (
     more.length === 0 &&
-    /^\d{1,3}$/.test(bits) &&
+    // No bits at all would be everybody, as `true` is.
+    /^[1-9]\d{0,2}$/.test(bits) &&
     Number(bits) <= (isIP(address) === 4 ? 32 : 128) &&
     isIP(address) !== 0
   )

@@ -19,7 +19,7 @@ async function serve(): Promise<void> {
   }
   for (const name of SIGNALS) process.on(name, stop)
   process.on('SIGHUP', () => {
-    app.reloadPolicy().catch(error => app.log.error({ err: error }, 'the policy in force stays'))
+    app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
   })
   const address = await app.listen({ host: config.HOST, port: config.PORT })
   for (const line of greeting(address, config)) print(line)

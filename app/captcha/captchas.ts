@@ -114,7 +114,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       if (former === null) return null
       return {
         id,
-        code: code(captcha, former.generation + 1),
+        code: code(captcha, former.made + 1),
         lifeMs: terms().lifeMs,
         undo: () => records.restore(keyOf(id), former)
       }

@@ -6,7 +6,7 @@ export interface CodeOf {
   /** The recipient's one spelling. */
   identity: string
   purpose: string
-  /** Counts the codes of one id. */
+  /** Tells the codes of one id apart. */
   generation: number
 }
 

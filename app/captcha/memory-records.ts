@@ -4,7 +4,7 @@ import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from 
 
 type Held = Omit<Kept, 'lifeMs'> & { until: number }
 
-const WRONG: Checked = { verified: false, attemptsLeft: 0 }
+const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
 
 /**
  * Records of this process. Bounded: rather than forget a live code, it takes no more. No method awaits anything, which
@@ -22,7 +22,7 @@ export class MemoryRecords implements Records {
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
     if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be kept now.')
-    this.hold(key, { sealed, generation: 1, ...this.begin(terms) })
+    this.hold(key, { sealed, generation: 1, made: 1, ...this.begin(terms) })
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -32,27 +32,28 @@ export class MemoryRecords implements Records {
 
   async check(key: string, generation: number): Promise<Checked> {
     const held = this.find(key)
-    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return WRONG
+    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return ENDED
     if (held.generation === generation) {
       held.ended = 'verified'
-      return { verified: true, attemptsLeft: held.attemptsLeft }
+      return { verified: true, attemptsLeft: held.attemptsLeft, tried: true }
     }
     held.attemptsLeft--
     if (held.attemptsLeft === 0) held.ended = 'failed'
-    return { verified: false, attemptsLeft: held.attemptsLeft }
+    return { verified: false, attemptsLeft: held.attemptsLeft, tried: true }
   }
 
   async rotate(key: string, terms: Terms): Promise<Kept | null> {
     const held = this.find(key)
     if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
-    this.hold(key, { sealed: held.sealed, generation: held.generation + 1, ...this.begin(terms) })
+    const next = held.made + 1
+    this.hold(key, { sealed: held.sealed, generation: next, made: next, ...this.begin(terms) })
     return this.kept(held)
   }
 
   async restore(key: string, former: Kept): Promise<void> {
     const held = this.find(key)
-    if (held === undefined || held.generation !== former.generation + 1 || held.ended !== '') return
-    const { lifeMs: _, ...rest } = former
+    if (held === undefined || held.generation !== former.made + 1 || held.ended !== '') return
+    const { lifeMs: _, made: __, ...rest } = former
     Object.assign(held, rest)
   }
 
@@ -72,7 +73,10 @@ export class MemoryRecords implements Records {
     this.held.delete(key)
   }
 
-  private begin({ lifeMs, attempts }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation'>> {
+  private begin({
+    lifeMs,
+    attempts
+  }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation' | 'made'>> {
     const now = this.clock.monotonic()
     return {
       attemptsLeft: attempts,

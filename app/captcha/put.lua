@@ -1,25 +1,26 @@
 --[[
   Keeps a code, its first generation or the next.
 
-  KEYS[1]   a hash: sealed, generation, left (tries), ends (ms since the epoch), ended ('' or how), unknown ('' or '1')
+  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one), left (tries), ends (ms since the epoch),
+            ended ('' or how), unknown ('' or '1')
   ARGV[1]   what is sealed; '' to make the next generation of what is there
   ARGV[2]   lifetime of the code, in milliseconds
   ARGV[3]   tries
   ARGV[4]   how long the record is kept, in milliseconds
 
-  Returns the record as it was before: now, sealed, generation, left, ends, ended, unknown; nothing when there is no
+  Returns the record as it was before: now, sealed, generation, made, left, ends, ended, unknown; nothing when there is no
   record to go on from, or it was verified or cancelled.
 ]]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local sealed, generation, before = ARGV[1], 1, { now }
 if sealed == '' then
-  local held = redis.call('HMGET', KEYS[1], 'sealed', 'generation', 'left', 'ends', 'ended', 'unknown')
-  if not held[1] or held[5] == 'verified' or held[5] == 'cancelled' then return end
-  for i = 1, 6 do before[i + 1] = held[i] end
-  sealed, generation = held[1], held[2] + 1
+  local held = redis.call('HMGET', KEYS[1], 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'unknown')
+  if not held[1] or held[6] == 'verified' or held[6] == 'cancelled' then return end
+  for i = 1, 7 do before[i + 1] = held[i] end
+  sealed, generation = held[1], held[3] + 1
 end
-redis.call('HSET', KEYS[1], 'sealed', sealed, 'generation', generation, 'left', ARGV[3],
+redis.call('HSET', KEYS[1], 'sealed', sealed, 'generation', generation, 'made', generation, 'left', ARGV[3],
   'ends', string.format('%.0f', now + ARGV[2]), 'ended', '', 'unknown', '')
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return before

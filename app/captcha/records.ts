@@ -5,8 +5,10 @@ export type Ended = '' | 'verified' | 'failed' | 'cancelled'
 export interface Kept {
   /** Whose it is and what for, encrypted. */
   sealed: string
-  /** Counts the codes of one id, from 1; the last one alone is valid. */
+  /** Which code of this id is valid, from 1. */
   generation: number
+  /** The last generation that was made: that of a code that was taken back is not made again. */
+  made: number
   attemptsLeft: number
   /** When it expires, in milliseconds by the store's clock. */
   expiresAt: number
@@ -26,6 +28,8 @@ export interface Terms {
 export interface Checked {
   verified: boolean
   attemptsLeft: number
+  /** Whether there was a code to try: an ended one is not guessed at. */
+  tried: boolean
 }
 
 /** How long after its last code a record may be asked for, in milliseconds. */

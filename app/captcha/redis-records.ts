@@ -37,8 +37,9 @@ export class RedisRecords implements Records {
   }
 
   async check(key: string, generation: number): Promise<Checked> {
-    const [verified, attemptsLeft] = (await this.run('captchaCheck', key, generation)) as [number, number]
-    return { verified: verified === 1, attemptsLeft }
+    const reply = await this.run('captchaCheck', key, generation)
+    const [verified, attemptsLeft, tried] = reply as [number, number, number]
+    return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
   }
 
   async rotate(key: string, { lifeMs, attempts }: Terms): Promise<Kept | null> {
@@ -46,8 +47,9 @@ export class RedisRecords implements Records {
   }
 
   async restore(key: string, former: Kept): Promise<void> {
-    const { generation, attemptsLeft, expiresAt, ended, unknown } = former
-    await this.run('captchaRestore', key, generation, attemptsLeft, expiresAt, ended, unknown ? '1' : '')
+    const { generation, made, attemptsLeft, expiresAt, ended, unknown } = former
+    const before = [generation, attemptsLeft, expiresAt, ended, unknown ? '1' : '']
+    await this.run('captchaRestore', key, made + 1, ...before)
   }
 
   async cancel(key: string): Promise<boolean> {
@@ -71,10 +73,11 @@ const nameOf = (key: string) => `captcha:{${key}}`
 
 function keptOf(reply: unknown): Kept | null {
   if (reply === null) return null
-  const [now, sealed, generation, left, ends, ended, unknown] = reply as string[]
+  const [now, sealed, generation, made, left, ends, ended, unknown] = reply as string[]
   return {
     sealed: sealed as string,
     generation: Number(generation),
+    made: Number(made),
     attemptsLeft: Number(left),
     expiresAt: Number(ends),
     lifeMs: Number(ends) - Number(now),

@@ -12,7 +12,7 @@ interface Sending {
 
 /**
  * Sends a code and answers 202. For a purpose that conceals it answers first, alike for every recipient, and sends then.
- * What surely did not go out is refunded.
+ * What surely did not go out is refunded, but there only when it was not for the recipient's sake.
  * @throws a problem that says how the message could not be sent
  */
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
@@ -28,8 +28,10 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     resendAt: iso(now + (reply.limit?.retryAfterMs ?? 0))
   }
   if (request.concealed) {
+    // Asked before it is sent: of a reply that has left already nobody hears again.
+    const left = finished(reply.raw).catch(() => {})
     reply.code(202).send(answer)
-    await server.afterwards(sendUnseen(request, reply, sending))
+    await server.afterwards(sendUnseen(request, reply, left))
     return
   }
   try {
@@ -41,15 +43,17 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
   return reply.code(202).send(answer)
 }
 
-async function sendUnseen(request: FastifyRequest, reply: FastifyReply, sending: Sending): Promise<void> {
+async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Promise<void>): Promise<void> {
   // A lock that is held would tell that something is being sent.
   await reply.limit?.release()
   // What sending takes must not show in the time of the answer.
-  await finished(reply.raw).catch(() => {})
+  await left
   try {
     await request.server.dispatch(request, reply.limit)
   } catch (error) {
-    if (await undone(error, request, sending)) await reply.limit?.refund()
+    // What the provider says of the recipient must not show later either, in the code or in what is counted.
+    const { outcome = 'failed' } = error as { outcome?: string }
+    if (outcome === 'failed') await reply.limit?.refund()
   }
 }
 

@@ -1,6 +1,6 @@
 /** Names a request among all others, by keyed hashes. */
 export interface Slot {
-  /** Whose key it is: the account, else the network. One scope has a bounded number of slots. */
+  /** Whose key it is: the account that a key proves, else the network. One scope has a bounded number of slots. */
   scope: string
   /** The `Idempotency-Key`, with the route that it was sent to. */
   key: string

@@ -18,13 +18,19 @@ export function namingOf(secret: string): (key: string, request: FastifyRequest)
       .subarray(0, 16)
       .toString('base64url')
   return (key, request) => {
-    const { account, network, ip, method, routeOptions, params } = request
-    const owner = account ? ['account', account.id] : ['network', canonicalIp(network ?? ip ?? '', 64)]
-    const scope = hash('scope', owner)
+    const { method, routeOptions, params } = request
+    const scope = hash('scope', ownerOf(request))
     const named = [scope, method, routeOptions.url, params, key]
     // With the rest in it, equal bodies of different requests are not seen to be equal.
     return { slot: { scope, key: hash('key', named) }, body: hash('body', [named, request.body]) }
   }
+}
+
+/** The account where a key proves it; pages of an origin are strangers to each other. */
+function ownerOf({ account, caller, network, ip }: FastifyRequest) {
+  if (account && caller !== 'origin') return ['account', account.id]
+  const address = canonicalIp(network ?? ip ?? '', 64)
+  return account ? ['page', account.id, address] : ['network', address]
 }
 
 function inOrder(_name: string, value: unknown): unknown {

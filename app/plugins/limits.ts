@@ -11,9 +11,10 @@ declare module 'fastify' {
     readonly policy: Policy
     /**
      * Reads the policy anew and puts it in force as a whole.
+     * @param actor who wants it, for the audit trail: an operator, or `signal`
      * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
      */
-    reloadPolicy(): Promise<Policy>
+    reloadPolicy(actor: string): Promise<Policy>
   }
 }
 
@@ -28,16 +29,16 @@ interface Options {
 const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, secret, clock }) => {
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
-  fastify.decorate('reloadPolicy', async () => {
+  fastify.decorate('reloadPolicy', async (actor: string) => {
     try {
       const next = loadPolicy(config.POLICY_FILE)
       fastify.limit.replace(next.rules.map(passAllowed))
       inForce = next
     } catch (error) {
-      fastify.audit({ event: 'policy', outcome: 'refused', detail: (error as Error).message })
+      fastify.audit({ event: 'policy', outcome: 'refused', actor, detail: (error as Error).message })
       throw error
     }
-    fastify.audit({ event: 'policy', outcome: 'replaced' })
+    fastify.audit({ event: 'policy', outcome: 'replaced', actor })
     fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
     return inForce
   })
@@ -61,10 +62,18 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
 function passAllowed(rule: Rule): Rule {
   const { key, lock, allow } = rule
   if (lock !== undefined || allow !== undefined || !isRecipient(key)) return rule
-  return { ...rule, allow: request => request.standing === 'allowed' }
+  // Concealed, an allowance would show: what is refused to others is not refused to them.
+  return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
 }
 
-const isRecipient = (key: Rule['key']) =>
-  typeof key === 'object' && 'value' in key && key.value === 'request.recipient.identity'
+function isRecipient(key: Rule['key']): boolean {
+  const [part, ...others] = [key].flat()
+  return (
+    typeof part === 'object' &&
+    'value' in part &&
+    part.value === 'request.recipient.identity' &&
+    others.length === 0
+  )
+}
 
 export default fp(limits, { name: 'limits', dependencies: ['metrics', 'lists', 'audit', 'accounts'] })

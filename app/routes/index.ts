@@ -25,8 +25,8 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
       clock: fastify.clock,
       // An operator may look up and block whomever a message could not go to now.
       recipientOf: body => recipientOf(body, { region }),
-      async reloadPolicy() {
-        const { rules, purposes } = await fastify.reloadPolicy()
+      async reloadPolicy(actor) {
+        const { rules, purposes } = await fastify.reloadPolicy(actor)
         return { rules: rules.length, purposes: Object.keys(purposes).length }
       }
     })

@@ -30,6 +30,7 @@ const descriptions = {
   409: 'The same is under way.',
   410: 'This has ended.',
   413: 'The body is too large.',
+  414: 'A part of the address is too long.',
   415: 'The body is not application/json.',
   422: 'What was sent is not as documented, or cannot be.',
   429: 'A limit is reached.',

@@ -73,6 +73,14 @@ for (const [name, open] of Object.entries(places)) {
       t.same(sms.messages, [])
     })
 
+    await t.test('that a recipient is allowed does not show either', async t => {
+      const { app } = await start()
+      await app.lists.put('+8613800138000', { standing: 'allowed', masked: '' })
+      t.equal((await ask(app, { purpose })).status, 202)
+      t.equal((await ask(app, { purpose })).status, 429)
+      t.equal((await ask(app)).status, 202, 'for other purposes they are')
+    })
+
     await t.test('the answer comes before the message, and its lock is free', async t => {
       const { app, sms } = await start()
       let arrive = () => {}

@@ -18,6 +18,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '1' }, /^TRUST_PROXY \("1"\) /],
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
   [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
+  [{ TRUST_PROXY: '10.0.0.0/8,::/0' }, /^TRUST_PROXY \("::\/0"\) is no network/],
   [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address in development/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],

@@ -1,7 +1,10 @@
+import { createHash } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { ask, verify } from './captcha.js'
 import { type App, inject, lastCode, places } from './helper.js'
@@ -43,6 +46,27 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 429)
       place.advance(60_001)
       t.equal((await ask(app)).status, 202)
+    })
+
+    await t.test('the audit trail says who had it replaced', async t => {
+      const { file, write } = policyFile(t)
+      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+      const told: AuditEvent[] = []
+      const hear = (event: unknown) => void told.push(event as AuditEvent)
+      subscribe('verification-api:audit', hear)
+      t.teardown(() => unsubscribe('verification-api:audit', hear))
+      await reload(app)
+      write(withRecipient([]))
+      await reload(app)
+      await t.rejects(app.reloadPolicy('signal'))
+      const operator = { actor: createHash('sha256').update(ADMIN_KEY).digest('hex').slice(0, 8) }
+      t.match(told, [
+        { event: 'policy', outcome: 'replaced', ...operator },
+        { event: 'admin', action: 'reload-policy', outcome: 'done', ...operator },
+        { event: 'policy', outcome: 'refused', ...operator, detail: /limits/ },
+        { event: 'admin', action: 'reload-policy', outcome: 'failed', ...operator },
+        { event: 'policy', outcome: 'refused', actor: 'signal' }
+      ])
     })
 
     await t.test('a bad one changes nothing and says where it is wrong', async t => {

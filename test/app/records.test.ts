@@ -51,17 +51,17 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('the right code counts once', async t => {
       const key = await put()
-      t.same(await records.check(key, 1), { verified: true, attemptsLeft: 3 })
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.same(await records.check(key, 1), { verified: true, attemptsLeft: 3, tried: true })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'verified' })
     })
 
     await t.test('the last wrong code ends it', async t => {
       const key = await put()
       for (const attemptsLeft of [2, 1, 0]) {
-        t.same(await records.check(key, 0), { verified: false, attemptsLeft })
+        t.same(await records.check(key, 0), { verified: false, attemptsLeft, tried: true })
       }
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'failed', attemptsLeft: 0 })
     })
 
@@ -70,7 +70,7 @@ for (const [store, open] of Object.entries(stores)) {
       advance(299_999)
       t.match(await records.get(key), { lifeMs: 1, ended: '' })
       advance(1)
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0 })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
       t.match(await records.get(key), { lifeMs: 0, ended: '', attemptsLeft: 3 })
       t.equal(await records.cancel(key), false)
       advance(RETENTION_MS - 300_001)
@@ -86,8 +86,8 @@ for (const [store, open] of Object.entries(stores)) {
       advance(100_000)
       t.match(await records.rotate(key, terms), { generation: 1, attemptsLeft: 2, lifeMs: 200_000 })
       t.match(await records.get(key), { generation: 2, attemptsLeft: 3, lifeMs: 300_000 })
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 2 })
-      t.same(await records.check(key, 2), { verified: true, attemptsLeft: 2 })
+      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 2, tried: true })
+      t.same(await records.check(key, 2), { verified: true, attemptsLeft: 2, tried: true })
       t.equal(await records.rotate(key, terms), null)
     })
 
@@ -99,13 +99,14 @@ for (const [store, open] of Object.entries(stores)) {
       advance(1_000)
       await records.restore(key, former)
       t.match(await records.get(key), { generation: 1, attemptsLeft: 2, lifeMs: 299_000 })
-      t.same(await records.check(key, 2), { verified: false, attemptsLeft: 1 })
+      t.same(await records.check(key, 2), { verified: false, attemptsLeft: 1, tried: true })
 
       const second = await records.rotate(key, terms)
       if (second === null) throw new Error('no record')
-      await records.check(key, 2)
+      t.match(await records.get(key), { generation: 3, made: 3 }, 'what was taken back is not made again')
+      await records.check(key, 3)
       await records.restore(key, second)
-      t.match(await records.get(key), { generation: 2, ended: 'verified' })
+      t.match(await records.get(key), { generation: 3, ended: 'verified' })
 
       const other = await put()
       const first = await records.rotate(other, terms)
@@ -126,7 +127,7 @@ for (const [store, open] of Object.entries(stores)) {
         t.equal(await records.cancel(cancelled), true)
         t.equal(await records.cancel(cancelled), false)
         t.equal(await records.rotate(cancelled, terms), null)
-        t.same(await records.check(cancelled, 1), { verified: false, attemptsLeft: 0 })
+        t.same(await records.check(cancelled, 1), { verified: false, attemptsLeft: 0, tried: false })
         const expired = await put()
         advance(300_000)
         t.match(await records.rotate(expired, terms), { lifeMs: 0 })

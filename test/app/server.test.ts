@@ -1,8 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { loadPolicy } from '../../app/policy.js'
 import { startMail } from './smtp.js'
 
 const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
@@ -53,6 +57,32 @@ t.test('what is being sent is finished first', async t => {
   child.kill('SIGTERM')
   t.equal((await answer).status, 504)
   t.match(await ended, { code: 0 })
+})
+
+t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-server-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const POLICY_FILE = join(folder, 'policy.json')
+  const write = (text: string) => writeFileSync(POLICY_FILE, text)
+  const policy = loadPolicy()
+  write(JSON.stringify(policy))
+  const { child, line } = run(t, { POLICY_FILE, LOG_LEVEL: 'info' })
+  const said = async (what: RegExp) => {
+    for (let each = ''; !what.test(each); ) each = await line()
+  }
+  let base = ''
+  while (base === '') base = /^Listening on (.*)$/.exec(await line())?.[1] ?? ''
+  const pay = () => post(`${base}/v1/captcha`, { phone: '13800138000', purpose: 'pay' })
+  t.equal((await pay()).status, 422)
+  write('{')
+  child.kill('SIGHUP')
+  await said(/the policy in force stays/)
+  t.equal((await pay()).status, 422)
+  const purposes = { ...policy.purposes, pay: { action: { en: 'pay', zh: '付款' } } }
+  write(JSON.stringify({ ...policy, purposes }))
+  child.kill('SIGHUP')
+  await said(/the policy was replaced/)
+  t.equal((await pay()).status, 202)
 })
 
 t.test('a wrong variable: its name, no stack, code 1', async t => {

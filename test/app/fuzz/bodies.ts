@@ -9,6 +9,7 @@ export function bodyOf(schema: Schema, words: Words): Arbitrary<string> {
     { weight: 10, arbitrary: valid.map(text) },
     { weight: 7, arbitrary: fc.tuple(valid, change, fc.nat()).map(([value, wrong, at]) => wrong(value, at)) },
     { weight: 1, arbitrary: odd.map(text) },
+    { weight: 1, arbitrary: valid.map(value => text(value) + SPACES) },
     { weight: 2, arbitrary: fc.tuple(valid, broken).map(([value, breakIt]) => breakIt(text(value))) }
   )
 }
@@ -45,6 +46,9 @@ function members(value: unknown, at: number, becomes: (...member: Member) => Mem
 
 type Break = (json: string) => string
 
+/** More than a body may have. */
+const SPACES = ' '.repeat(20_000)
+
 const broken: Arbitrary<Break> = fc.oneof(
   fc.nat(200).map<Break>(at => json => json.slice(0, at % json.length)),
   fc.constantFrom<Break>(
@@ -60,12 +64,12 @@ const broken: Arbitrary<Break> = fc.oneof(
     () => 'phone=13800138000&purpose=register',
     () => '['.repeat(8_000),
     () => '['.repeat(4_000) + ']'.repeat(4_000),
-    () => '{"a":'.repeat(2_500) + '1' + '}'.repeat(2_500),
+    () => `${'{"a":'.repeat(2_500)}1${'}'.repeat(2_500)}`,
     json => json.replace(/}$/, ',"constructor":{"prototype":{"polluted":true}}}'),
     json => json.replace(/}$/, `,"params":${'{"a":'.repeat(500)}1${'}'.repeat(501)}`),
     json => `${json} ${json}`,
     json => json.replaceAll('"', "'"),
-    json => `${json}${' '.repeat(20_000)}`,
+    json => SPACES + json,
     json => `${json.slice(0, -1)},}`
   )
 )

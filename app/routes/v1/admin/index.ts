@@ -12,7 +12,7 @@ export interface AdminOptions {
   /** Reads the recipient of a body. @throws a problem (422) */
   recipientOf: (body: { phone?: string; email?: string }) => Recipient
   /** Puts the policy file in force. @throws what is wrong with it, with its path */
-  reloadPolicy: () => Promise<{ rules: number; purposes: number }>
+  reloadPolicy: (actor: string) => Promise<{ rules: number; purposes: number }>
 }
 
 /** For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. */

@@ -22,13 +22,11 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
       }
     },
     async request => {
+      const actor = request.actor as string
       const tell = (outcome: 'done' | 'failed') =>
-        fastify.audit(
-          { event: 'admin', action: 'reload-policy', actor: request.actor as string, outcome },
-          request
-        )
+        fastify.audit({ event: 'admin', action: 'reload-policy', actor, outcome }, request)
       try {
-        const { rules, purposes } = await reloadPolicy()
+        const { rules, purposes } = await reloadPolicy(actor)
         tell('done')
         return { rules, purposes }
       } catch (error) {

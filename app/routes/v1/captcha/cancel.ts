@@ -16,15 +16,15 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,
-        response: { 204: CancelAnswer, ...problems(401, 403, 404, 410, 422, 500, 503) }
+        response: { 204: CancelAnswer, ...problems(400, 401, 403, 404, 410, 413, 414, 415, 422, 500, 503) }
       }
     },
     async (request, reply) => {
       const captcha = await prepareCaptcha(request, request.params.id)
-      if (!(await fastify.captchas.cancel(captcha))) {
-        throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
-      }
-      fastify.audit({ event: 'cancel', outcome: 'cancelled', purpose: captcha.purpose }, request, captcha)
+      const cancelled = await fastify.captchas.cancel(captcha)
+      const outcome = cancelled ? ('cancelled' as const) : ('ended' as const)
+      fastify.audit({ event: 'cancel', outcome, purpose: captcha.purpose }, request, captcha)
+      if (!cancelled) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
       return reply.code(204).send(null)
     }
   )

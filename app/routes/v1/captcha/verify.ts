@@ -13,7 +13,7 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
     { code, purpose = captcha?.purpose }: { code: string; purpose?: string },
     recipient: Recipient | null
   ): Promise<Checked> {
-    if (captcha === null) return { verified: false, attemptsLeft: 0 }
+    if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
     // What the caller says the code is for must be what it is for.
     const { identity = captcha.identity } = recipient ?? {}
     const agrees = purpose === captcha.purpose && identity === captcha.identity
@@ -39,27 +39,30 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
         response: { 200: VerifyAnswer, ...problems(400, 401, 403, 413, 415, 422, 500, 503) }
       }
     },
-    async request => {
+    async (request, reply) => {
       const { captcha, body, recipient } = request
       const checked = await check(captcha, body, recipient)
+      const { verified, attemptsLeft, tried } = checked
+      // Who could count what is no guess could lock a recipient out with one code that has ended.
+      if (!tried) await reply.limit?.refund()
       fastify.audit(
         {
           event: 'verification',
           outcome: outcomeOf(checked),
-          attemptsLeft: checked.attemptsLeft,
+          attemptsLeft,
           ...(captcha !== null && { purpose: captcha.purpose })
         },
         request,
         captcha
       )
-      if (captcha === null || !checked.verified) {
+      if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
-        throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', checked)
+        throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, attemptsLeft })
       }
       const { purpose, channel, masked } = captcha
       return {
         verified: true as const,
-        attemptsLeft: checked.attemptsLeft,
+        attemptsLeft,
         purpose,
         channel,
         recipient: masked
@@ -68,9 +71,9 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
   )
 }
 
-function outcomeOf({ verified, attemptsLeft }: Checked) {
+function outcomeOf({ verified, tried }: Checked) {
   if (verified) return 'verified'
-  return attemptsLeft > 0 ? 'wrong' : 'ended'
+  return tried ? 'wrong' : 'ended'
 }
 
 export default verify

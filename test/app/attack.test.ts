@@ -1,0 +1,121 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { ask, cancel, E164, PHONE, resend, status, verify, wrong } from './captcha.js'
+import { type App, lastCode, places } from './helper.js'
+import { folderOf } from './operating.js'
+import { provider } from './provider.js'
+
+const LOGIN = { purpose: 'login' }
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(name, async t => {
+    await t.test('tries of a code that has ended lock nobody out', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app, LOGIN)).body
+      const statuses = new Map<number, number>()
+      // As a stranger would, from many networks, in parallel: 130 tries, of which five are of a code.
+      for (let network = 1; network <= 13; network++) {
+        const from = { remoteAddress: `203.0.113.${network}` }
+        const all = Array.from({ length: 10 }, () => verify(app, id, wrong(lastCode(app, E164)), {}, from))
+        for (const each of await Promise.all(all)) {
+          statuses.set(each.status, (statuses.get(each.status) ?? 0) + 1)
+        }
+      }
+      t.same([...statuses], [[422, 130]])
+      place.advance(60_000)
+      const own = (await ask(app, LOGIN)).body.id
+      t.equal((await verify(app, own, lastCode(app, E164))).status, 200)
+    })
+
+    await t.test('no code is made twice: a failed resend brings its tries back to nobody', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app)).body
+      const codes = [sms.lastCode()]
+      place.advance(60_000)
+      sms.fail('failed')
+      for (let i = 0; i < 3; i++) {
+        t.equal((await resend(app, id)).status, 502)
+        codes.push(sms.lastCode())
+      }
+      t.equal(new Set(codes).size, 4)
+      t.equal((await verify(app, id, codes[0] as string)).status, 200)
+    })
+
+    await t.test(
+      'pages of one origin share no Idempotency-Key: one would hear of the id of another',
+      async t => {
+        const app = await (await open(t)).start({ ACCOUNTS_FILE: accountsOf(t) })
+        const by = (remoteAddress: string) =>
+          app.inject({
+            method: 'POST',
+            url: '/v1/captcha',
+            payload: { phone: PHONE, ...LOGIN },
+            remoteAddress,
+            headers: { origin: 'https://shop.example', 'idempotency-key': '1' }
+          })
+        t.equal((await by('192.0.2.1')).statusCode, 202)
+        t.match((await by('192.0.2.1')).headers, { 'idempotency-replayed': 'true' })
+        t.equal((await by('192.0.2.2')).statusCode, 429)
+      }
+    )
+
+    await t.test('the audit trail tells of a code that was called off too late', async t => {
+      const app = await (await open(t)).start()
+      const { id } = (await ask(app)).body
+      const told: unknown[] = []
+      const hear = (event: unknown) => void told.push(event)
+      subscribe('verification-api:audit', hear)
+      t.teardown(() => unsubscribe('verification-api:audit', hear))
+      t.equal((await cancel(app, id)).status, 204)
+      t.equal((await cancel(app, id)).status, 410)
+      t.match(told, [
+        { event: 'cancel', outcome: 'cancelled', purpose: 'register' },
+        { event: 'cancel', outcome: 'ended', purpose: 'register' }
+      ])
+    })
+
+    await t.test('what a provider refuses is not told, where the purpose conceals', async t => {
+      const purpose = 'reset-password'
+      const walk = async (phone: string) => {
+        const place = await open(t)
+        const sms = provider()
+        const app = await place.start({}, { senders: { sms } })
+        await app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
+        const told = []
+        for (const outcome of ['refused', 'unknown'] as const) {
+          sms.fail(outcome)
+          const { id } = (await ask(app, { purpose, phone })).body
+          await app.unfinished()
+          told.push(await seen(app, id))
+          told.push((await ask(app, { purpose, phone })).status)
+          place.advance(60_000)
+          told.push((await resend(app, id)).status)
+          await app.unfinished()
+          told.push(await seen(app, id))
+          place.advance(60_000)
+        }
+        return told
+      }
+      t.same(await walk(PHONE), await walk('13900139000'))
+    })
+  })
+}
+
+/** A file of one account, whose pages may ask. */
+function accountsOf(t: Parameters<typeof folderOf>[0]): string {
+  const file = join(folderOf(t), 'accounts.json')
+  const account = { id: 'shop', keys: ['0'.repeat(64)], origins: ['https://shop.example'] }
+  writeFileSync(file, JSON.stringify([account]))
+  return file
+}
+
+/** What may be asked of an id. */
+async function seen(app: App, id: string) {
+  const { recipient: _, id: __, ...how } = (await status(app, id)).body
+  return [how, (await verify(app, id, '000000')).body]
+}

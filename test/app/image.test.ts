@@ -1,0 +1,43 @@
+import t from 'tap'
+import { ConfigSchema, readConfig } from '../../app/config.js'
+import { read } from '../docs/blocks.js'
+
+const dockerfile = read('Dockerfile')
+const compose = read('compose.yaml')
+
+/** The variables that the image and the compose file give the API. */
+function environment(): NodeJS.ProcessEnv {
+  const [, image = ''] = /^ENV (.*)$/m.exec(dockerfile) ?? []
+  const [, service = ''] = /environment:\n((?: {6}[A-Z_]+: .*\n)+)/.exec(compose) ?? []
+  const own = [...image.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value])
+  const given = [...service.matchAll(/^ +([A-Z_]+): (.*)$/gm)].map(([, name, value = '']) => [
+    name,
+    value.replace(/^\$\{\w+:[-?](.*)\}$/, '$1')
+  ])
+  return Object.fromEntries([...own, ...given])
+}
+
+t.test('the compose file gives variables that are read, and they are enough to start', async t => {
+  const env = environment()
+  for (const name of Object.keys(env)) t.ok(name in ConfigSchema.properties, name)
+  t.equal(env.API_KEYS, 'as in key:account, the key of 24 characters or more')
+  const secrets = { LIMIT_SECRET: 'a secret of these tests', API_KEYS: 'a-key-of-24-characters-or-more:shop' }
+  t.match(readConfig({ ...env, ...secrets }), {
+    NODE_ENV: 'production',
+    HOST: '0.0.0.0',
+    REDIS_URL: 'redis://redis:6379',
+    AUDIT_LOG: 'stdout'
+  })
+})
+
+t.test('a Redis of the compose file evicts nothing, and outlives a restart', async t => {
+  t.match(compose, /"--maxmemory-policy", "noeviction", "--appendonly", "yes"/)
+})
+
+t.test('the image runs what the build makes, as nobody', async t => {
+  t.match(dockerfile, /^CMD \["node", "dist\/app\/server.js"\]$/m)
+  t.match(dockerfile, /^USER node$/m)
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  t.match(dockerfile, `RUN npm run build`)
+  t.ok(scripts.build)
+})
