@@ -179,17 +179,6 @@ export class Limiter {
   }
 }
 
-function subjectOf(
-  rule: CompiledRule,
-  values: readonly unknown[],
-  source: Source | undefined
-): Subject | null {
-  const who = rule.identify(values)
-  if (who === null) return null
-  const entries = entriesFor(rule, who, source)
-  return { rule, name: rule.name, observed: rule.observed, identity: who.identity, entries }
-}
-
 /** Who is asked about, and who is on a block list, with nothing to ask; who is on an allow list is neither. */
 function sort(
   rules: readonly CompiledRule[],
@@ -200,11 +189,19 @@ function sort(
   const blocked: Subject[] = []
   for (const [i, rule] of rules.entries()) {
     if (isAllowed(rule, source)) continue
-    const [first] = values[i] as readonly unknown[]
-    const subject = subjectOf(rule, values[i] as readonly unknown[], source)
-    if (subject === null || rule.allows?.(first)) continue
-    if (rule.blocks?.(first)) blocked.push({ ...subject, entries: [] })
-    else subjects.push(subject)
+    const given = values[i] as readonly unknown[]
+    const identity = rule.key.identify(given, rule.optional)
+    if (identity === null || rule.allows?.(given[0])) continue
+    const subject = { rule, name: rule.name, observed: rule.observed, identity }
+    // Before its other values are looked at: who is on a list stays so whatever else is sent.
+    if (rule.blocks?.(given[0])) {
+      blocked.push({ ...subject, entries: [] })
+      continue
+    }
+    const value = rule.valueOf(given)
+    if (value === null) continue
+    const who = { identity, ...(value !== undefined && { value }) }
+    subjects.push({ ...subject, entries: entriesFor(rule, who, source) })
   }
   return { subjects, blocked }
 }

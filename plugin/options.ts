@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, type TSchema, Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { PERIODS } from './calendar.js'
 import type { Verdict } from './decision.js'
 import type { LimitError } from './errors.js'
@@ -235,4 +235,3 @@ export type SendLimitOptions = Static<typeof OptionsSchema>
 
 /** What stands in a route's `config.limit`. */
 export type RouteLimit = string | Rule | Filter | readonly (string | Rule | Filter)[]
-export type { TSchema }

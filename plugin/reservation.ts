@@ -39,6 +39,7 @@ export class Decision implements Verdict {
   readonly #means: Means
   #open: Slot[]
   #giving: Awaitable<void> = undefined
+  #releasing: Awaitable<void> = undefined
   #locks: readonly Taken[] = []
   #controller: AbortController | undefined
   #renewal: NodeJS.Timeout | undefined
@@ -119,9 +120,11 @@ export class Decision implements Verdict {
   async release(): Promise<void> {
     clearInterval(this.#renewal)
     const locks = this.#locks
-    if (locks.length === 0) return
-    this.#locks = []
-    await this.attempt(() => this.#means.store.refund(locks, this.#means.token))
+    if (locks.length > 0) {
+      this.#locks = []
+      this.#releasing = this.attempt(() => this.#means.store.refund(locks, this.#means.token))
+    }
+    await this.#releasing
   }
 
   /** The handler has ended: what is not settled is kept, and locks are released. */

@@ -33,10 +33,11 @@ export interface CompiledRule {
   /** The values of the key's parts, then those of `distinct`. */
   read(source: Source): Awaitable<readonly unknown[]>
   /**
-   * Who and what those values are in a store; null when the rule does not apply.
+   * Which one of the different values those are, by number; undefined where none are told apart, null when the rule
+   * does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
-  identify(values: readonly unknown[]): { identity: string; value?: number } | null
+  valueOf(values: readonly unknown[]): number | null | undefined
   specs: readonly Spec[]
   /** Where a `max` is a function: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined
@@ -130,7 +131,7 @@ function reading(
   key: CompiledKey,
   distinct: CompiledKey | undefined,
   optional: boolean
-): Pick<CompiledRule, 'distinct' | 'read' | 'identify'> {
+): Pick<CompiledRule, 'distinct' | 'read' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
   return {
     distinct,
@@ -142,11 +143,10 @@ function reading(
       all.catch(() => {})
       return all
     },
-    identify(values) {
-      const identity = key.identify(values, optional)
-      if (identity === null || distinct === undefined) return identity === null ? null : { identity }
+    valueOf(values) {
+      if (distinct === undefined) return undefined
       const what = distinct.identify(values.slice(key.parts.length), optional)
-      return what === null ? null : { identity, value: numberOf(what) }
+      return what === null ? null : numberOf(what)
     }
   }
 }

@@ -2,7 +2,6 @@ import type { CountryCode } from 'libphonenumber-js'
 import { conform } from '../conform.js'
 import { FunctionError, KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
 import { DigestPart, type Key, type KeyFunction, type KeyPart, keyParts } from '../options.js'
-import type { Awaitable } from '../store/store.js'
 import { isPromise } from '../store/store.js'
 import { canonicalJson, hasher } from './digest.js'
 import { canonicalEmail } from './email.js'
@@ -35,7 +34,6 @@ export interface CompiledKey {
   caller: boolean
   /** Path of the first part that needs the body, if any. */
   body: string | undefined
-  read(source: Source): Awaitable<readonly unknown[]>
   /**
    * The hashed identity of values, one a part; null when the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
@@ -56,10 +54,6 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
     parts,
     caller: parts.every(part => part.label === 'ip' || part.label.startsWith('request.')),
     body: parts.find(part => part.label.split(', ').some(path => /^body(\.|$)/.test(path)))?.label,
-    read(source) {
-      const values = parts.map(part => part.read(source))
-      return values.some(value => isPromise(value)) ? Promise.all(values) : values
-    },
     identify(values, optional) {
       let text = ''
       for (const [i, part] of parts.entries()) {
@@ -197,6 +191,9 @@ function digestPart(items: readonly unknown[], options: IdentityOptions, at: str
     },
     canonical(value) {
       const values = Array.isArray(value) && value.length === parts.length ? value : [value]
+      // One of several alone would be another identity, and a block of it would block nobody.
+      if (values.length !== parts.length)
+        throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
       const folded: unknown[] = []
       for (const [i, each] of values.entries()) {
         const part = parts[i]

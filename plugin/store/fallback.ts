@@ -1,7 +1,6 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
-import type { Awaitable, Entry, Facts, Store } from './store.js'
-import { isPromise } from './store.js'
+import { type Awaitable, type Entry, type Facts, isPromise, type Store, type Taken } from './store.js'
 import { takenOf } from './taken.js'
 
 /** The facts of a decision and the store that holds what was counted; without facts: allowed, counted nowhere. */
@@ -66,10 +65,7 @@ export class Fallback implements Reserver {
       const lost = this.downUntil === 0
       this.downUntil = performance.now() + this.options.timeout
       if (lost) this.options.onChange(error)
-      // What was answered 503 was not sent: an admission that comes late goes back.
-      if (this.options.otherwise === 'deny')
-        void answer.then(facts => this.giveBack(entries, facts, token)).catch(() => {})
-      return this.otherwise(entries, token)
+      return this.afterwards(entries, token, answer)
     }
   }
 
@@ -86,9 +82,38 @@ export class Fallback implements Reserver {
     return { facts: await otherwise.reserve(entries, token), store: otherwise }
   }
 
-  private giveBack(entries: readonly Entry[], facts: Facts, token: string): Awaitable<void> {
-    const taken = takenOf(entries, facts)
-    if (taken.length > 0) return this.store.refund(taken, token)
+  // An admission that comes late stays or goes back with what was decided without it.
+  private async afterwards(
+    entries: readonly Entry[],
+    token: string,
+    answer: Promise<Facts>
+  ): Promise<Reserved> {
+    const late = answer.then(
+      facts => takenOf(entries, facts),
+      () => []
+    )
+    const giveBack = (which: (each: Taken) => boolean) =>
+      void late
+        .then(found => {
+          const taken = found.filter(which)
+          if (taken.length > 0) return this.store.refund(taken, token)
+        })
+        .catch(() => {})
+    let admitted = false
+    try {
+      const { facts, store } = await this.otherwise(entries, token)
+      admitted = facts === null || facts[1] === 1
+      // Counted nowhere, nobody will release its locks.
+      if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')
+      const refund: Store['refund'] = (taken, holder) => {
+        giveBack(({ entry }) => taken.some(each => each.entry === entry))
+        return store.refund(taken, holder)
+      }
+      return { facts, store: { ...inTime(store, this.options.timeout), refund } }
+    } finally {
+      // What was refused was not sent.
+      if (!admitted) giveBack(() => true)
+    }
   }
 }
 

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { SecretMismatchError, wrongOption } from '../errors.js'
+import { wrongOption } from '../errors.js'
 import { hasher } from '../identity/digest.js'
 import type { IdentityOptions } from '../identity/key.js'
 import { isRegion } from '../identity/phone.js'
 import type { SendLimitOptions } from '../options.js'
-import { within } from '../within.js'
 import { ClusterStore } from './cluster.js'
+import { Examination } from './examine.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
 import { type RedisClient, RedisStore } from './redis.js'
@@ -57,30 +57,10 @@ export function openStore(
       else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')
     }
   })
-  fastify.addHook('onReady', () => examine(redis, fingerprint, fastify, timeout))
+  const examination = new Examination(redis, fingerprint, timeout, fastify.log)
+  fastify.addHook('onReady', () => examination.begin())
+  fastify.addHook('onClose', async () => examination.end())
   return { reserver: fallback, identity }
-}
-
-// Redis may be down now: then limits hold as `onStoreError` says, and this is left to the log.
-async function examine(
-  redis: RedisStore,
-  fingerprint: string,
-  fastify: FastifyInstance,
-  timeout: number
-): Promise<void> {
-  const late = () => new Error('no answer in time')
-  const unknown = (what: string) => (error: unknown) => {
-    if (error instanceof SecretMismatchError) throw error
-    fastify.log.warn({ err: error }, `${what} of redis is not known`)
-  }
-  await within(redis.load(), timeout, late).catch(error =>
-    fastify.log.warn({ err: error }, 'redis could not load the scripts')
-  )
-  const policy = await within(redis.evictionPolicy(), timeout, late).catch(unknown('the eviction policy'))
-  if (policy !== undefined && policy !== 'noeviction') {
-    fastify.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
-  }
-  await within(redis.verify(fingerprint), timeout, late).catch(unknown('the secret'))
 }
 
 function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {

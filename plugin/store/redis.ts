@@ -26,6 +26,9 @@ export interface RedisClient {
   info(section: string): Promise<string>
   script(load: 'LOAD', text: string): Promise<unknown>
   isCluster?: boolean
+  options?: object
+  /** Of a cluster: its nodes, as far as they are known. */
+  nodes?(role: 'master'): Pick<RedisClient, 'info' | 'script'>[]
 }
 
 const scripts = {
@@ -98,6 +101,13 @@ export class RedisStore implements Store {
     await this.run(scripts.unblock, this.keys(entries), entries.map(ttlOf))
   }
 
+  /** Whether the client sends a command again whose answer was lost with the connection: it may then count twice. */
+  get resends(): boolean {
+    const { isCluster, options = {} } = this.client
+    const { autoResendUnfulfilledCommands } = options as { autoResendUnfulfilledCommands?: boolean }
+    return isCluster !== true && autoResendUnfulfilledCommands !== false
+  }
+
   /** The client is its owner's to close. */
   close(): void {}
 
@@ -113,14 +123,25 @@ export class RedisStore implements Store {
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 
-  /** Brings the scripts to Redis, so that none is sent whole when a request waits; a cluster's nodes ask for them. */
+  /** Brings the scripts to Redis, to every master of a cluster, so that none is sent whole when a request waits. */
   async load(): Promise<void> {
-    await Promise.all(Object.values(scripts).map(({ text }) => this.client.script('LOAD', text)))
+    await Promise.all(
+      this.nodes().flatMap(node => Object.values(scripts).map(({ text }) => node.script('LOAD', text)))
+    )
   }
 
-  /** What this Redis may do to live keys when its memory is full; `noeviction`: nothing. */
+  /** What this Redis, or any master of a cluster, may do to live keys when its memory is full; `noeviction`: nothing. */
   async evictionPolicy(): Promise<string> {
-    return /maxmemory_policy:(\S+)/.exec(await this.client.info('memory'))?.[1] ?? 'noeviction'
+    const found = await Promise.all(
+      this.nodes().map(
+        async node => /maxmemory_policy:(\S+)/.exec(await node.info('memory'))?.[1] ?? 'noeviction'
+      )
+    )
+    return found.find(policy => policy !== 'noeviction') ?? 'noeviction'
+  }
+
+  private nodes(): Pick<RedisClient, 'info' | 'script'>[] {
+    return this.client.nodes?.('master') ?? [this.client]
   }
 
   private async ask(entries: readonly Entry[], token: string): Promise<number[]> {

@@ -19,6 +19,7 @@ const layers: readonly (readonly string[])[] = [
   ['rules'],
   ['store/open', 'limits/compile'],
   ['identity/key', 'limits/from-request'],
+  ['store/examine'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
   ['store/reading', 'store/taken', 'store/arena-cell', 'conform', 'decision', 'identity/path'],
   ['limits/index', 'store/arena'],

@@ -160,3 +160,19 @@ t.test('a process with another secret does not start', async t => {
   await other.register(limitPlugin, { client, rules, secret: 'another secret of length' })
   await t.rejects(async () => other.ready(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
 })
+
+t.test('a node that may evict live keys is warned of, whichever it is', async t => {
+  const client = await cluster.connect()
+  for (const [i, node] of cluster.nodes.entries()) {
+    await node.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    await node.client.script('FLUSH')
+    const lines: string[] = []
+    const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => lines.push(line) } } })
+    t.teardown(() => app.close())
+    await app.register(limitPlugin, { client, rules, secret })
+    await app.ready()
+    t.match(lines.join(''), /redis may evict live limits \(maxmemory-policy allkeys-lru\)/, `node ${i}`)
+    t.match(await node.client.info('memory'), /number_of_cached_scripts:7/, 'it has the scripts')
+    await node.client.config('SET', 'maxmemory-policy', 'noeviction')
+  }
+})

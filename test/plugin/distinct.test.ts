@@ -139,6 +139,34 @@ for (const place of await places(t)) {
     t.equal((await optional.send(second, undefined, '192.0.2.9')).statusCode, 429)
   })
 
+  t.test(`${place.store}: who is on a list stays so without a value`, async t => {
+    const rule: Rule = { ...recipients, block: ['192.0.2.66'], allow: ['192.0.2.67'] }
+    for (const optional of [false, true]) {
+      const { send } = await open(t, { ...rule, optional })
+      for (const phone of [first, undefined, '110']) {
+        t.equal((await send(phone, undefined, '192.0.2.66')).statusCode, 403, 'blocked')
+        t.equal((await send(phone, undefined, '192.0.2.67')).statusCode, 202, 'allowed')
+      }
+    }
+  })
+
+  t.test(`${place.store}: outside of routes content of several parts is a list of its own`, async t => {
+    const { app } = await place.open(t, [
+      {
+        name: 'content',
+        key: { digest: ['body.template', 'body.params'] },
+        distinct: { phone: 'body.phone' },
+        limits: [{ max: 1, window: '1h' }]
+      }
+    ])
+    await app.ready()
+    const content = ['welcome', { name: 'Bo' }]
+    const invalid = { code: 'FST_SEND_LIMIT_KEY_INVALID' }
+    await t.rejects(app.limit.block({ content }), invalid, 'it would block another content')
+    await app.limit.block({ content: [content] })
+    t.equal((await app.limit.reserve({ content: [content, first] })).refusal, 'blocked')
+  })
+
   t.test(`${place.store}: failures and attempts count different values, too`, async t => {
     const limits = [{ max: 1, window: '1h' }]
     const { app } = await place.open(t, [

@@ -3,9 +3,10 @@ import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
-import { alone, Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
+import { alone, Fallback, type FallbackOptions, type Reserved } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
+import type { Spec, Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
 import { type RedisServer, startRedis } from '../../helper/redis.js'
 
@@ -140,13 +141,20 @@ for (const [how, destroy] of Object.entries(breaks)) {
 }
 
 t.test('an admission that comes late', async t => {
-  const late = async (t: Test, otherwise: Otherwise) => {
+  type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown
+  const specs = [count(5, 'month'), log([5, 60_000]), lock(60_000)]
+  const late = async (t: Test, otherwise: Otherwise, settle: Settle = () => {}) => {
     const { server, client, store, fallback } = await open(t, otherwise)
-    const entries = [entry(count(5, 'month')), entry(log([5, 60_000])), entry(lock(60_000))]
+    const entries = specs.map(spec => entry(spec))
     await store.reserve([entry(log([1, 60_000]))], '')
     process.kill(server.pid, 'SIGSTOP')
-    const answer = await fallback.reserve(entries, token()).then(
-      ({ facts }) => facts,
+    const holder = token()
+    const answer = await fallback.reserve(entries, holder).then(
+      async reserved => {
+        const { facts } = reserved
+        await settle(reserved, facts ? takenOf(entries, named(entries, facts)) : [], holder)
+        return facts
+      },
       error => error
     )
     process.kill(server.pid, 'SIGCONT')
@@ -163,14 +171,40 @@ t.test('an admission that comes late', async t => {
     t.match(answer, UNAVAILABLE)
     t.strictSame(used, [0, 0, 0])
   })
-  await t.test('after the message was allowed it is kept', async t => {
-    const { answer, used } = await late(t, 'allow')
-    t.equal(answer, null)
-    t.strictSame(used, [1, 1, 1])
-  })
+  await t.test(
+    'after the message was allowed it is kept, but for its lock, which nobody would release',
+    async t => {
+      const { answer, used } = await late(t, 'allow')
+      t.equal(answer, null)
+      t.strictSame(used, [1, 1, 0])
+    }
+  )
   await t.test('after another store admitted it is kept', async t => {
     const { used } = await late(t, new MemoryStore())
     t.strictSame(used, [1, 1, 1])
+  })
+  await t.test('after another store refused it is given back', async t => {
+    const memory = new MemoryStore()
+    memory.reserve([entry(specs[2] as Spec)], token())
+    const { answer, used } = await late(t, memory)
+    t.equal(answer[1], 0)
+    t.strictSame(used, [0, 0, 0])
+  })
+  await t.test('after another store was full it is given back', async t => {
+    const { answer, used } = await late(t, new MemoryStore({ maxKeys: 1 }))
+    t.match(answer, { code: 'FST_SEND_LIMIT_STORE_FULL' })
+    t.strictSame(used, [0, 0, 0])
+  })
+  await t.test('what the other store gives back goes back, and nothing else', async t => {
+    const memory = new MemoryStore()
+    const { used } = await late(t, memory, ({ store }, [, , held], holder) =>
+      store.refund([held as Taken], holder)
+    )
+    t.strictSame(used, [1, 1, 0], 'the lock was released')
+    const { used: after } = await late(t, new MemoryStore(), ({ store }, [counted, logged], holder) =>
+      store.refund([counted as Taken, logged as Taken], holder)
+    )
+    t.strictSame(after, [0, 0, 1], 'the message was not sent')
   })
 })
 

@@ -1,0 +1,67 @@
+import { SecretMismatchError } from '../errors.js'
+import { within } from '../within.js'
+import type { RedisStore } from './redis.js'
+
+interface Log {
+  warn(what: object | string, message?: string): void
+  error(what: object, message: string): void
+}
+
+/**
+ * Looks at a Redis at start: whether its other processes have this one's secret, and whether it keeps live keys. While
+ * it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
+ */
+export class Examination {
+  private next: NodeJS.Timeout | undefined
+  private closed = false
+
+  /**
+   * @param fingerprint a hash of the secret
+   * @param timeout how long the start waits, and how long until Redis is asked again, in milliseconds
+   */
+  constructor(
+    private readonly redis: RedisStore,
+    private readonly fingerprint: string,
+    private readonly timeout: number,
+    private readonly log: Log
+  ) {}
+
+  /** @throws SecretMismatchError when Redis answers in time, and others use another secret */
+  async begin(): Promise<void> {
+    if (this.redis.resends)
+      this.log.warn('the client of redis may count a send twice; set autoResendUnfulfilledCommands: false')
+    const looked = this.look()
+    try {
+      await within(looked, this.timeout, () => new Error('no answer in time'))
+    } catch (error) {
+      if (error instanceof SecretMismatchError) throw error
+      this.log.warn({ err: error }, 'the secret of redis is not known yet')
+      this.follow(looked)
+    }
+  }
+
+  end(): void {
+    this.closed = true
+    clearTimeout(this.next)
+  }
+
+  private follow(looked: Promise<void>): void {
+    looked.catch(error => {
+      // The server listens by now: only its operator can help.
+      if (error instanceof SecretMismatchError) this.log.error({ err: error }, 'limits are not shared')
+      else if (!this.closed) this.next = setTimeout(() => this.follow(this.look()), this.timeout).unref()
+    })
+  }
+
+  private async look(): Promise<void> {
+    // First, since a client still connecting to a cluster knows no nodes.
+    await this.redis.verify(this.fingerprint)
+    await this.redis.load().catch(error => this.log.warn({ err: error }, 'redis could not load the scripts'))
+    const policy = await this.redis.evictionPolicy().catch(error => {
+      this.log.warn({ err: error }, 'the eviction policy of redis is not known')
+      return 'noeviction'
+    })
+    if (policy !== 'noeviction')
+      this.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
+  }
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import Fastify from 'fastify'
+import { Redis, type RedisOptions } from 'ioredis'
+import t, { type Test } from 'tap'
+import { limitPlugin } from '../../../plugin/index.js'
+import { startRedis } from '../../helper/redis.js'
+import { until } from '../settlement/places.js'
+
+const secret = '0123456789abcdef'
+
+async function start(t: Test, client: Redis, given = secret) {
+  const lines: string[] = []
+  const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
+  const app = Fastify({ logger })
+  t.teardown(() => app.close())
+  await app.register(limitPlugin, { client, secret: given, timeout: 50 })
+  await app.ready()
+  return { app, log: () => lines.join('') }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+async function down(t: Test, options: RedisOptions) {
+  const port = await freePort()
+  const client = new Redis({ port, maxRetriesPerRequest: null, ...options })
+  client.on('error', () => {})
+  t.teardown(() => client.disconnect())
+  return { port, client }
+}
+
+for (const enableOfflineQueue of [true, false]) {
+  const how = enableOfflineQueue ? 'queues' : 'fails at once'
+  t.test(`a Redis down at start is looked at when it is there, by a client that ${how}`, async t => {
+    const { port, client } = await down(t, { enableOfflineQueue, retryStrategy: () => 20 })
+    const { log } = await start(t, client)
+    t.match(log(), /the secret of redis is not known yet/)
+    const server = await startRedis(t, { port, args: ['--maxmemory-policy', 'allkeys-lru'] })
+    await until(async () => (await server.client.exists('sl:secret')) === 1, 'a fingerprint')
+    await until(() => /may evict live limits/.test(log()), 'a warning of the policy')
+    t.notMatch(log(), /limits are not shared/)
+  })
+}
+
+t.test('a secret that differs is told when Redis is there', async t => {
+  const { port, client } = await down(t, { retryStrategy: () => null })
+  const { app, log } = await start(t, client, 'another secret of length')
+  const server = await startRedis(t, { port })
+  await start(t, server.client)
+  await client.connect()
+  await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
+  t.match(log(), /limits are not shared/)
+  await app.close()
+})
+
+t.test('an app that ends asks no more', async t => {
+  const { pid, client } = await startRedis(t)
+  process.kill(pid, 'SIGSTOP')
+  const { app, log } = await start(t, client)
+  await app.close()
+  client.disconnect()
+  await until(() => client.status === 'end', 'the end of what it has asked')
+  t.match(log(), /the secret of redis is not known yet/)
+})
+
+t.test('a client that sends again whose answer was lost is warned of', async t => {
+  const server = await startRedis(t)
+  for (const autoResendUnfulfilledCommands of [true, false]) {
+    const client = new Redis(server.port, { autoResendUnfulfilledCommands })
+    t.teardown(() => client.disconnect())
+    const { log } = await start(t, client)
+    t.equal(/autoResendUnfulfilledCommands: false/.test(log()), autoResendUnfulfilledCommands)
+  }
+})
