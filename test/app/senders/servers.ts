@@ -96,10 +96,10 @@ export function first<T>([one]: readonly T[]): T {
   return one
 }
 
-export const never = () => new AbortController().signal
+export const never = (): AbortSignal => new AbortController().signal
 
 /** What becomes of a message: its receipt, or what its error tells. Fails when that names the recipient. */
-export async function sent(t: Test, sender: Sender, what = message(), signal = never()) {
+export async function sent(t: Test, sender: Sender, what = message(), signal: AbortSignal = never()) {
   try {
     return { outcome: 'sent' as const, ...(await sender.send(what, signal)) }
   } catch (error) {
