@@ -32,6 +32,12 @@ export const ConfigSchema = Type.Object({
       description: 'a secret of 16 characters or more that nobody can guess, the same in all instances'
     })
   ),
+  STORE_TIMEOUT: Type.Integer({
+    default: 1_000,
+    minimum: 100,
+    maximum: 60_000,
+    description: 'how long Redis may take to answer, in milliseconds'
+  }),
   ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], { default: 'memory' }),
   REGION: Type.String({
     default: 'CN',

@@ -20,9 +20,6 @@ const [ENTRIES, ENDS, BLOCKED, ALLOWED, PLACINGS] = ['entries', 'ends', 'blocked
 ) as [string, string, string, string, string]
 const LISTS = [ENTRIES, ENDS, BLOCKED, ALLOWED]
 
-/** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
-const TIMEOUT_MS = 500
-
 /** Lists that all instances on one Redis share. Each method is one trip. */
 export class RedisLists implements Lists {
   private readonly client: Redis & Scripts
@@ -31,7 +28,9 @@ export class RedisLists implements Lists {
   constructor(
     client: Redis,
     secret: string,
-    private readonly max = MAX_ENTRIES
+    private readonly max = MAX_ENTRIES,
+    /** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
+    private readonly timeoutMs = 500
   ) {
     this.hash = hasherOf(secret)
     for (const [command, name] of Object.entries(scripts)) {
@@ -44,26 +43,42 @@ export class RedisLists implements Lists {
     const id = this.hash(identity)
     const more = { masked, ...(reason !== undefined && { reason }) }
     const args = [id, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
-    const since = await answered(this.client.listsPut(5, ...LISTS, PLACINGS, ...args))
+    const since = await this.answered(this.client.listsPut(5, ...LISTS, PLACINGS, ...args))
     if (since === -1) throw full(this.max)
     return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
   }
 
   async get(identity: string): Promise<Placed | null> {
-    const kept = await answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
+    const kept = await this.answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
     return kept === '' ? null : placedOf(kept)
   }
 
   async remove(identity: string): Promise<boolean> {
-    return (await answered(this.client.listsRemove(4, ...LISTS, this.hash(identity)))) === 1
+    return (await this.answered(this.client.listsRemove(4, ...LISTS, this.hash(identity)))) === 1
   }
 
   async all({ standing, limit, after }: Page): Promise<{ entries: Placed[]; next: string | null }> {
     const from = after === undefined ? '+inf' : `(${after}`
-    const [next, ...kept] = await answered(
+    const [next, ...kept] = await this.answered(
       this.client.listsPage(4, ...LISTS, limit, from, standing ?? 'both')
     )
     return { entries: kept.map(placedOf), next: next || null }
+  }
+
+  private async answered<T>(command: Promise<T>): Promise<T> {
+    const { timeoutMs } = this
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`Redis did not answer within ${timeoutMs} ms`)), timeoutMs)
+    })
+    try {
+      return await Promise.race([command, late])
+    } catch (cause) {
+      const unavailable = problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
+      throw Object.assign(unavailable, { cause })
+    } finally {
+      clearTimeout(timer)
+    }
   }
 }
 
@@ -74,20 +89,5 @@ function placedOf(kept: string): Placed {
     ...(JSON.parse(more as string) as Pick<Placed, 'masked' | 'reason'>),
     since: Number(since),
     ...(until !== '0' && { until: Number(until) })
-  }
-}
-
-async function answered<T>(command: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`Redis did not answer within ${TIMEOUT_MS} ms`)), TIMEOUT_MS)
-  })
-  try {
-    return await Promise.race([command, late])
-  } catch (cause) {
-    const unavailable = problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
-    throw Object.assign(unavailable, { cause })
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -54,6 +54,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       fastify.auditRefusal(event, request)
       fastify.softMark(event, request)
     },
+    timeout: config.STORE_TIMEOUT,
     clock
   })
 }

@@ -4,7 +4,7 @@ import type { Filter } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { blockList } from '../lists/block-list.js'
-import type { Lists, Standing } from '../lists/lists.js'
+import { type Lists, MAX_ENTRIES, type Standing } from '../lists/lists.js'
 import { MemoryLists } from '../lists/memory-lists.js'
 import { RedisLists } from '../lists/redis-lists.js'
 
@@ -21,7 +21,7 @@ declare module 'fastify' {
 }
 
 interface Options {
-  config: Pick<Config, 'ON_STORE_ERROR'>
+  config: Pick<Config, 'ON_STORE_ERROR' | 'STORE_TIMEOUT'>
   secret: string
   clock: Clock
 }
@@ -29,7 +29,7 @@ interface Options {
 /** Who is blocked or allowed; shared where there is a Redis. */
 const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
-    ? new RedisLists(fastify.redis, secret)
+    ? new RedisLists(fastify.redis, secret, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
     : new MemoryLists(secret, clock)
   fastify.decorate('lists', opened)
   fastify.decorate('blockList', blockList(opened, config))

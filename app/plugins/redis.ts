@@ -12,15 +12,15 @@ const retry = (times: number) => Math.min(times * 100, 2_000)
 /** Commands fail at once while Redis is away; none is kept for later or sent twice. */
 const options = {
   connectTimeout: FIRST_CONNECT,
-  commandTimeout: 1_000,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false
 }
 
-function clientOf(urls: string): Redis | Cluster {
+function clientOf(urls: string, commandTimeout: number): Redis | Cluster {
   const [first = '', ...others] = urls.split(',')
-  if (others.length === 0) return new Redis(first, { ...options, lazyConnect: true, retryStrategy: retry })
+  if (others.length === 0)
+    return new Redis(first, { ...options, commandTimeout, lazyConnect: true, retryStrategy: retry })
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)
   return new Cluster([first, ...others], {
@@ -29,6 +29,7 @@ function clientOf(urls: string): Redis | Cluster {
     clusterRetryStrategy: retry,
     redisOptions: {
       ...options,
+      commandTimeout,
       ...(username !== '' && { username: decodeURIComponent(username) }),
       ...(password !== '' && { password: decodeURIComponent(password) }),
       ...(protocol === 'rediss:' && { tls: {} })
@@ -36,13 +37,19 @@ function clientOf(urls: string): Redis | Cluster {
   })
 }
 
+interface Options {
+  url: string | undefined
+  /** How long a command may take, in milliseconds. */
+  commandTimeout?: number
+}
+
 /**
  * Redis, when there is a url; several, separated by commas, are nodes of one cluster. It may be down now or later; the
  * client comes back by itself.
  */
-const redis: FastifyPluginAsync<{ url: string | undefined }> = async (fastify, { url }) => {
+const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout = 1_000 }) => {
   if (url === undefined) return
-  const client = clientOf(url)
+  const client = clientOf(url, commandTimeout)
   client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
   client.connect().catch(() => {})
   await once(client, 'ready', { signal: AbortSignal.timeout(FIRST_CONNECT) }).catch(() => {})

@@ -69,12 +69,15 @@ const unwanted = fc.oneof(
   fc.constant('0'.repeat(20_000))
 )
 
+/** Half a surrogate pair cannot be encoded. */
+const wellFormed = (text: string) => text.replace(/\p{Cs}/gu, '\ufffd')
+
 /** Mostly as it is; else encoded all through, odd, too long, or no right encoding. */
 const encoded = (valid: Arbitrary<string>) =>
   fc.oneof(
     { weight: 8, arbitrary: valid },
     { weight: 1, arbitrary: valid.map(each => each.replace(/./g, c => `%${c.charCodeAt(0).toString(16)}`)) },
-    { weight: 1, arbitrary: anyText.map(each => encodeURIComponent(each.toWellFormed())) },
+    { weight: 1, arbitrary: anyText.map(each => encodeURIComponent(wellFormed(each))) },
     {
       weight: 1,
       arbitrary: fc.constantFrom('%', '%zz', '%00', '%c0%af', '%ff', '..', '%2e%2e', '*', 'a'.repeat(101), '')
@@ -85,5 +88,5 @@ const oddQuery = fc.oneof(
   fc.constantFrom('', '&&&', '=', '%', '%00=%00', 'a=b', '__proto__[x]=1', 'constructor=1', '?', '%ff=%c0'),
   fc.constantFrom('standing=blocked&standing=allowed', 'limit=0', 'limit=1&limit=2', 'limit=１', 'after=0'),
   fc.constantFrom('after=999999999999999', 'after=1e3', 'standing[]=blocked', `a=${'b'.repeat(3_000)}`),
-  anyText.map(each => encodeURIComponent(each.toWellFormed()))
+  anyText.map(each => encodeURIComponent(wellFormed(each)))
 )

@@ -23,13 +23,24 @@ function freeOf(schema: Schema, words: Words): Arbitrary<unknown> {
   if (schema.type === 'null') return fc.constant(null)
   if (schema.type === 'object') {
     if (properties === undefined) return fc.dictionary(fc.stringMatching(/^\w{1,32}$/), odd, { maxKeys: 4 })
-    const members = Object.entries(properties).map(([key, each]) => [key, validOf(each, words, key)])
-    return fc.record(Object.fromEntries(members), { requiredKeys: required, noNullPrototype: true })
+    const members = Object.entries(properties).map(([key, each]) => {
+      const valid = validOf(each, words, key)
+      return [
+        key,
+        required.includes(key) ? valid : fc.oneof({ weight: 2, arbitrary: absent }, valid)
+      ] as const
+    })
+    return fc.record(Object.fromEntries(members)).map(withoutAbsent)
   }
   if (schema.type !== 'string') throw new Error(`no values for ${JSON.stringify(schema)}`)
   if (pattern === undefined) return text(minLength, maxLength)
   return fc.stringMatching(new RegExp(pattern)).filter(({ length }) => length >= minLength)
 }
+
+const absent = fc.constant(undefined)
+
+const withoutAbsent = (object: object) =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined))
 
 const text = (minLength: number, maxLength: number) =>
   fc.string({

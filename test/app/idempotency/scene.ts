@@ -115,7 +115,7 @@ export async function start(
     { ...route, config: { limit: ['attempts', 'recipient'] } },
     async ({ body }, reply) => reply.code(202).send(await handle(body))
   )
-  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 20 }, async ({ body }) => handle(body))
+  app.post<{ Body: Body }>('/cut-off', { ...route, handlerTimeout: 500 }, async ({ body }) => handle(body))
   t.teardown(() => app.close())
   await app.ready()
 

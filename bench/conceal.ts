@@ -1,0 +1,123 @@
+// For a concealed purpose, does the time of the answer tell a known recipient from a blocked one?
+// npm run bench -- conceal [--samples 1000], or: node --import tsx bench/conceal.ts
+import { spawnSync } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
+import { Agent, request } from 'node:http'
+import { cpus, loadavg, totalmem } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { startRedis } from '../test/helper/redis.js'
+import { equivalenceOf } from './conceal/equivalence.js'
+import { Closing, type Server, startMailServer, startServer } from './conceal/server.js'
+
+/** How far the means may be apart, in milliseconds. */
+const MARGIN = 5
+const WARM_UP = 100
+type Group = 'known' | 'suppressed'
+
+const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+
+/** Posts. @returns the milliseconds until the whole answer is here */
+async function post({ url, headers }: Server, path: string, body: object, expected: number): Promise<number> {
+  const text = JSON.stringify(body)
+  const began = performance.now()
+  const status = await new Promise<number>((resolve, reject) => {
+    const sent = request(`${url}${path}`, { method: 'POST', agent, headers, timeout: 10_000 }, answer => {
+      answer.resume().on('end', () => resolve(answer.statusCode ?? 0))
+    })
+    sent.on('timeout', () => sent.destroy(new Error('no answer'))).on('error', reject)
+    sent.end(text)
+  })
+  const took = performance.now() - began
+  if (status !== expected) throw new Error(`${path} was answered ${status}`)
+  return took
+}
+
+/** As many of each, in random order. */
+function shuffled(each: number): Group[] {
+  const groups = Array.from({ length: 2 * each }, (_, i): Group => (i < each ? 'known' : 'suppressed'))
+  for (let i = groups.length - 1; i > 0; i--) {
+    const j = randomInt(i + 1)
+    ;[groups[i], groups[j]] = [groups[j] as Group, groups[i] as Group]
+  }
+  return groups
+}
+
+async function measure(server: Server, samples: number): Promise<Record<Group, number[]>> {
+  const times: Record<Group, number[]> = { known: [], suppressed: [] }
+  // Nobody is asked for twice. The addresses are of one kind and length.
+  const asked = [...shuffled(WARM_UP / 2), ...shuffled(samples)].map(group => ({
+    group,
+    email: `${randomBytes(8).toString('hex')}@example.com`
+  }))
+  for (const { group, email } of asked) {
+    if (group === 'suppressed') await post(server, '/v1/admin/recipients/block', { email }, 200)
+  }
+  for (const [i, { group, email }] of asked.entries()) {
+    // What was sent before may be under way, as likely before one group as before the other.
+    await sleep(randomInt(20, 60))
+    const took = await post(server, '/v1/captcha', { email, purpose: 'reset-password' }, 202)
+    if (i >= WARM_UP) times[group].push(took)
+  }
+  return times
+}
+
+function figures(values: readonly number[]) {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (part: number) => round(sorted[Math.round(part * (sorted.length - 1))] as number)
+  return {
+    n: values.length,
+    mean: round(values.reduce((sum, each) => sum + each, 0) / values.length),
+    median: at(0.5),
+    p95: at(0.95)
+  }
+}
+
+const round = (ms: number) => Number(ms.toFixed(3))
+
+async function compare(store: string, env: NodeJS.ProcessEnv, samples: number) {
+  const closing = new Closing()
+  try {
+    if (store === 'redis') env.REDIS_URL = (await startRedis(closing)).url
+    const SMTP_URL = await startMailServer(closing)
+    const times = await measure(await startServer(closing, { ...env, SMTP_URL }), samples)
+    const { difference, interval, equivalent } = equivalenceOf(times.known, times.suppressed, MARGIN)
+    return {
+      store,
+      known: figures(times.known),
+      suppressed: figures(times.suppressed),
+      difference: round(difference),
+      interval: interval.map(round),
+      equivalent
+    }
+  } finally {
+    await closing.close()
+  }
+}
+
+const { values } = parseArgs({ options: { samples: { type: 'string', default: '1000' } } })
+const samples = Number(values.samples)
+const hasRedis = spawnSync('redis-server', ['--version']).status === 0
+const load = loadavg()[0]?.toFixed(1)
+const results = []
+for (const store of hasRedis ? ['memory', 'redis'] : ['memory'])
+  results.push(await compare(store, {}, samples))
+agent.destroy()
+
+const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
+const about = { date: new Date().toISOString(), machine, node: process.version, load, marginMs: MARGIN }
+console.log(`${about.date}, ${machine}, Node ${about.node}, load ${load}; POST /v1/captcha, ms`)
+console.table(
+  Object.fromEntries(
+    results.flatMap(each =>
+      (['known', 'suppressed'] as const).map(group => [`${each.store} ${group}`, each[group]])
+    )
+  )
+)
+for (const { store, difference, interval, equivalent } of results) {
+  const verdict = equivalent ? 'equivalent' : 'not shown to be equivalent'
+  console.log(
+    `${store}: difference of the means ${difference} ms, 90 % interval ${interval.join(' to ')} ms: ${verdict} within ±${MARGIN} ms at 95 %`
+  )
+}
+console.log(JSON.stringify({ ...about, results }))

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { loadPolicy } from '../../app/policy.js'
+
+/** What closes when the bench ends; the last first. */
+export class Closing {
+  private readonly all: (() => unknown)[] = []
+  teardown(close: () => unknown): void {
+    this.all.push(close)
+  }
+  async close(): Promise<void> {
+    for (const close of this.all.reverse()) await close()
+  }
+}
+
+export interface Server {
+  url: string
+  headers: Record<string, string>
+}
+
+/** Keys per address: so that no limit is met, and each is decided all the same. */
+const BY_ADDRESS = ['ip-attempts', 'admin-attempts', 'ip', 'ip-recipients']
+const START_LIMIT_MS = 30_000
+
+/** The app as it is started, in a process of its own, sending through {@link startMailServer}. */
+export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Promise<Server> {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-bench-'))
+  closing.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const write = (name: string, content: unknown) => {
+    writeFileSync(join(folder, name), JSON.stringify(content))
+    return join(folder, name)
+  }
+  const [key, adminKey, secret] = [24, 24, 32].map(bytes => randomBytes(bytes).toString('hex')) as [
+    string,
+    string,
+    string
+  ]
+  const account = {
+    id: 'bench',
+    keys: [createHash('sha256').update(key).digest('hex')],
+    dailyQuota: 10_000_000
+  }
+  const policy = loadPolicy()
+  const rules = policy.rules.map(rule => {
+    // So many may be distinct.
+    const limits = [{ max: rule.distinct === undefined ? 1_000 : 100, window: '1s' }]
+    return BY_ADDRESS.includes(rule.name ?? '') ? { ...rule, limits } : rule
+  })
+  const url = await start(closing, '../../app/server.ts', /^Listening on (\S+)/, {
+    NODE_ENV: 'production',
+    HOST: '127.0.0.1',
+    PORT: '0',
+    LOG_LEVEL: 'silent',
+    AUDIT_LOG: join(folder, 'audit.log'),
+    LIMIT_SECRET: secret,
+    ACCOUNTS_FILE: write('accounts.json', [account]),
+    POLICY_FILE: write('policy.json', { ...policy, rules }),
+    ADMIN_KEY: adminKey,
+    MAIL_FROM: 'bench@example.com',
+    SMTP_TLS: 'opportunistic',
+    ...env
+  })
+  return { url, headers: { 'x-api-key': key, 'x-admin-key': adminKey, 'content-type': 'application/json' } }
+}
+
+/** @returns its URL */
+export async function startMailServer(closing: Closing): Promise<string> {
+  return `smtp://127.0.0.1:${await start(closing, 'mail-server.ts', /^(\d+)/, {})}`
+}
+
+async function start(
+  closing: Closing,
+  script: string,
+  says: RegExp,
+  env: NodeJS.ProcessEnv
+): Promise<string> {
+  const { PATH, HOME } = process.env
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', fileURLToPath(new URL(script, import.meta.url))],
+    { env: { PATH, HOME, ...env }, stdio: ['pipe', 'pipe', 'inherit'] }
+  )
+  closing.teardown(() => stop(child))
+  const deadline = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      const said = says.exec(line)?.[1]
+      if (said !== undefined) return said
+    }
+  } finally {
+    clearTimeout(deadline)
+    child.stdout.resume()
+  }
+  throw new Error(`${script} did not start`)
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  child.kill()
+  await ended
+}
