@@ -1,5 +1,5 @@
-import { boundsOf, kindOf } from './limits/index.js'
-import { BLOCKED, type Entry, type Facts, TICKS_PER_MS } from './store/store.js'
+import { boundsOf, factsOf, kindOf } from './limits/index.js'
+import { BLOCKED, type Entry, type Facts, TICKS_PER_MS, UNKNOWN } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -62,6 +62,10 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
     const violated = observed ? verdict.observed : verdict.violated
     for (const entry of entries) {
       const state = facts[head] as number
+      if (state === UNKNOWN) {
+        head += factsOf(entry.spec)
+        continue
+      }
       const charged = facts[head + 1] !== 0
       head += 2
       if (state === BLOCKED) {
@@ -84,7 +88,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
           wait(verdict, max === 0 ? null : resetMs)
       }
     }
-    verdict.rules.push(rule)
+    if (rule.limits.length > 0) verdict.rules.push(rule)
   }
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'

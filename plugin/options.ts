@@ -49,7 +49,7 @@ export interface DecisionEvent extends Verdict {
   stage: 'attempts' | 'sends'
   /** The hashed identity of each rule that applied. */
   keys: Record<string, string>
-  /** The store that decided: `memory`, `redis`, or `none` when it was allowed without one. */
+  /** What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it was allowed without one. */
   store: string
 }
 
@@ -210,6 +210,8 @@ export const OptionsSchema = Type.Object(
     timeout: Type.Optional(Duration),
     /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
     onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
+    /** With Redis: how long this process refuses by itself what Redis has refused, up to `1m`; not at all by default. */
+    refusalCache: Type.Optional(Duration),
     /** How many keys the memory store holds at most; a million by default. */
     maxKeys: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 16_000_000, description: 'a whole number from 1 to 16000000' })
@@ -220,7 +222,7 @@ export const OptionsSchema = Type.Object(
     ),
     /** Hears of every decision. */
     onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
-    /** The memory store's clocks, for tests. */
+    /** The clocks of the memory store and of `refusalCache`, for tests. */
     clock: Type.Optional(
       Type.Refine(
         Type.Unsafe<Clock>({ description: 'an object of two functions, monotonic() and wall()' }),

@@ -18,6 +18,7 @@ export function entriesFor(
   return specs.map((spec, i) => ({
     spec: zoned(spec, timeZones?.[i], rule, source),
     ...who,
+    ...(timeZones?.[i] && { zoned: true as const }),
     ...(max && { max: maxOf(max[i] ?? [], spec, rule, source) })
   }))
 }

@@ -18,7 +18,7 @@ export interface Means {
   report: (error: unknown) => void
   /** The hashed identity of each rule that applied. */
   keys: Record<string, string>
-  /** Name of the store that decided, `none` when there was none. */
+  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
   by: string
 }
 
@@ -66,7 +66,7 @@ export class Decision implements Verdict {
     return this.#means.keys
   }
 
-  /** Name of the store that decided, `none` when there was none. */
+  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
   get store(): string {
     return this.#means.by
   }

@@ -4,12 +4,17 @@ import { wrongOption } from '../errors.js'
 import { hasher } from '../identity/digest.js'
 import type { IdentityOptions } from '../identity/key.js'
 import { isRegion } from '../identity/phone.js'
+import { durationAt } from '../limits/compile.js'
 import type { SendLimitOptions } from '../options.js'
 import { ClusterStore } from './cluster.js'
 import { Examination } from './examine.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
 import { type RedisClient, RedisStore } from './redis.js'
+import { RefusalCache } from './refusal-cache.js'
+import type { Store } from './store.js'
+
+const MAX_REFUSAL_CACHE_MS = 60_000
 
 /**
  * Opens the store that the options ask for.
@@ -30,6 +35,7 @@ export function openStore(
     throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
   if (store === 'memory' && options.client)
     throw wrongOption('options.store', store, 'A client goes with the store "redis".')
+  const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix }
   const memory = () =>
@@ -49,7 +55,8 @@ export function openStore(
   const redis = new RedisStore(client, options.prefix ?? 'sl:')
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
-  const fallback = new Fallback(client.isCluster ? new ClusterStore(redis) : redis, {
+  const node: Store = cache?.watch(redis) ?? redis
+  const fallback = new Fallback(client.isCluster ? new ClusterStore(node) : node, {
     timeout,
     otherwise: onStoreError === 'memory' ? memory() : onStoreError,
     onChange(error) {
@@ -60,7 +67,19 @@ export function openStore(
   const examination = new Examination(redis, fingerprint, timeout, fastify.log)
   fastify.addHook('onReady', () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
-  return { reserver: fallback, identity }
+  return { reserver: cache?.over(fallback) ?? fallback, identity }
+}
+
+function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {
+  if (given === undefined) return undefined
+  const ms = durationAt(given, 'options.refusalCache')
+  if (ms > MAX_REFUSAL_CACHE_MS)
+    throw wrongOption(
+      'options.refusalCache',
+      given,
+      'What is given back elsewhere is free only then: 1m or shorter.'
+    )
+  return new RefusalCache({ ms, ...(clock && { clock }) })
 }
 
 function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {

@@ -81,6 +81,8 @@ export interface Entry {
   max?: readonly number[]
   /** Where different values are counted: the number of this request's, below 2^48, from a keyed hash. */
   value?: number
+  /** Its time zone comes from this request. */
+  zoned?: true
 }
 
 /** An entry that was counted, and what names its slot. */
@@ -94,6 +96,8 @@ export interface Taken {
 export const REFUSES = 0
 export const PASSES = 1
 export const BLOCKED = 2
+/** No store's answer: what was not asked when the decision comes from the refusal cache. Its numbers say nothing. */
+export const UNKNOWN = 3
 
 /**
  * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry

@@ -26,7 +26,7 @@ const wrong: [options: unknown, message: string][] = [
   [
     { rulez: [] },
     'options.rulez: [] is wrong. There is no such option here; known are rules, filters, store, client, namespace, ' +
-      'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, maxKeys, errorResponse, onDecision, clock.'
+      'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
   [
     JSON.parse('{"__proto__":1}'),
@@ -115,6 +115,12 @@ const wrong: [options: unknown, message: string][] = [
   [
     { onStoreError: 'ignore' },
     'options.onStoreError: "ignore" is wrong. It must be one of memory, deny, allow.'
+  ],
+  [{ refusalCache: '0s' }, 'options.refusalCache: "0s" is wrong. Write a duration such as "60s", '],
+  [{ refusalCache: true }, 'options.refusalCache: true is wrong. It must be a duration such as "60s", '],
+  [
+    { refusalCache: '61s' },
+    'options.refusalCache: "61s" is wrong. What is given back elsewhere is free only then: 1m or shorter.'
   ],
   [{ maxKeys: 0 }, 'options.maxKeys: 0 is wrong. It must be a whole number from 1 to 16000000.'],
   [{ maxKeys: 17e6 }, 'options.maxKeys: 17000000 is wrong. It must be a whole number from 1 to 16000000.'],

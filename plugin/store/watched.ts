@@ -1,0 +1,32 @@
+import type { Awaitable, Entry, Store } from './store.js'
+
+/**
+ * The same store.
+ * @param ended hears of entries that are given back, cleared, blocked or unblocked: before, for who does not wait for
+ *   the end, and after, for what was answered meanwhile
+ */
+export function watched(store: Store, ended: (entries: readonly Entry[]) => void): Store {
+  const end = async (entries: readonly Entry[], call: () => Awaitable<void>) => {
+    ended(entries)
+    try {
+      await call()
+    } finally {
+      ended(entries)
+    }
+  }
+  return {
+    name: store.name,
+    reserve: (entries, token) => store.reserve(entries, token),
+    peek: entries => store.peek(entries),
+    renew: (entries, token) => store.renew(entries, token),
+    refund: (taken, token) =>
+      end(
+        taken.map(each => each.entry),
+        () => store.refund(taken, token)
+      ),
+    clear: entries => end(entries, () => store.clear(entries)),
+    block: (entries, ms) => end(entries, () => store.block(entries, ms)),
+    unblock: entries => end(entries, () => store.unblock(entries)),
+    close: () => store.close()
+  }
+}

@@ -1,0 +1,441 @@
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
+import { ClusterStore } from '../../../plugin/store/cluster.js'
+import { alone } from '../../../plugin/store/fallback.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
+import type { Entry } from '../../../plugin/store/store.js'
+import { count, distinct, entry, lock, log, named, sentTo, takenOf, token } from '../../contract/specs.js'
+import { startRedis } from '../../helper/redis.js'
+import { sharedOptions } from '../settlement/places.js'
+
+const { client, clock, url } = await startRedis(t, { clock: true })
+const key = { value: 'query.to' } as const
+const one: Rule = { name: 'one', key, limits: [{ max: 1, window: '60s' }] }
+let prefixes = 0
+
+function advance(ms: number): void {
+  clock.advance(ms)
+}
+
+/** How many decisions and peeks Redis was asked for. */
+async function calls(): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+}
+
+/** An app on this Redis. Its route is `/send?to=…`; `fail` in the query makes the handler fail. */
+async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> = {}) {
+  const events: DecisionEvent[] = []
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const app = Fastify({ logger: { level: 'info', stream } }) as unknown as FastifyInstance
+  const connection = new Redis(url)
+  t.teardown(async () => {
+    await app.close()
+    connection.disconnect()
+  })
+  await app.register(limitPlugin, {
+    ...sharedOptions(`cache${prefixes++}`),
+    client: connection,
+    refusalCache: '1s',
+    clock: { monotonic: () => clock.now(), wall: () => clock.now() },
+    rules,
+    onDecision: event => void events.push(event),
+    ...options
+  })
+  app.get('/send', { config: { limit: rules.map(({ name }) => name) } }, async ({ query }, reply) =>
+    reply.code('fail' in (query as object) ? 502 : 200).send('')
+  )
+  await app.ready()
+  /** The status of a request, who decided, and how many scripts Redis ran for it. */
+  async function send(query = 'to=a') {
+    const before = await calls()
+    const reply = await app.inject(`/send?${query}`)
+    return {
+      status: reply.statusCode,
+      by: events.at(-1)?.store,
+      trips: (await calls()) - before,
+      reply
+    }
+  }
+  const told = async (query?: string) => {
+    const { status, by, trips } = await send(query)
+    return `${status} ${by} ${trips}`
+  }
+  return { app, events, lines, send, told }
+}
+
+t.test('what Redis has refused is refused here without a trip, for at most the time given', async t => {
+  const { send, told, lines, events } = await open(t, [one])
+  t.equal(await told(), '200 redis 1')
+  advance(100)
+  const first = await send()
+  t.same([first.status, first.by, first.trips], [429, 'redis', 1])
+  const same = await send()
+  t.same([same.status, same.by, same.trips], [429, 'cache', 0])
+  for (const name of ['retry-after', 'ratelimit', 'ratelimit-policy'])
+    t.equal(same.reply.headers[name], first.reply.headers[name], name)
+  t.same(same.reply.json(), first.reply.json())
+  t.equal(lines.filter(line => line.includes('refused by limit')).length, 2, 'in the log as any refusal')
+  t.match(events.at(-1), { allowed: false, refusal: 'exceeded', store: 'cache', violated: [{ rule: 'one' }] })
+
+  advance(999)
+  const later = await send()
+  t.same([later.status, later.by, later.trips], [429, 'cache', 0])
+  t.equal(later.reply.json().retryAfterMs, first.reply.json().retryAfterMs - 999, 'counts down')
+  advance(1)
+  t.equal(await told(), '429 redis 1', 'its time is over')
+  t.equal(await told(), '429 cache 0', 'and begins anew')
+  t.equal(await told('to=b'), '200 redis 1', 'another key')
+})
+
+t.test('without the option every refusal is asked for; memory ignores it', async t => {
+  const { told } = await open(t, [one], { refusalCache: undefined } as object)
+  t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 redis 1'])
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(limitPlugin, { rules: [one], refusalCache: '1s' })
+  app.get('/send', { config: { limit: 'one' } }, async () => '')
+  const statuses = []
+  for (let i = 0; i < 3; i++) statuses.push((await app.inject('/send?to=a')).statusCode)
+  t.same(statuses, [200, 429, 429])
+})
+
+t.test('never past its time', async t => {
+  const { told } = await open(t, [one], { refusalCache: '1m' })
+  await told()
+  advance(59_999)
+  t.equal(await told(), '429 redis 1')
+  t.equal(await told(), '429 cache 0')
+  advance(1)
+  t.equal(await told(), '200 redis 1', 'the slot has returned')
+
+  const day: Rule = { name: 'day', key, limits: [{ max: 1, per: 'day' }] }
+  const calendar = await open(t, [day], { refusalCache: '1m' })
+  clock.set(Date.UTC(2026, 5, 1, 23, 59, 59, 900))
+  t.same([await calendar.told(), await calendar.told(), await calendar.told()].slice(1), [
+    '429 redis 1',
+    '429 cache 0'
+  ])
+  advance(100)
+  t.equal(await calendar.told(), '200 redis 1', 'the day has begun')
+})
+
+t.test('of several limits each goes when its time is over', async t => {
+  const mail: Rule = {
+    ...one,
+    limits: [
+      { max: 1, window: '10s' },
+      { max: 1, window: '60s' }
+    ]
+  }
+  const { send, told } = await open(t, [mail], { refusalCache: '1m' })
+  await told()
+  await told()
+  const { reply, by } = await send()
+  t.equal(by, 'cache')
+  t.same(reply.json()['violated-policies'], ['one-10s', 'one-60s'])
+  advance(10_000)
+  const later = await send()
+  t.equal(later.by, 'redis')
+  t.same(later.reply.json()['violated-policies'], ['one-60s'])
+  t.equal(await told(), '429 cache 0')
+})
+
+t.test('what ends it here ends it at once', async t => {
+  const { app, told } = await open(t, [one])
+  const keys = { one: 'a' }
+  const full = async () => {
+    await told()
+    await told()
+    t.equal(await told(), '429 cache 0')
+  }
+  await full()
+  await app.limit.clear(keys)
+  t.equal(await told(), '200 redis 1', 'cleared')
+  await full()
+  await app.limit.clear(keys)
+
+  const decision = await app.limit.reserve(keys)
+  await full()
+  await decision.refund()
+  t.equal(await told(), '200 redis 1', 'a slot is given back')
+  await app.limit.clear(keys)
+
+  const unheard = await app.limit.reserve(keys)
+  await full()
+  void unheard.refund()
+  t.match(await told(), /^200 redis/, 'also for who does not wait for it')
+
+  await app.limit.block(keys)
+  const blocked = [await told(), await told()]
+  t.same(blocked, ['403 redis 1', '403 cache 0'], 'a block begins at once, and is known, too')
+  await app.limit.unblock(keys)
+  await app.limit.clear(keys)
+  t.equal(await told(), '200 redis 1', 'unblocked')
+
+  await full()
+  app.limit.replace([{ ...one, limits: [{ max: 2, window: '60s' }] }])
+  t.equal(await told(), '200 redis 1', 'other rules')
+})
+
+t.test('a send that fails in this process frees its slot for the next', async t => {
+  const { app, told } = await open(t, [one])
+  const slot = await app.limit.reserve({ one: 'a' })
+  t.same([await told(), await told()], ['429 redis 1', '429 cache 0'])
+  await slot.refund()
+  t.equal(await told('to=a&fail'), '502 redis 2', 'admitted, failed, given back')
+  t.equal(await told(), '200 redis 1')
+  t.same([await told(), await told()], ['429 redis 1', '429 cache 0'])
+})
+
+t.test('what ends it in another process ends it within that time', async t => {
+  const prefix = { prefix: 'two:' }
+  const here = await open(t, [one], prefix)
+  const there = await open(t, [one], prefix)
+  const keys = { one: 'a' }
+  const slot = await there.app.limit.reserve(keys)
+  t.same([await here.told(), await here.told()], ['429 redis 1', '429 cache 0'])
+  await slot.refund()
+  advance(999)
+  t.equal(await here.told(), '429 cache 0', 'not heard of')
+  advance(1)
+  t.equal(await here.told(), '200 redis 1')
+  await there.app.limit.block(keys)
+  t.equal(await here.told(), '403 redis 1', 'what admits is always asked')
+  t.equal(await here.told(), '403 cache 0')
+  await there.app.limit.unblock(keys)
+  await there.app.limit.clear(keys)
+  advance(1_000)
+  t.equal(await here.told(), '200 redis 1')
+})
+
+t.test('never: limits from the request, observed rules, locks', async t => {
+  const dynamic: Rule = { ...one, limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
+  const zoned: Rule = { ...one, limits: [{ max: 1, per: 'day', timeZone: () => 'Asia/Shanghai' }] }
+  for (const rule of [dynamic, zoned]) {
+    const { send } = await open(t, [rule])
+    const seen = [await send(), await send(), await send()].map(({ status, by }) => `${status} ${by}`)
+    t.same(seen, ['200 redis', '429 redis', '429 redis'])
+  }
+  const observed = await open(t, [{ ...one, mode: 'observe' }])
+  for (let i = 0; i < 3; i++) t.equal(await observed.told(), '200 redis 1')
+  t.match(observed.events.at(-1), { observed: [{ rule: 'one' }] })
+
+  const flight: Rule = { name: 'flight', key, lock: '10m' }
+  const locked = await open(t, [flight, { ...one, limits: [{ max: 5, window: '60s' }] }])
+  const held = await locked.app.limit.reserve({ flight: 'a' })
+  t.same([await locked.told(), await locked.told()], ['409 redis 1', '409 redis 1'])
+  held.end()
+  t.match(await locked.told(), /^200 redis/)
+
+  const both = await open(t, [flight, one])
+  const holder = await both.app.limit.reserve({ flight: 'a', one: 'a' })
+  t.same(
+    [await both.told(), await both.told()],
+    ['429 redis 1', '429 redis 1'],
+    'its waiting time is in the answer'
+  )
+  await holder.release()
+  t.match([await both.told(), await both.told()], ['429 redis 1', '429 cache 0'])
+})
+
+t.test('an observed rule beside a refusal is told as Redis told it', async t => {
+  const watched: Rule = { name: 'watched', key, mode: 'observe', limits: [{ max: 1, window: '10s' }] }
+  const { told, events } = await open(t, [watched, one], { refusalCache: '1m' })
+  for (let i = 0; i < 3; i++) await told()
+  t.match(events.slice(1), [{ store: 'redis' }, { store: 'cache' }])
+  t.strictSame(events[2]?.observed, events[1]?.observed)
+  t.strictSame(events[2]?.rules, events[1]?.rules)
+  advance(10_000)
+  await told()
+  t.match(events[3], { store: 'redis', observed: [] })
+})
+
+t.test('what is refused under one set of rules is refused under every other', async t => {
+  const mail: Rule = {
+    name: 'mail',
+    key: { value: 'query.mail' },
+    optional: true,
+    limits: [{ max: 5, window: '1h' }]
+  }
+  const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
+  const { send } = await open(t, [one, mail, wide])
+  await send('to=a&mail=m')
+  const first = await send('to=a&mail=m')
+  const again = await send('to=a&mail=m')
+  t.equal(again.by, 'cache')
+  t.equal(
+    again.reply.headers.ratelimit,
+    first.reply.headers.ratelimit,
+    'the very same rules: the very same headers'
+  )
+  const other = await send('to=a&mail=n')
+  t.same([other.status, other.by, other.trips], [429, 'cache', 0])
+  t.equal(other.reply.headers.ratelimit, first.reply.headers.ratelimit, 'the new one is not told of')
+  const none = await send('to=a')
+  t.same([none.status, none.by], [429, 'cache'])
+})
+
+t.test('every rule that is known to refuse is named, and the longest waiting time', async t => {
+  const long: Rule = { name: 'long', key: { value: 'query.mail' }, limits: [{ max: 1, window: '1h' }] }
+  const { app, send } = await open(t, [one, long])
+  await send('to=a&mail=m')
+  await send('to=a&mail=x')
+  await send('to=y&mail=m')
+  const { by, reply } = await send('to=a&mail=m')
+  t.equal(by, 'cache', 'put together from two refusals')
+  t.same(reply.json()['violated-policies'], ['one', 'long'])
+  t.equal(reply.json().retryAfterMs, 3_600_000)
+  await app.limit.clear({ long: 'm' })
+  const less = await send('to=a&mail=m')
+  t.same([less.by, less.reply.json()['violated-policies']], ['cache', ['one']])
+})
+
+t.test('attempts are refused before the body is read', async t => {
+  const { told, events } = await open(t, [{ ...one, counts: 'attempts' }])
+  t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 cache 0'])
+  t.match(events.at(-1), { stage: 'attempts' })
+})
+
+t.test('a rule whose max comes from the request beside a refusal is not told of', async t => {
+  const plan: Rule = {
+    name: 'plan',
+    key,
+    limits: [
+      {
+        max: (request: FastifyRequest) => Number((request.query as { max?: string }).max ?? 1),
+        ceiling: 9,
+        window: '1h'
+      }
+    ]
+  }
+  const { send, told } = await open(t, [one, plan])
+  await told('to=a&max=5')
+  t.equal(await told('to=a&max=5'), '429 redis 1')
+  const { by, reply } = await send('to=a&max=1')
+  t.equal(by, 'cache')
+  t.same(reply.json()['violated-policies'], ['one'])
+  const day: Rule = { name: 'day', key, limits: [{ max: 1, per: 'day', timeZone: () => 'UTC' }] }
+  for (const other of [plan, day]) {
+    const strict = await open(t, [one, other])
+    await strict.told()
+    t.same(
+      [await strict.told(), await strict.told()],
+      ['429 redis 1', '429 redis 1'],
+      'when it refuses, its waiting time is in the answer'
+    )
+  }
+})
+
+/** The cache over a plain store, without rules and routes. */
+function layer() {
+  const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
+  const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'layer:'))))
+  const by = async (entries: readonly Entry[]) => {
+    const { store, facts } = await reserver.reserve(entries, token())
+    return `${store.name} ${facts?.[1]}`
+  }
+  return { cache, reserver, by }
+}
+
+t.test('different values: the same one is refused, others are asked for', async t => {
+  const { by, reserver } = layer()
+  const spec = distinct([1, 60_000])
+  const first = [sentTo(spec, 1)]
+  await reserver.reserve(first, '')
+  t.same([await by([sentTo(spec, 2)]), await by([sentTo(spec, 2)])], ['redis 0', 'cache 0'])
+  t.equal(await by([sentTo(spec, 3)]), 'redis 0', 'another value')
+  t.equal(await by(first), 'redis 1', 'the counted one passes')
+  t.equal(await by([sentTo(spec, 3)]), 'cache 0')
+  await reserver.store.clear([entry(spec)])
+  t.equal(await by([sentTo(spec, 3)]), 'redis 1', 'cleared for all values')
+})
+
+t.test('a flood of different keys stays within the bound', async t => {
+  const { cache, reserver, by } = layer()
+  const spec = log([1, 60_000])
+  const entries = Array.from({ length: 100_000 }, (_, i) => entry(spec, i))
+  for (let i = 0; i < entries.length; i += 200) {
+    const some = entries.slice(i, i + 200)
+    for (const expected of [1, 0])
+      if ((await reserver.reserve(some, '')).facts?.[1] !== expected) t.fail('admitted once')
+  }
+  t.equal(cache.size, 10_000)
+  t.equal(await by(entries.slice(-1)), 'cache 0', 'the newest are known')
+  t.equal(await by(entries.slice(0, 1)), 'redis 0', 'the oldest were forgotten')
+  t.equal(cache.size, 10_000)
+  await client.flushall()
+})
+
+t.test('an answer that is older than an ending is not believed', async t => {
+  const { reserver, by } = layer()
+  const entries = [entry(log([1, 60_000])), entry(count(9, 'day'))]
+  const { facts } = await reserver.reserve(entries, '')
+  const taken = takenOf(entries, named(entries, facts ?? []))
+  // One connection: Redis refuses first, then gives back.
+  const refused = reserver.reserve(entries, '')
+  const given = reserver.store.refund(taken, '')
+  t.equal((await refused).facts?.[1], 0)
+  await given
+  t.equal(await by(entries), 'redis 1')
+  const again = reserver.reserve(entries, '')
+  await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
+  t.equal((await again).store.name, 'redis')
+  t.equal(await by(entries), 'cache 0', 'the end of a lock ends nothing')
+})
+
+t.test('what decides in place of Redis is asked each time; what Redis refused holds meanwhile', async t => {
+  const server = await startRedis(t)
+  const connection = new Redis(server.port, '127.0.0.1', {
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0
+  })
+  connection.on('error', () => {})
+  const { app, events } = await open(t, [one], { client: connection, onStoreError: 'memory' })
+  const told = async (to: string) => {
+    const { statusCode } = await app.inject(`/send?to=${to}`)
+    return `${statusCode} ${events.at(-1)?.store}`
+  }
+  t.same([await told('a'), await told('a')], ['200 redis', '429 redis'])
+  await server.kill()
+  t.same([await told('b'), await told('b'), await told('b')], ['200 memory', '429 memory', '429 memory'])
+  t.equal(await told('a'), '429 cache')
+  advance(1_000)
+  t.equal(await told('a'), '200 memory')
+})
+
+t.test('over several nodes: the calls of each are heard', async t => {
+  const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
+  const reserver = cache.over(alone(new ClusterStore(cache.watch(new RedisStore(client, 'nodes:')))))
+  const spec = log([1, 60_000])
+  const entries = [entry(spec, 'x'), entry(log([5, 60_000]), 'y')]
+  const { facts } = await reserver.reserve(entries, '')
+  await reserver.reserve(entries, '')
+  t.equal((await reserver.reserve(entries, '')).store.name, 'cache')
+  await reserver.store.refund(takenOf(entries, named(entries, facts ?? [])), '')
+  const after = await reserver.reserve(entries, '')
+  t.same([after.store.name, after.facts?.[1]], ['redis', 1])
+})
+
+t.test('a hot key on two instances: one trip each within the time, not one more admitted', async t => {
+  const rule: Rule = { ...one, limits: [{ max: 5, window: '60s' }] }
+  const prefix = { prefix: 'hot:' }
+  const apps = [await open(t, [rule], prefix), await open(t, [rule], prefix)]
+  const race = async () => {
+    const replies = await Promise.all(
+      Array.from({ length: 200 }, (_, i) => (apps[i % 2] as (typeof apps)[number]).app.inject('/send?to=a'))
+    )
+    return replies.filter(({ statusCode }) => statusCode === 200).length
+  }
+  t.equal(await race(), 5)
+  const before = await calls()
+  t.same([await race(), await race()], [0, 0])
+  t.equal(await calls(), before, 'no trip')
+  advance(1_000)
+  t.equal(await race(), 0)
+  advance(59_001)
+  t.equal(await race(), 5)
+})
