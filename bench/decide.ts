@@ -2,7 +2,7 @@
 // npm run bench -- decide [--quick] [--json file]
 import { answer, asked, Child } from './lib/child.js'
 import { Closing, closing } from './lib/closing.js'
-import { LOAD_CORE, SERVER_CORE } from './lib/cores.js'
+import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { floor } from './lib/floors.js'
 import {
   expressRateLimit,
@@ -123,7 +123,7 @@ async function main(): Promise<void> {
       column: `${width} at once`,
       ...(atLeast && { atLeast })
     })
-    report(how, 'decisions a second', samples, [
+    report(how, `decisions a second; ${pinning()}`, samples, [
       ...['ours, 5 rules', 'ours, 4 rules', 'ours, 4 rules, plain values'].flatMap(name => [
         against(name, 'rate-limiter-flexible, 4', 16, 4),
         against(name, '@fastify/rate-limit, 4', 16, 1.7)

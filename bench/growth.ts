@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import limitPlugin, { type Rule, type SendLimitOptions } from '../plugin/index.js'
 import { type Closing, closing } from './lib/closing.js'
-import { LOAD_CORE, pin, SERVER_CORE } from './lib/cores.js'
+import { LOAD_CORE, pin, pinning, SERVER_CORE } from './lib/cores.js'
 import { type BenchRedis, openRedis } from './lib/redis.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, type Sample } from './lib/rounds.js'
@@ -146,7 +146,7 @@ async function bench(all: Closing): Promise<void> {
       by,
       column
     }))
-  report(how, 'one decision; keys: with one expiring for each that is added', samples, [
+  report(how, `one decision; keys: with one expiring for each that is added; ${pinning()}`, samples, [
     ...most('rules: 5', 'rules: 1'),
     ...most('rules: 20', 'rules: 1'),
     ...most('limits in a rule: 5', 'limits in a rule: 1'),

@@ -2,7 +2,7 @@
 // npm run bench -- http [--quick] [--json file]
 import { Child } from './lib/child.js'
 import { type Closing, closing } from './lib/closing.js'
-import { LOAD_CORE, SERVER_CORE } from './lib/cores.js'
+import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { FLOODED, type Load, type Loaded, type Scenario } from './lib/load.js'
 import { openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
@@ -66,7 +66,7 @@ async function bench(closing: Closing): Promise<void> {
       }
     }
   )
-  report(how, `${CONNECTIONS} connections`, samples, comparisons(cells.map(each => each.cell)))
+  report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons(cells.map(each => each.cell)))
 }
 
 /** What the share of the bare route is to be, by the beginning of the cell's name. */

@@ -2,7 +2,7 @@
 // npm run bench -- redis [--quick] [--json file]
 import type { Redis } from 'ioredis'
 import { type Closing, closing } from './lib/closing.js'
-import { LOAD_CORE, pin, SERVER_CORE } from './lib/cores.js'
+import { LOAD_CORE, pin, pinning, SERVER_CORE } from './lib/cores.js'
 import { counters, floor } from './lib/floors.js'
 import {
   expressRateLimit,
@@ -176,25 +176,30 @@ async function bench(all: Closing): Promise<void> {
     of: `bytes: ours, log of ${n}`,
     column: 'bytes'
   })
-  report(how, 'a decision over 250 on their way at once; floor: EVALSHA of return 1', samples, [
-    floorOf('ours, admit, fresh', 5),
-    floorOf('ours, admit, full log', 5.5),
-    floorOf('ours, refuse', 6),
-    ...Object.keys(cpuSubjects)
-      .filter(name => !name.startsWith('ours, ') && name !== 'EVALSHA of return 1')
-      .map(name => floorOf(name)),
-    floorOf('ours, 4 rules'),
-    commands('ours, admit, fresh'),
-    commands('ours, refuse'),
-    ...[1, 10].flatMap(n => [
-      { ...bytesOf(n), atMost: n === 1 ? 144 : 192 },
-      {
-        ...bytesOf(n),
-        name: `bytes a tracked mail address, log of ${n} ÷ sorted set`,
-        by: `bytes: sorted set of ${n}`
-      }
-    ])
-  ])
+  report(
+    how,
+    `a decision, ${BATCH} on their way at once; floor: EVALSHA of return 1; ${pinning()}`,
+    samples,
+    [
+      floorOf('ours, admit, fresh', 5),
+      floorOf('ours, admit, full log', 5.5),
+      floorOf('ours, refuse', 6),
+      ...Object.keys(cpuSubjects)
+        .filter(name => !name.startsWith('ours, ') && name !== 'EVALSHA of return 1')
+        .map(name => floorOf(name)),
+      floorOf('ours, 4 rules'),
+      commands('ours, admit, fresh'),
+      commands('ours, refuse'),
+      ...[1, 10].flatMap(n => [
+        { ...bytesOf(n), atMost: n === 1 ? 144 : 192 },
+        {
+          ...bytesOf(n),
+          name: `bytes a tracked mail address, log of ${n} ÷ sorted set`,
+          by: `bytes: sorted set of ${n}`
+        }
+      ])
+    ]
+  )
 }
 
 await closing(bench)

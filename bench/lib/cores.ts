@@ -13,5 +13,5 @@ export function pin(pid: number, core: number): void {
 }
 
 export function pinning(): string {
-  return pins ? 'load and server on different cores' : 'not bound to cores'
+  return pins ? 'load and what is measured on different cores' : 'not bound to cores'
 }

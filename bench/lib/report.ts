@@ -2,7 +2,6 @@ import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
-import { pinning } from './cores.js'
 import { type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
 
 /** One subject against another, in the same round; or its figure as it is. */
@@ -55,7 +54,7 @@ export function report(
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
   const bench = basename(process.argv[1] ?? '', '.ts')
   const about = { bench, date: new Date().toISOString(), machine, node: process.version, rounds: size.rounds }
-  console.log(`${bench}, ${about.date}, ${machine}, Node ${about.node}, ${pinning()}`)
+  console.log(`${bench}, ${about.date}, ${machine}, Node ${about.node}`)
   console.log(`${units}; medians (min–max) of ${size.rounds} rounds`)
   console.table(rows(results))
   console.table(
@@ -75,8 +74,10 @@ function compare(samples: Samples, { name, of, by, column, atLeast, atMost }: Co
   const above = samples.get(of) ?? []
   const below = by === undefined ? above.map(() => ({ [column]: 1 })) : (samples.get(by) ?? [])
   if (above.length === 0 || below.length === 0) return []
+  // A bench that ran out of time has fewer samples of some.
+  const both = above.slice(0, below.length)
   const summary = summarize(
-    above.map((sample, i) => (sample[column] as number) / (below[i]?.[column] as number))
+    both.map((sample, i) => (sample[column] as number) / (below[i]?.[column] as number))
   )
   if (atLeast !== undefined)
     return [{ name, ...summary, target: `≥ ${atLeast}`, reached: summary.median >= atLeast }]
