@@ -74,7 +74,7 @@ async function decisionCost(name: string, redis: BenchRedis, client: Redis, coun
   await redis.client.flushall()
   const limiter = (await cpuSubjects[name]?.(client)) as Limiter
   try {
-    if (name === 'ours, admit, full log') return await fullLog(limiter, redis, count)
+    if (name === 'ours, admit, full log') return await fullLog(limiter, redis, Math.min(count, 8 * BATCH))
     const refused = name === 'ours, refuse'
     if (refused) await decideAll(limiter, count, true)
     return await cost(redis, count, () => decideAll(limiter, count, !refused))
@@ -161,7 +161,7 @@ async function bench(all: Closing): Promise<void> {
   const samples = await interleave(names, how.size, name =>
     name in byteSubjects
       ? bytes(name, redis, client)
-      : decisionCost(name, redis, client, how.size.scale(3_000, 500))
+      : decisionCost(name, redis, client, how.size.scale(4_000, 500))
   )
   const floorOf = (of: string, atMost?: number) => ({
     name: `Redis CPU: ${of} ÷ floor`,
