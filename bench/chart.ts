@@ -82,7 +82,12 @@ function reached({ median, target = '' }: Row): boolean {
 const page = new URL('../docs/benchmarks.md', import.meta.url)
 const MARKS = ['<!-- figures -->', '<!-- end of figures -->'] as const
 const figures = kept()
+if (Object.keys(figures).length === 0)
+  throw new Error('No figures are kept: npm run bench -- check --keep file.json')
 const [before, rest = ''] = readFileSync(page, 'utf8').split(MARKS[0])
 const [, after = ''] = rest.split(MARKS[1])
-writeFileSync(page, `${before}${MARKS[0]}\n\n${tablesOf(figures)}\n${MARKS[1]}${after}`)
+writeFileSync(
+  page,
+  `${before}${MARKS[0]}\n\n![The ratios below as bars](benchmarks.svg)\n\n${tablesOf(figures)}\n${MARKS[1]}${after}`
+)
 writeFileSync(new URL('../docs/benchmarks.svg', import.meta.url), chartOf(figures))

@@ -57,6 +57,7 @@ async function measure(
   count: number
 ): Promise<Sample> {
   const sample: Sample = {}
+  let used = 0
   for (const width of WIDTHS) {
     const limiter = await subjects[name]?.(client)
     if (limiter === undefined) throw new Error(name)
@@ -71,13 +72,17 @@ async function measure(
         if (await limiter.decide(sendOf(refused ? i % 100 : from + i))) admitted++
       }
     }
+    const before = process.cpuUsage()
     const start = performance.now()
     await Promise.all(Array.from({ length: width }, work))
     sample[`${width} at once`] = (count / (performance.now() - start)) * 1000
+    const { user, system } = process.cpuUsage(before)
+    used += user + system
     if (admitted !== (refused ? 0 : count)) throw new Error(`${name} admitted ${admitted} of ${count}`)
     await limiter.close()
     from += count
   }
+  sample['CPU, µs each'] = used / count / WIDTHS.length
   return sample
 }
 
