@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis'
 import limitPlugin, { type Rule, type SendLimitOptions } from '../plugin/index.js'
 import { type Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pin, pinning, SERVER_CORE } from './lib/cores.js'
+import { STRICT } from './lib/limiters.js'
 import { type BenchRedis, openRedis } from './lib/redis.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, type Sample } from './lib/rounds.js'
@@ -63,7 +64,7 @@ async function open(
   options: Partial<SendLimitOptions>
 ): Promise<{ decide: Decide; close(): unknown }> {
   const app = Fastify()
-  await app.register(limitPlugin, { rules, secret: 'at least 16 characters', ...options })
+  await app.register(limitPlugin, { rules, ...STRICT, ...options })
   await app.ready()
   const names = rules.map(rule => rule.name)
   return {

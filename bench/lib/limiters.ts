@@ -12,6 +12,8 @@ export interface Limiter {
 }
 
 const MINUTE = 60
+/** A slow machine must not make memory decide in place of Redis. */
+export const STRICT = { secret: 'at least 16 characters', timeout: '1m', onStoreError: 'deny' } as const
 
 /** Ours, asked as `fastify.limit.reserve`: decision, keys and all. Undefined where an option is not known. */
 export async function ours(
@@ -23,7 +25,7 @@ export async function ours(
   try {
     await app.register(limitPlugin, {
       rules: all,
-      secret: 'at least 16 characters',
+      ...STRICT,
       ...options
     } as SendLimitOptions)
     await app.ready()
@@ -43,7 +45,7 @@ export async function oursPlain(options: object = {}): Promise<Limiter | undefin
   const app = Fastify()
   await app.register(limitPlugin, {
     rules: plainRules,
-    secret: 'at least 16 characters',
+    ...STRICT,
     ...options
   } as SendLimitOptions)
   await app.ready()

@@ -4,14 +4,13 @@ import type { Redis } from 'ioredis'
 import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
 import { answer, asked } from './child.js'
 import { Closing } from './closing.js'
-import { checksOf, FIVE, flexible } from './limiters.js'
+import { checksOf, FIVE, flexible, STRICT } from './limiters.js'
 import { rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
 
 /** What the server is asked: where it listens (0: an option is not known), or what processor time it has used, in µs. */
 export type Question = 'port' | 'cpu'
 
-const SECRET = 'at least 16 characters'
 const windowsOf = { one: [2], four: [0, 1, 2, 3] }
 const PROBLEM = {
   type: 'about:blank',
@@ -63,7 +62,7 @@ function route(app: FastifyInstance, options: object = {}): void {
 }
 
 async function limited(app: FastifyInstance, limit: string[], options: object): Promise<void> {
-  await app.register(limitPlugin, { rules, secret: SECRET, ...options } as SendLimitOptions)
+  await app.register(limitPlugin, { rules, ...STRICT, ...options } as SendLimitOptions)
   route(app, { config: { limit } })
 }
 
