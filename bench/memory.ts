@@ -1,13 +1,14 @@
 // How many bytes does a tracked key take, and how long is the longest pause while a store fills?
-// npm run bench memory, or: node --import tsx bench/memory.ts [--quick]
+// npm run bench -- memory [--quick] [--json file]
 import { execFile } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { createRequire } from 'node:module'
-import { cpus, totalmem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { Arena } from '../plugin/store/arena.js'
+import { commandLine, report } from './lib/report.js'
+import type { Samples } from './lib/rounds.js'
 
 interface Figures {
   /** Heap and array buffers, bytes a key. */
@@ -126,60 +127,39 @@ async function inChild(name: string, keys: number): Promise<Figures> {
   return JSON.parse(stdout)
 }
 
-function summary(figures: Figures[], of: keyof Figures): { median: number; min: number; max: number } {
-  const sorted = figures.map(one => one[of]).sort((a, b) => a - b)
-  const at = (part: number) => Number((sorted[Math.round(part * (sorted.length - 1))] as number).toFixed(2))
-  return { median: at(0.5), min: at(0), max: at(1) }
-}
-
-async function compare(quick: boolean): Promise<void> {
+async function compare(how: ReturnType<typeof commandLine>): Promise<void> {
+  const { quick } = how.size
   const sizes = quick ? [10_000, 100_000] : [10_000, 100_000, 1_000_000]
   const deadline = performance.now() + (quick ? 10_000 : 110_000) // nothing new is begun after it
-  const runs = new Map<string, { name: string; keys: number; figures: Figures[] }>()
+  const samples: Samples = new Map()
   let rounds = 0
   for (; rounds < 5 && performance.now() < deadline; rounds++) {
     for (const keys of sizes) {
       for (const name of Object.keys(subjects)) {
         if (rounds > 0 && performance.now() > deadline) break
-        const run = runs.get(`${keys} ${name}`) ?? { name, keys, figures: [] }
-        run.figures.push(await inChild(name, keys))
-        runs.set(`${keys} ${name}`, run)
+        const cell = `${keys} ${name}`
+        samples.set(cell, [...(samples.get(cell) ?? []), { ...(await inChild(name, keys)) }])
       }
     }
   }
-  const columns = ['bytes', 'rss', 'emptyRss', 'pause', 'cpu', 'mean'] as const
-  const results = [...runs.values()].map(
-    ({ name, keys, figures }) =>
-      ({
-        name,
-        keys,
-        ...Object.fromEntries(columns.map(column => [column, summary(figures, column)]))
-      }) as { name: string; keys: number } & Record<(typeof columns)[number], ReturnType<typeof summary>>
-  )
-  const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
-  const about = { date: new Date().toISOString(), machine, node: process.version, rounds }
-  console.log(`${about.date}, ${machine}, Node ${about.node}; medians (min–max) of ${rounds} rounds`)
-  console.log('bytes, rss: a key; emptyRss: MB; pause: longest, ms; cpu: most for 16 in a row, ms; mean: µs')
-  console.table(
-    Object.fromEntries(
-      results.map(result => [
-        `${result.keys} ${result.name}`,
-        Object.fromEntries(
-          columns.map(column => {
-            const { median, min, max } = result[column]
-            return [column, `${median} (${min}–${max})`]
-          })
-        )
-      ])
-    )
-  )
-  console.log(JSON.stringify({ ...about, results }))
+  const units = 'bytes, rss: a key; emptyRss: MB; pause: longest, ms; cpu: most for 16 in a row, ms; mean: µs'
+  const most = sizes.at(-1)
+  const log = (n: string) => `${most} arena, log of ${n}`
+  const peer = `${most} rate-limiter-flexible Memory`
+  report({ ...how, size: { ...how.size, rounds } }, units, samples, [
+    { name: 'bytes a key, log of 1', of: log('1'), column: 'bytes', atMost: 45 },
+    { name: 'bytes a key, log of 10', of: log('10 grown'), column: 'bytes', atMost: 80 },
+    { name: 'bytes, log of 10 ÷ rate-limiter-flexible', of: log('10 grown'), by: peer, column: 'bytes' },
+    { name: 'longest pause, ms', of: log('10 grown'), column: 'pause', atMost: 5 },
+    { name: 'longest pause ÷ rate-limiter-flexible', of: log('10 grown'), by: peer, column: 'pause' }
+  ])
 }
 
 const { values } = parseArgs({
-  options: { quick: { type: 'boolean' }, subject: { type: 'string' }, keys: { type: 'string' } }
+  options: { subject: { type: 'string' }, keys: { type: 'string' } },
+  strict: false
 })
-if (values.subject) {
+if (typeof values.subject === 'string') {
   console.log(JSON.stringify(await measure(values.subject, Number(values.keys))))
   process.exit() // timers of a day may be pending
-} else await compare(values.quick ?? false)
+} else await compare(commandLine())

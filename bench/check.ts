@@ -1,0 +1,53 @@
+// Which ratio has moved against the figures that are kept? Ends with 1 when one has.
+// npm run bench -- check file.json …           compares what `--json file` has written
+// npm run bench -- check --keep file.json …    keeps it from now on
+import { readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { type Kept, kept, keptFile } from './lib/kept.js'
+import type { Report } from './lib/report.js'
+
+/** Moves that are smaller say nothing, however little the rounds differed. */
+const LEAST = 0.03
+
+function keep(figures: Kept, { bench, date, machine, node, rounds, ratios }: Report): void {
+  if (rounds === 1) throw new Error(`${bench}: one round says nothing; measure without --quick.`)
+  figures[bench] = { date, machine, node, rounds, ratios: ratios.map(({ reached: _, ...ratio }) => ratio) }
+}
+
+/** How many have moved by more than they spread, then or now. */
+function moved(figures: Kept, report: Report): number {
+  const before = figures[report.bench]
+  if (before === undefined) {
+    console.log(`${report.bench}: no figures are kept`)
+    return 0
+  }
+  if (before.machine !== report.machine)
+    console.log(`${report.bench}: kept on another machine, ${before.machine}`)
+  let count = 0
+  for (const ratio of report.ratios) {
+    const old = before.ratios.find(({ name }) => name === ratio.name)
+    if (old === undefined) {
+      console.log(`${report.bench}: new: ${ratio.name} ${ratio.median}`)
+      continue
+    }
+    const spread = Math.max(old.max - old.min, ratio.max - ratio.min, LEAST * old.median)
+    if (Math.abs(ratio.median - old.median) <= spread) continue
+    count++
+    const range = ({ median, min, max }: typeof old) => `${median} (${min}–${max})`
+    console.log(`${report.bench}: moved: ${ratio.name} from ${range(old)} to ${range(ratio)}`)
+  }
+  console.log(
+    `${report.bench}: ${count} of ${report.ratios.length} have moved since ${before.date.slice(0, 10)}`
+  )
+  return count
+}
+
+const { values, positionals } = parseArgs({ options: { keep: { type: 'boolean' } }, allowPositionals: true })
+if (positionals.length === 0) throw new Error('Name a file that "--json file" of a bench has written.')
+const figures = kept()
+for (const file of positionals) {
+  const report = JSON.parse(readFileSync(file, 'utf8')) as Report
+  if (values.keep) keep(figures, report)
+  else if (moved(figures, report) > 0) process.exitCode = 1
+}
+if (values.keep) writeFileSync(keptFile, `${JSON.stringify(figures, null, 2)}\n`)

@@ -1,0 +1,73 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Closing } from './closing.js'
+import { pin } from './cores.js'
+
+interface Reply {
+  result?: unknown
+  error?: string
+}
+
+const ANSWER_LIMIT_MS = 60_000
+
+/** A process that answers questions, one at a time. */
+export class Child {
+  private constructor(private readonly process: ChildProcess) {}
+
+  /** @param args what the module finds behind its name in `process.argv` */
+  static async start(closing: Closing, module: string, args: string[], core: number): Promise<Child> {
+    const child = fork(fileURLToPath(module), ['--child', ...args], {
+      execArgv: ['--expose-gc', '--import', 'tsx'],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc']
+    })
+    const gone = once(child, 'exit')
+    closing.teardown(async () => {
+      child.kill('SIGKILL')
+      await gone
+    })
+    const [hello] = (await Promise.race([once(child, 'message'), gone])) as [unknown]
+    if (hello !== 'ready') throw new Error(`${args.join(' ')} did not start`)
+    pin(child.pid as number, core)
+    return new Child(child)
+  }
+
+  async ask<T>(question: unknown): Promise<T> {
+    const abort = new AbortController()
+    const timer = setTimeout(() => abort.abort(new Error('no answer in time')), ANSWER_LIMIT_MS)
+    try {
+      const { signal } = abort
+      const answered = once(this.process, 'message', { signal })
+      const gone = once(this.process, 'exit', { signal }).then(() => {
+        throw new Error('the process ended')
+      })
+      this.process.send(question as object)
+      const [{ result, error }] = (await Promise.race([answered, gone])) as [Reply]
+      if (error !== undefined) throw new Error(error)
+      return result as T
+    } finally {
+      clearTimeout(timer)
+      abort.abort()
+    }
+  }
+}
+
+/** The other side: answers until its parent is gone. */
+export function answer(handle: (question: never) => unknown): void {
+  process.on('message', async question => {
+    const reply: Reply = {}
+    try {
+      reply.result = await handle(question as never)
+    } catch (error) {
+      reply.error = String((error as Error).stack ?? error)
+    }
+    process.send?.(reply)
+  })
+  process.once('disconnect', () => process.exit())
+  process.send?.('ready')
+}
+
+/** The arguments of a process that another one has started to ask it; undefined in the first one. */
+export function asked(): string[] | undefined {
+  return process.argv[2] === '--child' && process.send ? process.argv.slice(3) : undefined
+}

@@ -1,0 +1,50 @@
+import { Redis } from 'ioredis'
+import { startRedis } from '../../test/helper/redis.js'
+import type { Closing } from './closing.js'
+import { pin } from './cores.js'
+
+export interface BenchRedis {
+  url: string
+  /** For what the bench itself asks. */
+  client: Redis
+  /** A client of a subject's own. */
+  connect(options?: { enableAutoPipelining?: boolean }): Redis
+  /** Processor time of the server so far, in µs. */
+  cpu(): Promise<number>
+  /** How many scripts were called so far. */
+  scripts(): Promise<number>
+}
+
+/** A Redis of the bench's own. */
+export async function openRedis(closing: Closing, core: number): Promise<BenchRedis> {
+  const { url, client, pid } = await startRedis(closing)
+  pin(pid, core)
+  return {
+    url,
+    client,
+    connect: (options = {}) => connect(closing, url, options),
+    async cpu() {
+      const info = await client.info('cpu')
+      return (figure(info, 'used_cpu_user') + figure(info, 'used_cpu_sys')) * 1e6
+    },
+    async scripts() {
+      const info = await client.info('commandstats')
+      const all = info.matchAll(/cmdstat_(?:evalsha|eval|fcall):calls=(\d+)/g)
+      return [...all].reduce((sum, [, calls]) => sum + Number(calls), 0)
+    }
+  }
+}
+
+export function connect(
+  closing: Closing,
+  url: string,
+  options: { enableAutoPipelining?: boolean } = {}
+): Redis {
+  const client = new Redis(url, options)
+  closing.teardown(() => client.disconnect())
+  return client
+}
+
+function figure(info: string, name: string): number {
+  return Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1])
+}

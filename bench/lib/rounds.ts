@@ -1,0 +1,55 @@
+/** What one measurement says, by the name of the column. */
+export type Sample = Record<string, number>
+/** Each subject with its samples, one a round. */
+export type Samples = Map<string, Sample[]>
+
+/** Five rounds are the least; no sixth is begun after the deadline. */
+const ROUNDS = 5
+
+export interface Size {
+  quick: boolean
+  rounds: number
+  /** How much is measured: all by default, a part of it when it is to be quick. */
+  scale(n: number, quick: number): number
+}
+
+export function sizeOf(quick: boolean): Size {
+  return { quick, rounds: quick ? 1 : ROUNDS, scale: (n, small) => (quick ? small : n) }
+}
+
+/**
+ * Measures all subjects in turn, round by round, so that what else happens on the machine meets all of them.
+ * Each round begins with another one. The first round of all is not kept: it compiles what is measured.
+ */
+export async function interleave(
+  subjects: readonly string[],
+  size: Size,
+  measure: (subject: string, round: number) => Promise<Sample>
+): Promise<Samples> {
+  const samples: Samples = new Map(subjects.map(subject => [subject, []]))
+  for (let round = size.quick ? 1 : 0; round <= size.rounds; round++) {
+    for (let i = 0; i < subjects.length; i++) {
+      const subject = subjects[(i + round) % subjects.length] as string
+      const sample = await measure(subject, round)
+      if (round > 0) samples.get(subject)?.push(sample)
+    }
+  }
+  return samples
+}
+
+export interface Summary {
+  median: number
+  min: number
+  max: number
+}
+
+export function summarize(values: readonly number[]): Summary {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (part: number) => round(sorted[Math.round(part * (sorted.length - 1))] ?? Number.NaN)
+  return { median: at(0.5), min: at(0), max: at(1) }
+}
+
+/** Three digits that say something. */
+function round(value: number): number {
+  return Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(3))
+}

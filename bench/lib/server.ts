@@ -1,0 +1,131 @@
+import type { AddressInfo } from 'node:net'
+import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import type { Redis } from 'ioredis'
+import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
+import { answer, asked } from './child.js'
+import { Closing } from './closing.js'
+import { checksOf, FIVE, flexible, STRICT } from './limiters.js'
+import { rules, type Send, textsOf } from './policy.js'
+import { connect } from './redis.js'
+
+/** What the server is asked: where it listens (0: an option is not known), or what processor time it has used, in µs. */
+export type Question = 'port' | 'cpu'
+
+const windowsOf = { one: [2], four: [0, 1, 2, 3] }
+const PROBLEM = {
+  type: 'about:blank',
+  title: 'Too many messages',
+  status: 429,
+  detail: 'limit reached: mobile'
+}
+
+function sendOf(request: { body: unknown; ip: string }): Send {
+  return { ...(request.body as Omit<Send, 'ip'>), ip: request.ip }
+}
+
+/** Each makes of a bare app one that limits `POST /send`; the app has parsed the body then. */
+const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown> = {
+  bare: app => route(app),
+  'bare 429': app => {
+    app.post('/send', async (_request, reply) =>
+      reply
+        .code(429)
+        .type('application/problem+json')
+        .header('retry-after', '60')
+        .send(JSON.stringify(PROBLEM))
+    )
+  },
+  'plugin registered, no limits': async app => {
+    await app.register(limitPlugin, { rules })
+    app.post('/limited', { config: { limit: FIVE } }, async () => 'sent')
+    route(app)
+  },
+  'ours, 1 rule, memory': app => limited(app, ['mobile'], {}),
+  'ours, 5 rules, memory': app => limited(app, FIVE, {}),
+  'ours, 1 rule, Redis': (app, client) => limited(app, ['mobile'], { client }),
+  'ours, 5 rules, Redis': (app, client) => limited(app, FIVE, { client }),
+  'ours, 1 rule, Redis, refusalCache': (app, client) =>
+    limited(app, ['mobile'], { client, refusalCache: '1s' }),
+  'ours, 5 rules, Redis, refusalCache': (app, client) => limited(app, FIVE, { client, refusalCache: '1s' }),
+  'rate-limiter-flexible, 1, memory': app => withFlexible(app, windowsOf.one),
+  'rate-limiter-flexible, 4, memory': app => withFlexible(app, windowsOf.four),
+  'rate-limiter-flexible, 1, Redis': (app, client) => withFlexible(app, windowsOf.one, client),
+  'rate-limiter-flexible, 4, Redis': (app, client) => withFlexible(app, windowsOf.four, client),
+  '@fastify/rate-limit, 1, memory': app => withHook(app),
+  '@fastify/rate-limit, 4, memory': app => withChecks(app),
+  '@fastify/rate-limit, 1, Redis': (app, client) => withHook(app, client),
+  '@fastify/rate-limit, 4, Redis': (app, client) => withChecks(app, client)
+}
+
+function route(app: FastifyInstance, options: object = {}): void {
+  app.post('/send', options, async (_request, reply) => reply.code(202).send({ sent: true }))
+}
+
+async function limited(app: FastifyInstance, limit: string[], options: object): Promise<void> {
+  await app.register(limitPlugin, { rules, ...STRICT, ...options } as SendLimitOptions)
+  route(app, { config: { limit } })
+}
+
+/** In a hook, as its guide does it: refusals are 429 with Retry-After. */
+function withFlexible(app: FastifyInstance, windows: number[], client?: Redis): void {
+  const limiter = flexible(client, windows, client !== undefined)
+  app.addHook('preHandler', async (request, reply) => {
+    if (!(await limiter.decide(sendOf(request))))
+      return reply.code(429).header('retry-after', '60').send(PROBLEM)
+  })
+  route(app)
+}
+
+/** As it is meant: a hook of its own, headers and all. */
+async function withHook(app: FastifyInstance, client?: Redis): Promise<void> {
+  await app.register((await import('@fastify/rate-limit')).default, {
+    hook: 'preHandler',
+    max: 1,
+    timeWindow: 60_000,
+    cache: 1_000_000,
+    keyGenerator: request => (request.body as Send).phone,
+    ...(client && { redis: client })
+  })
+  route(app)
+}
+
+/** Its hook runs once a request, so several windows are checked by hand; then it writes no headers. */
+async function withChecks(app: FastifyInstance, client?: Redis): Promise<void> {
+  const checks = await checksOf(app, client)
+  app.addHook('preHandler', async (request, reply) => {
+    const asked = { texts: textsOf(sendOf(request)), routeOptions: request.routeOptions }
+    const all = await Promise.all(checks.map(check => check(asked)))
+    if (all.some(each => each.isExceeded)) return reply.code(429).header('retry-after', '60').send(PROBLEM)
+  })
+  route(app)
+}
+
+/** What the plugin logs is written, requests are not. */
+async function serve(name: string, url: string): Promise<void> {
+  const logger = { level: 'info', file: '/dev/null' }
+  const logController = new LogController({ disableRequestLogging: true })
+  const app = Fastify({ logger, logController, trustProxy: true, keepAliveTimeout: 60_000 })
+  app.decorateRequest('account', null)
+  app.addHook('onRequest', (request, _reply, done) => {
+    Object.assign(request, { account: { id: String(request.headers['x-account']) } })
+    done()
+  })
+  try {
+    await subjects[name]?.(app, connect(new Closing(), url))
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'FST_SEND_LIMIT_OPTION') throw error
+    return answer(() => 0)
+  }
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  answer((question: Question) => {
+    if (question === 'port') return port
+    const { user, system } = process.cpuUsage()
+    return user + system
+  })
+}
+
+const [name = '', url = ''] = asked() ?? []
+if (asked()) await serve(name, url)
+
+export const names = Object.keys(subjects)
