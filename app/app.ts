@@ -54,6 +54,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
     connectionTimeout: 60_000,
     requestTimeout: 10_000,
     handlerTimeout,
+    // Node's own answer would be no problem document; errors.ts has ours.
+    http: { requireHostHeader: false },
     forceCloseConnections: 'idle',
     // The plugin closing answers instead.
     return503OnClosing: false,

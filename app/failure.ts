@@ -1,8 +1,9 @@
-import { STATUS_CODES } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import { invalid } from './invalid.js'
 import { en } from './locales/en.js'
+import type { Locale } from './locales/locale.js'
 import { translate } from './locales/translate.js'
 import { type ProblemDocument, type ProblemError, problemDocument } from './problem.js'
 
@@ -43,6 +44,23 @@ export function sendProblem(reply: FastifyReply, document: ProblemDocument): Fas
     .headers({ 'content-language': locale, vary })
     .serializer(JSON.stringify)
     .send(translate(document, locale))
+}
+
+/** Answers an `Expect` that nobody here meets (RFC 9110, section 10.1.1). */
+export function answerExpectation(response: ServerResponse, locale: Locale): void {
+  const document = problemDocument(
+    417,
+    'EXPECTATION_FAILED',
+    'What the header Expect asks for is not done here.'
+  )
+  const body = JSON.stringify(translate(document, locale))
+  const headers = {
+    'content-type': TYPE,
+    'content-language': locale,
+    'content-length': Buffer.byteLength(body),
+    connection: 'close'
+  }
+  response.writeHead(document.status, headers).end(body)
 }
 
 /** Answers what is no HTTP request, or came too slowly, or has too large a head. */

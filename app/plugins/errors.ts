@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import { documentOf, type Failure, sendProblem } from '../failure.js'
-import { problemDocument } from '../problem.js'
+import { answerExpectation, documentOf, type Failure, sendProblem } from '../failure.js'
+import { problem, problemDocument } from '../problem.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
 
@@ -11,6 +11,16 @@ const errors: FastifyPluginAsync = async fastify => {
   // Bodies are JSON; Fastify would take plain text, too.
   fastify.removeContentTypeParser('text/plain')
   const allowed = allowedMethods(fastify)
+
+  // RFC 9112, section 3.2.
+  fastify.addHook('onRequest', async ({ headers, raw }) => {
+    if (headers.host === undefined && raw.httpVersion === '1.1') {
+      throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
+    }
+  })
+  fastify.server.on('checkExpectation', (_request, response) =>
+    answerExpectation(response, fastify.defaultLocale)
+  )
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
     const document = documentOf(error)

@@ -3,6 +3,10 @@ import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 
+interface Alternatives {
+  anyOf?: { type?: string }[]
+}
+
 /** OpenAPI at /openapi.json, a page to read and try it at /docs. */
 const swagger: FastifyPluginAsync = async fastify => {
   await fastify.register(fastifySwagger, {
@@ -39,6 +43,18 @@ const swagger: FastifyPluginAsync = async fastify => {
           }
         }
       }
+    },
+    transformObject(documented) {
+      if (!('openapiObject' in documented)) throw new Error('this is an OpenAPI 3 document')
+      const { openapiObject } = documented
+      // A body that may be null may be left out.
+      for (const path of Object.values(openapiObject.paths ?? {})) {
+        const body = path?.post?.requestBody
+        if (body === undefined || !('content' in body)) continue
+        const { anyOf = [] } = (body.content['application/json']?.schema ?? {}) as Alternatives
+        if (anyOf.some(({ type }) => type === 'null')) body.required = false
+      }
+      return openapiObject
     },
     refResolver: {
       buildLocalReference: (json, _baseUri, _fragment, i) =>
