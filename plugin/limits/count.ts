@@ -1,6 +1,6 @@
 import { boundaries } from '../calendar.js'
 import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
-import type { Fields, Kind } from './kind.js'
+import type { Fields, Kind, Packed } from './kind.js'
 
 // A month is told as 30 days; it ends where the calendar says.
 const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
@@ -33,10 +33,13 @@ export const count: Kind<CountSpec> = {
     return used < (max?.[0] ?? spec.max)
   },
 
-  charge(cell, { wall, fresh }, spec) {
+  receipt: (fields, { wall, fresh }) => (isLive(fields, wall) ? fields.at(ISSUED) + 1 : fresh),
+
+  charge(cell, now, spec) {
+    const { wall } = now
     const live = isLive(cell, wall)
     const used = live ? cell.at(USED) : 0
-    const receipt = live ? cell.at(ISSUED) + 1 : fresh
+    const receipt = count.receipt(cell, now)
     if (!cell.resize(live ? cell.length : REFUNDED)) return 0
     const end = live ? cell.at(END) : periodEnd(spec, wall)
     cell.set(END, end)
@@ -68,15 +71,16 @@ export const count: Kind<CountSpec> = {
     cell.set(USED, cell.at(USED) - 1)
   },
 
-  timeless: false,
   repeatable: false,
 
-  describe: ({ rule, observed, per, timeZone, max: most }, max, wall) => [
-    rule,
-    Number(observed),
-    max?.[0] ?? most,
-    ...boundaries(per, timeZone, wall).map(toTicks)
-  ]
+  describe: ({ per, timeZone, max: most }, max, wall) => [
+    [2, 0],
+    [1, 0],
+    [4, max?.[0] ?? most],
+    ...boundaries(per, timeZone, wall).map((start): Packed => [6, toTicks(start)])
+  ],
+
+  holds: ({ per, timeZone }, wall) => boundaries(per, timeZone, wall)[2]
 }
 
 // A period that has begun ends when it ends, should the rule's time zone change meanwhile.

@@ -1,5 +1,5 @@
 import { type LogSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Fields, Kind } from './kind.js'
+import type { Fields, Kind, Packed } from './kind.js'
 
 /**
  * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
@@ -25,8 +25,10 @@ export const log: Kind<LogSpec> = {
     return passes
   },
 
-  charge(cell, { fresh }, { keep, ttl }) {
-    const stamp = Math.max(fresh, log.latest(cell) + 1)
+  receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
+
+  charge(cell, now, { keep, ttl }) {
+    const stamp = log.receipt(cell, now)
     const length = Math.min(cell.length + 1, keep)
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
@@ -45,17 +47,18 @@ export const log: Kind<LogSpec> = {
     cell.resize(cell.length - 1)
   },
 
-  timeless: true,
   repeatable: false,
 
-  describe: ({ rule, observed, ttl, keep, limits }, max) => [
-    rule,
-    Number(observed),
-    ttl,
-    keep,
-    limits.length,
-    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
-  ]
+  describe: ({ keep, limits }, max) => [
+    [2, keep],
+    [1, limits.length],
+    ...limits.flatMap((limit, i): Packed[] => [
+      [2, max?.[i] ?? limit.max],
+      [6, limit.window]
+    ])
+  ],
+
+  holds: () => Number.POSITIVE_INFINITY
 }
 
 /** How many stamps are later than `since`. */

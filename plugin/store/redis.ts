@@ -1,7 +1,7 @@
 import { SecretMismatchError } from '../errors.js'
-import { kindOf } from '../limits/index.js'
-import type { Fields } from '../limits/kind.js'
-import { readEntry } from './reading.js'
+import { factsOf, kindOf } from '../limits/index.js'
+import type { Fields, Packed } from '../limits/kind.js'
+import { observedRefusals, readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
 import {
   type Entry,
@@ -14,7 +14,7 @@ import {
   toTicks
 } from './store.js'
 
-type Argument = string | number
+type Argument = string | number | Buffer
 
 /** What is asked of a Redis client; ioredis has it. */
 export interface RedisClient {
@@ -42,7 +42,8 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 /** One Redis, one script call a decision; every process on it shares every limit. */
 export class RedisStore implements Store {
   readonly name = 'redis'
-  private readonly fragments = new WeakMap<Spec, string>()
+  // What the script is told of a spec, and until when that holds.
+  private fragments = new WeakMap<Spec, { bytes: Buffer; until: number }>()
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
   private ahead = 0
 
@@ -53,13 +54,14 @@ export class RedisStore implements Store {
   ) {}
 
   async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
-    const facts = await this.ask(entries, token)
-    if (facts[1] !== -1) return facts
+    const answer = await this.ask(entries, token)
+    if (answer.admitted !== -1) return answered(entries, answer)
     // Named by our clock, the periods missed Redis's: ask once more by its own.
-    this.ahead = (facts[0] as number) / TICKS_PER_MS + EPOCH_MS - Date.now()
+    this.ahead = answer.now / TICKS_PER_MS + EPOCH_MS - Date.now()
+    this.fragments = new WeakMap()
     const again = await this.ask(entries, token)
-    if (again[1] === -1) throw new Error('the calendar periods of Redis cannot be told')
-    return again
+    if (again.admitted === -1) throw new Error('the calendar periods of Redis cannot be told')
+    return answered(entries, again)
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
@@ -67,13 +69,7 @@ export class RedisStore implements Store {
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
-    const facts = [now, 1]
-    entries.forEach((entry, i) => {
-      const value = new Value(values[i])
-      const blocked = value.blockedUntil() > now
-      readEntry(facts, entry, value, { steady: now, wall: now, fresh: now }, blocked)
-    })
-    return facts
+    return answered(entries, { now, admitted: 0, values })
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
@@ -123,24 +119,33 @@ export class RedisStore implements Store {
     return /maxmemory_policy:(\S+)/.exec(await this.client.info('memory'))?.[1] ?? 'noeviction'
   }
 
-  private async ask(entries: readonly Entry[], token: string): Promise<number[]> {
-    const specs = entries.map(entry => this.fragment(entry)).join(',')
-    return ((await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token])) as unknown[]).map(
-      Number
-    )
+  private async ask(entries: readonly Entry[], token: string): Promise<Answer> {
+    const args: Argument[] = [Buffer.concat(entries.map(entry => this.fragment(entry)))]
+    if (entries.some(({ spec }) => spec.kind === 'lock')) args.push(token)
+    const reply = await this.run(scripts.reserve, this.keys(entries), args, true)
+    const [now, admitted, values = []] = reply as [unknown, unknown, Answer['values']?]
+    return { now: Number(now), admitted: Number(admitted), values }
   }
 
   private keys(entries: readonly Entry[]): string[] {
     return entries.map(({ identity, spec }) => `${this.prefix}{${identity}}:${spec.name}`)
   }
 
-  private fragment({ spec, max, value = 0 }: Entry): string {
-    const { code, describe, timeless } = kindOf(spec)
-    const make = () => [code, ...describe(spec, max, Date.now() + this.ahead, value)].join(',')
-    if (!timeless || max) return make()
-    let fragment = this.fragments.get(spec)
-    if (fragment === undefined) this.fragments.set(spec, (fragment = make()))
-    return fragment
+  private fragment({ spec, max, value = 0 }: Entry): Buffer {
+    const wall = Date.now() + this.ahead
+    const known = max ? undefined : this.fragments.get(spec)
+    if (known && wall < known.until) return known.bytes
+    const { code, describe, holds } = kindOf(spec)
+    const head = Buffer.concat([
+      pack([
+        [1, code],
+        [4, spec.observed ? spec.rule : 0]
+      ]),
+      Buffer.from(`${spec.ttl}\0`)
+    ])
+    const bytes = Buffer.concat([head, pack(describe(spec, max, wall, value))])
+    if (!max) this.fragments.set(spec, { bytes, until: holds(spec, wall) })
+    return bytes
   }
 
   private async run(script: Script, keys: string[], args: Argument[], binary = false): Promise<unknown> {
@@ -156,6 +161,40 @@ export class RedisStore implements Store {
         : client.eval(script.text, keys.length, ...keys, ...args)
     }
   }
+}
+
+/** What a script found: the clock in ticks, 1 when all was counted, and the values from before that. */
+interface Answer {
+  now: number
+  admitted: number
+  values: readonly (Buffer | null | undefined)[]
+}
+
+/** The facts of an answer: read here, not in Redis, whose time is everybody's. */
+function answered(entries: readonly Entry[], { now: ticks, admitted, values }: Answer): Facts {
+  const now = { steady: ticks, wall: ticks, fresh: ticks }
+  const facts = [ticks, 1]
+  const fields = values.map(value => new Value(value))
+  entries.forEach((entry, i) => {
+    const value = fields[i] as Value
+    readEntry(facts, entry, value, now, value.blockedUntil() > ticks)
+  })
+  if (admitted === 0) return facts
+  const skipped = observedRefusals(entries, facts)
+  let head = 2
+  entries.forEach(({ spec }, i) => {
+    if (!skipped?.has(spec.rule)) facts[head + 1] = kindOf(spec).receipt(fields[i] as Value, now)
+    head += factsOf(spec)
+  })
+  return facts
+}
+
+/** The numbers as bytes, big-endian. */
+function pack(numbers: readonly Packed[]): Buffer {
+  const bytes = Buffer.allocUnsafe(numbers.reduce((sum, [width]) => sum + width, 0))
+  let at = 0
+  for (const [width, value] of numbers) at = bytes.writeUIntBE(value, at, width)
+  return bytes
 }
 
 /** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
