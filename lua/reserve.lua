@@ -3,24 +3,22 @@
   A refusal writes nothing.
 
   KEYS[i]   one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
-  ARGV[1]   the entries in the order of KEYS, packed. Each begins with
-              kind (B), rule (I4; 0 when in force, its number when it is only observed), ttl (s; ms), keep (H), n (B)
-            and goes on
-              1 log       n times: max (H), window (I6)
-              2 count     max (I4), and four boundaries (I6): of the period before, this, the next, its end
-              3 lock      not at all
-              4 distinct  value (I6), n times: max (H), window (I6)
-            Letters are those of struct.unpack: integers of 1 (B), 2 (H), 4 or 6 bytes, big-endian, and text (s)
-            that ends in a zero byte. `keep` is 0 but for a log, `n` is 0 for a count and a lock.
+  ARGV[1]   the entries in the order of KEYS: decimal numbers, each ended by a zero byte,
+              log       1, rule, ttl (ms), keep, n, then n times: max, window
+              count     2, rule, ttl (ms), max, 4, and four boundaries: of the period before, this, the next, its end
+              lock      3, rule, ttl (ms), 0, 0
+              distinct  4, rule, ttl (ms), value, n, then n times: max, window
+            `rule` is 0 when in force, the number of the rule when it is only observed. The numbers are texts here;
+            Lua makes numbers of those it reckons with.
   ARGV[2]   the token of the locks, 24 characters; only where there are any
 
-  Returns { now, admitted (0, 1), the values of KEYS as they were }. What is used, what is left and the receipts
+  Returns { the values of KEYS as they were, now, admitted (0, 1) }. What is used, what is left and the receipts
   follow from those, so the caller reckons them.
   Returns { now, -1 } when the boundaries do not hold this server's clock: ask again with that clock.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
-local LOG, COUNT, LOCK = 1, 2, 3
+local LOG, COUNT, LOCK = '1', '2', '3'
 -- What a distinct log holds at most; the values in it have equal shares.
 local PAIRS = 500
 
@@ -30,10 +28,8 @@ local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
 local values = call('MGET', unpack(KEYS))
 local policy, at = ARGV[1], 1
 
--- whether `own` may follow the pairs, what is written then, and where the policy goes on
-local function distinct(pairs, limits, ttl)
-  local own, max, window
-  own, at = read('>I6', policy, at)
+-- whether `own` may follow the pairs, and what is written then
+local function distinct(pairs, own, limits, ttl)
   -- of each value its newest pair in the time to live: `mine`, 0 for none, and the others', newest first
   local since, seen, others, mine, live = now - ttl * 100, {}, {}, 0, #pairs / 12
   for i = 1, live do
@@ -46,7 +42,9 @@ local function distinct(pairs, limits, ttl)
   end
   local passes = true
   for _ = 1, limits do
-    max, window, at = read('>HI6', policy, at)
+    local max, window
+    max, window, at = read('ss', policy, at)
+    max = max + 0
     -- One of the `max` newest values may come again.
     local again = max > #others or (max > 0 and others[max] <= mine)
     if not again and (max == 0 or others[max] > now - window) then passes = false end
@@ -69,8 +67,9 @@ local written, ttls = { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }
 local admitted, missing, stamp = 1, 0, pack('>I6', now)
 local observed, skipped
 for i = 1, #KEYS do
+  -- `keep` is a count's max and a distinct log's value
   local kind, rule, ttl, keep, limits
-  kind, rule, ttl, keep, limits, at = read('>BI4sHB', policy, at)
+  kind, rule, ttl, keep, limits, at = read('sssss', policy, at)
   local value, passes, new = values[i], true
   if not value then
     value, missing = '', missing + 1
@@ -82,9 +81,10 @@ for i = 1, #KEYS do
   if kind == LOG then
     for _ = 1, limits do
       local max, window
-      max, window, at = read('>HI6', policy, at)
+      max, window, at = read('ss', policy, at)
       -- used up, when the `max`-th stamp from the newest is in the window
-      if #value >= max * 6 and (max == 0 or read('>I6', value, max * 6 - 5) > now - window) then passes = false end
+      local bytes = max * 6
+      if #value >= bytes and (bytes == 0 or read('>I6', value, bytes - 5) > now - window) then passes = false end
     end
     if passes then
       new = stamp
@@ -95,18 +95,18 @@ for i = 1, #KEYS do
       end
     end
   elseif kind == COUNT then
-    local max, before, this, following, last
-    max, before, this, following, last, at = read('>I4I6I6I6I6', policy, at)
+    local before, this, following, last
+    before, this, following, last, at = read('ssss', policy, at)
     -- a period that has begun ends when it ends, should the rule's time zone change meanwhile
     local ends, used, issued = 0
     if value ~= '' then ends, used, issued = read('>I6I6I6', value) end
     if ends <= now then
       -- receipts begin at the clock: those of a count that was cleared are never issued again
-      ends, used, issued, value = following, 0, now - 1, ''
-      if now < this then ends = this elseif now >= following then ends = last end
-      if now < before or now >= last then return { now, -1 } end
+      ends, used, issued, value = following + 0, 0, now - 1, ''
+      if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end
+      if now < before + 0 or now >= ends then return { now, -1 } end
     end
-    if used >= max then
+    if used >= keep + 0 then
       passes = false
     elseif passes then
       new = pack('>I6I6I6', ends, used + 1, issued + 1) .. value:sub(19)
@@ -117,18 +117,18 @@ for i = 1, #KEYS do
     new = pack('>I6', now + ttl * 100) .. ARGV[2]
   else
     local free
-    free, new = distinct(value, limits, ttl)
+    free, new = distinct(value, keep + 0, limits, ttl)
     passes = passes and free
   end
 
-  if rule ~= 0 then
+  if rule ~= '0' then
     observed, skipped = observed or {}, skipped or {}
     observed[i] = rule
     if not passes then skipped[rule] = true end
   elseif not passes then
     admitted = 0
   end
-  written[i], ttls[i] = new, ttl
+  if admitted == 1 then written[i], ttls[i] = new, ttl end
 end
 
 if admitted == 1 then
@@ -140,4 +140,6 @@ if admitted == 1 then
     if not (skipped and skipped[observed[i]]) then call('SET', KEYS[i], written[i], 'PX', ttls[i]) end
   end
 end
-return { now, admitted, values }
+local n = #KEYS
+values[n + 1], values[n + 2] = now, admitted
+return values

@@ -1,6 +1,6 @@
 import { boundaries } from '../calendar.js'
 import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
-import type { Fields, Kind, Packed } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 // A month is told as 30 days; it ends where the calendar says.
 const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
@@ -74,10 +74,9 @@ export const count: Kind<CountSpec> = {
   repeatable: false,
 
   describe: ({ per, timeZone, max: most }, max, wall) => [
-    [2, 0],
-    [1, 0],
-    [4, max?.[0] ?? most],
-    ...boundaries(per, timeZone, wall).map((start): Packed => [6, toTicks(start)])
+    max?.[0] ?? most,
+    4,
+    ...boundaries(per, timeZone, wall).map(toTicks)
   ],
 
   holds: ({ per, timeZone }, wall) => boundaries(per, timeZone, wall)[2]

@@ -1,5 +1,5 @@
 import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Fields, Kind, Packed } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 // What a cell holds at most; the values in it have equal shares.
 const PAIRS = 500
@@ -68,13 +68,9 @@ export const distinct: Kind<DistinctSpec> = {
   repeatable: true,
 
   describe: ({ limits }, max, _wall, value) => [
-    [2, 0],
-    [1, limits.length],
-    [6, value],
-    ...limits.flatMap((limit, i): Packed[] => [
-      [2, max?.[i] ?? limit.max],
-      [6, limit.window]
-    ])
+    value,
+    limits.length,
+    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
   ],
 
   holds: () => 0

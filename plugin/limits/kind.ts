@@ -25,9 +25,6 @@ export interface Now {
   fresh: number
 }
 
-/** A number for the scripts, and its bytes. */
-export type Packed = readonly [bytes: 1 | 2 | 4 | 6, value: number]
-
 /** What a caller is told of a limit. */
 export interface Bounds {
   max: number
@@ -63,7 +60,7 @@ export interface Kind<S extends Spec> {
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
   /** What `reserve.lua` is told of an entry, after its time to live. @param wall milliseconds since the epoch, by the store's clock */
-  describe(spec: S, max: Entry['max'], wall: number, value: number): readonly Packed[]
+  describe(spec: S, max: Entry['max'], wall: number, value: number): readonly number[]
   /** Until when, by that clock, `describe` says the same of a spec; 0: not even for the next request. */
   holds(spec: S, wall: number): number
 }

@@ -1,5 +1,5 @@
 import { type LogSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Fields, Kind, Packed } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 /**
  * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
@@ -50,12 +50,9 @@ export const log: Kind<LogSpec> = {
   repeatable: false,
 
   describe: ({ keep, limits }, max) => [
-    [2, keep],
-    [1, limits.length],
-    ...limits.flatMap((limit, i): Packed[] => [
-      [2, max?.[i] ?? limit.max],
-      [6, limit.window]
-    ])
+    keep,
+    limits.length,
+    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
   ],
 
   holds: () => Number.POSITIVE_INFINITY

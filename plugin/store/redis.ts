@@ -1,6 +1,6 @@
 import { SecretMismatchError } from '../errors.js'
 import { factsOf, kindOf } from '../limits/index.js'
-import type { Fields, Packed } from '../limits/kind.js'
+import type { Fields } from '../limits/kind.js'
 import { observedRefusals, readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
 import {
@@ -14,7 +14,7 @@ import {
   toTicks
 } from './store.js'
 
-type Argument = string | number | Buffer
+type Argument = string | number
 
 /** What is asked of a Redis client; ioredis has it. */
 export interface RedisClient {
@@ -43,7 +43,7 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 export class RedisStore implements Store {
   readonly name = 'redis'
   // What the script is told of a spec, and until when that holds.
-  private fragments = new WeakMap<Spec, { bytes: Buffer; until: number }>()
+  private fragments = new WeakMap<Spec, { text: string; until: number }>()
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
   private ahead = 0
 
@@ -120,32 +120,26 @@ export class RedisStore implements Store {
   }
 
   private async ask(entries: readonly Entry[], token: string): Promise<Answer> {
-    const args: Argument[] = [Buffer.concat(entries.map(entry => this.fragment(entry)))]
+    const args: Argument[] = [entries.map(entry => this.fragment(entry)).join('')]
     if (entries.some(({ spec }) => spec.kind === 'lock')) args.push(token)
-    const reply = await this.run(scripts.reserve, this.keys(entries), args, true)
-    const [now, admitted, values = []] = reply as [unknown, unknown, Answer['values']?]
-    return { now: Number(now), admitted: Number(admitted), values }
+    const values = (await this.run(scripts.reserve, this.keys(entries), args, true)) as (Buffer | null)[]
+    const [now, admitted] = values.splice(-2).map(Number) as [number, number]
+    return { now, admitted, values }
   }
 
   private keys(entries: readonly Entry[]): string[] {
     return entries.map(({ identity, spec }) => `${this.prefix}{${identity}}:${spec.name}`)
   }
 
-  private fragment({ spec, max, value = 0 }: Entry): Buffer {
+  private fragment({ spec, max, value = 0 }: Entry): string {
     const wall = Date.now() + this.ahead
     const known = max ? undefined : this.fragments.get(spec)
-    if (known && wall < known.until) return known.bytes
+    if (known && wall < known.until) return known.text
     const { code, describe, holds } = kindOf(spec)
-    const head = Buffer.concat([
-      pack([
-        [1, code],
-        [4, spec.observed ? spec.rule : 0]
-      ]),
-      Buffer.from(`${spec.ttl}\0`)
-    ])
-    const bytes = Buffer.concat([head, pack(describe(spec, max, wall, value))])
-    if (!max) this.fragments.set(spec, { bytes, until: holds(spec, wall) })
-    return bytes
+    const numbers = [code, spec.observed ? spec.rule : 0, spec.ttl, ...describe(spec, max, wall, value)]
+    const text = numbers.map(number => `${number}\0`).join('')
+    if (!max) this.fragments.set(spec, { text, until: holds(spec, wall) })
+    return text
   }
 
   private async run(script: Script, keys: string[], args: Argument[], binary = false): Promise<unknown> {
@@ -187,14 +181,6 @@ function answered(entries: readonly Entry[], { now: ticks, admitted, values }: A
     head += factsOf(spec)
   })
   return facts
-}
-
-/** The numbers as bytes, big-endian. */
-function pack(numbers: readonly Packed[]): Buffer {
-  const bytes = Buffer.allocUnsafe(numbers.reduce((sum, [width]) => sum + width, 0))
-  let at = 0
-  for (const [width, value] of numbers) at = bytes.writeUIntBE(value, at, width)
-  return bytes
 }
 
 /** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
