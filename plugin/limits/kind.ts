@@ -59,7 +59,7 @@ export interface Kind<S extends Spec> {
   refund(cell: Cell, receipt: number, ends: number, token: string): void
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
-  /** What `reserve.lua` is told of an entry, after its time to live. @param wall milliseconds since the epoch, by the store's clock */
+  /** What the script that decides is told of an entry, after its time to live. @param wall milliseconds since the epoch, by the store's clock */
   describe(spec: S, max: Entry['max'], wall: number, value: number): readonly number[]
   /** Until when, by that clock, `describe` says the same of a spec; 0: not even for the next request. */
   holds(spec: S, wall: number): number

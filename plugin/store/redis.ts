@@ -69,7 +69,7 @@ export class RedisStore implements Store {
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
-    return answered(entries, { now, admitted: 0, values })
+    return answered(entries, { now, values })
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
@@ -157,10 +157,10 @@ export class RedisStore implements Store {
   }
 }
 
-/** What a script found: the clock in ticks, 1 when all was counted, and the values from before that. */
+/** What a script found: the clock in ticks, what it decided if it did, and the values from before that. */
 interface Answer {
   now: number
-  admitted: number
+  admitted?: number
   values: readonly (Buffer | null | undefined)[]
 }
 
@@ -173,6 +173,8 @@ function answered(entries: readonly Entry[], { now: ticks, admitted, values }: A
     const value = fields[i] as Value
     readEntry(facts, entry, value, now, value.blockedUntil() > ticks)
   })
+  if (admitted === undefined) return facts
+  facts[1] = admitted
   if (admitted === 0) return facts
   const skipped = observedRefusals(entries, facts)
   let head = 2
