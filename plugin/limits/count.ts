@@ -33,10 +33,13 @@ export const count: Kind<CountSpec> = {
     return used < (max?.[0] ?? spec.max)
   },
 
-  charge(cell, { wall, fresh }, spec) {
+  receipt: (fields, { wall, fresh }) => (isLive(fields, wall) ? fields.at(ISSUED) + 1 : fresh),
+
+  charge(cell, now, spec) {
+    const { wall } = now
     const live = isLive(cell, wall)
     const used = live ? cell.at(USED) : 0
-    const receipt = live ? cell.at(ISSUED) + 1 : fresh
+    const receipt = count.receipt(cell, now)
     if (!cell.resize(live ? cell.length : REFUNDED)) return 0
     const end = live ? cell.at(END) : periodEnd(spec, wall)
     cell.set(END, end)
@@ -68,15 +71,15 @@ export const count: Kind<CountSpec> = {
     cell.set(USED, cell.at(USED) - 1)
   },
 
-  timeless: false,
   repeatable: false,
 
-  describe: ({ rule, observed, per, timeZone, max: most }, max, wall) => [
-    rule,
-    Number(observed),
+  describe: ({ per, timeZone, max: most }, max, wall) => [
     max?.[0] ?? most,
+    4,
     ...boundaries(per, timeZone, wall).map(toTicks)
-  ]
+  ],
+
+  holds: ({ per, timeZone }, wall) => boundaries(per, timeZone, wall)[2]
 }
 
 // A period that has begun ends when it ends, should the rule's time zone change meanwhile.

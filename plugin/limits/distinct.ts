@@ -32,9 +32,11 @@ export const distinct: Kind<DistinctSpec> = {
     return passes
   },
 
-  charge(cell, { fresh, steady }, { ttl }, _token, value) {
-    const stamp = Math.max(fresh, distinct.latest(cell) + 1)
-    const since = steady - ttl * TICKS_PER_MS
+  receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
+
+  charge(cell, now, { ttl }, _token, value) {
+    const stamp = distinct.receipt(cell, now)
+    const since = now.steady - ttl * TICKS_PER_MS
     const share = Math.floor(PAIRS / (newest(cell, since, value).others.length + 1))
     const times = new Map<number, number>()
     const kept: number[] = []
@@ -63,17 +65,15 @@ export const distinct: Kind<DistinctSpec> = {
     cell.resize(cell.length - 2)
   },
 
-  timeless: false,
   repeatable: true,
 
-  describe: ({ rule, observed, ttl, limits }, max, _wall, value) => [
-    rule,
-    Number(observed),
-    ttl,
+  describe: ({ limits }, max, _wall, value) => [
     value,
     limits.length,
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
-  ]
+  ],
+
+  holds: () => 0
 }
 
 /** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */

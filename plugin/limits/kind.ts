@@ -49,16 +49,18 @@ export interface Kind<S extends Spec> {
    * @returns whether one more may go
    */
   read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max'], value: number): boolean
-  /** Counts one. @returns its receipt, above every one that this cell gave out before; 0 when there is no room */
+  /** What the next one counted is called, above every receipt that this cell gave out before. */
+  receipt(fields: Fields, now: Now): number
+  /** Counts one. @returns its receipt; 0 when there is no room */
   charge(cell: Cell, now: Now, spec: S, token: string, value: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /** Gives back what the receipt names; leaves alone what is gone, or somebody else's. */
   refund(cell: Cell, receipt: number, ends: number, token: string): void
-  /** Whether `describe` always says the same of a spec. */
-  readonly timeless: boolean
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
-  /** What the scripts are told of an entry, after its code. @param wall milliseconds since the epoch, by the store's clock */
+  /** What the script that decides is told of an entry, after its time to live. @param wall milliseconds since the epoch, by the store's clock */
   describe(spec: S, max: Entry['max'], wall: number, value: number): readonly number[]
+  /** Until when, by that clock, `describe` says the same of a spec; 0: not even for the next request. */
+  holds(spec: S, wall: number): number
 }

@@ -15,6 +15,8 @@ export const lock: Kind<LockSpec> = {
     return left === 0
   },
 
+  receipt: () => 1,
+
   charge(cell, now, spec, token) {
     if (!cell.resize(4)) return 0
     fieldsOf(token).forEach((field, i) => {
@@ -30,10 +32,11 @@ export const lock: Kind<LockSpec> = {
     if (isHolder(cell, token)) cell.resize(0)
   },
 
-  timeless: true,
   repeatable: true,
 
-  describe: ({ rule, observed, ttl }) => [rule, Number(observed), ttl]
+  describe: () => [0, 0],
+
+  holds: () => Number.POSITIVE_INFINITY
 }
 
 /** Prolongs a lock that is still the holder's. @returns whether it is */

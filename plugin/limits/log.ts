@@ -25,8 +25,10 @@ export const log: Kind<LogSpec> = {
     return passes
   },
 
-  charge(cell, { fresh }, { keep, ttl }) {
-    const stamp = Math.max(fresh, log.latest(cell) + 1)
+  receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
+
+  charge(cell, now, { keep, ttl }) {
+    const stamp = log.receipt(cell, now)
     const length = Math.min(cell.length + 1, keep)
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
@@ -45,17 +47,15 @@ export const log: Kind<LogSpec> = {
     cell.resize(cell.length - 1)
   },
 
-  timeless: true,
   repeatable: false,
 
-  describe: ({ rule, observed, ttl, keep, limits }, max) => [
-    rule,
-    Number(observed),
-    ttl,
+  describe: ({ keep, limits }, max) => [
     keep,
     limits.length,
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
-  ]
+  ],
+
+  holds: () => Number.POSITIVE_INFINITY
 }
 
 /** How many stamps are later than `since`. */

@@ -3,7 +3,7 @@ import { Queues } from './queues.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 export interface ArenaOptions {
-  /** The most records at a time; each takes about 38 bytes beside its fields. */
+  /** The most records at a time; each takes about 34 bytes beside its fields. */
   maxKeys: number
   /** Bound in bytes of all fields, 6 bytes each: 128 for each key when left out, never less than 1 MiB. */
   maxBytes?: number

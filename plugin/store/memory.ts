@@ -4,12 +4,11 @@ import type { Now } from '../limits/kind.js'
 import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
-import { readEntry } from './reading.js'
+import { observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
   type Facts,
   type LockSpec,
-  PASSES,
   type Store,
   type Taken,
   TICKS_PER_MS,
@@ -150,20 +149,6 @@ export class MemoryStore implements Store {
     this.arena.expire(steady, SWEEP_BUDGET)
     for (const [key, ends] of this.blocks) if (ends <= steady) this.blocks.delete(key)
   }
-}
-
-/** Rules that are only observed and would refuse, or nothing: those are not counted. */
-function observedRefusals(entries: readonly Entry[], facts: Facts): Set<number> | undefined {
-  let refused: Set<number> | undefined
-  let head = 2
-  for (const { spec } of entries) {
-    if (spec.observed && facts[head] !== PASSES) {
-      refused ??= new Set()
-      refused.add(spec.rule)
-    }
-    head += factsOf(spec)
-  }
-  return refused
 }
 
 function keyOf({ identity, spec }: Entry): string {

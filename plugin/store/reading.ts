@@ -1,6 +1,6 @@
-import { kindOf } from '../limits/index.js'
+import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields, Now } from '../limits/kind.js'
-import { BLOCKED, type Entry, PASSES, REFUSES } from './store.js'
+import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
 
 /** Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole. */
 export function readEntry(
@@ -15,4 +15,18 @@ export function readEntry(
   if (passes && !blocked) return
   facts[head] = blocked ? BLOCKED : REFUSES
   if (!spec.observed) facts[1] = 0
+}
+
+/** Rules that are only observed and would refuse, or nothing: those are not counted. */
+export function observedRefusals(entries: readonly Entry[], facts: Facts): Set<number> | undefined {
+  let refused: Set<number> | undefined
+  let head = 2
+  for (const { spec } of entries) {
+    if (spec.observed && facts[head] !== PASSES) {
+      refused ??= new Set()
+      refused.add(spec.rule)
+    }
+    head += factsOf(spec)
+  }
+  return refused
 }

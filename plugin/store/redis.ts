@@ -1,7 +1,7 @@
 import { SecretMismatchError } from '../errors.js'
-import { kindOf } from '../limits/index.js'
+import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
-import { readEntry } from './reading.js'
+import { observedRefusals, readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
 import {
   type Entry,
@@ -45,7 +45,8 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 /** One Redis, one script call a decision; every process on it shares every limit. */
 export class RedisStore implements Store {
   readonly name = 'redis'
-  private readonly fragments = new WeakMap<Spec, string>()
+  // What the script is told of a spec, and until when that holds.
+  private fragments = new WeakMap<Spec, { text: string; until: number }>()
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
   private ahead = 0
 
@@ -56,13 +57,14 @@ export class RedisStore implements Store {
   ) {}
 
   async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
-    const facts = await this.ask(entries, token)
-    if (facts[1] !== -1) return facts
+    const answer = await this.ask(entries, token)
+    if (answer.admitted !== -1) return answered(entries, answer)
     // Named by our clock, the periods missed Redis's: ask once more by its own.
-    this.ahead = (facts[0] as number) / TICKS_PER_MS + EPOCH_MS - Date.now()
+    this.ahead = answer.now / TICKS_PER_MS + EPOCH_MS - Date.now()
+    this.fragments = new WeakMap()
     const again = await this.ask(entries, token)
-    if (again[1] === -1) throw new Error('the calendar periods of Redis cannot be told')
-    return again
+    if (again.admitted === -1) throw new Error('the calendar periods of Redis cannot be told')
+    return answered(entries, again)
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
@@ -70,13 +72,7 @@ export class RedisStore implements Store {
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
-    const facts = [now, 1]
-    entries.forEach((entry, i) => {
-      const value = new Value(values[i])
-      const blocked = value.blockedUntil() > now
-      readEntry(facts, entry, value, { steady: now, wall: now, fresh: now }, blocked)
-    })
-    return facts
+    return answered(entries, { now, values })
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
@@ -144,11 +140,12 @@ export class RedisStore implements Store {
     return this.client.nodes?.('master') ?? [this.client]
   }
 
-  private async ask(entries: readonly Entry[], token: string): Promise<number[]> {
-    const specs = entries.map(entry => this.fragment(entry)).join(',')
-    return ((await this.run(scripts.reserve, this.keys(entries), [`[${specs}]`, token])) as unknown[]).map(
-      Number
-    )
+  private async ask(entries: readonly Entry[], token: string): Promise<Answer> {
+    const args: Argument[] = [entries.map(entry => this.fragment(entry)).join('')]
+    if (entries.some(({ spec }) => spec.kind === 'lock')) args.push(token)
+    const values = (await this.run(scripts.reserve, this.keys(entries), args, true)) as (Buffer | null)[]
+    const [now, admitted] = values.splice(-2).map(Number) as [number, number]
+    return { now, admitted, values }
   }
 
   private keys(entries: readonly Entry[]): string[] {
@@ -156,12 +153,14 @@ export class RedisStore implements Store {
   }
 
   private fragment({ spec, max, value = 0 }: Entry): string {
-    const { code, describe, timeless } = kindOf(spec)
-    const make = () => [code, ...describe(spec, max, Date.now() + this.ahead, value)].join(',')
-    if (!timeless || max) return make()
-    let fragment = this.fragments.get(spec)
-    if (fragment === undefined) this.fragments.set(spec, (fragment = make()))
-    return fragment
+    const wall = Date.now() + this.ahead
+    const known = max ? undefined : this.fragments.get(spec)
+    if (known && wall < known.until) return known.text
+    const { code, describe, holds } = kindOf(spec)
+    const numbers = [code, spec.observed ? spec.rule : 0, spec.ttl, ...describe(spec, max, wall, value)]
+    const text = numbers.map(number => `${number}\0`).join('')
+    if (!max) this.fragments.set(spec, { text, until: holds(spec, wall) })
+    return text
   }
 
   private async run(script: Script, keys: string[], args: Argument[], binary = false): Promise<unknown> {
@@ -177,6 +176,34 @@ export class RedisStore implements Store {
         : client.eval(script.text, keys.length, ...keys, ...args)
     }
   }
+}
+
+/** What a script found: the clock in ticks, what it decided if it did, and the values from before that. */
+interface Answer {
+  now: number
+  admitted?: number
+  values: readonly (Buffer | null | undefined)[]
+}
+
+/** The facts of an answer: read here, not in Redis, whose time is everybody's. */
+function answered(entries: readonly Entry[], { now: ticks, admitted, values }: Answer): Facts {
+  const now = { steady: ticks, wall: ticks, fresh: ticks }
+  const facts = [ticks, 1]
+  const fields = values.map(value => new Value(value))
+  entries.forEach((entry, i) => {
+    const value = fields[i] as Value
+    readEntry(facts, entry, value, now, value.blockedUntil() > ticks)
+  })
+  if (admitted === undefined) return facts
+  facts[1] = admitted
+  if (admitted === 0) return facts
+  const skipped = observedRefusals(entries, facts)
+  let head = 2
+  entries.forEach(({ spec }, i) => {
+    if (!skipped?.has(spec.rule)) facts[head + 1] = kindOf(spec).receipt(fields[i] as Value, now)
+    head += factsOf(spec)
+  })
+  return facts
 }
 
 /** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
