@@ -1,0 +1,32 @@
+import t from 'tap'
+import { open } from '../helper/face.js'
+import { startRedis } from '../helper/redis.js'
+
+const { client } = await startRedis(t)
+
+for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
+  t.test('client' in options ? 'redis' : 'memory', async t => {
+    const limits = [{ max: 1, window: '60s' }]
+    const rules = [
+      { name: 'watched', key: { value: 'body.id' }, mode: 'observe' as const, limits },
+      { name: 'other', key: { value: 'body.id' }, limits: [{ max: 3, window: '60s' }] }
+    ]
+    const { app, post } = await open(t, { ...options, rules })
+    app.post(
+      '/',
+      { config: { limit: ['watched', 'other'] } },
+      async (_request, reply) => reply.limit?.observed
+    )
+    const answers = [await post('/', { id: 1 }), await post('/', { id: 1 }), await post('/', { id: 1 })]
+    t.same(
+      answers.map(each => [each.statusCode, each.json().length]),
+      [
+        [200, 0],
+        [200, 1],
+        [200, 1]
+      ],
+      'the first rule of all is only observed'
+    )
+    t.equal((await post('/', { id: 1 })).statusCode, 429)
+  })
+}
