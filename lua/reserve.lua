@@ -8,7 +8,7 @@
               count     2, rule, ttl (ms), max, 4, and four boundaries: of the period before, this, the next, its end
               lock      3, rule, ttl (ms), 0, 0
               distinct  4, rule, ttl (ms), value, n, then n times: max, window
-            `rule` is 0 when in force, the number of the rule when it is only observed. The numbers are texts here;
+            `rule` is -1 when in force, the number of the rule when it is only observed. The numbers are texts here;
             Lua makes numbers of those it reckons with.
   ARGV[2]   the token of the locks, 24 characters; only where there are any
 
@@ -121,7 +121,7 @@ for i = 1, #KEYS do
     passes = passes and free
   end
 
-  if rule ~= '0' then
+  if rule ~= '-1' then
     observed, skipped = observed or {}, skipped or {}
     observed[i] = rule
     if not passes then skipped[rule] = true end

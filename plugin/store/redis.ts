@@ -157,7 +157,7 @@ export class RedisStore implements Store {
     const known = max ? undefined : this.fragments.get(spec)
     if (known && wall < known.until) return known.text
     const { code, describe, holds } = kindOf(spec)
-    const numbers = [code, spec.observed ? spec.rule : 0, spec.ttl, ...describe(spec, max, wall, value)]
+    const numbers = [code, spec.observed ? spec.rule : -1, spec.ttl, ...describe(spec, max, wall, value)]
     const text = numbers.map(number => `${number}\0`).join('')
     if (!max) this.fragments.set(spec, { text, until: holds(spec, wall) })
     return text

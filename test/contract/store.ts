@@ -600,6 +600,16 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'the first of all rules may be an observed one',
+    async s => {
+      const seen = entry({ ...observed(log([1, hour])), rule: 0 })
+      s.t.strictSame(counted(await s.reserve([seen])), [true])
+      const facts = await s.reserve([seen, entry(log([3, hour]))])
+      s.t.equal(facts.admitted, true)
+      s.t.strictSame(counted(facts), [false, true])
+    }
+  ],
+  [
     'peek says what reserve would find, and changes nothing',
     async s => {
       const seen = oneRule([log([1, 60_000]), count(5, 'day')], true)
