@@ -1,4 +1,5 @@
-import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { hkdfSync, randomBytes } from 'node:crypto'
+import { keyedHash } from '../keyed-hash.js'
 import type { Locale } from '../locales/locale.js'
 import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
@@ -71,8 +72,7 @@ type About = Omit<Captcha, 'id' | 'kept'>
 export function captchasOf({ records, secret, policy }: Options): Captchas {
   const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `captcha ${use}`, 32))
   const keys = { code: derive('code'), seal: derive('seal'), id: derive('id') }
-  const keyOf = (id: string) =>
-    createHmac('sha256', keys.id).update(id).digest().subarray(0, 16).toString('base64url')
+  const keyOf = (id: string) => keyedHash(keys.id, id)
 
   const terms = () => {
     const { lifetimeSeconds, tries } = policy().code
@@ -85,9 +85,9 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     async start(asked) {
       const id = randomBytes(16).toString('base64url')
       const about: About = { ...asked, digits: policy().code.digits }
-      const { lifeMs } = terms()
-      await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), terms())
-      return { id, code: code({ ...about, id }, 1), lifeMs }
+      const begun = terms()
+      await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), begun)
+      return { id, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs }
     },
 
     async find(id, account) {
@@ -110,12 +110,13 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
         if (kept === null || kept.ended !== '' || kept.lifeMs <= 0) return null
         return { id, code: code(captcha, kept.generation), lifeMs: kept.lifeMs, async undo() {} }
       }
-      const former = await records.rotate(keyOf(id), terms())
+      const begun = terms()
+      const former = await records.rotate(keyOf(id), begun)
       if (former === null) return null
       return {
         id,
         code: code(captcha, former.made + 1),
-        lifeMs: terms().lifeMs,
+        lifeMs: begun.lifeMs,
         undo: () => records.restore(keyOf(id), former)
       }
     },

@@ -1,6 +1,6 @@
-import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { canonicalIp } from '../../plugin/index.js'
+import { keyedHash } from '../keyed-hash.js'
 import type { Slot } from './answers.js'
 
 /** A request with a key, by keyed hashes alone. */
@@ -12,11 +12,7 @@ export interface Named {
 /** Names requests: one name for equal ones, whatever the order of the members in their bodies. */
 export function namingOf(secret: string): (key: string, request: FastifyRequest) => Named {
   const hash = (use: string, parts: unknown) =>
-    createHmac('sha256', secret)
-      .update(`idempotency ${use} ${JSON.stringify(parts, inOrder)}`)
-      .digest()
-      .subarray(0, 16)
-      .toString('base64url')
+    keyedHash(secret, `idempotency ${use} ${JSON.stringify(parts, inOrder)}`)
   return (key, request) => {
     const { method, routeOptions, params } = request
     const scope = hash('scope', ownerOf(request))

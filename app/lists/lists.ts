@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { keyedHash } from '../keyed-hash.js'
 import { problem } from '../problem.js'
 
 /** How somebody stands: sent nothing, or sent to uncounted. */
@@ -58,5 +58,4 @@ export const full = (max: number) =>
   })
 
 /** What stands for an identity: 128 bits of a hash under the secret. */
-export const hasherOf = (secret: string) => (identity: string) =>
-  createHmac('sha256', secret).update(`list ${identity}`).digest().subarray(0, 16).toString('base64url')
+export const hasherOf = (secret: string) => (identity: string) => keyedHash(secret, `list ${identity}`)

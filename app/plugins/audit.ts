@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto'
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -9,6 +8,7 @@ import { refusalOf } from '../audit/refusal.js'
 import { openTrail } from '../audit/trail.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
+import { keyedHash } from '../keyed-hash.js'
 import type { Recipient } from '../recipient.js'
 
 declare module 'fastify' {
@@ -40,8 +40,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
   const trail = to === 'off' ? null : openTrail(to, report)
   if (to === 'stdout')
     fastify.log.warn('AUDIT_LOG=stdout: lines with "audit":1 are the trail, others the log')
-  const hash = (use: string, text: string) =>
-    createHmac('sha256', secret).update(`audit ${use} ${text}`).digest().subarray(0, 16).toString('base64url')
+  const hash = (use: string, text: string) => keyedHash(secret, `audit ${use} ${text}`)
 
   function complete(
     fact: AuditFact,
