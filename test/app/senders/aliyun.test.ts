@@ -1,6 +1,6 @@
 import t from 'tap'
 import { aliyun } from '../../../app/senders/aliyun.js'
-import { clock, config, type Doing, HOURS_13, message, sent, startProvider } from './servers.js'
+import { clock, config, type Doing, HOURS_13, message, sent, startProvider, tryAnswers } from './servers.js'
 
 const env = {
   ALIYUN_ACCESS_KEY_ID: 'id',
@@ -73,15 +73,7 @@ const cases: [does: Doing, outcome: object][] = [
   [{ body: {} }, { outcome: 'unknown' }],
   ['break', { outcome: 'unknown', code: 'ECONNRESET' }]
 ]
-t.test('what is answered', async t => {
-  const provider = await startProvider(t, ok)
-  const sender = await open(provider.url)
-  for (const [does, outcome] of cases) {
-    provider.does = does
-    t.match(await sent(t, sender), outcome, JSON.stringify(does))
-  }
-  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
-})
+t.test('what is answered', t => tryAnswers(t, open, cases))
 
 t.test('a provider that hangs, and one that is not there', async t => {
   const provider = await startProvider(t, 'hang')

@@ -109,3 +109,18 @@ export async function sent(t: Test, sender: Sender, what = message(), signal: Ab
     return { outcome, code, retryAfterMs }
   }
 }
+
+/** Holds what becomes of a message against what the provider does. One request each: nothing is sent again. */
+export async function tryAnswers(
+  t: Test,
+  open: (url: string) => Promise<Sender>,
+  cases: readonly (readonly [Doing, object])[]
+) {
+  const provider = await startProvider(t, 'break')
+  const sender = await open(provider.url)
+  for (const [does, outcome] of cases) {
+    provider.does = does
+    t.match(await sent(t, sender), outcome, JSON.stringify(does))
+  }
+  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
+}

@@ -1,6 +1,16 @@
 import t from 'tap'
 import { tencent } from '../../../app/senders/tencent.js'
-import { clock, config, type Doing, HOURS_13, message, sent, startProvider, startSilence } from './servers.js'
+import {
+  clock,
+  config,
+  type Doing,
+  HOURS_13,
+  message,
+  sent,
+  startProvider,
+  startSilence,
+  tryAnswers
+} from './servers.js'
 
 const env = {
   TENCENT_SECRET_ID: 'id',
@@ -67,15 +77,7 @@ const cases: [does: Doing, outcome: object][] = [
   [{ body: {} }, { outcome: 'unknown' }],
   ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
 ]
-t.test('what is answered', async t => {
-  const provider = await startProvider(t, 'break')
-  const sender = await open(provider.url)
-  for (const [does, outcome] of cases) {
-    provider.does = does
-    t.match(await sent(t, sender), outcome, JSON.stringify(does))
-  }
-  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
-})
+t.test('what is answered', t => tryAnswers(t, open, cases))
 
 t.test('a provider that hangs, and one that is not there', async t => {
   const provider = await startProvider(t, 'hang')

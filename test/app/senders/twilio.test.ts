@@ -1,6 +1,6 @@
 import t from 'tap'
 import { twilio } from '../../../app/senders/twilio.js'
-import { clock, config, type Doing, sent, startProvider, startSilence } from './servers.js'
+import { clock, config, type Doing, sent, startProvider, startSilence, tryAnswers } from './servers.js'
 
 const env = { TWILIO_ACCOUNT_SID: 'AC0123', TWILIO_AUTH_TOKEN: 'token', TWILIO_FROM: '+15005550006' }
 const open = (url: string, more = {}) => twilio.open(config({ ...env, TWILIO_ENDPOINT: url, ...more }), clock)
@@ -49,15 +49,7 @@ const cases: [does: Doing, outcome: object][] = [
   ],
   ['break', { outcome: 'unknown' }]
 ]
-t.test('what is answered', async t => {
-  const provider = await startProvider(t, ok)
-  const sender = await open(provider.url)
-  for (const [does, outcome] of cases) {
-    provider.does = does
-    t.match(await sent(t, sender), outcome, JSON.stringify(does))
-  }
-  t.equal(provider.asked.length, cases.length, 'nothing is sent again')
-})
+t.test('what is answered', t => tryAnswers(t, open, cases))
 
 t.test('a provider that hangs, and one that is not there', async t => {
   const provider = await startProvider(t, 'hang')
