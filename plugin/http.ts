@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { RuleState, Verdict, Violation } from './decision.js'
-import { formatDuration } from './duration.js'
+import type { Verdict } from './decision.js'
 import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
 import type { SendLimitOptions } from './options.js'
 import type { Audience } from './plan.js'
@@ -36,9 +35,9 @@ const KINDS = {
  */
 export function refusal(verdict: Verdict, audience: Audience): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
-  const policies = [...new Set(verdict.violated.flatMap(each => violatedPolicies(each, verdict.rules)))]
+  const policies = violatedPolicies(verdict, audience)
   const error = new make(policies.join(', ')) as LimitError
-  error.headers = policyHeaders(verdict, audience, new Set(policies))
+  error.headers = policyHeaders(verdict, audience, policies)
   if (verdict.retryAfterMs !== null)
     error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
   error.decision = verdict
@@ -62,17 +61,19 @@ export function refusal(verdict: Verdict, audience: Audience): LimitError {
  */
 export function policyHeaders(
   verdict: Verdict,
-  { callers, secrets }: Audience,
-  met?: ReadonlySet<string>
+  { callers, secrets, policies: named }: Audience,
+  met: readonly string[] = []
 ): Record<string, string> {
   const policies: string[] = []
   const states: string[] = []
   for (const rule of verdict.rules) {
     if (secrets.has(rule.name)) continue
-    const names = policyNames(rule)
+    const told = callers.has(rule.name)
+    if (!told && met.length === 0) continue
+    const names = named.get(rule.name) ?? []
     for (const [i, limit] of rule.limits.entries()) {
       const name = names[i] as string
-      if (!callers.has(rule.name) && !met?.has(name)) continue
+      if (!told && !met.includes(name)) continue
       policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
       states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
     }
@@ -82,20 +83,16 @@ export function policyHeaders(
     : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
 }
 
-function violatedPolicies({ rule, windowMs }: Violation, rules: readonly RuleState[]): string[] {
-  const state = rules.find(each => each.name === rule)
-  if (state === undefined || windowMs === 0) return [rule]
-  return policyNames(state).filter(
-    (_, i) => state.limits[i]?.windowMs === windowMs && state.limits[i]?.remaining === 0
-  )
-}
-
-/** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
-function policyNames({ name, limits }: RuleState): string[] {
-  if (limits.length === 1) return [name]
-  const lengths = limits.map(limit => limit.windowMs)
-  // The rolling limits of a rule come first.
-  return lengths.map((ms, i) => `${name}-${formatDuration(ms)}${lengths.indexOf(ms) < i ? '-calendar' : ''}`)
+/** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
+function violatedPolicies({ violated, rules }: Verdict, { policies }: Audience): string[] {
+  const names = new Set<string>()
+  for (const { rule, windowMs } of violated) {
+    const limits = windowMs === 0 ? undefined : rules.find(each => each.name === rule)?.limits
+    if (limits === undefined) names.add(rule)
+    for (const [i, limit] of limits?.entries() ?? [])
+      if (limit.windowMs === windowMs && limit.remaining === 0) names.add(policies.get(rule)?.[i] as string)
+  }
+  return [...names]
 }
 
 function seconds(ms: number): number {

@@ -1,3 +1,5 @@
+import { formatDuration } from './duration.js'
+import { boundsOf } from './limits/index.js'
 import type { Filter } from './options.js'
 import type { CompiledRule } from './rules.js'
 
@@ -7,6 +9,8 @@ export interface Audience {
   callers: ReadonlySet<string>
   /** Names of private rules: told never. */
   secrets: ReadonlySet<string>
+  /** The names of each rule's limits, as `RateLimit-Policy` tells them. */
+  policies: ReadonlyMap<string, readonly string[]>
 }
 
 /** What a route's `config.limit` comes to. */
@@ -42,6 +46,15 @@ export function planOf(route: string, handled: boolean, named: readonly (Compile
       ({ key, observed, options }) =>
         key.caller && !observed && options.lock === undefined && options.private !== true
     ),
-    secrets: names(({ options }) => options.private === true)
+    secrets: names(({ options }) => options.private === true),
+    policies: new Map(rules.map(rule => [rule.name, policyNames(rule)]))
   }
+}
+
+/** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
+function policyNames({ name, specs }: CompiledRule): string[] {
+  const lengths = specs.flatMap(spec => boundsOf({ spec }).map(({ windowMs }) => windowMs))
+  if (lengths.length === 1) return [name]
+  // The rolling limits of a rule come first.
+  return lengths.map((ms, i) => `${name}-${formatDuration(ms)}${lengths.indexOf(ms) < i ? '-calendar' : ''}`)
 }

@@ -70,24 +70,29 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
   const content = parts.some(part => part.kind === 'digest')
   const hash = options.hasher(content ? options.digest : 'sha256')
   const heads = parts.map(({ kind }) => `${kind.length}:${kind}`)
+  const identityOf = (values: readonly unknown[], optional: boolean): string | null => {
+    let text = ''
+    for (const [i, part] of parts.entries()) {
+      const value = values[i]
+      if ((value === undefined || value === null) && part.kind !== 'all') {
+        // A Unix socket has no address.
+        if (optional || part.label === 'ip' || part.label === 'request.ip') return null
+        throw new KeyMissingError(part.label)
+      }
+      const canonical = part.canonical(value)
+      if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+      text += `${heads[i]}${canonical.length}:${canonical}`
+    }
+    return hash(text)
+  }
+  const known = remembering(value => identityOf([value], false))
   return {
     parts,
     caller: parts.every(part => part.label === 'ip' || part.label.startsWith('request.')),
     body: parts.find(part => part.label.split(', ').some(path => /^body(\.|$)/.test(path)))?.label,
     identify(values, optional) {
-      let text = ''
-      for (const [i, part] of parts.entries()) {
-        const value = values[i]
-        if ((value === undefined || value === null) && part.kind !== 'all') {
-          // A Unix socket has no address.
-          if (optional || part.label === 'ip' || part.label === 'request.ip') return null
-          throw new KeyMissingError(part.label)
-        }
-        const canonical = part.canonical(value)
-        if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-        text += `${heads[i]}${canonical.length}:${canonical}`
-      }
-      return hash(text)
+      const [value] = values
+      return parts.length === 1 && typeof value === 'string' ? known(value) : identityOf(values, optional)
     }
   }
 }

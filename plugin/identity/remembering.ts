@@ -1,6 +1,6 @@
 /** Longer texts are not remembered: a body may hold megabytes. */
 const LONGEST = 256
-/** Each text has one place; another that falls on it takes it over. */
+/** Each text has two places; the later one of two that fall on them is kept in the first. */
 const PLACES = 2 ** 11
 
 /**
@@ -14,9 +14,12 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
   return text => {
     if (text.length > LONGEST) return of(text)
     const place = placeOf(text)
-    const known = answers[place]
-    if (known !== undefined && texts[place] === text) return known
+    const other = place ^ 1
+    if (texts[place] === text && answers[place] !== undefined) return answers[place]
+    if (texts[other] === text && answers[other] !== undefined) return answers[other]
     const answer = of(text)
+    texts[other] = texts[place] as string
+    answers[other] = answers[place]
     texts[place] = text
     answers[place] = answer
     return answer

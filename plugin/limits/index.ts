@@ -15,7 +15,7 @@ export function kindOf(spec: Spec): Kind<Spec> {
 const fixed = new WeakMap<Spec, readonly Bounds[]>()
 
 /** The limits of an entry, in the order of its facts. */
-export function boundsOf({ spec, max }: Entry): readonly Bounds[] {
+export function boundsOf({ spec, max }: Pick<Entry, 'spec' | 'max'>): readonly Bounds[] {
   if (max !== undefined) return kindOf(spec).bounds(spec, max)
   const known = fixed.get(spec)
   if (known !== undefined) return known

@@ -3,25 +3,23 @@ import { type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
 
 /** One rule in a decision: its entries stand and fall together. */
 export interface Part {
-  key: string
+  identity: string
+  /** Number of the rule. */
+  rule: number
   entries: Entry[]
   /** State, receipt, and two numbers a limit, entry by entry; none before the store has answered. */
   facts: Facts
-}
-
-/** Who, under which rule. */
-export function keyOf({ identity, spec }: Entry): string {
-  return `${identity}:${spec.rule}`
 }
 
 /** The entries of a decision, rule by rule. */
 export function partsOf(entries: readonly Entry[]): Part[] {
   const parts: Part[] = []
   for (const entry of entries) {
-    const key = keyOf(entry)
-    const last = parts.at(-1)
-    if (last?.key === key) last.entries.push(entry)
-    else parts.push({ key, entries: [entry], facts: [] })
+    const { identity } = entry
+    const { rule } = entry.spec
+    const last = parts[parts.length - 1]
+    if (last?.rule === rule && last.identity === identity) last.entries.push(entry)
+    else parts.push({ identity, rule, entries: [entry], facts: [] })
   }
   return parts
 }
@@ -72,9 +70,11 @@ export function isLasting({ entries }: Part): boolean {
   return entries.every(({ spec, max, zoned }) => spec.kind !== 'lock' && max === undefined && !zoned)
 }
 
-/** Whether they ask the same: a rule that was replaced has other specs. */
+/** Whether they ask the same of the same: a rule that was replaced has other specs. */
 export function isSame(a: Part, b: Part): boolean {
   return (
+    a.rule === b.rule &&
+    a.identity === b.identity &&
     a.entries.length === b.entries.length &&
     a.entries.every(({ spec, value }, i) => spec === b.entries[i]?.spec && value === b.entries[i]?.value) &&
     isLasting(b)
@@ -82,14 +82,22 @@ export function isSame(a: Part, b: Part): boolean {
 }
 
 /** Adds the facts of a part as they are so many ticks later. */
-export function tell(facts: number[], part: Part, later: number): void {
-  for (const { state, limits } of read(part)) {
-    facts.push(state, 0)
-    for (const [, used, reset] of limits) facts.push(used, reset === 0 ? 0 : Math.max(reset - later, 1))
+export function tell(facts: number[], { entries, facts: told }: Part, later: number): void {
+  let head = 0
+  for (const { spec } of entries) {
+    const end = head + factsOf(spec)
+    facts.push(told[head] as number, 0)
+    for (head += 2; head < end; head += 2) {
+      const reset = told[head + 1] as number
+      facts.push(told[head] as number, reset === 0 ? 0 : Math.max(reset - later, 1))
+    }
   }
 }
 
 /** Adds as many facts of a part that was not asked about. */
 export function unknown(facts: number[], { entries }: Part): void {
-  for (const { spec } of entries) facts.push(UNKNOWN, ...Array(factsOf(spec) - 1).fill(0))
+  for (const { spec } of entries) {
+    facts.push(UNKNOWN)
+    for (let left = factsOf(spec); left > 1; left--) facts.push(0)
+  }
 }

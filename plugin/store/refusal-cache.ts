@@ -5,7 +5,6 @@ import {
   isLasting,
   isObserved,
   isSame,
-  keyOf,
   type Part,
   partsOf,
   refuses,
@@ -20,7 +19,7 @@ export interface RefusalCacheOptions {
   /** How long a refusal is known at most, in milliseconds. */
   ms: number
   clock?: Pick<Clock, 'monotonic'>
-  /** How many refusals are known at most; the oldest go first. */
+  /** Of how many identities refusals are known at most; the oldest go first. */
   maxKeys?: number
 }
 
@@ -45,8 +44,8 @@ interface Known {
  * back, cleared or unblocked. The latter is heard of in this process alone (`watch`).
  */
 export class RefusalCache {
-  // By identity and rule, oldest first.
-  private readonly known = new Map<string, Known>()
+  // By identity, oldest first; one a rule.
+  private readonly known = new Map<string, Known[]>()
   private readonly ticks: number
   private readonly clock: Pick<Clock, 'monotonic'>
   private readonly maxKeys: number
@@ -58,7 +57,7 @@ export class RefusalCache {
     this.maxKeys = maxKeys
   }
 
-  /** How many refusals are kept, with those whose time is over. */
+  /** Of how many identities refusals are kept, with those whose time is over. */
   get size(): number {
     return this.known.size
   }
@@ -111,8 +110,10 @@ export class RefusalCache {
     const passed = parts.filter(part => !refuses(part) && isLasting(part))
     const refusal = { now: facts[0] as number, answered, until, passed }
     for (const part of lasting) {
-      this.known.delete(part.key)
-      this.known.set(part.key, { part, refusal })
+      const { identity, rule } = part
+      const others = this.known.get(identity)?.filter(each => each.part.rule !== rule) ?? []
+      this.known.delete(identity)
+      this.known.set(identity, [...others, { part, refusal }])
     }
     for (const key of this.known.keys()) {
       if (this.known.size <= this.maxKeys) break
@@ -125,10 +126,11 @@ export class RefusalCache {
     if (this.known.size === 0) return undefined
     const now = this.now()
     const found = parts.map(part => this.find(part, now))
-    const [first] = found.filter((known, i) => known && !isObserved(parts[i] as Part))
+    const first = found.find((known, i) => known && !isObserved(parts[i] as Part))
     if (first === undefined) return undefined
     const facts = [first.refusal.now + now - first.refusal.answered, 0]
-    for (const [i, part] of parts.entries()) {
+    for (let i = 0; i < parts.length; i++) {
+      const part = parts[i] as Part
       const known = found[i] ?? passedIn(found, part)
       if (known) tell(facts, known.part, now - known.refusal.answered)
       else unknown(facts, part)
@@ -137,16 +139,18 @@ export class RefusalCache {
   }
 
   private find(part: Part, now: number): Known | undefined {
-    const known = this.known.get(part.key)
-    if (known === undefined || !isSame(known.part, part)) return undefined
-    if (now < known.refusal.until) return known
-    this.known.delete(part.key)
+    const known = this.known.get(part.identity)?.find(each => isSame(each.part, part))
+    return known && now < known.refusal.until ? known : undefined
   }
 
   private forget(entries: readonly Entry[]): void {
     const counted = entries.filter(({ spec }) => spec.kind !== 'lock')
     if (counted.length > 0) this.endings++
-    for (const entry of counted) this.known.delete(keyOf(entry))
+    for (const { identity, spec } of counted) {
+      const others = this.known.get(identity)?.filter(each => each.part.rule !== spec.rule)
+      if (others?.length === 0) this.known.delete(identity)
+      else if (others) this.known.set(identity, others)
+    }
   }
 
   private now(): number {
@@ -157,7 +161,7 @@ export class RefusalCache {
 /** What passed beside one of the refusals found. */
 function passedIn(found: readonly (Known | undefined)[], part: Part): Known | undefined {
   for (const known of found) {
-    const same = known?.refusal.passed.find(each => each.key === part.key && isSame(each, part))
+    const same = known?.refusal.passed.find(each => isSame(each, part))
     if (known && same) return { part: same, refusal: known.refusal }
   }
 }
