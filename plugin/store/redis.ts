@@ -20,7 +20,6 @@ type Argument = string | number
 export interface RedisClient {
   evalsha(sha: string, keys: number, ...args: Argument[]): Promise<unknown>
   eval(script: string, keys: number, ...args: Argument[]): Promise<unknown>
-  callBuffer(command: string, ...args: Argument[]): Promise<unknown>
   set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>
   info(section: string): Promise<string>
@@ -29,6 +28,15 @@ export interface RedisClient {
   options?: object
   /** Of a cluster: its nodes, as far as they are known. */
   nodes?(role: 'master'): Pick<RedisClient, 'info' | 'script'>[]
+}
+
+/**
+ * Calls that answer in bytes; every ioredis has them, its types do not. `callBuffer`, which they have, loses the name of
+ * its command when the client pipelines by itself.
+ */
+interface Binary {
+  evalshaBuffer: RedisClient['evalsha']
+  evalBuffer: RedisClient['eval']
 }
 
 const scripts = {
@@ -164,15 +172,15 @@ export class RedisStore implements Store {
   }
 
   private async run(script: Script, keys: string[], args: Argument[], binary = false): Promise<unknown> {
-    const { client } = this
+    const client = this.client as RedisClient & Binary
     try {
       return binary
-        ? await client.callBuffer('EVALSHA', script.sha, keys.length, ...keys, ...args)
+        ? await client.evalshaBuffer(script.sha, keys.length, ...keys, ...args)
         : await client.evalsha(script.sha, keys.length, ...keys, ...args)
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       return binary
-        ? client.callBuffer('EVAL', script.text, keys.length, ...keys, ...args)
+        ? client.evalBuffer(script.text, keys.length, ...keys, ...args)
         : client.eval(script.text, keys.length, ...keys, ...args)
     }
   }

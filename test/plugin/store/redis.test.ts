@@ -151,6 +151,30 @@ t.test('two processes on one Redis share every limit', async t => {
   t.equal((await other.reserve(entries, token()))[1], 0)
 })
 
+t.test('a client that pipelines by itself decides the same', async t => {
+  await open()
+  const pipelining = client.duplicate({ enableAutoPipelining: true })
+  t.teardown(() => pipelining.disconnect())
+  const store = new RedisStore(pipelining, 'test:')
+  const entries = everyKind().map(spec => entry(spec))
+  const ask = () => Promise.all([store.reserve(entries, token()), store.reserve(entries, token())])
+  for (const admitted of [
+    [1, 0],
+    [0, 0]
+  ])
+    t.strictSame(
+      (await ask()).map(facts => facts[1]),
+      admitted
+    )
+  await client.script('FLUSH')
+  t.strictSame(
+    (await ask()).map(facts => facts[1]),
+    [0, 0],
+    'also when scripts have to be sent'
+  )
+  t.equal((await store.peek(entries))[1], 0)
+})
+
 t.test('scripts that Redis has forgotten are sent again', async t => {
   const { store } = await open()
   const entries = [entry(log([2, 60_000]))]
