@@ -23,6 +23,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
   [
+    'store/mixtures',
     'store/reading',
     'store/taken',
     'store/part',
@@ -84,6 +85,7 @@ const only: Record<string, readonly string[]> = {
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [
     'store/store',
+    'store/mixtures',
     'store/reading',
     'store/taken',
     'store/arena',

@@ -115,6 +115,27 @@ t.test('a foreign key of another type is an error, and left alone', async t => {
   t.equal(await client.exists(keyOf(mine)), 0, 'and nothing was counted beside it')
 })
 
+t.test('nothing is lost or charged beside a key of another type, wherever it stands', async t => {
+  const { store, time } = await open()
+  const there = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+  await store.reserve(there, token())
+  const keys = there.map(keyOf)
+  const before = await client.mgetBuffer(keys)
+  const foreign = entry(log([2, 60_000]))
+  await client.rpush(keyOf(foreign), 'theirs')
+  time.advanceMs(1_000)
+  const others = [there[0], entry(log([2, 60_000])), there[1], entry(lock(30_000))] as Entry[]
+  for (let place = 0; place <= others.length; place++) {
+    const entries = others.toSpliced(place, 0, foreign)
+    await t.rejects(store.reserve(entries, token()), /WRONGTYPE/, `at ${place}`)
+    t.strictSame(await client.mgetBuffer(keys), before)
+    t.strictSame(await ttls(client, there), [59_001, 86_399_000])
+    t.strictSame((await client.keys('*')).sort(), [...keys, keyOf(foreign)].sort(), 'nothing new')
+  }
+  t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
+  t.equal((await store.reserve(others, token()))[1], 1)
+})
+
 t.test('calendar limits go by the clock of Redis, whatever the clock of this process', async t => {
   const { store, time } = await open()
   const day = [entry(count(1, 'day', 'Asia/Shanghai')), entry(log([9, 60_000]))]
