@@ -99,7 +99,16 @@ const only: Record<string, readonly string[]> = {
   'store/key-index': [],
   'store/queues': ['store/key-index'],
   'store/slabs': ['store/key-index'],
-  'store/redis': ['store/store', 'store/reading', 'store/scripts', 'limits/index', 'limits/kind', 'errors'],
+  'store/redis': [
+    'store/store',
+    'store/reading',
+    'store/scripts',
+    'store/mixtures',
+    'limits/index',
+    'limits/kind',
+    'errors'
+  ],
+  'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
   'store/scripts': [],
   'store/cluster': ['store/store', 'store/taken', 'limits/index'],
   'store/refusal-cache': ['store/store', 'store/fallback', 'store/memory', 'store/part', 'store/watched'],
@@ -240,7 +249,13 @@ t.test('Redis commands are sent by store/redis alone, lua/ is read by store/scri
     if (file !== 'store/scripts.ts')
       t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
   }
-  t.same(inside.filter(({ to }) => to === 'store/scripts').map(show), ['store/redis → store/scripts'])
+  t.same(
+    inside
+      .filter(({ to }) => to === 'store/scripts')
+      .map(show)
+      .sort(),
+    ['store/mixtures → store/scripts', 'store/redis → store/scripts']
+  )
   t.same(
     inside
       .filter(({ to }) => to === 'store/redis')
