@@ -15,9 +15,9 @@
              `rule` is false when in force, the number of the rule when it is only observed; ttl: ms, as text;
              `next` is where the next entry begins. In place of the first field comes what is to be written.
 
-  Returns { the values of KEYS as they were, now, admitted (0, 1) }. What is used, what is left and the receipts
-  follow from those, so the caller reckons them.
-  Returns { now, -1 } when the boundaries do not hold this server's clock: ask again with that clock.
+  Returns { the values of KEYS as they were, now, admitted (0, 1) }, packed by cmsgpack. What is used, what is left and
+  the receipts follow from those, so the caller reckons them.
+  Returns `now` alone when the boundaries do not hold this server's clock: ask again with that clock.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
@@ -70,7 +70,7 @@ for i = 1, #keys do
       -- receipts begin at the clock: those of a count that was cleared are never issued again
       ends, used, issued, value = following + 0, 0, now - 1, ''
       if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end
-      if now < before + 0 or now >= ends then return { now, -1 } end
+      if now < before + 0 or now >= ends then return now end
     end
     if used >= policy[at + 4] then passes = false end
     new = pack('>I6I6I6', ends, used + 1, issued + 1)
@@ -150,4 +150,4 @@ if admitted == 1 then
 end
 local n = #keys
 values[n + 1], values[n + 2] = now, admitted
-return values
+return cmsgpack.pack(values)

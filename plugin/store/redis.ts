@@ -1,8 +1,7 @@
 import { SecretMismatchError } from '../errors.js'
-import { factsOf, kindOf } from '../limits/index.js'
-import type { Fields } from '../limits/kind.js'
+import { kindOf } from '../limits/index.js'
+import { decided, factsFrom, Value } from './answer.js'
 import { anyMixture, Mixtures, policyOf } from './mixtures.js'
-import { observedRefusals, readEntry } from './reading.js'
 import { loadScript, type Script } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 
@@ -40,6 +39,7 @@ const scripts = {
   clear: loadScript('clear')
 }
 const loaded = [anyMixture, ...Object.values(scripts)]
+const NONE = Buffer.alloc(0)
 const FINGERPRINT_SECONDS = 30 * 86_400
 
 /** One Redis, one script call a decision; every process on it shares every limit. */
@@ -76,7 +76,8 @@ export class RedisStore implements Store {
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
-    return answered(entries, values, now)
+    const found = values.map(value => new Value(value ?? NONE, 0, value?.length ?? 0))
+    return factsFrom(entries, found, now)
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
@@ -161,12 +162,10 @@ export class RedisStore implements Store {
       if (told !== undefined) args.push(told)
     }
     if (script === undefined) args.push(policyOf(entries))
-    return this.run(script ?? anyMixture, entries.length, args, reply => {
-      const values = reply as (Buffer | null)[]
-      const now = Number(values[values.length - 2])
-      const admitted = Number(values[values.length - 1])
-      return admitted === -1 ? missed(now) : answered(entries, values, now, admitted)
-    })
+    // A number is its clock: it could not decide.
+    return this.run(script ?? anyMixture, entries.length, args, reply =>
+      Buffer.isBuffer(reply) ? decided(entries, reply) : missed(Number(reply))
+    )
   }
 
   private keys(entries: readonly Entry[]): Argument[] {
@@ -189,55 +188,6 @@ export class RedisStore implements Store {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       return send()
     })
-  }
-}
-
-/**
- * The facts of an answer: read here, not in Redis, whose time is everybody's.
- * @param values those from before
- * @param now the clock of Redis, in ticks
- * @param admitted what the script decided, if it did
- */
-function answered(
-  entries: readonly Entry[],
-  values: readonly (Buffer | null | undefined)[],
-  ticks: number,
-  admitted?: number
-): Facts {
-  const now = { steady: ticks, wall: ticks, fresh: ticks }
-  const facts = [ticks, 1]
-  entries.forEach((entry, i) => {
-    const head = facts.length
-    const value = new Value(values[i])
-    readEntry(facts, entry, value, now, value.blockedUntil() > ticks)
-    if (admitted === 1) facts[head + 1] = kindOf(entry.spec).receipt(value, now)
-  })
-  if (admitted === undefined) return facts
-  facts[1] = admitted
-  const skipped = admitted === 1 && observedRefusals(entries, facts)
-  if (!skipped) return facts
-  let head = 2
-  for (const { spec } of entries) {
-    if (skipped.has(spec.rule)) facts[head + 1] = 0
-    head += factsOf(spec)
-  }
-  return facts
-}
-
-/** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
-class Value implements Fields {
-  readonly length: number
-
-  constructor(private readonly bytes: Buffer | null | undefined) {
-    this.length = bytes ? Math.floor((bytes.length - (bytes.length % 6 === 1 ? 7 : 0)) / 6) : 0
-  }
-
-  at(index: number): number {
-    return this.bytes?.readUIntBE(index * 6, 6) ?? 0
-  }
-
-  blockedUntil(): number {
-    return this.bytes && this.bytes.length % 6 === 1 ? this.at(this.length) : 0
   }
 }
 

@@ -22,6 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
+  ['store/answer'],
   [
     'store/mixtures',
     'store/reading',
@@ -99,15 +100,8 @@ const only: Record<string, readonly string[]> = {
   'store/key-index': [],
   'store/queues': ['store/key-index'],
   'store/slabs': ['store/key-index'],
-  'store/redis': [
-    'store/store',
-    'store/reading',
-    'store/scripts',
-    'store/mixtures',
-    'limits/index',
-    'limits/kind',
-    'errors'
-  ],
+  'store/redis': ['store/store', 'store/answer', 'store/scripts', 'store/mixtures', 'limits/index', 'errors'],
+  'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
   'store/scripts': [],
   'store/cluster': ['store/store', 'store/taken', 'limits/index'],

@@ -163,6 +163,18 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   }
 })
 
+t.test('any number of entries, with values of any length', async t => {
+  const { store } = await open()
+  for (const many of [13, 14, 40]) {
+    const entries = Array.from({ length: many }, (_, i) => entry(log([i * 25 + 1, 60_000]), `${many}`))
+    const used = async () =>
+      named(entries, await store.reserve(entries, '')).entries.map(each => each.limits[0]?.used)
+    t.strictSame(await used(), Array(many).fill(0))
+    for (let i = 1; i < 60; i++) t.strictSame((await store.reserve(entries.slice(3), ''))[1], 1)
+    t.strictSame(await used(), [1, 1, 1, ...Array(many - 3).fill(60)])
+  }
+})
+
 t.test('two processes on one Redis share every limit', async t => {
   const { store } = await open()
   const other = new RedisStore(client.duplicate(), 'test:')
