@@ -10,16 +10,17 @@ type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]
 /** What a store is asked about a rule, with the `max` and the time zone that this request brings. @throws FunctionError, OptionError */
 export function entriesFor(
   rule: CompiledRule,
-  who: Pick<Entry, 'identity' | 'value'>,
+  identity: string,
+  value: number | undefined,
   source: Source | undefined
 ): Entry[] {
   const { specs, max, timeZones } = rule
-  if (max === undefined && timeZones === undefined) return specs.map(spec => ({ spec, ...who }))
   return specs.map((spec, i) => ({
     spec: zoned(spec, timeZones?.[i], rule, source),
-    ...who,
-    ...(timeZones?.[i] && { zoned: true as const }),
-    ...(max && { max: maxOf(max[i] ?? [], spec, rule, source) })
+    identity,
+    max: max && maxOf(max[i] ?? [], spec, rule, source),
+    value,
+    zoned: timeZones?.[i] !== undefined
   }))
 }
 

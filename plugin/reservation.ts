@@ -1,25 +1,27 @@
 import type { Verdict } from './decision.js'
+import { factsOf } from './limits/index.js'
 import type { CompiledRule } from './rules.js'
-import { type Awaitable, isPromise, type Store, type Taken } from './store/store.js'
+import { type Awaitable, type Facts, isPromise, type Store, type Taken } from './store/store.js'
+import { takenOf } from './store/taken.js'
+import type { Sorted } from './subjects.js'
 
 /** What a reservation took of one rule. */
-export interface Slot {
+interface Slot {
   rule: CompiledRule
   taken: readonly Taken[]
 }
 
 /** What a decision settles by, and where it came from. */
-export interface Means {
-  slots: readonly Slot[]
+export interface Means extends Sorted {
+  /** What the store answered; null when it was not asked. */
+  facts: Facts | null
   store: Store
   /** The holder's name on its locks. */
   token: string
   /** Hears of settlements that failed. */
   report: (error: unknown) => void
-  /** The hashed identity of each rule that applied. */
-  keys: Record<string, string>
-  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
-  by: string
+  /** The hashed identities of the request's first stage. */
+  earlier: Record<string, string> | undefined
 }
 
 /** How a handler ended: the status it answered with, 500 when it threw; null when that is unclear. */
@@ -37,7 +39,8 @@ export class Decision implements Verdict {
   readonly refusal: Verdict['refusal']
   // Private to the letter: a decision may be sent as it is.
   readonly #means: Means
-  #open: Slot[]
+  // Looked at when first asked for: most decisions are kept.
+  #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
   #releasing: Awaitable<void> = undefined
   #locks: readonly Taken[] = []
@@ -53,27 +56,33 @@ export class Decision implements Verdict {
     this.observed = verdict.observed
     this.rules = verdict.rules
     this.refusal = verdict.refusal
-    // Attempts are counted whatever becomes of them.
-    this.#open = means.slots.filter(
-      ({ rule }) => rule.counts !== 'attempts' && rule.options.lock === undefined
-    )
-    const locked = means.slots.filter(({ rule }) => rule.options.lock !== undefined)
-    if (locked.length > 0) this.hold(locked)
+    if (!means.facts || !verdict.allowed) this.#slots = []
+    else if (means.token !== '') this.hold(slotsOf(means, isLock))
   }
 
   /** The hashed identity of each rule that applied. */
   get keys(): Record<string, string> {
-    return this.#means.keys
+    const { subjects, blocked, earlier } = this.#means
+    const keys = { ...earlier }
+    for (const { name, identity } of subjects) keys[name] = identity
+    for (const { name, identity } of blocked) keys[name] = identity
+    return keys
   }
 
   /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
   get store(): string {
-    return this.#means.by
+    return this.#means.facts ? this.#means.store.name : 'none'
   }
 
-  /** Whether anything is left to settle or to release. */
+  /** Whether anything may be left to settle or to release. */
   get pending(): boolean {
-    return this.#open.length > 0 || this.#locks.length > 0
+    const open = this.#slots ?? this.#means.subjects.filter(({ rule }) => isSettled(rule))
+    return open.length > 0 || this.#locks.length > 0
+  }
+
+  get #open(): readonly Slot[] {
+    this.#slots ??= slotsOf(this.#means, isSettled)
+    return this.#slots
   }
 
   /** Whether this request holds a lock. */
@@ -93,7 +102,7 @@ export class Decision implements Verdict {
 
   /** The provider has, or may have, the message: it counts, whatever is answered. */
   keep(): void {
-    this.#open = []
+    this.#slots = []
   }
 
   /**
@@ -137,7 +146,7 @@ export class Decision implements Verdict {
     const given = this.#open.filter(which)
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
-    this.#open = this.#open.filter(slot => !which(slot))
+    this.#slots = this.#open.filter(slot => !which(slot))
     this.#giving = this.attempt(() =>
       this.#means.store.refund(
         given.flatMap(slot => slot.taken),
@@ -148,6 +157,7 @@ export class Decision implements Verdict {
   }
 
   private hold(locked: readonly Slot[]): void {
+    if (locked.length === 0) return
     this.#locks = locked.flatMap(slot => slot.taken)
     const entries = this.#locks.map(each => each.entry)
     const ttl = Math.min(...entries.map(entry => entry.spec.ttl))
@@ -184,4 +194,25 @@ export class Decision implements Verdict {
       this.#means.report(error)
     }
   }
+}
+
+function isLock({ options }: CompiledRule): boolean {
+  return options.lock !== undefined
+}
+
+/** Attempts are counted whatever becomes of them. */
+function isSettled({ counts, options }: CompiledRule): boolean {
+  return counts !== 'attempts' && options.lock === undefined
+}
+
+/** What was taken of those rules. */
+function slotsOf({ subjects, facts }: Means, which: (rule: CompiledRule) => boolean): Slot[] {
+  const slots: Slot[] = []
+  let head = 2
+  for (const { rule, entries } of subjects) {
+    const taken = which(rule) ? takenOf(entries, facts ?? [], head) : []
+    if (taken.length > 0) slots.push({ rule, taken })
+    for (const { spec } of entries) head += factsOf(spec)
+  }
+  return slots
 }

@@ -1,6 +1,12 @@
 import { conform } from './conform.js'
 import { wrongOption } from './errors.js'
-import { type CompiledKey, compileKey, type IdentityOptions } from './identity/key.js'
+import {
+  type CompiledKey,
+  compileKey,
+  type IdentityOptions,
+  type KeyOptions,
+  keyOptions
+} from './identity/key.js'
 import type { Source } from './identity/path.js'
 import { compileLimits, compileLock, durationAt } from './limits/compile.js'
 import { Numbers } from './numbers.js'
@@ -61,7 +67,11 @@ export class RuleCompiler {
   private readonly rules = new Numbers()
   private readonly slots = new Numbers()
 
-  constructor(private readonly identity: IdentityOptions) {}
+  private readonly identity: KeyOptions
+
+  constructor(identity: IdentityOptions) {
+    this.identity = keyOptions(identity)
+  }
 
   /**
    * @param at where the rule stands, for errors

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { remembering } from './remembering.js'
 
 const MAX_DEPTH = 64
 const LONE_SURROGATE = /\p{Surrogate}/u
@@ -63,6 +64,8 @@ function writeMembers(value: object, depth: number, out: string[]): void {
   out.push(separator === '{' ? '{}' : '}')
 }
 
+export type Algorithm = 'md5' | 'sha256'
+
 /**
  * Gives the function that turns text into its pseudonym under `secret`: 22 characters of base64url, all 128
  * bits of MD5 or the first 132 of SHA-256.
@@ -71,14 +74,16 @@ function writeMembers(value: object, depth: number, out: string[]): void {
  * nobody finds a number by hashing them all; the known collisions of MD5 need the state it starts from,
  * which a whole block of unknown characters sets. Length extension (MD5 shows its full state) gives the
  * pseudonym of a longer text and tells nothing about the first; it would break a MAC, which this is not.
+ * SHA-256 needs no such block: 132 bits of the secret leave room for most texts in the first.
  * @throws Error where the platform has no such algorithm (MD5 under FIPS).
  */
-export function hasher(algorithm: 'md5' | 'sha256', secret: string): (text: string) => string {
-  const prefix = hash('sha256', secret, 'hex')
+export function hasher(algorithm: Algorithm, secret: string): (text: string) => string {
+  const prefix =
+    algorithm === 'md5' ? hash('sha256', secret, 'hex') : hash('sha256', secret, 'base64url').slice(0, 22)
   hash(algorithm, prefix)
-  return text => {
+  return remembering(text => {
     // UTF-8 writes every lone surrogate as U+FFFD; UTF-16 keeps them, and its prefix has other bytes.
     const data = LONE_SURROGATE.test(text) ? Buffer.from(prefix + text, 'utf16le') : prefix + text
     return hash(algorithm, data, 'base64url').slice(0, 22)
-  }
+  })
 }

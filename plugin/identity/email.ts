@@ -1,4 +1,5 @@
 import { domainToASCII } from 'node:url'
+import { remembering } from './remembering.js'
 
 /** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
 const MAX_LOCAL = 64
@@ -9,6 +10,9 @@ const MAX_LENGTH = 320
 /** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
+/** What has one spelling already, as most mailboxes have. */
+const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/
+const PRINTABLE = /^[!-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
 /** Labels of letters, digits and hyphens (RFC 1123 section 2.1), 63 octets each. */
@@ -24,11 +28,18 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f\p{Z}]/u
  * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
  */
 export function canonicalEmail(text: string): string | undefined {
+  return spelled(text)
+}
+
+const spelled = remembering(readEmail)
+const domains = remembering(canonicalDomain)
+
+function readEmail(text: string): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const address = text.trim()
-  if (NEVER.test(address)) return undefined
+  if (!PRINTABLE.test(address) && NEVER.test(address)) return undefined
   const at = address.lastIndexOf('@')
-  const domain = canonicalDomain(address.slice(at + 1))
+  const domain = domains(address.slice(at + 1))
   if (at < 1 || domain === undefined || !fits(address.slice(0, at), domain)) return undefined
   const local = canonicalLocal(address.slice(0, at), domain === 'gmail.com')
   return local !== undefined && fits(local, domain) ? `${local}@${domain}` : undefined
@@ -50,6 +61,7 @@ function canonicalDomain(text: string): string | undefined {
 }
 
 function canonicalLocal(text: string, ignoreDots: boolean): string | undefined {
+  if (PLAIN.test(text)) return ignoreDots ? text.replaceAll('.', '') : text
   const folded = foldCase(text)
   const quoted = QUOTED_STRING.exec(folded)?.[1]?.replace(/\\(.)/g, '$1')
   if (quoted === undefined && !isDotString(folded)) return undefined

@@ -3,17 +3,36 @@ import { conform } from '../conform.js'
 import { FunctionError, KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
 import { DigestPart, type Key, type KeyFunction, type KeyPart, keyParts } from '../options.js'
 import { isPromise } from '../store/store.js'
-import { canonicalJson, hasher } from './digest.js'
+import { type Algorithm, canonicalJson, hasher } from './digest.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
 import { compilePath, type Source } from './path.js'
 import { canonicalPhone, isRegion } from './phone.js'
+import { remembering } from './remembering.js'
 
 export interface IdentityOptions {
   secret: string
-  digest: 'md5' | 'sha256'
+  digest: Algorithm
   region: string
   ipv6Prefix: number
+}
+
+/** What keys are compiled with. */
+export interface KeyOptions extends Omit<IdentityOptions, 'secret'> {
+  /** The function that makes pseudonyms by this algorithm, one for all keys. */
+  hasher(algorithm: Algorithm): (text: string) => string
+}
+
+export function keyOptions({ secret, ...options }: IdentityOptions): KeyOptions {
+  const hashers = new Map<Algorithm, ReturnType<typeof hasher>>()
+  return {
+    ...options,
+    hasher(algorithm) {
+      const known = hashers.get(algorithm) ?? hasher(algorithm, secret)
+      hashers.set(algorithm, known)
+      return known
+    }
+  }
 }
 
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */
@@ -42,14 +61,15 @@ export interface CompiledKey {
 }
 
 /** @throws OptionError with the path of the mistake */
-export function compileKey(key: Key, options: IdentityOptions, at: string): CompiledKey {
+export function compileKey(key: Key, options: KeyOptions, at: string): CompiledKey {
   const several = Array.isArray(key)
   const parts = (several ? key : [key]).map((part, i) =>
     compilePart(part as KeyPart, options, several ? `${at}[${i}]` : at)
   )
   if (parts.length === 0) throw wrongOption(at, key, 'Name at least one part.')
   const content = parts.some(part => part.kind === 'digest')
-  const hash = hasher(content ? options.digest : 'sha256', options.secret)
+  const hash = options.hasher(content ? options.digest : 'sha256')
+  const heads = parts.map(({ kind }) => `${kind.length}:${kind}`)
   return {
     parts,
     caller: parts.every(part => part.label === 'ip' || part.label.startsWith('request.')),
@@ -65,7 +85,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
         }
         const canonical = part.canonical(value)
         if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-        text += `${part.kind.length}:${part.kind}${canonical.length}:${canonical}`
+        text += `${heads[i]}${canonical.length}:${canonical}`
       }
       return hash(text)
     }
@@ -84,7 +104,7 @@ function nameOf({ kind }: CompiledPart): string {
   }[kind]
 }
 
-function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
+function compilePart(part: KeyPart, options: KeyOptions, at: string): CompiledPart {
   if (part === 'ip') return ipPart('ip', source => source.ip, options)
   if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, at)
@@ -135,9 +155,14 @@ function phonePart(label: string, read: CompiledPart['read'], region: string, at
   return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
 }
 
-function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: IdentityOptions): CompiledPart {
+function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: KeyOptions): CompiledPart {
   return {
-    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
+    ...scalarPart(
+      'ip',
+      label,
+      read,
+      remembering(value => canonicalIp(value, ipv6Prefix))
+    ),
     list(values, at) {
       try {
         const matches = compileIpList(values)
@@ -171,7 +196,7 @@ function functionPart(read: KeyFunction, at: string): CompiledPart {
   }
 }
 
-function digestPart(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
+function digestPart(items: readonly unknown[], options: KeyOptions, at: string): CompiledPart {
   const parts = items.map((item, i) => {
     const where = `${at}[${i}]`
     if (typeof item === 'string')

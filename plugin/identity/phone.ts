@@ -1,10 +1,13 @@
 import { type CountryCode, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { plainNumber } from './numbering-plan.js'
+import { remembering } from './remembering.js'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
 const MAX_LENGTH = 64
 
 /** Invisible characters: format controls, joiners, variation selectors. Copied text is full of them. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+const DIALLED = /^\+?[0-9]{3,25}$/
 const DIGIT = /\p{Nd}/u
 const OTHER_DIGITS = /(?![0-9])\p{Nd}/gu
 /** Spaces, dashes (with those that Unicode calls something else), dots, slashes, brackets, `~`. */
@@ -28,11 +31,28 @@ export function isRegion(text: string): text is CountryCode {
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
+  let read = readers.get(region)
+  if (read === undefined) {
+    read = remembering(spelling => readPhone(spelling, region))
+    readers.set(region, read)
+  }
+  return read(text)
+}
+
+const readers = new Map<CountryCode, (text: string) => string | undefined>()
+
+function readPhone(text: string, region: CountryCode): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
+  if (DIALLED.test(text)) return dialledNumber(text, region)
   const plain = text.normalize('NFKC').replace(INVISIBLE, '').replace(OTHER_DIGITS, asciiDigit).trim()
   const subscriber = /^tel:/i.test(plain) ? fromTelUri(plain.slice(4)) : plain.replace(EXTENSION, '')
   const dialled = subscriber?.replace(SEPARATORS, '')
-  if (dialled === undefined || !/^\+?[0-9]{3,25}$/.test(dialled)) return undefined
+  return dialled !== undefined && DIALLED.test(dialled) ? dialledNumber(dialled, region) : undefined
+}
+
+function dialledNumber(dialled: string, region: CountryCode): string | undefined {
+  const plain = plainNumber(dialled, region)
+  if (plain !== undefined) return plain
   const number = parsePhoneNumberFromString(dialled, { defaultCountry: region, extract: false })
   return number?.isValid() ? number.number : undefined
 }

@@ -12,9 +12,16 @@ export function kindOf(spec: Spec): Kind<Spec> {
   return kinds[spec.kind] as Kind<Spec>
 }
 
+const fixed = new WeakMap<Spec, readonly Bounds[]>()
+
 /** The limits of an entry, in the order of its facts. */
 export function boundsOf({ spec, max }: Entry): readonly Bounds[] {
-  return kindOf(spec).bounds(spec, max)
+  if (max !== undefined) return kindOf(spec).bounds(spec, max)
+  const known = fixed.get(spec)
+  if (known !== undefined) return known
+  const bounds = kindOf(spec).bounds(spec, undefined)
+  fixed.set(spec, bounds)
+  return bounds
 }
 
 /** How many facts an entry has. */

@@ -78,11 +78,11 @@ export interface Entry {
   /** 22 characters, a keyed hash. */
   identity: string
   /** In place of the spec's own `max`, limit by limit, for this decision alone. */
-  max?: readonly number[]
+  max?: readonly number[] | undefined
   /** Where different values are counted: the number of this request's, below 2^48, from a keyed hash. */
-  value?: number
+  value?: number | undefined
   /** Its time zone comes from this request. */
-  zoned?: true
+  zoned?: boolean
 }
 
 /** An entry that was counted, and what names its slot. */

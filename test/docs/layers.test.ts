@@ -15,7 +15,9 @@ const layers: readonly (readonly string[])[] = [
   ['route'],
   ['http', 'turn'],
   ['limiter'],
-  ['reservation', 'plan', 'per-request'],
+  ['reservation', 'plan'],
+  ['subjects'],
+  ['per-request'],
   ['rules'],
   ['store/open', 'limits/compile'],
   ['identity/key', 'limits/from-request'],
@@ -47,7 +49,8 @@ const layers: readonly (readonly string[])[] = [
     'identity/email',
     'identity/ip',
     'identity/phone'
-  ]
+  ],
+  ['identity/numbering-plan', 'identity/remembering']
 ]
 
 /** Types that a file may take from above its layer: options describe what is below them, too. */
@@ -75,7 +78,7 @@ const packages: Record<string, readonly string[]> = {
   'typebox (types)': ['conform'],
   'typebox/value': ['conform'],
   'temporal-polyfill': ['calendar'],
-  'libphonenumber-js/max': ['identity/phone'],
+  'libphonenumber-js/max': ['identity/phone', 'identity/numbering-plan'],
   'libphonenumber-js (types)': ['identity/key']
 }
 
@@ -228,7 +231,8 @@ t.test('stores, rules and the decision know no more than they need', async t => 
 
 t.test('the pieces of identity do not know each other, but for the key', async t => {
   const pieces = inside.filter(({ from, to }) => from.startsWith('identity/') && to.startsWith('identity/'))
-  t.same(pieces.filter(({ from }) => from !== 'identity/key').map(show), [])
+  const others = pieces.filter(({ from, to }) => from !== 'identity/key' && to !== 'identity/remembering')
+  t.same(others.map(show), ['identity/phone → identity/numbering-plan'])
 })
 
 t.test('Redis commands are sent by store/redis alone, lua/ is read by store/scripts alone', async t => {

@@ -1,7 +1,13 @@
+import { createRequire } from 'node:module'
 import fc from 'fast-check'
-import { getCountries } from 'libphonenumber-js/max'
+import { getCountries, getCountryCallingCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import t from 'tap'
+import { plainNumber } from '../../../plugin/identity/numbering-plan.js'
 import { canonicalPhone, isRegion } from '../../../plugin/identity/phone.js'
+
+const examples: Record<string, string> = createRequire(import.meta.url)(
+  'libphonenumber-js/examples.mobile.json'
+)
 
 type Region = Parameters<typeof canonicalPhone>[1]
 
@@ -246,4 +252,48 @@ t.test('regions', async t => {
   for (const text of ['', 'cn', 'XX', 'CHN', '001', '86', '__proto__', 'constructor', 'toString']) {
     t.notOk(isRegion(text), text)
   }
+})
+
+/** What the library says of digits. */
+function asked(digits: string, region: Region): string | undefined {
+  const number = parsePhoneNumberFromString(digits, { defaultCountry: region, extract: false })
+  return number?.isValid() ? number.number : undefined
+}
+
+t.test('a number that is recognised as it stands is what the library makes of it', async t => {
+  const regions = getCountries()
+  const digits = fc.stringMatching(/^[0-9]{3,15}$/)
+  let recognised = 0
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...regions),
+      fc.constantFrom(...regions),
+      fc.constantFrom('', '', '+', '0', '00', '1', '8'),
+      fc.nat(),
+      digits,
+      (of, region, prefix, seed, any) => {
+        // Every third is any number, the others are like one that there is.
+        const example = seed % 3 === 0 ? undefined : examples[of]?.slice(0, -3)
+        const text = example ? `${example}${String(seed).padStart(3, '0').slice(-3)}` : any
+        const calling = prefix === '+' && example ? getCountryCallingCode(of) : ''
+        const plain = plainNumber(`${prefix}${calling}${text}`, seed % 2 ? of : region)
+        if (plain === undefined) return
+        recognised++
+        t.equal(plain, asked(`${prefix}${calling}${text}`, seed % 2 ? of : region), `${text} ${of} ${region}`)
+      }
+    ),
+    { numRuns: 10_000 }
+  )
+  t.ok(recognised > 1_000, `${recognised}`)
+})
+
+t.test('the usual spellings are recognised as they stand', async t => {
+  t.equal(plainNumber('13800138000', 'CN'), '+8613800138000')
+  t.equal(plainNumber('+8613800138000', 'US'), '+8613800138000')
+  t.equal(plainNumber('2125550123', 'US'), '+12125550123')
+  t.equal(plainNumber('+442079460018', 'CN'), '+442079460018')
+  t.equal(plainNumber('013800138000', 'CN'), undefined, 'a trunk prefix')
+  t.equal(plainNumber('8613800138000', 'CN'), undefined, 'a calling code without its plus')
+  t.equal(plainNumber('+80012345678', 'CN'), undefined, 'the number of no country')
+  t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
 })
