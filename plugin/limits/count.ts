@@ -73,14 +73,20 @@ export const count: Kind<CountSpec> = {
 
   repeatable: false,
 
-  describe: ({ per, timeZone, max: most }, max, wall) => [
-    max?.[0] ?? most,
-    4,
-    ...boundaries(per, timeZone, wall).map(toTicks)
-  ],
+  describe: ({ max: most }, max) => [max?.[0] ?? most],
 
-  holds: ({ per, timeZone }, wall) => boundaries(per, timeZone, wall)[2]
+  tell({ per, timeZone }, wall) {
+    const starts = boundaries(per, timeZone, wall)
+    const known = told.get(starts)
+    if (known !== undefined) return known
+    const text = starts.map(toTicks).join(' ')
+    told.set(starts, text)
+    return text
+  }
 }
+
+// The boundaries of a period are the same array until it ends.
+const told = new WeakMap<readonly number[], string>()
 
 // A period that has begun ends when it ends, should the rule's time zone change meanwhile.
 function isLive(fields: Fields, wall: number): boolean {

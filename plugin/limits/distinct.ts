@@ -67,13 +67,9 @@ export const distinct: Kind<DistinctSpec> = {
 
   repeatable: true,
 
-  describe: ({ limits }, max, _wall, value) => [
-    value,
-    limits.length,
-    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
-  ],
+  describe: ({ limits }, max) => limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window]),
 
-  holds: () => 0
+  tell: (_spec, _wall, value) => `${value}`
 }
 
 /** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */

@@ -59,8 +59,8 @@ export interface Kind<S extends Spec> {
   refund(cell: Cell, receipt: number, ends: number, token: string): void
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
-  /** What the script that decides is told of an entry, after its time to live. @param wall milliseconds since the epoch, by the store's clock */
-  describe(spec: S, max: Entry['max'], wall: number, value: number): readonly number[]
-  /** Until when, by that clock, `describe` says the same of a spec; 0: not even for the next request. */
-  holds(spec: S, wall: number): number
+  /** What the policy in the script that decides says of an entry, after its time to live. */
+  describe(spec: S, max: Entry['max']): readonly number[]
+  /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
+  tell(spec: S, wall: number, value: number, token: string): string | undefined
 }

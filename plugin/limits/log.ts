@@ -51,11 +51,10 @@ export const log: Kind<LogSpec> = {
 
   describe: ({ keep, limits }, max) => [
     keep,
-    limits.length,
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
   ],
 
-  holds: () => Number.POSITIVE_INFINITY
+  tell: () => undefined
 }
 
 /** How many stamps are later than `since`. */

@@ -24,7 +24,9 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
+  ['store/answer'],
   [
+    'store/mixtures',
     'store/reading',
     'store/taken',
     'store/part',
@@ -87,6 +89,7 @@ const only: Record<string, readonly string[]> = {
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [
     'store/store',
+    'store/mixtures',
     'store/reading',
     'store/taken',
     'store/arena',
@@ -100,7 +103,9 @@ const only: Record<string, readonly string[]> = {
   'store/key-index': [],
   'store/queues': ['store/key-index'],
   'store/slabs': ['store/key-index'],
-  'store/redis': ['store/store', 'store/reading', 'store/scripts', 'limits/index', 'limits/kind', 'errors'],
+  'store/redis': ['store/store', 'store/answer', 'store/scripts', 'store/mixtures', 'limits/index', 'errors'],
+  'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
+  'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
   'store/scripts': [],
   'store/cluster': ['store/store', 'store/taken', 'limits/index'],
   'store/refusal-cache': ['store/store', 'store/fallback', 'store/memory', 'store/part', 'store/watched'],
@@ -242,7 +247,13 @@ t.test('Redis commands are sent by store/redis alone, lua/ is read by store/scri
     if (file !== 'store/scripts.ts')
       t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
   }
-  t.same(inside.filter(({ to }) => to === 'store/scripts').map(show), ['store/redis → store/scripts'])
+  t.same(
+    inside
+      .filter(({ to }) => to === 'store/scripts')
+      .map(show)
+      .sort(),
+    ['store/mixtures → store/scripts', 'store/redis → store/scripts']
+  )
   t.same(
     inside
       .filter(({ to }) => to === 'store/redis')

@@ -115,6 +115,27 @@ t.test('a foreign key of another type is an error, and left alone', async t => {
   t.equal(await client.exists(keyOf(mine)), 0, 'and nothing was counted beside it')
 })
 
+t.test('nothing is lost or charged beside a key of another type, wherever it stands', async t => {
+  const { store, time } = await open()
+  const there = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+  await store.reserve(there, token())
+  const keys = there.map(keyOf)
+  const before = await client.mgetBuffer(keys)
+  const foreign = entry(log([2, 60_000]))
+  await client.rpush(keyOf(foreign), 'theirs')
+  time.advanceMs(1_000)
+  const others = [there[0], entry(log([2, 60_000])), there[1], entry(lock(30_000))] as Entry[]
+  for (let place = 0; place <= others.length; place++) {
+    const entries = others.toSpliced(place, 0, foreign)
+    await t.rejects(store.reserve(entries, token()), /WRONGTYPE/, `at ${place}`)
+    t.strictSame(await client.mgetBuffer(keys), before)
+    t.strictSame(await ttls(client, there), [59_001, 86_399_000])
+    t.strictSame((await client.keys('*')).sort(), [...keys, keyOf(foreign)].sort(), 'nothing new')
+  }
+  t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
+  t.equal((await store.reserve(others, token()))[1], 1)
+})
+
 t.test('calendar limits go by the clock of Redis, whatever the clock of this process', async t => {
   const { store, time } = await open()
   const day = [entry(count(1, 'day', 'Asia/Shanghai')), entry(log([9, 60_000]))]
@@ -142,6 +163,18 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   }
 })
 
+t.test('any number of entries, with values of any length', async t => {
+  const { store } = await open()
+  for (const many of [13, 14, 40]) {
+    const entries = Array.from({ length: many }, (_, i) => entry(log([i * 25 + 1, 60_000]), `${many}`))
+    const used = async () =>
+      named(entries, await store.reserve(entries, '')).entries.map(each => each.limits[0]?.used)
+    t.strictSame(await used(), Array(many).fill(0))
+    for (let i = 1; i < 60; i++) t.strictSame((await store.reserve(entries.slice(3), ''))[1], 1)
+    t.strictSame(await used(), [1, 1, 1, ...Array(many - 3).fill(60)])
+  }
+})
+
 t.test('two processes on one Redis share every limit', async t => {
   const { store } = await open()
   const other = new RedisStore(client.duplicate(), 'test:')
@@ -149,6 +182,30 @@ t.test('two processes on one Redis share every limit', async t => {
   const entries = everyKind().map(spec => entry(spec))
   t.equal((await store.reserve(entries, token()))[1], 1)
   t.equal((await other.reserve(entries, token()))[1], 0)
+})
+
+t.test('a client that pipelines by itself decides the same', async t => {
+  await open()
+  const pipelining = client.duplicate({ enableAutoPipelining: true })
+  t.teardown(() => pipelining.disconnect())
+  const store = new RedisStore(pipelining, 'test:')
+  const entries = everyKind().map(spec => entry(spec))
+  const ask = () => Promise.all([store.reserve(entries, token()), store.reserve(entries, token())])
+  for (const admitted of [
+    [1, 0],
+    [0, 0]
+  ])
+    t.strictSame(
+      (await ask()).map(facts => facts[1]),
+      admitted
+    )
+  await client.script('FLUSH')
+  t.strictSame(
+    (await ask()).map(facts => facts[1]),
+    [0, 0],
+    'also when scripts have to be sent'
+  )
+  t.equal((await store.peek(entries))[1], 0)
 })
 
 t.test('scripts that Redis has forgotten are sent again', async t => {

@@ -1,0 +1,68 @@
+import { kindOf } from '../limits/index.js'
+import { type Script, scriptOf, textOf } from './scripts.js'
+import type { Entry, Spec } from './store.js'
+
+/**
+ * How many mixtures of specs have a script of their own, in a process. Who asks may choose among a rule's optional keys,
+ * so there may be very many, and Redis may keep every script that it has seen.
+ */
+const MOST = 64
+
+const body = textOf('reserve')
+
+/** For every mixture: it is told its policy with each call. */
+export const anyMixture = scriptOf(`local policy = cjson.decode(ARGV[#ARGV])\n${body}`)
+
+/** What `anyMixture` is told: what is written of these entries before the script of their own. */
+export function policyOf(entries: readonly Entry[]): string {
+  const policy: (number | string | boolean)[] = []
+  for (const { spec, max } of entries) {
+    const { code, describe } = kindOf(spec)
+    const numbers = describe(spec, max)
+    const next = policy.length + 5 + numbers.length
+    policy.push(code, spec.observed && spec.rule, `${spec.ttl}`, next, ...numbers)
+  }
+  return JSON.stringify(policy)
+}
+
+/**
+ * The scripts that decide: one for each mixture of specs that are asked about together, with its policy written before
+ * it, so that Redis decodes nothing.
+ */
+export class Mixtures {
+  private readonly root = new Branch()
+  private count = 0
+
+  /** @returns nothing for a mixture that has none: its limits come from this request, or there are too many */
+  scriptFor(entries: readonly Entry[]): Script | undefined {
+    let branch = this.root
+    for (const { spec, max, zoned } of entries) {
+      if (max !== undefined || zoned) return undefined
+      const next = branch.next.get(spec)
+      if (next === undefined) return this.add(entries)
+      branch = next
+    }
+    return branch.script ?? this.add(entries)
+  }
+
+  private add(entries: readonly Entry[]): Script | undefined {
+    if (this.count === MOST || entries.some(({ max, zoned }) => max !== undefined || zoned)) return undefined
+    this.count++
+    let branch = this.root
+    for (const { spec } of entries) {
+      const next = branch.next.get(spec) ?? new Branch()
+      branch.next.set(spec, next)
+      branch = next
+    }
+    // An array of JSON and a table of Lua differ in their brackets.
+    const script = scriptOf(`local policy = {${policyOf(entries).slice(1, -1)}}\n${body}`)
+    branch.script = { ...script, fresh: true }
+    return branch.script
+  }
+}
+
+/** Mixtures that begin with the same specs; they go with the specs. */
+class Branch {
+  readonly next = new WeakMap<Spec, Branch>()
+  script: Script | undefined
+}

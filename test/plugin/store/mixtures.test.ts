@@ -1,0 +1,82 @@
+import t from 'tap'
+import { Mixtures } from '../../../plugin/store/mixtures.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import type { Entry } from '../../../plugin/store/store.js'
+import { count, entry, log, token } from '../../contract/specs.js'
+import { startRedis } from '../../helper/redis.js'
+
+const { client } = await startRedis(t)
+
+async function figures(): Promise<{ scripts: number; sent: number; called: number }> {
+  const info = await client.info('everything')
+  const figure = (name: RegExp) => Number(name.exec(info)?.[1] ?? 0)
+  return {
+    scripts: figure(/number_of_cached_scripts:(\d+)/),
+    sent: figure(/cmdstat_eval:calls=(\d+)/),
+    called: figure(/cmdstat_evalsha:calls=(\d+)/)
+  }
+}
+
+/** Every mixture of so many optional limits. */
+function mixtures(limits: number): Entry[][] {
+  const all = Array.from({ length: limits }, (_, i) => entry(log([1_000 - i, 60_000])))
+  return Array.from({ length: 2 ** limits - 1 }, (_, i) => all.filter((_, bit) => (i + 1) & (1 << bit)))
+}
+
+t.test('the first request of a mixture sends its script, in one call; the others name it', async t => {
+  const store = new RedisStore(client, 'a:')
+  const before = await figures()
+  const entries = [entry(log([9, 60_000])), entry(count(9, 'day'))]
+  for (let i = 0; i < 3; i++) t.equal((await store.reserve(entries, ''))[1], 1)
+  const after = await figures()
+  t.strictSame([after.sent - before.sent, after.called - before.called], [1, 2])
+})
+
+t.test('processes of one policy share its scripts', async t => {
+  const entries = [entry(log([9, 60_000]))]
+  await new RedisStore(client, 'b:').reserve(entries, '')
+  const { scripts } = await figures()
+  const same = entries.map(({ spec, identity }) => ({ spec: { ...spec }, identity }))
+  await new RedisStore(client, 'b:').reserve(same, '')
+  t.equal((await figures()).scripts, scripts)
+})
+
+t.test('however many mixtures there are, 64 have a script, and all decide', async t => {
+  const store = new RedisStore(client, 'c:')
+  await store.load()
+  const { scripts } = await figures()
+  for (const entries of mixtures(8)) t.equal((await store.reserve(entries, ''))[1], 1)
+  t.equal((await figures()).scripts - scripts, 64)
+})
+
+t.test('what a request brings of its own is in no script', t => {
+  const known = new Mixtures()
+  const spec = count(9, 'day')
+  const own = { ...entry(spec), max: [3] }
+  t.equal(known.scriptFor([own]), undefined)
+  t.equal(known.scriptFor([entry(log([1, 60_000])), own]), undefined)
+  t.equal(known.scriptFor([{ ...entry(spec), zoned: true }]), undefined)
+  const script = known.scriptFor([entry(spec, 'somebody')])
+  t.ok(script)
+  t.equal(known.scriptFor([entry(spec, 'somebody else')]), script)
+  t.notMatch(script?.text, /somebody/)
+  t.end()
+})
+
+t.test('a script is the policy and what lua/reserve.lua says', async t => {
+  const store = new RedisStore(client, 'd:')
+  const mine = [entry(log([1, 60_000])), entry(count(1, 'day'))]
+  const told = mine.map(each => ({ ...each, max: [1] }))
+  t.equal((await store.reserve(mine, token()))[1], 1)
+  t.equal((await store.reserve(told, token()))[1], 0, 'told with the call, the same policy refuses')
+  t.equal(
+    (
+      await store.reserve(
+        mine.map(each => ({ ...each, max: [2] })),
+        token()
+      )
+    )[1],
+    1
+  )
+  t.equal((await store.reserve(mine, token()))[1], 0)
+})
