@@ -3,8 +3,8 @@ import { type Script, scriptOf, textOf } from './scripts.js'
 import type { Entry, Spec } from './store.js'
 
 /**
- * How many mixtures of specs have a script of their own, in a process. Who asks may choose among a rule's optional keys,
- * so there may be very many, and Redis may keep every script that it has seen.
+ * How many policies have a script of their own, in a process. Who asks may choose among a rule's optional keys, so there
+ * may be very many mixtures, and Redis may keep every script that it has seen.
  */
 const MOST = 64
 
@@ -31,7 +31,8 @@ export function policyOf(entries: readonly Entry[]): string {
  */
 export class Mixtures {
   private readonly root = new Branch()
-  private count = 0
+  /** By the policy before them: rules that were replaced by their like keep theirs. */
+  private readonly scripts = new Map<string, Script>()
 
   /** @returns nothing for a mixture that has none: its limits come from this request, or there are too many */
   scriptFor(entries: readonly Entry[]): Script | undefined {
@@ -46,18 +47,26 @@ export class Mixtures {
   }
 
   private add(entries: readonly Entry[]): Script | undefined {
-    if (this.count === MOST || entries.some(({ max, zoned }) => max !== undefined || zoned)) return undefined
-    this.count++
+    if (entries.some(({ max, zoned }) => max !== undefined || zoned)) return undefined
+    const script = this.scriptOf(policyOf(entries))
+    if (script === undefined) return undefined
     let branch = this.root
     for (const { spec } of entries) {
       const next = branch.next.get(spec) ?? new Branch()
       branch.next.set(spec, next)
       branch = next
     }
+    branch.script = script
+    return script
+  }
+
+  private scriptOf(policy: string): Script | undefined {
+    const known = this.scripts.get(policy)
+    if (known !== undefined || this.scripts.size === MOST) return known
     // An array of JSON and a table of Lua differ in their brackets.
-    const script = scriptOf(`local policy = {${policyOf(entries).slice(1, -1)}}\n${body}`)
-    branch.script = { ...script, fresh: true }
-    return branch.script
+    const script = { ...scriptOf(`local policy = {${policy.slice(1, -1)}}\n${body}`), fresh: true }
+    this.scripts.set(policy, script)
+    return script
   }
 }
 

@@ -60,6 +60,7 @@ t.test('what a request brings of its own is in no script', t => {
   t.ok(script)
   t.equal(known.scriptFor([entry(spec, 'somebody else')]), script)
   t.notMatch(script?.text, /somebody/)
+  t.equal(known.scriptFor([entry({ ...spec }, 'somebody')]), script, 'rules replaced by their like')
   t.end()
 })
 
