@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { Arena } from '../plugin/store/arena.js'
+import { TICKS_PER_MS } from '../plugin/store/store.js'
 import { commandLine, report } from './lib/report.js'
 import type { Samples } from './lib/rounds.js'
 
@@ -39,24 +40,26 @@ const LocalStore = createRequire(import.meta.url)('@fastify/rate-limit/store/Loc
 /** How often each key comes, and what a hit does. */
 const subjects: Record<string, { hits: number; open(keys: number): Hit }> = {
   'no store': { hits: 1, open: () => () => {} },
-  'arena, log of 1': { hits: 1, open: keys => arenaLog(keys, 1) },
-  'arena, log of 10 at once': { hits: 1, open: keys => arenaLog(keys, 10) },
-  'arena, log of 10 grown': { hits: 10, open: keys => arenaLog(keys, 1) },
+  'arena, log of 1': { hits: 1, open: keys => arenaLog(keys, 1, 1) },
+  'arena, log of 10 at once': { hits: 1, open: keys => arenaLog(keys, 1, 10) },
+  'arena, log of 10 grown': { hits: 10, open: keys => arenaLog(keys, 10, 1) },
   '@fastify/rate-limit LocalStore': { hits: 1, open: localStore },
   'rate-limiter-flexible Memory': { hits: 1, open: flexible }
 }
 
-/** Adds `stamps` to the log of a key, newest first. */
-function arenaLog(keys: number, stamps: number): Hit {
+/** Adds `stamps` to the log of a key, newest first, all of them within a day of a process as old as a year. */
+function arenaLog(keys: number, hits: number, stamps: number): Hit {
   const arena = new Arena({ maxKeys: keys })
-  let now = 1
+  const step = Math.floor((DAY * TICKS_PER_MS) / (keys * hits * stamps))
+  let now = 366 * DAY * TICKS_PER_MS
   return key => {
     const known = arena.find(key, 1)
     const length = arena.length(known)
-    const record = arena.resize(key, 1, known, length + stamps)
+    const record = arena.resize(key, 1, known, length + stamps, true)
     arena.move(record, stamps, 0, length)
-    for (let i = 0; i < stamps; i++) arena.set(record, i, ++now)
-    arena.touch(record, now + DAY * 100)
+    now += step * stamps
+    for (let i = 0; i < stamps; i++) arena.set(record, i, now - i * step)
+    arena.touch(record, now + DAY * TICKS_PER_MS)
     arena.expire(now, 2)
   }
 }

@@ -7,14 +7,20 @@ export class ArenaCell implements Cell {
   #slot = 0
   #record = 0
   #steady = 0
+  #stamps = false
 
   constructor(private readonly arena: Arena) {}
 
-  /** Turns to the record of an identity in a slot, there or not. @param steady now, in ticks */
-  open(identity: string, slot: number, steady: number): this {
+  /**
+   * Turns to the record of an identity in a slot, there or not.
+   * @param steady now, in ticks
+   * @param stamps whether it holds nothing but stamps, the newest first, and no one asks for more than 127 days
+   */
+  open(identity: string, slot: number, steady: number, stamps = false): this {
     this.#identity = identity
     this.#slot = slot
     this.#steady = steady
+    this.#stamps = stamps
     this.#record = this.arena.find(identity, slot)
     return this
   }
@@ -41,7 +47,7 @@ export class ArenaCell implements Cell {
       this.#record = 0
       return true
     }
-    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length)
+    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length, this.#stamps)
     if (record !== 0) this.#record = record
     return record !== 0
   }
