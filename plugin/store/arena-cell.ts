@@ -1,5 +1,12 @@
 import type { Cell } from '../limits/kind.js'
 import type { Arena } from './arena.js'
+import { REACH } from './page.js'
+import { type Spec, TICKS_PER_MS } from './store.js'
+
+/** Whether a cell of this spec holds nothing but stamps, of which none is asked for that is older than 127 days. */
+export function ofStamps({ kind, ttl }: Spec): boolean {
+  return kind === 'log' && ttl * TICKS_PER_MS < REACH
+}
 
 /** A record of the arena as a cell; one object serves every record in turn. */
 export class ArenaCell implements Cell {
@@ -14,7 +21,7 @@ export class ArenaCell implements Cell {
   /**
    * Turns to the record of an identity in a slot, there or not.
    * @param steady now, in ticks
-   * @param stamps whether it holds nothing but stamps, the newest first, and no one asks for more than 127 days
+   * @param stamps `ofStamps`; told in vain where the cell is not resized
    */
   open(identity: string, slot: number, steady: number, stamps = false): this {
     this.#identity = identity
