@@ -1,5 +1,12 @@
 import type { Cell } from '../limits/kind.js'
 import type { Arena } from './arena.js'
+import { REACH } from './page.js'
+import { type Spec, TICKS_PER_MS } from './store.js'
+
+/** Whether a cell of this spec holds nothing but stamps, of which none is asked for that is older than 127 days. */
+export function ofStamps({ kind, ttl }: Spec): boolean {
+  return kind === 'log' && ttl * TICKS_PER_MS < REACH
+}
 
 /** A record of the arena as a cell; one object serves every record in turn. */
 export class ArenaCell implements Cell {
@@ -7,14 +14,20 @@ export class ArenaCell implements Cell {
   #slot = 0
   #record = 0
   #steady = 0
+  #stamps = false
 
   constructor(private readonly arena: Arena) {}
 
-  /** Turns to the record of an identity in a slot, there or not. @param steady now, in ticks */
-  open(identity: string, slot: number, steady: number): this {
+  /**
+   * Turns to the record of an identity in a slot, there or not.
+   * @param steady now, in ticks
+   * @param stamps `ofStamps`; told in vain where the cell is not resized
+   */
+  open(identity: string, slot: number, steady: number, stamps = false): this {
     this.#identity = identity
     this.#slot = slot
     this.#steady = steady
+    this.#stamps = stamps
     this.#record = this.arena.find(identity, slot)
     return this
   }
@@ -41,7 +54,7 @@ export class ArenaCell implements Cell {
       this.#record = 0
       return true
     }
-    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length)
+    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length, this.#stamps)
     if (record !== 0) this.#record = record
     return record !== 0
   }

@@ -2,10 +2,15 @@ import { KeyIndex } from './key-index.js'
 import { Queues } from './queues.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
+/** A new record's first field: it has not expired. */
+const UNSET = 2 ** 48 - 1
+/** First fields may be ahead of the clock, each by a little of its own. */
+const SPARE = 2 ** 16
+
 export interface ArenaOptions {
-  /** The most records at a time; each takes about 34 bytes beside its fields. */
+  /** The most records at a time; each takes about 28 bytes beside its fields. */
   maxKeys: number
-  /** Bound in bytes of all fields, 6 bytes each: 128 for each key when left out, never less than 1 MiB. */
+  /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2 MiB. */
   maxBytes?: number
   /** Whether live records of a slot may go when the arena is full, asked each time; left out: none. */
   evictable?: (slot: number) => boolean
@@ -13,9 +18,10 @@ export interface ArenaOptions {
 
 /**
  * A bounded number of records in typed arrays. A record belongs to an identity (base64url of a keyed hash,
- * 16 characters of which count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
- * The records of a slot stand in a queue by the time of their last touch and expire from its head. All times
- * are of one clock of the caller's that never goes back; they are below 2^48.
+ * 12 characters of which count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
+ * The records of a slot stand in a queue by the time of their last touch and expire from its head, each so long
+ * after its first field as was told at the slot's last touch. All times are of one clock of the caller's that never
+ * goes back; they are below 2^48.
  *
  * When there is no room for a record, an expired one is freed, else the evictable one with the earliest
  * expiry; other live records are never dropped. So a handle is good until `expire`, or `resize` or `remove`
@@ -36,8 +42,8 @@ export class Arena {
     if (maxKeys % 1 !== 0 || maxKeys < 1 || maxKeys > 2 ** 27) throw new RangeError(`${maxKeys} keys`)
     this.#maxKeys = maxKeys
     this.#index = new KeyIndex(maxKeys)
-    this.#queues = new Queues(maxKeys, evictable)
     this.#slabs = new Slabs(maxBytes)
+    this.#queues = new Queues(maxKeys, { evictable, first: record => this.#first(record) })
     this.#cells = new Int32Array(maxKeys + 1)
     this.#lengths = new Uint16Array(maxKeys + 1)
   }
@@ -70,7 +76,7 @@ export class Arena {
 
   set(record: number, index: number, value: number): void {
     this.#check(record, index)
-    this.#slabs.set(this.#cells[record] as number, index, value)
+    this.#slabs.set(this.#cells[record] as number, index, value, this.length(record))
   }
 
   /** Copies `count` fields inside the record; the ranges may overlap. */
@@ -83,33 +89,37 @@ export class Arena {
 
   /**
    * Gives `record`, or when that is 0 a record of this identity and slot, `n` fields (1 to 1,024), adding and
-   * removing at the end; new fields are 0. What has expired is told by the time of the latest `expire`, and a
-   * new record never has until it is touched.
+   * removing at the end; new fields hold anything until they are set. What has expired is told by the time of the
+   * latest `expire`, and a new record has not until its first field is set.
+   * @param stamps whether all fields are times, the first one the latest; one that is older than it by 127 days or
+   * more is kept as that old. Such fields take 5 bytes, others 6
    * @returns the record; 0 when there is no room, and then it is as it was (never so for fewer fields)
    * @throws RangeError when the record, `slot` or `n` is none
    */
-  resize(identity: string, slot: number, record: number, n: number): number {
+  resize(identity: string, slot: number, record: number, n: number, stamps = false): number {
     if (!(n > 0 && n <= MAX_FIELDS && slot >= 0 && slot <= 0xffff)) throw new RangeError(`${n} in ${slot}`)
     if (record !== 0) this.#check(record, 0)
     const known = record === 0 ? this.find(identity, slot) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
     const cell = length === 0 ? NONE : (this.#cells[known] as number)
-    let place = this.#slabs.resize(cell, length, n)
-    for (; place === NONE; place = this.#slabs.resize(cell, length, n)) if (!this.#drop(known)) return 0
+    let place = this.#slabs.resize(cell, length, n, stamps)
+    for (; place === NONE; place = this.#slabs.resize(cell, length, n, stamps))
+      if (!this.#drop(known)) return 0
     const resized = length === 0 ? this.#add(identity, slot) : known
     this.#cells[resized] = place
     this.#lengths[resized] = n
+    if (length === 0) this.#slabs.set(place, 0, UNSET, 1)
     return resized
   }
 
-  /** Sets when the record expires (up to 65,536 later than told), and moves it to its queue's tail. */
+  /**
+   * Moves the record to its queue's tail. From now on every record of the slot expires as long after its first
+   * field as this one does, and up to 65,536 later.
+   */
   touch(record: number, expiry: number): void {
-    const slot = this.#index.slot(record)
     this.#check(record, 0)
-    this.#queues.unlink(record, slot)
-    this.#queues.append(record, slot)
-    this.#queues.setExpiry(record, expiry)
+    this.#queues.touch(record, this.#index.slot(record), expiry - this.#first(record) + SPARE)
   }
 
   remove(record: number): void {
@@ -136,7 +146,6 @@ export class Arena {
   #add(identity: string, slot: number): number {
     const record = this.#index.add(identity, slot)
     this.#queues.append(record, slot)
-    this.#queues.setExpiry(record, Number.POSITIVE_INFINITY)
     this.#size++
     return record
   }
@@ -146,6 +155,10 @@ export class Arena {
     const record = this.#queues.expired(this.#now, keep) || this.#queues.evictable(keep)
     if (record !== 0) this.remove(record)
     return record !== 0
+  }
+
+  #first(record: number): number {
+    return this.#slabs.get(this.#cells[record] as number, 0)
   }
 
   // Also finds a handle that was freed: its length is 0.

@@ -1,74 +1,83 @@
-// Of each record: two words of its key, and the next record of its bucket, or the next unused one.
+// Of each record: two words of its key (the second: 16 bits of it, and the slot), and the next record of its
+// bucket. The last of a bucket has the bucket's number there, as its complement; an unused record the next unused one.
 const WIDTH = 3
+const REST = 1
 const CHAIN = 2
+/** With fewer buckets an identity would be told by fewer than 64 bits. */
+const MIN_BUCKETS = 2 ** 16
+const MAX_BUCKETS = 2 ** 24
 
 const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 const SIX_BITS = new Uint8Array(128)
 for (let i = 0; i < BASE64URL.length; i++) SIX_BITS[BASE64URL.charCodeAt(i)] = i
 
+/** What was last looked for in a slot. A decision reads all its records before it writes the first. */
+interface Last {
+  identity: string | undefined
+  record: number
+  bucket: number
+  word: number
+  rest: number
+}
+
 /**
  * Numbers for pairs of identity and slot, from 1 to `maxKeys`, given out again once removed. The identity is
- * base64url of a keyed hash, hence evenly spread already; its first 16 characters count, folded into 64 bits.
- * So of 16 million keys in a slot two are taken for one with odds of 1 to 130,000, and nobody without the
- * secret can bring that about. Should it happen, two share a limit: too few messages rather than too many.
+ * base64url of a keyed hash, hence evenly spread already; its first 12 characters count. 48 bits of them are kept, 16
+ * to 24 more are told by the bucket, one for every one or two keys. So of 16 million keys in a slot two are taken for
+ * one with odds of 1 to 18 million, of 60,000 with 1 to 10,000 million, and nobody without the secret can
+ * bring that about. Should it happen, two share a limit: too few messages rather than too many.
  */
 export class KeyIndex {
   readonly #keys: Int32Array
-  readonly #slots: Uint16Array
   readonly #buckets: Int32Array
-  readonly #key = new Int32Array(2)
+  readonly #lasts: (Last | undefined)[] = []
   #unused = 0
   #fresh = 1
 
   constructor(maxKeys: number) {
     // Untouched pages of a big zeroed array take no memory, so all have their final size from the start.
     this.#keys = new Int32Array((maxKeys + 1) * WIDTH)
-    this.#slots = new Uint16Array(maxKeys + 1)
-    this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(maxKeys / 2 + 1)))
+    const buckets = 2 ** Math.ceil(Math.log2(maxKeys / 2 + 1))
+    this.#buckets = new Int32Array(Math.min(Math.max(buckets, MIN_BUCKETS), MAX_BUCKETS))
   }
 
   get bytes(): number {
-    return this.#keys.byteLength + this.#slots.byteLength + this.#buckets.byteLength
+    return this.#keys.byteLength + this.#buckets.byteLength
   }
 
   slot(record: number): number {
-    return this.#slots[record] as number
+    return (this.#keys[record * WIDTH + REST] as number) >>> 16
   }
 
   find(identity: string, slot: number): number {
-    const key = this.#key
-    const keys = this.#keys
-    parse(identity, key)
-    let record = this.#buckets[this.#bucket(key[0] as number, slot)] as number
-    for (; record !== 0; record = keys[record * WIDTH + CHAIN] as number) {
-      const at = record * WIDTH
-      const same = keys[at] === key[0] && keys[at + 1] === key[1]
-      if (same && this.#slots[record] === slot) return record
-    }
-    return 0
+    return this.#seek(identity, slot).record
   }
 
   /** Gives a number to what `find` has not found; the caller keeps count. */
   add(identity: string, slot: number): number {
-    parse(identity, this.#key)
+    const last = this.#seek(identity, slot)
     const record = this.#unused === 0 ? this.#fresh++ : this.#unused
     const at = record * WIDTH
     if (record === this.#unused) this.#unused = this.#keys[at + CHAIN] as number
-    const bucket = this.#bucket(this.#key[0] as number, slot)
-    this.#keys.set(this.#key, at)
-    this.#keys[at + CHAIN] = this.#buckets[bucket] as number
-    this.#buckets[bucket] = record
-    this.#slots[record] = slot
+    const first = this.#buckets[last.bucket] as number
+    this.#keys[at] = last.word
+    this.#keys[at + REST] = last.rest
+    this.#keys[at + CHAIN] = first === 0 ? ~last.bucket : first
+    this.#buckets[last.bucket] = record
+    last.record = record
     return record
   }
 
   remove(record: number): void {
     const keys = this.#keys
     const at = record * WIDTH
-    const bucket = this.#bucket(keys[at] as number, this.slot(record))
+    const last = this.#lasts[this.slot(record)]
+    if (last?.record === record) last.record = 0
     const next = keys[at + CHAIN] as number
-    let link = this.#buckets[bucket] as number
-    if (link === record) this.#buckets[bucket] = next
+    let end = next
+    while (end > 0) end = keys[end * WIDTH + CHAIN] as number
+    let link = this.#buckets[~end] as number
+    if (link === record) this.#buckets[~end] = Math.max(next, 0)
     else {
       while (keys[link * WIDTH + CHAIN] !== record) link = keys[link * WIDTH + CHAIN] as number
       keys[link * WIDTH + CHAIN] = next
@@ -77,15 +86,22 @@ export class KeyIndex {
     this.#unused = record
   }
 
-  #bucket(word: number, slot: number): number {
-    return (word ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
+  #seek(identity: string, slot: number): Last {
+    const last = (this.#lasts[slot] ??= { identity: undefined, record: 0, bucket: 0, word: 0, rest: 0 })
+    if (last.identity === identity) return last
+    const first = fourCharacters(identity, 0)
+    const third = fourCharacters(identity, 8)
+    last.identity = identity
+    last.bucket = (first ^ (first >>> 16) ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
+    last.word = fourCharacters(identity, 4) | (third << 24)
+    last.rest = (third >>> 8) | (slot << 16)
+    const keys = this.#keys
+    let record = this.#buckets[last.bucket] as number
+    for (; record > 0; record = keys[record * WIDTH + CHAIN] as number)
+      if (keys[record * WIDTH] === last.word && keys[record * WIDTH + REST] === last.rest) break
+    last.record = Math.max(record, 0)
+    return last
   }
-}
-
-/** The first 96 bits of an identity as two words, each of two runs of 24 that overlap by 16. */
-function parse(identity: string, key: Int32Array): void {
-  key[0] = fourCharacters(identity, 0) ^ (fourCharacters(identity, 4) << 8)
-  key[1] = fourCharacters(identity, 8) ^ (fourCharacters(identity, 12) << 8)
 }
 
 function fourCharacters(text: string, at: number): number {

@@ -1,31 +1,37 @@
-// Of each record: its neighbours and its expiry.
-const WIDTH = 3
+// Of each record: its neighbours.
+const WIDTH = 2
 const NEXT = 1
-const EXPIRY = 2
-/** The expiry is kept in 32 bits, so in steps of this. */
-const GRAIN = 2 ** 16
-const NEVER = 2 ** 32 - 1
 
 interface Queue {
   head: number
   tail: number
   slot: number
+  /** From a record's first field to its expiry, in ticks. */
+  life: number
+}
+
+export interface QueueOptions {
+  evictable: (slot: number) => boolean
+  /** A record's first field. */
+  first: (record: number) => number
 }
 
 /**
- * One queue of records for each slot. A queue is looked at from its head alone: a record that expires before
- * the head waits for it, which delays its end and breaks nothing.
+ * One queue of records for each slot. What a record's expiry counts from is its first field: the newest stamp of
+ * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
+ * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
+ * end and breaks nothing.
  */
 export class Queues {
   readonly #records: Uint32Array
   readonly #slots: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
-  readonly #evictable: (slot: number) => boolean
+  readonly #options: QueueOptions
   #turn = 0
 
-  constructor(maxKeys: number, evictable: (slot: number) => boolean) {
+  constructor(maxKeys: number, options: QueueOptions) {
     this.#records = new Uint32Array((maxKeys + 1) * WIDTH)
-    this.#evictable = evictable
+    this.#options = options
   }
 
   get bytes(): number {
@@ -52,16 +58,22 @@ export class Queues {
     else this.#records[next * WIDTH] = before
   }
 
-  setExpiry(record: number, expiry: number): void {
-    this.#records[record * WIDTH + EXPIRY] = Math.min(Math.ceil(expiry / GRAIN), NEVER)
+  /** Moves a record to its queue's tail, and sets how long all of them live after their first fields. */
+  touch(record: number, slot: number, life: number): void {
+    const queue = this.#queue(slot)
+    queue.life = life
+    if (queue.tail === record) return
+    this.unlink(record, slot)
+    this.append(record, slot)
   }
 
   /** A record that has expired, of the next queue that has one at its head, but not `keep`; or 0. */
   expired(now: number, keep: number): number {
     for (let left = this.#queues.length; left > 0; left--) {
       this.#turn = (this.#turn + 1) % this.#queues.length
-      const record = this.#first(this.#queues[this.#turn] as Queue, keep)
-      if (record !== 0 && this.#expiry(record) * GRAIN <= now) return record
+      const queue = this.#queues[this.#turn] as Queue
+      const record = this.#first(queue, keep)
+      if (record !== 0 && this.#expiry(record, queue) <= now) return record
     }
     return 0
   }
@@ -69,15 +81,20 @@ export class Queues {
   /** The evictable record with the earliest expiry, but not `keep`; or 0. */
   evictable(keep: number): number {
     let oldest = 0
+    let earliest = Number.POSITIVE_INFINITY
     for (const queue of this.#queues) {
-      const record = this.#evictable(queue.slot) ? this.#first(queue, keep) : 0
-      if (record !== 0 && (oldest === 0 || this.#expiry(record) < this.#expiry(oldest))) oldest = record
+      const record = this.#options.evictable(queue.slot) ? this.#first(queue, keep) : 0
+      const expiry = record === 0 ? Number.POSITIVE_INFINITY : this.#expiry(record, queue)
+      if (expiry < earliest) {
+        oldest = record
+        earliest = expiry
+      }
     }
     return oldest
   }
 
-  #expiry(record: number): number {
-    return this.#records[record * WIDTH + EXPIRY] as number
+  #expiry(record: number, { life }: Queue): number {
+    return this.#options.first(record) + life
   }
 
   /** The first of a queue, `keep` aside. */
@@ -90,7 +107,7 @@ export class Queues {
   }
 
   #open(slot: number): Queue {
-    const queue = { head: 0, tail: 0, slot }
+    const queue = { head: 0, tail: 0, slot, life: 0 }
     this.#queues.push(queue)
     return queue
   }

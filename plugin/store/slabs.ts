@@ -1,3 +1,5 @@
+import { PAGE_BYTES, Page, REACH } from './page.js'
+
 /** The most fields that one cell holds. */
 export const MAX_FIELDS = 1024
 /** The address of no cell. */
@@ -5,38 +7,28 @@ export const NONE = -1
 
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, MAX_FIELDS]
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
-/** A field is three words of 16 bits. */
-const WORDS = 3
-const PAGE_BITS = 13
-const PAGE_MASK = (1 << PAGE_BITS) - 1
-const PAGE_BYTES = (1 << PAGE_BITS) * WORDS * 2
-
-class Page {
-  readonly words = new Uint16Array((1 << PAGE_BITS) * WORDS)
-  /** Fields a cell; a page that got empty may serve another size. */
-  size = 0
-  used = 0
-  /** Cells behind this one were not used since the page got its size. */
-  fresh = 0
-  /** Last freed cell + 1; its first word names the one freed before it. */
-  freed = 0
-}
+/** As many cells as the smallest ones make in a page. */
+const CELL_BITS = 13
+const CELL_MASK = (1 << CELL_BITS) - 1
 
 /**
- * Cells of 1 to 1,024 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size;
- * once empty it serves any size again, so that a shift from short cells to long ones wastes no room.
- * A cell's address is its page's number and its place there, counted in fields.
+ * Cells of 1 to 1,024 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
+ * width; once empty it serves any again, so that a shift from short cells to long ones wastes no room.
+ * A cell's address is its page's number and its own number there.
+ *
+ * Cells of stamps take a byte less for all fields but the first. No stamp may be above the first one; one that
+ * is older by 127 days (`REACH`) or more is kept as that old.
  */
 export class Slabs {
   readonly #maxPages: number
   readonly #pages: Page[] = []
   readonly #empty: number[] = []
-  /** For each size the pages with room. */
-  readonly #open = SIZES.map(() => new Set<number>())
+  /** For each size the pages with room, those of stamps behind the others. */
+  readonly #open = [...SIZES, ...SIZES].map(() => new Set<number>())
 
-  /** @param maxBytes bound of all pages together; not less than one page for each size, 1 MiB */
+  /** @param maxBytes bound of all pages together; not less than one page for each size and width, 2 MiB */
   constructor(maxBytes: number) {
-    this.#maxPages = Math.max(SIZES.length, Math.floor(maxBytes / PAGE_BYTES))
+    this.#maxPages = Math.max(this.#open.length, Math.floor(maxBytes / PAGE_BYTES))
   }
 
   get bytes(): number {
@@ -44,50 +36,45 @@ export class Slabs {
   }
 
   get(cell: number, index: number): number {
-    const { words } = this.#page(cell)
-    const at = ((cell & PAGE_MASK) + index) * WORDS
-    const high = (words[at + 1] as number) + (words[at + 2] as number) * 0x10000
-    return (words[at] as number) + high * 0x10000
+    return this.#page(cell).get(cell & CELL_MASK, index)
   }
 
-  set(cell: number, index: number, value: number): void {
-    const { words } = this.#page(cell)
-    const at = ((cell & PAGE_MASK) + index) * WORDS
-    words[at] = value
-    words[at + 1] = value / 0x10000
-    words[at + 2] = value / 0x100000000
+  /** @param length fields in use: a new first stamp may leave the last of them out of reach */
+  set(cell: number, index: number, value: number, length: number): void {
+    const page = this.#page(cell)
+    const at = cell & CELL_MASK
+    if (!page.stamps) return page.set(at, index, value)
+    const oldest = index === 0 ? value - REACH + 1 : page.get(at, 0) - REACH + 1
+    const tooOld = index === 0 ? length - 1 : 0
+    for (let i = tooOld; i > 0 && page.get(at, i) < oldest; i--) page.set(at, i, oldest)
+    page.set(at, index, Math.max(value, oldest))
   }
 
   move(cell: number, to: number, from: number, count: number): void {
-    const at = cell & PAGE_MASK
-    this.#page(cell).words.copyWithin((at + to) * WORDS, (at + from) * WORDS, (at + from + count) * WORDS)
+    this.#page(cell).move(cell & CELL_MASK, to, from, count)
   }
 
   /**
-   * A cell for `n` fields in place of `cell` (or NONE) with its `length` fields; fields that are new are 0.
+   * A cell for `n` fields in place of `cell` (or NONE) with its `length` fields; fields that are new hold anything.
    * @returns its address, or NONE when there is no room, and then `cell` is as it was (never so for fewer)
    */
-  resize(cell: number, length: number, n: number): number {
-    const size = cell === NONE ? 0 : this.#page(cell).size
-    let to = cell
-    if (SIZES[CLASS[n] as number] !== size) {
-      to = this.#allocate(CLASS[n] as number)
-      if (to === NONE && n > size) return NONE
-      if (to === NONE) to = cell
-      else if (cell !== NONE) this.#replace(cell, to, Math.min(length, n))
-    }
-    const at = to & PAGE_MASK
-    if (n > length) this.#page(to).words.fill(0, (at + length) * WORDS, (at + n) * WORDS)
+  resize(cell: number, length: number, n: number, stamps: boolean): number {
+    const size = SIZES[CLASS[n] as number] as number
+    const from = cell === NONE ? undefined : this.#page(cell)
+    if (from?.size === size && from.stamps === stamps) return cell
+    const to = this.#allocate(size, stamps)
+    if (from === undefined) return to
+    if (to === NONE) return n > from.size ? NONE : cell
+    for (let i = 0; i < Math.min(length, n); i++) this.set(to, i, from.get(cell & CELL_MASK, i), i)
+    this.free(cell)
     return to
   }
 
   free(cell: number): void {
-    const number = cell >>> PAGE_BITS
+    const number = cell >>> CELL_BITS
     const page = this.#page(cell)
-    const open = this.#open[CLASS[page.size] as number] as Set<number>
-    page.words[(cell & PAGE_MASK) * WORDS] = page.freed
-    page.freed = (cell & PAGE_MASK) / page.size + 1
-    page.used--
+    const open = this.#openOf(page.size, page.stamps)
+    page.release(cell & CELL_MASK)
     open.add(number)
     if (page.used > 0) return
     open.delete(number)
@@ -95,38 +82,29 @@ export class Slabs {
   }
 
   #page(cell: number): Page {
-    return this.#pages[cell >>> PAGE_BITS] as Page
+    return this.#pages[cell >>> CELL_BITS] as Page
   }
 
-  #replace(cell: number, to: number, count: number): void {
-    const from = (cell & PAGE_MASK) * WORDS
-    const words = this.#page(cell).words.subarray(from, from + count * WORDS)
-    this.#page(to).words.set(words, (to & PAGE_MASK) * WORDS)
-    this.free(cell)
+  #openOf(size: number, stamps: boolean): Set<number> {
+    return this.#open[(CLASS[size] as number) + (stamps ? SIZES.length : 0)] as Set<number>
   }
 
-  #allocate(kind: number): number {
-    const open = this.#open[kind] as Set<number>
-    const { value: number = this.#openPage(kind) } = open.values().next()
+  #allocate(size: number, stamps: boolean): number {
+    const open = this.#openOf(size, stamps)
+    const { value: number = this.#openPage(size, stamps) } = open.values().next()
     if (number === NONE) return NONE
     const page = this.#pages[number] as Page
-    const reused = page.freed > 0
-    const at = (reused ? page.freed - 1 : page.fresh++) * page.size
-    if (reused) page.freed = page.words[at * WORDS] as number
-    page.used++
-    if (page.freed === 0 && (page.fresh + 1) * page.size > 1 << PAGE_BITS) open.delete(number)
-    return (number << PAGE_BITS) | at
+    const cell = page.take()
+    if (page.full) open.delete(number)
+    return (number << CELL_BITS) | cell
   }
 
-  #openPage(kind: number): number {
+  #openPage(size: number, stamps: boolean): number {
     const number = this.#empty.pop() ?? this.#pages.length
     if (number >= this.#maxPages) return NONE
     if (number === this.#pages.length) this.#pages.push(new Page())
-    const page = this.#pages[number] as Page
-    page.size = SIZES[kind] as number
-    page.fresh = 0
-    page.freed = 0
-    this.#open[kind]?.add(number)
+    this.#pages[number]?.open(size, stamps)
+    this.#openOf(size, stamps).add(number)
     return number
   }
 }

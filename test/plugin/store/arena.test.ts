@@ -3,18 +3,23 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Arena } from '../../../plugin/store/arena.js'
 
-// An expiry counts in steps of this.
+// How much later than told a record expires.
 const STEP = 2 ** 16
 const STAMP = 2 ** 48 - 1
+// So much older than the newest a stamp can be told.
+const REACH = 2 ** 40
 const identity = (n: number) => createHash('md5').update(`someone ${n}`).digest('base64url')
 const evictable = (slot: number) => slot >= 2
+const stamp = (arena: Arena, record: number, at: number, life: number) => {
+  arena.set(record, 0, at)
+  arena.touch(record, at + life)
+}
 
-/** One record as the model keeps it; `touched` orders a queue. */
+/** One record as the model keeps it, with the fields that were set; `touched` orders a queue. */
 interface Known {
   who: number
   slot: number
-  fields: number[]
-  expiry: number
+  fields: (number | undefined)[]
   touched: number
 }
 
@@ -30,7 +35,7 @@ const command = fc.oneof(
   one(1, 'resize', fc.record({ n: fc.integer({ min: 1, max: 1024 }) })),
   one(4, 'set', fc.record({ at: share, value: fc.maxSafeNat() })),
   one(2, 'move', fc.record({ at: share, to: share, count: share })),
-  one(4, 'touch', fc.record({ life: fc.nat(6 * STEP) })),
+  one(4, 'touch', fc.record({ first: fc.nat(3 * STEP), life: fc.nat(6 * STEP) })),
   one(1, 'remove', fc.constant({})),
   one(2, 'expire', fc.record({ passed: fc.nat(2 * STEP), budget: fc.nat(3) }))
 )
@@ -39,6 +44,8 @@ type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
 /** The arena beside a plain map that is told the same; throws where they differ. */
 class Pair {
   readonly model = new Map<string, Known>()
+  /** How long the records of a slot live after their first field. */
+  readonly lives = [0, 0, 0, 0]
   now = 0
   clock = 0
   full = 0
@@ -64,12 +71,15 @@ class Pair {
         fields[place(c.at)] = c.value % (STAMP + 1)
         this.arena.set(record, place(c.at), c.value % (STAMP + 1))
       } else if (c.do === 'touch') {
-        known.expiry = Math.ceil((this.now + c.life) / STEP) * STEP
+        fields[0] = this.now + c.first
+        this.arena.set(record, 0, this.now + c.first)
+        this.lives[c.slot] = c.life - c.first + STEP
         known.touched = ++this.clock
         this.arena.touch(record, this.now + c.life)
       } else {
         const [to, from] = [place(c.to), place(c.at)]
-        const count = Math.floor(c.count * (fields.length + 1 - Math.max(to, from)))
+        const most = Math.floor(c.count * (fields.length + 1 - Math.max(to, from)))
+        const count = fields[from] === undefined ? 0 : most
         fields.splice(to, count, ...fields.slice(from, from + count))
         this.arena.move(record, to, from, count)
       }
@@ -82,9 +92,8 @@ class Pair {
     const known = this.model.get(key)
     const heads = this.heads()
     const lacks = !known && this.model.size === this.maxKeys
-    const due = heads.filter(head => head.expiry <= this.now)
-    const earliest = Math.min(...heads.filter(head => evictable(head.slot)).map(head => head.expiry))
-    const may = due.length > 0 ? due : heads.filter(head => evictable(head.slot) && head.expiry === earliest)
+    const due = heads.filter(head => this.expiry(head) <= this.now)
+    const may = due.length > 0 ? due : this.earliest(heads.filter(head => evictable(head.slot)))
     const found = this.arena.find(identity(who), slot)
     const record = this.arena.resize(identity(who), slot, found, n)
     if (lacks) {
@@ -97,9 +106,21 @@ class Pair {
       if (record === 0) return
     }
     const fields = known?.fields ?? []
-    while (fields.length < n) fields.push(0)
+    while (fields.length < n) fields.push(undefined)
     fields.length = n
-    if (!known) this.model.set(key, { who, slot, fields, expiry: Infinity, touched: ++this.clock })
+    if (!known) {
+      fields[0] = STAMP
+      this.model.set(key, { who, slot, fields, touched: ++this.clock })
+    }
+  }
+
+  private expiry({ slot, fields: [first = 0] }: Known): number {
+    return first + (this.lives[slot] as number)
+  }
+
+  private earliest(heads: Known[]): Known[] {
+    const earliest = Math.min(...heads.map(head => this.expiry(head)))
+    return heads.filter(head => this.expiry(head) === earliest)
   }
 
   private expire(passed: number, budget: number): void {
@@ -108,13 +129,13 @@ class Pair {
     const gone = this.gone()
     same(freed, gone.length)
     for (let left = freed; left > 0; left--) {
-      const head = this.heads().find(one => one.expiry <= this.now && gone.includes(one))
+      const head = this.heads().find(one => this.expiry(one) <= this.now && gone.includes(one))
       if (!head) throw new Error('freed what was live, or not at the head of its queue')
       this.model.delete(`${head.who}:${head.slot}`)
     }
     if (freed < budget)
       same(
-        this.heads().some(head => head.expiry <= this.now),
+        this.heads().some(head => this.expiry(head) <= this.now),
         false
       )
   }
@@ -136,7 +157,8 @@ class Pair {
     for (const { who, slot, fields } of this.model.values()) {
       const record = this.arena.find(identity(who), slot)
       same(this.arena.length(record), fields.length)
-      for (const [i, field] of fields.entries()) same(this.arena.field(record, i), field)
+      for (const [i, field] of fields.entries())
+        if (field !== undefined) same(this.arena.field(record, i), field)
     }
   }
 }
@@ -162,10 +184,61 @@ t.test('agrees with a plain map over random commands', async t => {
   t.ok(full > 1_000)
 })
 
-t.test('slots, and identities that differ in any of 16 characters, are separate', async t => {
+const kept = (stamps: number[], narrow: boolean) =>
+  narrow ? stamps.map(stamp => Math.max(stamp, (stamps[0] as number) - REACH + 1)) : stamps
+
+t.test('stamps, newest first, in five bytes or six, agree with a plain list', async t => {
+  const step = fc.record({
+    who: fc.nat(3),
+    refunds: fc.option(share, { freq: 3 }),
+    passed: fc.oneof(fc.nat(9), fc.nat(2 ** 33), fc.integer({ min: 2 ** 38, max: 2 ** 40 }), fc.nat(2 ** 42)),
+    keep: fc.integer({ min: 1, max: 30 }),
+    narrow: fc.oneof({ weight: 5, arbitrary: fc.constant(true) }, fc.boolean())
+  })
+  let [old, widened] = [0, 0]
+  fc.assert(
+    fc.property(fc.array(step, { size: 'max', maxLength: 100 }), fc.nat(2 ** 41), (steps, start) => {
+      const arena = new Arena({ maxKeys: 4 })
+      const model = new Map<number, number[]>()
+      const wide = new Set<number>()
+      let now = start
+      for (const { who, refunds, passed, keep, narrow } of steps) {
+        now += passed + 1
+        const record = arena.find(identity(who), 1)
+        const before = model.get(who) ?? []
+        const gone = refunds === null || before.length < 2 ? -1 : Math.floor(refunds * before.length)
+        let stamps = before.filter((_, i) => i !== gone)
+        if (gone >= 0) {
+          arena.move(record, gone, gone + 1, before.length - 1 - gone)
+          arena.resize('', 1, record, stamps.length, narrow)
+        } else {
+          stamps = [now, ...kept(before, narrow)].slice(0, keep)
+          const grown = arena.resize(identity(who), 1, record, stamps.length, narrow)
+          arena.move(grown, 1, 0, stamps.length - 1)
+          arena.set(grown, 0, now)
+        }
+        if (wide.has(who) && narrow) widened++
+        wide[narrow ? 'delete' : 'add'](who)
+        const should = kept(stamps, narrow)
+        if (should.some((stamp, i) => stamp !== stamps[i])) old++
+        model.set(who, should)
+        for (const [who, list] of model) {
+          const record = arena.find(identity(who), 1)
+          same(arena.length(record), list.length)
+          for (const [i, stamp] of list.entries()) same(arena.field(record, i), stamp)
+        }
+      }
+    }),
+    { numRuns: 300 }
+  )
+  t.comment(`${old} times a stamp was out of reach, ${widened} times a record changed its width`)
+  t.ok(old > 500 && widened > 500)
+})
+
+t.test('slots, and identities that differ in any of 12 characters, are separate', async t => {
   const arena = new Arena({ maxKeys: 100 })
   const base = 'AbCdEfGhIjKlMnOpQrStUv'
-  const all = [base, ...Array.from({ length: 16 }, (_, i) => `${base.slice(0, i)}-${base.slice(i + 1)}`)]
+  const all = [base, ...Array.from({ length: 12 }, (_, i) => `${base.slice(0, i)}-${base.slice(i + 1)}`)]
   for (const slot of [0, 1, 65_535]) for (const one of all) arena.set(arena.resize(one, slot, 0, 1), 0, slot)
   t.equal(arena.size, all.length * 3)
   for (const slot of [0, 1, 65_535]) {
@@ -179,12 +252,12 @@ t.test('slots, and identities that differ in any of 16 characters, are separate'
 t.test('floods of half a million keys each at the bound', async t => {
   for (const slot of [7, 1]) {
     const arena = new Arena({ maxKeys: 1_000, evictable: slot => slot === 7 })
-    for (let i = 0; i < 900; i++) arena.touch(arena.resize(identity(i), 1, 0, 3), 2 ** 40)
+    for (let i = 0; i < 900; i++) stamp(arena, arena.resize(identity(i), 1, 0, 3), i, 2 ** 40)
     let [largest, refused] = [0, 0]
     for (let i = 0; i < 500_000; i++) {
-      const record = arena.resize(String(i).padStart(16, 'flood-----------'), slot, 0, (i % 5) + 1)
+      const record = arena.resize(String(i).padStart(12, 'flood-------'), slot, 0, (i % 5) + 1)
       if (record === 0) refused++
-      else arena.touch(record, 2 ** 30 + i * STEP)
+      else stamp(arena, record, 2 ** 30 + i * STEP, 0)
       largest = Math.max(largest, arena.size)
     }
     t.equal(largest, 1_000)
@@ -197,21 +270,49 @@ t.test('floods of half a million keys each at the bound', async t => {
 
 t.test('expiry frees in order, in turn over the queues, and within its budget', async t => {
   const arena = new Arena({ maxKeys: 100 })
-  for (let i = 0; i < 20; i++) arena.touch(arena.resize(identity(i), i % 2, 0, 1), (i + 1) * STEP)
+  for (let i = 0; i < 20; i++) stamp(arena, arena.resize(identity(i), i % 2, 0, 1), i * STEP, 0)
   const live = () => Array.from({ length: 20 }, (_, i) => i).filter(i => arena.find(identity(i), i % 2) !== 0)
   t.equal(arena.expire(STEP - 1, 9), 0, 'nothing before its time')
   t.equal(arena.expire(12 * STEP, 4), 4)
   t.equal(live()[0], 4)
   t.equal(arena.expire(12 * STEP, 99), 8)
   t.equal(live()[0], 12)
-  arena.touch(arena.find(identity(12), 0), 90 * STEP)
+  stamp(arena, arena.find(identity(12), 0), 89 * STEP, 0)
   t.equal(arena.expire(20 * STEP, 99), 7, 'one touched again lives on, and does not hold up the others')
   t.same(live(), [12])
 })
 
+t.test('records of a slot live as long after their first field as was last told', async t => {
+  const arena = new Arena({ maxKeys: 100 })
+  stamp(arena, arena.resize(identity(1), 1, 0, 2, true), 1_000, 50 * STEP)
+  stamp(arena, arena.resize(identity(2), 1, 0, 2), 2_000, 10 * STEP)
+  arena.resize(identity(3), 1, 0, 5)
+  t.equal(arena.expire(11 * STEP + 999, 9), 0)
+  t.equal(arena.expire(11 * STEP + 1_000, 9), 1)
+  t.equal(arena.find(identity(1), 1), 0)
+  t.equal(arena.expire(2 ** 47, 9), 1, 'one that was never set has no expiry')
+  t.ok(arena.find(identity(3), 1))
+})
+
+t.test('a record is found anew after it was freed, and made again elsewhere', async t => {
+  const arena = new Arena({ maxKeys: 3 })
+  const find = (who: number) => arena.find(identity(who), 1)
+  t.equal(find(1), 0)
+  const record = arena.resize(identity(1), 1, 0, 1)
+  t.equal(find(1), record)
+  arena.remove(record)
+  t.equal(find(1), 0)
+  t.equal(arena.resize(identity(2), 1, 0, 1), record, 'its number serves another')
+  t.equal(find(1), 0)
+  arena.remove(find(2))
+  t.equal(find(2), 0)
+  t.equal(arena.resize(identity(3), 2, 0, 1), record)
+  t.equal(find(2), 0)
+})
+
 t.test('bounded in bytes', async t => {
-  const maxPages = 30
-  const arena = new Arena({ maxKeys: 400_000, maxBytes: maxPages * 49_152, evictable: slot => slot === 7 })
+  const maxPages = 50
+  const arena = new Arena({ maxKeys: 500_000, maxBytes: maxPages * 49_152, evictable: slot => slot === 7 })
   const rest = arena.bytes
   const fill = (slot: number, n: number) => {
     let count = 0
@@ -225,7 +326,6 @@ t.test('bounded in bytes', async t => {
   arena.set(record, 999, STAMP)
   t.equal(arena.resize('', 1, record, 1), record, 'fewer fields are always possible')
   t.equal(arena.resize('', 1, record, 1024), record, 'and the room is kept while there is no smaller one')
-  t.equal(arena.field(record, 999), 0, 'emptied')
   t.equal(arena.resize(identity(999), 1, 0, 1), 0)
 
   for (let i = 0; i < maxPages * 8; i++) arena.remove(arena.find(identity(i), 1))
@@ -237,7 +337,7 @@ t.test('bounded in bytes', async t => {
   t.equal(arena.length(arena.find(identity(5), 1)), 1, 'leaves it as it was')
 
   for (let i = 0; i < 8192; i++) arena.remove(arena.find(identity(i), 1))
-  for (let i = 0; i < 8; i++) arena.touch(arena.resize(identity(i), 7, 0, 1024), (8 - i) * STEP)
+  for (let i = 0; i < 8; i++) stamp(arena, arena.resize(identity(i), 7, 0, 1024), (8 - i) * STEP, 0)
   const grown = arena.resize(identity(8192), 1, arena.find(identity(8192), 1), 2)
   t.ok(grown, 'grows at the cost of evictable records')
   t.same(
@@ -249,8 +349,8 @@ t.test('bounded in bytes', async t => {
 t.test('a record that grows is not freed for its own sake', async t => {
   const arena = new Arena({ maxKeys: 1_000, maxBytes: 0, evictable: () => true })
   let count = 0
-  for (; count < 21 * 16; count++) arena.touch(arena.resize(identity(count), 3, 0, 512), STEP)
-  arena.expire(STEP, 0)
+  for (; count < 42 * 16; count++) stamp(arena, arena.resize(identity(count), 3, 0, 512), 0, STEP)
+  arena.expire(2 * STEP, 0)
   const record = arena.find(identity(0), 3)
   arena.set(record, 0, 42)
   t.equal(arena.resize('', 3, record, 1024), record)
