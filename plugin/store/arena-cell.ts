@@ -4,31 +4,25 @@ import { REACH } from './page.js'
 import { type Spec, TICKS_PER_MS } from './store.js'
 
 /** Whether a cell of this spec holds nothing but stamps, of which none is asked for that is older than 127 days. */
-export function ofStamps({ kind, ttl }: Spec): boolean {
+function ofStamps({ kind, ttl }: Spec): boolean {
   return kind === 'log' && ttl * TICKS_PER_MS < REACH
 }
 
 /** A record of the arena as a cell; one object serves every record in turn. */
 export class ArenaCell implements Cell {
   #identity = ''
-  #slot = 0
+  #spec: Spec | undefined
   #record = 0
   #steady = 0
-  #stamps = false
 
   constructor(private readonly arena: Arena) {}
 
-  /**
-   * Turns to the record of an identity in a slot, there or not.
-   * @param steady now, in ticks
-   * @param stamps `ofStamps`; told in vain where the cell is not resized
-   */
-  open(identity: string, slot: number, steady: number, stamps = false): this {
+  /** Turns to the record of an identity, there or not. @param steady now, in ticks */
+  open(identity: string, spec: Spec, steady: number): this {
     this.#identity = identity
-    this.#slot = slot
+    this.#spec = spec
     this.#steady = steady
-    this.#stamps = stamps
-    this.#record = this.arena.find(identity, slot)
+    this.#record = this.arena.find(identity, spec.slot)
     return this
   }
 
@@ -54,7 +48,8 @@ export class ArenaCell implements Cell {
       this.#record = 0
       return true
     }
-    const record = this.arena.resize(this.#identity, this.#slot, this.#record, length, this.#stamps)
+    const spec = this.#spec as Spec
+    const record = this.arena.resize(this.#identity, spec.slot, this.#record, length, ofStamps(spec))
     if (record !== 0) this.#record = record
     return record !== 0
   }

@@ -68,7 +68,7 @@ export class MemoryStore implements Store {
         // A rule may have been replaced by one that counts otherwise.
         if (spec.forgettable) this.forgettable.add(spec.slot)
         else this.forgettable.delete(spec.slot)
-        const cell = this.cell.open(identity, spec.slot, now.steady)
+        const cell = this.cell.open(identity, spec, now.steady)
         const receipt = kindOf(spec).charge(cell, now, spec, token, value)
         if (receipt === 0) {
           this.refund(takenOf(entries, facts), token)
@@ -92,7 +92,7 @@ export class MemoryStore implements Store {
       receipt,
       ends
     } of taken) {
-      const cell = this.cell.open(identity, spec.slot, steady)
+      const cell = this.cell.open(identity, spec, steady)
       this.spent = Math.max(this.spent, Math.min(receipt, kindOf(spec).latest(cell)))
       kindOf(spec).refund(cell, receipt, ends, token)
     }
@@ -103,14 +103,14 @@ export class MemoryStore implements Store {
     // All of them, also after one was lost.
     return entries
       .map(({ identity, spec }) =>
-        renew(this.cell.open(identity, spec.slot, now.steady), now, spec as LockSpec, token)
+        renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
       )
       .every(Boolean)
   }
 
   clear(entries: readonly Entry[]): void {
     for (const { identity, spec } of entries) {
-      const cell = this.cell.open(identity, spec.slot, 0)
+      const cell = this.cell.open(identity, spec, 0)
       this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
       cell.resize(0)
     }
@@ -133,7 +133,7 @@ export class MemoryStore implements Store {
     const facts = [now.wall, 1]
     for (const entry of entries) {
       const blocked = this.blocks.size > 0 && (this.blocks.get(keyOf(entry)) ?? 0) > now.steady
-      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec.slot, now.steady), now, blocked)
+      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec, now.steady), now, blocked)
     }
     return facts
   }
