@@ -1,5 +1,5 @@
 // For a concealed purpose, does the time of the answer tell a known recipient from a blocked one?
-// npm run bench -- conceal [--samples 1000], or: node --import tsx bench/conceal.ts
+// npm run bench -- conceal [--samples 1000]
 import { spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { Agent, request } from 'node:http'

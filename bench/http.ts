@@ -13,7 +13,7 @@ const CONNECTIONS = 32
 /** What a quick run looks at. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
 const SCENARIOS: Scenario[] = ['admit-all', 'deny-flood', 'mixed']
-const module = (name: string) => new URL(`./lib/${name}.ts`, import.meta.url).href
+const module = (name: string) => new URL(`./lib/${name}.js`, import.meta.url).href
 
 /** Which scenarios say something about a subject. */
 function scenariosOf(name: string): Scenario[] {
