@@ -132,7 +132,7 @@ async function bench(all: Closing): Promise<void> {
     stores.set(`keys: ${keys}`, store)
   }
   const samples = await interleave([...Object.keys(subjects), ...stores.keys()], size, async name => {
-    const count = size.scale(2_000, 1_000)
+    const count = 1_000
     const subject = subjects[name]
     if (subject) return costs(subject, redis, client, count)
     const decide = stores.get(name)?.decide as Decide

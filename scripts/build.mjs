@@ -8,9 +8,9 @@ const dist = join(root, 'dist')
 const sources = ['plugin', 'app', 'lua', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json']
 
 /** Runs the compiler. @returns whether it found nothing wrong */
-export function compile(project, outDir, ...more) {
+export function compile(project, outDir) {
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir, ...more], {
+  const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit']
   })
