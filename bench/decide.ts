@@ -17,7 +17,7 @@ import {
 import { sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
 import { commandLine, report } from './lib/report.js'
-import { interleave, type Sample } from './lib/rounds.js'
+import { interleave, type Sample, type Size } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
@@ -50,40 +50,52 @@ const refusing: Record<string, Open> = {
 const subjects = { ...memory, ...overRedis, ...refusing }
 const WIDTHS = [1, 16, 128]
 
+/** For how long each width is asked: a trip takes longer than a decision here. Together they end within two minutes. */
+function timeOf(name: string, round: number, { quick }: Size): number {
+  if (quick) return 20
+  const ms = name in overRedis ? 250 : 150
+  // The first round, which is not kept, is to compile.
+  return round === 0 ? 2 * ms : ms
+}
+
 async function measure(
   name: string,
   client: ReturnType<typeof connect>,
   from: number,
-  count: number
-): Promise<Sample> {
+  ms: number
+): Promise<{ sample: Sample; next: number }> {
   const sample: Sample = {}
-  let used = 0
+  let [used, all] = [0, 0]
   for (const width of WIDTHS) {
     const limiter = await subjects[name]?.(client)
     if (limiter === undefined) throw new Error(name)
     const refused = name in refusing
     if (refused) for (let i = 0; i < 300; i++) await limiter.decide(sendOf(i % 100))
     globalThis.gc?.()
-    let next = 0
+    let count = 0
     let admitted = 0
-    const work = async () => {
-      while (next < count) {
-        const i = next++
-        if (await limiter.decide(sendOf(refused ? i % 100 : from + i))) admitted++
-      }
-    }
     const before = process.cpuUsage()
     const start = performance.now()
+    let over = false
+    const work = async () => {
+      while (!over) {
+        const i = count++
+        if (await limiter.decide(sendOf(refused ? i % 100 : from + i))) admitted++
+        // Reading the clock costs as much as what is measured, nearly.
+        if (i % 16 === 0) over = performance.now() - start > ms
+      }
+    }
     await Promise.all(Array.from({ length: width }, work))
     sample[`${width} at once`] = (count / (performance.now() - start)) * 1000
     const { user, system } = process.cpuUsage(before)
     used += user + system
+    all += count
     if (admitted !== (refused ? 0 : count)) throw new Error(`${name} admitted ${admitted} of ${count}`)
     await limiter.close()
     from += count
   }
-  sample['CPU, µs each'] = used / count / WIDTHS.length
-  return sample
+  sample['CPU, µs each'] = used / all
+  return { sample, next: from }
 }
 
 async function isThere(name: string, client: ReturnType<typeof connect>): Promise<boolean> {
@@ -92,14 +104,14 @@ async function isThere(name: string, client: ReturnType<typeof connect>): Promis
   return limiter !== undefined
 }
 
-/** Answers a count with the speed of so many decisions, 0 with whether its subject is there. */
+/** Answers a time, in ms, with the speed of its decisions; 0 with whether its subject is there. */
 function child([name = '', url = '']: string[]): void {
   const client = connect(new Closing(), url)
   let from = 0
-  answer(async (count: number) => {
-    if (count === 0) return isThere(name, client)
-    const sample = await measure(name, client, from, count)
-    from += WIDTHS.length * count
+  answer(async (ms: number) => {
+    if (ms === 0) return isThere(name, client)
+    const { sample, next } = await measure(name, client, from, ms)
+    from = next
     return sample
   })
 }
@@ -116,10 +128,9 @@ async function main(): Promise<void> {
     }
     await Promise.all(Object.keys(subjects).map(start))
     const there = Object.keys(subjects).filter(name => children.has(name))
-    const samples = await interleave(there, how.size, async name => {
+    const samples = await interleave(there, how.size, async (name, round) => {
       await redis.client.flushall()
-      const count = how.size.scale(name in memory ? 5_000 : name in refusing ? 10_000 : 2_000, 300)
-      return (children.get(name) as Child).ask<Sample>(count)
+      return (children.get(name) as Child).ask<Sample>(timeOf(name, round, how.size))
     })
     const against = (of: string, by: string, width: number, atLeast?: number) => ({
       name: `${of} ÷ ${by}, ${width} at once`,

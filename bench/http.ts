@@ -13,7 +13,7 @@ const CONNECTIONS = 32
 /** What a quick run looks at. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
 const SCENARIOS: Scenario[] = ['admit-all', 'deny-flood', 'mixed']
-const module = (name: string) => new URL(`./lib/${name}.ts`, import.meta.url).href
+const module = (name: string) => new URL(`./lib/${name}.js`, import.meta.url).href
 
 /** Which scenarios say something about a subject. */
 function scenariosOf(name: string): Scenario[] {
@@ -55,7 +55,7 @@ async function bench(closing: Closing): Promise<void> {
       await redis.client.flushdb()
       // What floods was admitted once.
       if (scenario !== 'admit-all') await ask(name, 'deny-flood', 10_000, 2 * FLOODED)
-      const { requests, seconds, admitted, p50, p99, cpu } = await ask(name, scenario, size.scale(300, 60))
+      const { requests, seconds, admitted, p50, p99, cpu } = await ask(name, scenario, size.scale(250, 60))
       return {
         'requests/s': requests / seconds,
         'p50, ms': p50,
@@ -71,6 +71,8 @@ async function bench(closing: Closing): Promise<void> {
 
 /** What the share of the bare route is to be, by the beginning of the cell's name. */
 const targets: [string, number][] = [
+  // No less, as near as can be measured.
+  ['admit-all: plugin registered, no limits', 0.97],
   ['admit-all: ours, 5 rules, memory', 0.8],
   ['admit-all: ours, 5 rules, Redis', 0.75],
   ['deny-flood: ours, 5 rules, Redis, refusalCache', 0.9],

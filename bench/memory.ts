@@ -161,7 +161,7 @@ async function measure(name: string, keys: number): Promise<Figures> {
 
 async function inChild(name: string, keys: number): Promise<Figures> {
   const script = fileURLToPath(import.meta.url)
-  const args = ['--expose-gc', '--import', 'tsx', script, '--subject', name, '--keys', String(keys)]
+  const args = ['--expose-gc', script, '--subject', name, '--keys', String(keys)]
   const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 60_000 })
   return JSON.parse(stdout)
 }

@@ -7,21 +7,29 @@ import { installDependencies, root } from './install.mjs'
 const dist = join(root, 'dist')
 const sources = ['plugin', 'app', 'lua', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json']
 
+/** Runs the compiler. @returns whether it found nothing wrong */
+export function compile(project, outDir) {
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit']
+  })
+  return status === 0
+}
+
+/** What is read beside the compiled code: scripts, the policy. */
+export function copyData(outDir) {
+  cpSync(join(root, 'lua'), join(outDir, 'lua'), { recursive: true })
+  const data = path => !path.endsWith('.ts')
+  cpSync(join(root, 'app'), join(outDir, 'app'), { recursive: true, filter: data })
+}
+
 /** Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/. */
 export function build() {
   const fresh = `${dist}-${process.pid}`
   try {
-    const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    const args = [tsc, '--project', 'tsconfig.build.json', '--outDir', fresh]
-    const { status } = spawnSync(process.execPath, args, {
-      cwd: root,
-      stdio: ['ignore', 'inherit', 'inherit']
-    })
-    if (status !== 0) return false
-    cpSync(join(root, 'lua'), join(fresh, 'lua'), { recursive: true })
-    // What the app reads beside its code: the policy, scripts.
-    const data = path => !path.endsWith('.ts')
-    cpSync(join(root, 'app'), join(fresh, 'app'), { recursive: true, filter: data })
+    if (!compile('tsconfig.build.json', fresh)) return false
+    copyData(fresh)
     rmSync(dist, { recursive: true, force: true })
     renameSync(fresh, dist)
     return true

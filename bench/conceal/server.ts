@@ -52,7 +52,7 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
     const limits = [{ max: rule.distinct === undefined ? 1_000 : 100, window: '1s' }]
     return BY_ADDRESS.includes(rule.name ?? '') ? { ...rule, limits } : rule
   })
-  const url = await start(closing, '../../app/server.ts', /^Listening on (\S+)/, {
+  const url = await start(closing, '../../app/server.js', /^Listening on (\S+)/, {
     NODE_ENV: 'production',
     HOST: '127.0.0.1',
     PORT: '0',
@@ -71,7 +71,7 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
 
 /** @returns its URL */
 export async function startMailServer(closing: Closing): Promise<string> {
-  return `smtp://127.0.0.1:${await start(closing, 'mail-server.ts', /^(\d+)/, {})}`
+  return `smtp://127.0.0.1:${await start(closing, 'mail-server.js', /^(\d+)/, {})}`
 }
 
 async function start(
@@ -81,11 +81,10 @@ async function start(
   env: NodeJS.ProcessEnv
 ): Promise<string> {
   const { PATH, HOME } = process.env
-  const child = spawn(
-    process.execPath,
-    ['--import', 'tsx', fileURLToPath(new URL(script, import.meta.url))],
-    { env: { PATH, HOME, ...env }, stdio: ['pipe', 'pipe', 'inherit'] }
-  )
+  const child = spawn(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
+    env: { PATH, HOME, ...env },
+    stdio: ['pipe', 'pipe', 'inherit']
+  })
   closing.teardown(() => stop(child))
   const deadline = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
   try {

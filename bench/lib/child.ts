@@ -18,7 +18,7 @@ export class Child {
   /** @param args what the module finds behind its name in `process.argv` */
   static async start(closing: Closing, module: string, args: string[], core: number): Promise<Child> {
     const child = fork(fileURLToPath(module), ['--child', ...args], {
-      execArgv: ['--expose-gc', '--import', 'tsx'],
+      execArgv: ['--expose-gc'],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc']
     })
     const gone = once(child, 'exit')

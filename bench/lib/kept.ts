@@ -7,7 +7,8 @@ export type Kept = Record<
   Pick<Report, 'date' | 'machine' | 'node' | 'rounds'> & { ratios: Omit<Ratio, 'reached'>[] }
 >
 
-export const keptFile = new URL('../figures.json', import.meta.url)
+/** Every bench runs in the root of the repository. */
+export const keptFile = 'bench/figures.json'
 
 export function kept(): Kept {
   return existsSync(keptFile) ? (JSON.parse(readFileSync(keptFile, 'utf8')) as Kept) : {}

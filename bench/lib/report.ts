@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
-import { basename } from 'node:path'
+import { parse } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
 
@@ -52,7 +52,7 @@ export function report(
   })) as Report['results']
   const ratios = comparisons.flatMap(comparison => compare(samples, comparison))
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
-  const bench = basename(process.argv[1] ?? '', '.ts')
+  const bench = parse(process.argv[1] ?? '').name
   const about = { bench, date: new Date().toISOString(), machine, node: process.version, rounds: size.rounds }
   console.log(`${bench}, ${about.date}, ${machine}, Node ${about.node}`)
   console.log(`${units}; medians (min–max) of ${size.rounds} rounds`)

@@ -15,6 +15,7 @@ import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
+import { typescript } from '../helper/typescript.js'
 import { ask, folderOf, linesOf, open, REGION } from './operating.js'
 
 const START = Date.UTC(2026, 2, 1)
@@ -227,7 +228,7 @@ trail.write('{"audit":1}')
 trail.close()`
   const { stdout, stderr } = spawnSync(
     process.execPath,
-    ['--import=tsx', '--input-type=module', '-e', script],
+    [...typescript, '--input-type=module', '-e', script],
     {
       encoding: 'utf8',
       cwd: fileURLToPath(root),

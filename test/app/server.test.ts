@@ -7,13 +7,14 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { typescript } from '../helper/typescript.js'
 import { startMail } from './smtp.js'
 
 const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
 
 function run(t: Test, env: NodeJS.ProcessEnv) {
   const { PATH } = process.env
-  const child = spawn(process.execPath, ['--import', 'tsx', server], {
+  const child = spawn(process.execPath, [...typescript, server], {
     env: { PATH, PORT: '0', LOG_LEVEL: 'silent', ...env }
   })
   t.teardown(() => child.kill('SIGKILL'))

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { startRedis } from './redis.js'
+import { typescript } from './typescript.js'
 
 const START_MS = Date.UTC(2026, 2, 1)
 
@@ -133,7 +134,7 @@ t.test('dies with a test process that is killed', async t => {
     const { startRedis } = await import(${JSON.stringify(harness)})
     const { port } = await startRedis({ teardown() {} })
     console.log(port)`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], {
+  const child = spawn(process.execPath, [...typescript, '--input-type=module', '--eval', code], {
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
     env: { ...process.env, TMPDIR: t.testdir() },
     stdio: ['ignore', 'pipe', 'inherit']

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { startRedis } from '../helper/redis.js'
 import { root } from './clone.js'
 import { install } from './installed.js'
-import { nodeOf } from './registry.js'
+import { type Fetched, nodeOf } from './registry.js'
 import { run } from './run.js'
 
 // A build, a compiler and a download take their time on a busy machine.
@@ -15,7 +15,12 @@ t.setTimeout(300_000)
 
 const PHONE = '13800138000'
 const IMPORT = /(?:\bfrom|\bimport|\bmodule|\bimport\() ?'([^']+)'/g
-const { tarball, project, folder } = await install(t)
+// Loading other versions of Node and building wait for different things.
+const majors = [22, 24]
+const [{ tarball, project, folder }, ...nodes] = await Promise.all([
+  install(t),
+  ...majors.map(major => nodeOf(t, major))
+])
 const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 const files = readdirSync(folder, { recursive: true, withFileTypes: true })
   .filter(entry => entry.isFile())
@@ -103,8 +108,8 @@ async function works(t: Test, node: string, version: RegExp): Promise<void> {
 
 t.test('it runs on this Node, imported, required and on Redis', t => works(t, process.execPath, /^v\d/))
 
-for (const major of [22, 24]) {
-  const { value: node, missing } = await nodeOf(t, major)
+for (const [i, major] of majors.entries()) {
+  const { value: node, missing } = nodes[i] as Fetched<string>
   t.test(`it runs on Node ${major}, imported, required and on Redis`, { skip: missing ?? false }, t =>
     works(t, node as string, new RegExp(`^v${major}\\.`))
   )

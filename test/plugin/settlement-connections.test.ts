@@ -7,6 +7,7 @@ import Fastify, { type FastifyRequest, type RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin from '../../plugin/index.js'
+import { typescript } from '../helper/typescript.js'
 import { type Place, places, redis, sharedOptions, until } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
 
@@ -265,7 +266,7 @@ t.test('redis: a process is killed while its handler runs', async t => {
   const place = await redis(t)
   const prefix = 'killed'
   const worker = fork(new URL('workers/hang.ts', import.meta.url), [place.url, prefix], {
-    execArgv: ['--import', 'tsx']
+    execArgv: typescript
   })
   t.teardown(() => worker.kill('SIGKILL'))
   await once(worker, 'message')

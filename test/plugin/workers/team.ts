@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Rule } from '../../../plugin/index.js'
+import { typescript } from '../../helper/typescript.js'
 import type { Entrant, Order, Report } from './racer.js'
 
 const racer = new URL('racer.ts', import.meta.url)
@@ -21,7 +22,7 @@ export class Team {
     routes: Record<string, Rule[]>
   ): Promise<Team> {
     const args = [redisUrl, 'race', JSON.stringify(routes)]
-    const workers = Array.from({ length: size }, () => fork(racer, args, { execArgv: ['--import', 'tsx'] }))
+    const workers = Array.from({ length: size }, () => fork(racer, args, { execArgv: typescript }))
     t.teardown(() => workers.map(worker => worker.kill('SIGKILL')))
     await Promise.all(workers.map(worker => once(worker, 'message')))
     return new Team(workers)

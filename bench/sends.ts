@@ -1,0 +1,99 @@
+// By how much does a process grow that has decided on 100,000 sends, each of somebody else, in memory?
+// npm run bench -- sends [--quick] [--json file]
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import { answer, asked, Child } from './lib/child.js'
+import { closing } from './lib/closing.js'
+import { pinning, SERVER_CORE } from './lib/cores.js'
+import { FIVE, fastifyRateLimit, type Limiter, ours } from './lib/limiters.js'
+import { PEER_MAX, sendOf, textsOf } from './lib/policy.js'
+import { commandLine, report } from './lib/report.js'
+import { interleave, type Sample } from './lib/rounds.js'
+
+const subjects: Record<string, () => unknown> = {
+  'ours, 5 rules': () => ours(FIVE),
+  'rate-limiter-flexible, 4': () => flexible(),
+  '@fastify/rate-limit, 4': () => fastifyRateLimit()
+}
+const SENDS = 100_000
+/** Compiles what is measured, so that its code is not counted. */
+const WARM_UP = 2_000
+const MIB = 2 ** 20
+/** For so long each is counted. */
+const WINDOW_MS = 60_000
+const HEAP = 'heap and buffers, MiB'
+const RESIDENT = 'resident, MiB'
+
+/** Four limiters at once. It keeps no list of its keys to close by: that would be counted. */
+function flexible(): Limiter {
+  const limiters = PEER_MAX.map(
+    (points, i) => new RateLimiterMemory({ points, duration: 60, keyPrefix: String(i) })
+  )
+  return {
+    async decide(send) {
+      const keys = textsOf(send)
+      await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
+      return true
+    },
+    close() {}
+  }
+}
+
+function used() {
+  for (let i = 0; i < 4; i++) globalThis.gc?.()
+  const { heapUsed, external, rss } = process.memoryUsage() // external includes arrayBuffers
+  return { heap: (heapUsed + external) / MIB, rss: rss / MIB }
+}
+
+async function send(limiter: Limiter, from: number, count: number): Promise<void> {
+  for (let i = from; i < from + count; i++) if (!(await limiter.decide(sendOf(i)))) throw new Error('refused')
+}
+
+/** Answers a count once it has sent so many more; 0 with how many MiB all of them have taken. */
+async function child([name = '']: string[]): Promise<void> {
+  const open = subjects[name] as () => Promise<Limiter>
+  const first = await open()
+  await send(first, 0, WARM_UP)
+  await first.close()
+  const before = used()
+  const limiter = await open()
+  const start = performance.now()
+  let next = WARM_UP
+  answer(async (count: number): Promise<Sample | undefined> => {
+    await send(limiter, next, count)
+    next += count
+    if (count > 0) return
+    const after = used()
+    await limiter.decide(sendOf(next)) // it must outlive the measuring
+    if (performance.now() - start > WINDOW_MS) throw new Error('too slow: the first sends have expired')
+    return { [HEAP]: after.heap - before.heap, [RESIDENT]: after.rss - before.rss }
+  })
+}
+
+async function measure(name: string, count: number): Promise<Sample> {
+  let sample: Sample = {}
+  await closing(async own => {
+    const process = await Child.start(own, import.meta.url, [name], SERVER_CORE)
+    for (let i = 0; i < 10; i++) await process.ask(count / 10)
+    sample = await process.ask<Sample>(0)
+  })
+  return sample
+}
+
+async function main(): Promise<void> {
+  const how = commandLine()
+  const count = how.size.scale(SENDS, SENDS / 10)
+  // Each in a process of its own, which warms up by itself: no round is for that.
+  const size = { ...how.size, quick: true }
+  const samples = await interleave(Object.keys(subjects), size, name => measure(name, count))
+  const [of, by] = ['ours, 5 rules', 'rate-limiter-flexible, 4']
+  report(how, `growth of a process by ${count} sends; ${pinning()}`, samples, [
+    { name: `${count} sends, ${HEAP}`, of, column: HEAP, atMost: 25 },
+    { name: `${count} sends, ${RESIDENT}`, of, column: RESIDENT, atMost: 25 },
+    { name: `${of} ÷ ${by}, heap and buffers`, of, by, column: HEAP },
+    { name: `${of} ÷ ${by}, resident`, of, by, column: RESIDENT }
+  ])
+}
+
+const role = asked()
+if (role) await child(role)
+else await main()

@@ -1,0 +1,31 @@
+import { readFile } from 'node:fs/promises'
+
+const root = new URL('../', import.meta.url).href
+const compiled = new URL('../dist-test/', import.meta.url)
+
+/** Whether it is of this repository, not of a package. */
+const ours = url => url?.startsWith(root) && !url.includes('/node_modules/')
+
+/** In TypeScript an import names what will be compiled: `./a.js` is `./a.ts`. */
+export async function resolve(specifier, context, next) {
+  if (!ours(context.parentURL) || !/^\.{1,2}\/.*\.js$/.test(specifier)) return next(specifier, context)
+  try {
+    return await next(`${specifier.slice(0, -3)}.ts`, context)
+  } catch (error) {
+    if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
+    return next(specifier, context)
+  }
+}
+
+/** A module keeps its name, so what stands beside it is found. What is not compiled is left to others. */
+export async function load(url, context, next) {
+  if (!ours(url) || !/\.ts(\?|$)/.test(url)) return next(url, context)
+  const [path] = url.slice(root.length).split('?')
+  try {
+    const source = await readFile(new URL(`${path.slice(0, -3)}.js`, compiled), 'utf8')
+    return { format: 'module', source, shortCircuit: true }
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+    return next(url, context)
+  }
+}
