@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
 import { answer, asked } from './child.js'
 import { Closing } from './closing.js'
+import { floor } from './floors.js'
 import { checksOf, FIVE, flexible, STRICT } from './limiters.js'
 import { rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
@@ -34,6 +35,14 @@ const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown>
         .header('retry-after', '60')
         .send(JSON.stringify(PROBLEM))
     )
+  },
+  // The least that asking Redis once can cost.
+  'EVALSHA of return 1, Redis': async (app, client) => {
+    const limiter = await floor(client)
+    app.addHook('preHandler', async request => {
+      await limiter.decide(sendOf(request))
+    })
+    route(app)
   },
   'plugin registered, no limits': async app => {
     await app.register(limitPlugin, { rules })

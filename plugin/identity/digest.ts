@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import { remembering } from './remembering.js'
 
 const MAX_DEPTH = 64
-const LONE_SURROGATE = /\p{Surrogate}/u
+/** Stands in JSON as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/
 
 /**
  * One text for all equal values, another for every different one: JSON with the members of objects in the
@@ -14,20 +14,17 @@ const LONE_SURROGATE = /\p{Surrogate}/u
  * @throws TypeError for a value whose content cannot be seen from outside (a function, a symbol, a `Map`).
  */
 export function canonicalJson(value: unknown): string {
-  const out: string[] = []
-  write(value, 0, out)
-  return out.join('')
+  return written(value, 0)
 }
 
-function write(value: unknown, depth: number, out: string[]): void {
-  if (typeof value === 'object' && value !== null) writeObject(value, depth + 1, out)
-  else out.push(scalar(value))
+function written(value: unknown, depth: number): string {
+  return typeof value === 'object' && value !== null ? object(value, depth + 1) : scalar(value)
 }
 
 function scalar(value: unknown): string {
   switch (typeof value) {
     case 'string':
-      return JSON.stringify(value)
+      return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)
     case 'bigint':
       return `${value}n`
     case 'function':
@@ -38,30 +35,27 @@ function scalar(value: unknown): string {
   }
 }
 
-function writeObject(value: object, depth: number, out: string[]): void {
+function object(value: object, depth: number): string {
   if (depth > MAX_DEPTH) throw new RangeError(`nested deeper than ${MAX_DEPTH}`)
   if (Array.isArray(value)) {
-    out.push('[')
-    for (let index = 0; index < value.length; index++) {
-      if (index > 0) out.push(',')
-      write(value[index], depth, out)
-    }
-    out.push(']')
-  } else if (value instanceof Date) out.push(`Date(${value.getTime()})`)
-  else if (value instanceof Uint8Array) out.push(`Bytes(${Buffer.from(value).toString('hex')})`)
-  else writeMembers(value, depth, out)
+    let items = ''
+    for (let i = 0; i < value.length; i++) items += (i > 0 ? ',' : '') + written(value[i], depth)
+    return `[${items}]`
+  }
+  if (value instanceof Date) return `Date(${value.getTime()})`
+  if (value instanceof Uint8Array) return `Bytes(${Buffer.from(value).toString('hex')})`
+  return members(value, depth)
 }
 
-function writeMembers(value: object, depth: number, out: string[]): void {
+function members(value: object, depth: number): string {
   const kind = Object.prototype.toString.call(value)
   if (kind !== '[object Object]') throw new TypeError(`${kind} has no canonical form`)
-  let separator = '{'
+  let text = ''
   for (const name of Object.keys(value).sort()) {
-    out.push(separator, JSON.stringify(name), ':')
-    write((value as Record<string, unknown>)[name], depth, out)
-    separator = ','
+    const member = written((value as Record<string, unknown>)[name], depth)
+    text += `${text === '' ? '' : ','}${scalar(name)}:${member}`
   }
-  out.push(separator === '{' ? '{}' : '}')
+  return `{${text}}`
 }
 
 export type Algorithm = 'md5' | 'sha256'
@@ -81,9 +75,9 @@ export function hasher(algorithm: Algorithm, secret: string): (text: string) => 
   const prefix =
     algorithm === 'md5' ? hash('sha256', secret, 'hex') : hash('sha256', secret, 'base64url').slice(0, 22)
   hash(algorithm, prefix)
-  return remembering(text => {
+  return text => {
     // UTF-8 writes every lone surrogate as U+FFFD; UTF-16 keeps them, and its prefix has other bytes.
-    const data = LONE_SURROGATE.test(text) ? Buffer.from(prefix + text, 'utf16le') : prefix + text
+    const data = text.isWellFormed() ? prefix + text : Buffer.from(prefix + text, 'utf16le')
     return hash(algorithm, data, 'base64url').slice(0, 22)
-  })
+  }
 }

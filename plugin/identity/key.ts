@@ -162,12 +162,7 @@ function phonePart(label: string, read: CompiledPart['read'], region: string, at
 
 function ipPart(label: string, read: CompiledPart['read'], { ipv6Prefix }: KeyOptions): CompiledPart {
   return {
-    ...scalarPart(
-      'ip',
-      label,
-      read,
-      remembering(value => canonicalIp(value, ipv6Prefix))
-    ),
+    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
     list(values, at) {
       try {
         const matches = compileIpList(values)

@@ -1,6 +1,6 @@
 /** Longer texts are not remembered: a body may hold megabytes. */
 const LONGEST = 256
-/** Each text has two places; the later one of two that fall on them is kept in the first. */
+/** Each text may be in two of them, an even one and the next; the later one of two is in the first. */
 const PLACES = 2 ** 11
 
 /**
@@ -14,7 +14,7 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
   return text => {
     if (text.length > LONGEST) return of(text)
     const place = placeOf(text)
-    const other = place ^ 1
+    const other = place + 1
     if (texts[place] === text && answers[place] !== undefined) return answers[place]
     if (texts[other] === text && answers[other] !== undefined) return answers[other]
     const answer = of(text)
@@ -26,8 +26,9 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
   }
 }
 
+/** An even place. */
 function placeOf(text: string): number {
   let sum = 0
   for (let i = 0; i < text.length; i++) sum = (Math.imul(sum, 31) + text.charCodeAt(i)) | 0
-  return sum & (PLACES - 1)
+  return sum & (PLACES - 2)
 }

@@ -28,6 +28,17 @@ t.test('of texts that fall on one place, two are kept', async t => {
   t.strictSame(asked, ['bA', 'a`', 'c"', 'bA'])
 })
 
+t.test('numbers in a row are all kept', async t => {
+  let asked = 0
+  const same = remembering(text => {
+    asked++
+    return text
+  })
+  const numbers = Array.from({ length: 100 }, (_, i) => `1380000${String(i).padStart(4, '0')}`)
+  for (const text of [...numbers, ...numbers, ...numbers]) t.equal(same(text), text)
+  t.equal(asked, 100)
+})
+
 t.test('what has no answer is asked again, and so is what is too long to keep', async t => {
   let asked = 0
   const none = remembering(() => {
