@@ -116,8 +116,8 @@ export class Decision implements Verdict {
   /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. */
   settle(outcome: Outcome): Awaitable<void> {
     if (outcome === null) return this.keep()
-    return this.giveBack(({ rule }) =>
-      rule.counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400
+    return this.giveBack(({ counts }) =>
+      counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400
     )
   }
 
@@ -142,11 +142,13 @@ export class Decision implements Verdict {
     if (this.locked) void this.release()
   }
 
-  private giveBack(which: (slot: Slot) => boolean): Awaitable<void> {
-    const given = this.#open.filter(which)
+  private giveBack(which: (rule: CompiledRule) => boolean): Awaitable<void> {
+    // What succeeds gives nothing back, as a rule: then no slot needs to be looked at.
+    if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
+    const given = this.#open.filter(({ rule }) => which(rule))
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
-    this.#slots = this.#open.filter(slot => !which(slot))
+    this.#slots = this.#open.filter(({ rule }) => !which(rule))
     this.#giving = this.attempt(() =>
       this.#means.store.refund(
         given.flatMap(slot => slot.taken),

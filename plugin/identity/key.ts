@@ -72,7 +72,8 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
   const heads = parts.map(({ kind }) => `${kind.length}:${kind}`)
   const identityOf = (values: readonly unknown[], optional: boolean): string | null => {
     let text = ''
-    for (const [i, part] of parts.entries()) {
+    for (let i = 0; i < parts.length; i++) {
+      const part = parts[i] as CompiledPart
       const value = values[i]
       if ((value === undefined || value === null) && part.kind !== 'all') {
         // A Unix socket has no address.

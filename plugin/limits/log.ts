@@ -15,7 +15,8 @@ export const log: Kind<LogSpec> = {
 
   read(facts, stamps, { steady }, { limits }, max) {
     let passes = true
-    for (const [i, limit] of limits.entries()) {
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i] as (typeof limits)[number]
       const most = max?.[i] ?? limit.max
       const used = newer(stamps, steady - limit.window)
       const oldest = Math.min(used, most)
