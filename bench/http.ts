@@ -6,10 +6,14 @@ import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { FLOODED, type Load, type Loaded, type Scenario } from './lib/load.js'
 import { openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
-import { interleave } from './lib/rounds.js'
-import { names as all } from './lib/server.js'
+import type { Sample, Samples } from './lib/rounds.js'
+import { names } from './lib/server.js'
 
 const CONNECTIONS = 32
+/** In so long Node has compiled what answers. */
+const COMPILED_MS = 2_000
+/** Of requests a second, of the floor's right before. */
+const SHARE = 'of its floor'
 /** What a quick run looks at. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
 const SCENARIOS: Scenario[] = ['admit-all', 'deny-flood', 'mixed']
@@ -18,55 +22,73 @@ const module = (name: string) => new URL(`./lib/${name}.js`, import.meta.url).hr
 /** Which scenarios say something about a subject. */
 function scenariosOf(name: string): Scenario[] {
   if (name === 'bare 429' || name.endsWith('refusalCache')) return ['deny-flood']
-  return /^bare$|^EVALSHA|no limits$/.test(name) ? ['admit-all'] : SCENARIOS
+  if (/^bare$|^EVALSHA|no limits$/.test(name)) return ['admit-all']
+  return /, 1, /.test(name) ? ['admit-all', 'deny-flood'] : SCENARIOS
 }
 
-async function bench(closing: Closing): Promise<void> {
+/** The same route without limits, in the same scenario. */
+function floorOf(scenario: Scenario): string {
+  return scenario === 'deny-flood' ? 'bare 429' : 'bare'
+}
+
+type Ask = (scenario: Scenario, ms: number, count?: number) => Promise<Loaded & { cpu: number }>
+
+/** Measures each subject and its floor in turn; the others are not there meanwhile, for an idle process gets slow. */
+async function bench(all: Closing): Promise<void> {
   const how = commandLine()
   const { size } = how
-  const redis = await openRedis(closing, LOAD_CORE)
-  const load = await Child.start(closing, module('load'), [], LOAD_CORE)
-  const servers = new Map<string, { child: Child; port: number }>()
-  const start = async (name: string) => {
-    const child = await Child.start(closing, module('server'), [name, redis.url], SERVER_CORE)
-    const port = await child.ask<number>('port')
-    if (port > 0) servers.set(name, { child, port })
-    else console.log(`skipped, the option is not there: ${name}`)
-  }
-  await Promise.all(all.filter(name => !size.quick || QUICK.test(name)).map(start))
+  const redis = await openRedis(all, LOAD_CORE)
+  const load = await Child.start(all, module('load'), [], LOAD_CORE)
+  let from = 1_000
 
-  const cells = all
-    .filter(name => servers.has(name))
-    .flatMap(name => scenariosOf(name).map(scenario => ({ name, scenario, cell: `${scenario}: ${name}` })))
-  let next = 1_000
-  const ask = async (name: string, scenario: Scenario, ms: number, count?: number) => {
-    const { child, port } = servers.get(name) as { child: Child; port: number }
-    const before = await child.ask<number>('cpu')
-    const work: Load = { port, scenario, connections: CONNECTIONS, ms, from: next, ...(count && { count }) }
-    const loaded = await load.ask<Loaded>(work)
-    next = loaded.next
-    return { ...loaded, cpu: (await child.ask<number>('cpu')) - before }
-  }
-  const samples = await interleave(
-    cells.map(each => each.cell),
-    size,
-    async cell => {
-      const { name, scenario } = cells.find(each => each.cell === cell) as (typeof cells)[number]
-      await redis.client.flushdb()
-      // What floods was admitted once.
-      if (scenario !== 'admit-all') await ask(name, 'deny-flood', 10_000, 2 * FLOODED)
-      const { requests, seconds, admitted, p50, p99, cpu } = await ask(name, scenario, size.scale(250, 60))
-      return {
-        'requests/s': requests / seconds,
-        'p50, ms': p50,
-        'p99, ms': p99,
-        'server, µs a request': cpu / requests,
-        'server busy, %': cpu / seconds / 10_000,
-        'admitted, %': (admitted / requests) * 100
-      }
+  async function start(own: Closing, name: string): Promise<Ask | undefined> {
+    const child = await Child.start(own, module('server'), [name, redis.url], SERVER_CORE)
+    const port = await child.ask<number>('port')
+    if (port === 0) return void console.log(`skipped, the option is not there: ${name}`)
+    const ask: Ask = async (scenario, ms, count) => {
+      const before = await child.ask<number>('cpu')
+      const work: Load = { port, scenario, connections: CONNECTIONS, ms, from, ...(count && { count }) }
+      const loaded = await load.ask<Loaded>(work)
+      from = loaded.next
+      return { ...loaded, cpu: (await child.ask<number>('cpu')) - before }
     }
-  )
-  report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons(cells.map(each => each.cell)))
+    await ask('mixed', size.scale(COMPILED_MS, 50))
+    return ask
+  }
+
+  async function measure(ask: Ask, floor: Ask, scenario: Scenario): Promise<Sample> {
+    await redis.client.flushdb()
+    // What floods was admitted once.
+    if (scenario !== 'admit-all') await ask('deny-flood', 10_000, 2 * FLOODED)
+    const least = await floor(scenario, size.scale(100, 30))
+    const { requests, seconds, admitted, p50, p99, cpu } = await ask(scenario, size.scale(170, 30))
+    return {
+      'requests/s': requests / seconds,
+      [SHARE]: requests / seconds / (least.requests / least.seconds),
+      'p50, ms': p50,
+      'p99, ms': p99,
+      'server, µs a request': cpu / requests,
+      'server busy, %': cpu / seconds / 10_000,
+      'admitted, %': (admitted / requests) * 100
+    }
+  }
+
+  const samples: Samples = new Map()
+  const floors = new Map<string, Ask | undefined>()
+  for (const name of ['bare', 'bare 429']) floors.set(name, await start(all, name))
+  for (const name of names.filter(name => !size.quick || QUICK.test(name))) {
+    await closing(async own => {
+      const ask = await start(own, name)
+      for (const scenario of ask ? scenariosOf(name) : []) {
+        const floor = floors.get(floorOf(scenario)) as Ask
+        const cell: Sample[] = []
+        for (let round = 0; round < size.rounds; round++)
+          cell.push(await measure(ask as Ask, floor, scenario))
+        samples.set(`${scenario}: ${name}`, cell)
+      }
+    })
+  }
+  report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons([...samples.keys()]))
 }
 
 /** What the share of the bare route is to be, by the beginning of the cell's name. */
@@ -81,14 +103,12 @@ const targets: [string, number][] = [
 ]
 
 function comparisons(cells: string[]): Comparison[] {
-  return cells
-    .filter(cell => !/: bare/.test(cell))
-    .map(cell => {
-      const by = cell.startsWith('deny') ? 'deny-flood: bare 429' : 'admit-all: bare'
-      const atLeast = targets.find(([name]) => name === cell)?.[1]
-      const name = `${cell} ÷ ${by.replace(/^.*: /, '')}`
-      return { name, of: cell, by, column: 'requests/s', ...(atLeast && { atLeast }) }
-    })
+  return cells.map(cell => {
+    const [scenario] = cell.split(': ') as [Scenario]
+    const atLeast = targets.find(([name]) => name === cell)?.[1]
+    const name = `${cell} ÷ ${floorOf(scenario)}`
+    return { name, of: cell, column: SHARE, ...(atLeast && { atLeast }) }
+  })
 }
 
 await closing(bench)

@@ -12,7 +12,7 @@ import { connect } from './redis.js'
 /** What the server is asked: where it listens (0: an option is not known), or what processor time it has used, in µs. */
 export type Question = 'port' | 'cpu'
 
-const windowsOf = { one: [2], four: [0, 1, 2, 3] }
+const WINDOWS = [0, 1, 2, 3]
 const PROBLEM = {
   type: 'about:blank',
   title: 'Too many messages',
@@ -56,10 +56,8 @@ const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown>
   'ours, 1 rule, Redis, refusalCache': (app, client) =>
     limited(app, ['mobile'], { client, refusalCache: '1s' }),
   'ours, 5 rules, Redis, refusalCache': (app, client) => limited(app, FIVE, { client, refusalCache: '1s' }),
-  'rate-limiter-flexible, 1, memory': app => withFlexible(app, windowsOf.one),
-  'rate-limiter-flexible, 4, memory': app => withFlexible(app, windowsOf.four),
-  'rate-limiter-flexible, 1, Redis': (app, client) => withFlexible(app, windowsOf.one, client),
-  'rate-limiter-flexible, 4, Redis': (app, client) => withFlexible(app, windowsOf.four, client),
+  'rate-limiter-flexible, 4, memory': app => withFlexible(app),
+  'rate-limiter-flexible, 4, Redis': (app, client) => withFlexible(app, client),
   '@fastify/rate-limit, 1, memory': app => withHook(app),
   '@fastify/rate-limit, 4, memory': app => withChecks(app),
   '@fastify/rate-limit, 1, Redis': (app, client) => withHook(app, client),
@@ -76,8 +74,8 @@ async function limited(app: FastifyInstance, limit: string[], options: object): 
 }
 
 /** In a hook, as its guide does it: refusals are 429 with Retry-After. */
-function withFlexible(app: FastifyInstance, windows: number[], client?: Redis): void {
-  const limiter = flexible(client, windows, client !== undefined)
+function withFlexible(app: FastifyInstance, client?: Redis): void {
+  const limiter = flexible(client, WINDOWS, client !== undefined)
   app.addHook('preHandler', async (request, reply) => {
     if (!(await limiter.decide(sendOf(request))))
       return reply.code(429).header('retry-after', '60').send(PROBLEM)
