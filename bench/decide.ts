@@ -5,19 +5,19 @@ import { Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { floor } from './lib/floors.js'
 import {
-  expressRateLimit,
   FIVE,
   FOUR,
   fastifyRateLimit,
   flexible,
   type Limiter,
   ours,
-  oursPlain
+  oursPlain,
+  rateLimitRedis
 } from './lib/limiters.js'
 import { sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
-import { commandLine, report } from './lib/report.js'
-import { interleave, type Sample, type Size } from './lib/rounds.js'
+import { type Comparison, commandLine, report } from './lib/report.js'
+import type { Sample, Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
@@ -27,21 +27,18 @@ const memory: Record<string, Open> = {
   'ours, 4 rules': () => ours(FOUR),
   'ours, 4 rules, plain values': () => oursPlain(),
   'rate-limiter-flexible, 4': () => flexible(),
-  '@fastify/rate-limit, 4': () => fastifyRateLimit(),
-  'express-rate-limit, 4 stores': () => expressRateLimit()
+  '@fastify/rate-limit, 4': () => fastifyRateLimit()
 }
+const FLOOR = 'EVALSHA of return 1'
 const overRedis: Record<string, Open> = {
-  'EVALSHA of return 1': floor,
+  [FLOOR]: floor,
   'ours, 5 rules, Redis': client => ours(FIVE, { client }),
-  'ours, 4 rules, plain values, Redis': client => oursPlain({ client }),
   'rate-limiter-flexible, 4, Redis': client => flexible(client),
   '@fastify/rate-limit, 4, Redis': client => fastifyRateLimit(client),
-  'rate-limit-redis, 4 stores': client => expressRateLimit(client)
+  'rate-limit-redis, 4 stores': client => rateLimitRedis(client)
 }
 /** Asked for a hundred that have all just been refused. */
 const refusing: Record<string, Open> = {
-  'refused: ours, 1 rule': () => ours(['mobile']),
-  'refused: ours, 5 rules': () => ours(FIVE),
   'refused: ours, 1 rule, refusalCache': client => ours(['mobile'], { client, refusalCache: '1s' }),
   'refused: ours, 5 rules, refusalCache': client => ours(FIVE, { client, refusalCache: '1s' }),
   'refused: rate-limiter-flexible, 1, its block': client => flexible(client, [2], true),
@@ -51,11 +48,11 @@ const subjects = { ...memory, ...overRedis, ...refusing }
 const WIDTHS = [1, 16, 128]
 
 /** For how long each width is asked: a trip takes longer than a decision here. Together they end within two minutes. */
-function timeOf(name: string, round: number, { quick }: Size): number {
-  if (quick) return 20
-  const ms = name in overRedis ? 150 : 100
+function timeOf(name: string, round: number, quick: boolean): number {
+  if (quick) return 10
+  const ms = name in overRedis ? 120 : 80
   // The first round, which is not kept, is to compile.
-  return round === 0 ? 2 * ms : ms
+  return round === 0 ? 270 : ms
 }
 
 async function measure(
@@ -120,48 +117,79 @@ function child([name = '', url = '']: string[]): void {
   })
 }
 
+/** What is set beside what, and how many times as many decisions a second it is to make. */
+const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] = [
+  ...['ours, 5 rules', 'ours, 4 rules', 'ours, 4 rules, plain values'].map(of => ({
+    of,
+    by: 'rate-limiter-flexible, 4',
+    atLeast: () => 4
+  })),
+  { of: 'ours, 5 rules', by: '@fastify/rate-limit, 4', atLeast: () => 1.7 },
+  { of: 'ours, 4 rules, plain values', by: '@fastify/rate-limit, 4', atLeast: () => 1.7 },
+  ...[1, 5].map(rules => ({
+    of: `refused: ours, ${rules} rule${rules > 1 ? 's' : ''}, refusalCache`,
+    by: `refused: rate-limiter-flexible, ${Math.min(rules, 4)}, its block`,
+    atLeast: () => 3
+  })),
+  { of: 'ours, 5 rules, Redis', by: FLOOR, atLeast: width => (width === 16 ? 0.8 : 0.75) },
+  ...['rate-limiter-flexible, 4, Redis', '@fastify/rate-limit, 4, Redis', 'rate-limit-redis, 4 stores'].map(
+    of => ({ of, by: FLOOR })
+  )
+]
+
+/** Two processes at a time, in turn: one that idles while many others are measured is slow when its turn comes. */
 async function main(): Promise<void> {
   const how = commandLine()
+  const { quick, rounds } = how.size
+  const samples: Samples = new Map()
+  const comparisons: Comparison[] = []
   await closing(async all => {
     const redis = await openRedis(all, LOAD_CORE)
-    const children = new Map<string, Child>()
-    const start = async (name: string) => {
-      const child = await Child.start(all, import.meta.url, [name, redis.url], SERVER_CORE)
-      if (await child.ask<boolean>(0)) children.set(name, child)
-      else console.log(`skipped, not there: ${name}`)
+    for (const { of, by, atLeast } of pairs) {
+      await closing(async own => {
+        const start = (name: string) => Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)
+        const [first, second] = await Promise.all([start(of), start(by)])
+        for (const [name, child] of [
+          [of, first],
+          [by, second]
+        ] as const)
+          if (!(await child.ask<boolean>(0))) return console.log(`skipped, not there: ${name}`)
+        const measure = async (child: Child, name: string, round: number) => {
+          await redis.client.flushall()
+          return child.ask<Sample>(timeOf(name, round, quick))
+        }
+        const ratio = `${of} ÷ ${by}`
+        // The first round, which is not kept, is to compile.
+        for (let round = quick ? 1 : 0; round <= rounds; round++) {
+          const above = await measure(first, of, round)
+          const below = await measure(second, by, round)
+          if (round === 0) continue
+          const shares = Object.keys(above).map(column => [
+            column,
+            (above[column] ?? 0) / (below[column] ?? 0)
+          ])
+          add(samples, of, above)
+          add(samples, by, below)
+          add(samples, ratio, Object.fromEntries(shares))
+        }
+        for (const width of WIDTHS.slice(1)) {
+          const least = atLeast?.(width)
+          const column = `${width} at once`
+          comparisons.push({
+            name: `${ratio}, ${column}`,
+            of: ratio,
+            column,
+            ...(least && { atLeast: least })
+          })
+        }
+      })
     }
-    await Promise.all(Object.keys(subjects).map(start))
-    const there = Object.keys(subjects).filter(name => children.has(name))
-    const samples = await interleave(there, how.size, async (name, round) => {
-      await redis.client.flushall()
-      return (children.get(name) as Child).ask<Sample>(timeOf(name, round, how.size))
-    })
-    const against = (of: string, by: string, width: number, atLeast?: number) => ({
-      name: `${of} ÷ ${by}, ${width} at once`,
-      of,
-      by,
-      column: `${width} at once`,
-      ...(atLeast && { atLeast })
-    })
-    report(how, `decisions a second; ${pinning()}`, samples, [
-      ...['ours, 5 rules', 'ours, 4 rules', 'ours, 4 rules, plain values'].flatMap(name => [
-        against(name, 'rate-limiter-flexible, 4', 16, 4),
-        against(name, '@fastify/rate-limit, 4', 16, 1.7)
-      ]),
-      against('ours, 5 rules', 'express-rate-limit, 4 stores', 16),
-      ...['refused: ours, 1 rule', 'refused: ours, 1 rule, refusalCache'].map(name =>
-        against(name, 'refused: rate-limiter-flexible, 1, its block', 16, 3)
-      ),
-      ...['refused: ours, 5 rules', 'refused: ours, 5 rules, refusalCache'].map(name =>
-        against(name, 'refused: rate-limiter-flexible, 4, its block', 16, 3)
-      ),
-      against('ours, 5 rules, Redis', 'EVALSHA of return 1', 16, 0.8),
-      against('ours, 5 rules, Redis', 'EVALSHA of return 1', 128, 0.75),
-      ...Object.keys(overRedis)
-        .slice(2)
-        .flatMap(name => [16, 128].map(width => against(name, 'EVALSHA of return 1', width)))
-    ])
   })
+  report(how, `decisions a second; ${pinning()}`, samples, comparisons)
+}
+
+function add(samples: Samples, name: string, sample: Sample): void {
+  samples.set(name, [...(samples.get(name) ?? []), sample])
 }
 
 const role = asked()

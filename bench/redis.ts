@@ -4,15 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pin, pinning, SERVER_CORE } from './lib/cores.js'
 import { counters, floor } from './lib/floors.js'
-import {
-  expressRateLimit,
-  FIVE,
-  FOUR,
-  fastifyRateLimit,
-  flexible,
-  type Limiter,
-  ours
-} from './lib/limiters.js'
+import { FIVE, FOUR, fastifyRateLimit, flexible, type Limiter, ours, rateLimitRedis } from './lib/limiters.js'
 import { rules, sendOf } from './lib/policy.js'
 import { type BenchRedis, openRedis } from './lib/redis.js'
 import { commandLine, report } from './lib/report.js'
@@ -30,7 +22,7 @@ const cpuSubjects: Record<string, Open> = {
   'ours, 4 rules': client => ours(FOUR, { client }),
   'rate-limiter-flexible, 4': client => flexible(client),
   '@fastify/rate-limit, 4': client => fastifyRateLimit(client),
-  'rate-limit-redis, 4 stores': client => expressRateLimit(client)
+  'rate-limit-redis, 4 stores': client => rateLimitRedis(client)
 }
 /** How many decisions are on their way at once. */
 const BATCH = 250

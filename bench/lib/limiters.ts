@@ -130,22 +130,19 @@ export async function fastifyRateLimit(client?: Redis): Promise<Limiter> {
 interface ExpressStore {
   init(options: { windowMs: number }): void
   increment(key: string): Promise<{ totalHits: number }>
-  shutdown?(): void
 }
 
-/** express-rate-limit's stores, without Express around them. Undefined where it is not installed. */
-export async function expressRateLimit(client?: Redis): Promise<Limiter | undefined> {
-  const name = client ? 'rate-limit-redis' : 'express-rate-limit'
-  const module = await import(name).catch(() => undefined)
+/** The stores of rate-limit-redis, without Express around them. Undefined where it is not installed. */
+export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined> {
+  const module = await import('rate-limit-redis').catch(() => undefined)
   if (module === undefined) return undefined
-  const make = (i: number): ExpressStore =>
-    client
-      ? new module.RedisStore({
-          prefix: `express${i}:`,
-          sendCommand: (command: string, ...args: string[]) => client.call(command, ...args)
-        })
-      : new module.MemoryStore()
-  const stores = PEER_MAX.map((_, i) => make(i))
+  const stores = PEER_MAX.map(
+    (_, i) =>
+      new module.RedisStore({
+        prefix: `express${i}:`,
+        sendCommand: (command: string, ...args: string[]) => client.call(command, ...args) as never
+      }) as unknown as ExpressStore
+  )
   for (const store of stores) store.init({ windowMs: MINUTE * 1000 })
   return {
     async decide(send) {
@@ -153,9 +150,7 @@ export async function expressRateLimit(client?: Redis): Promise<Limiter | undefi
       const all = await Promise.all(stores.map((store, i) => store.increment(texts[i] as string)))
       return all.every(({ totalHits }, i) => totalHits <= (PEER_MAX[i] as number))
     },
-    close() {
-      for (const store of stores) store.shutdown?.()
-    }
+    close() {}
   }
 }
 
