@@ -14,7 +14,7 @@ function chartOf(figures: Kept): string {
   let y = 10
   const parts: string[] = []
   const text = (x: number, at: number, what: string, how = '') =>
-    parts.push(`<text x="${x}" y="${at}" ${how}>${escaped(what)}</text>`)
+    parts.push(`<text x="${x}" y="${at}"${how && ` ${how}`}>${escaped(what)}</text>`)
   for (const [bench, { date, ratios }] of Object.entries(figures)) {
     const rows = ratios.filter(
       ({ name, target }) => shown.test(name) && (target !== undefined || peers.test(name))
@@ -46,6 +46,7 @@ function chartOf(figures: Kept): string {
   }
   const size = `width="920" height="${y}" viewBox="0 0 920 ${y}"`
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="#222">
+<title>Ours beside floors and other limiters: the ratios of the tables in benchmarks.md</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${parts.join('\n')}
 </svg>

@@ -1,12 +1,7 @@
 import { conform } from './conform.js'
 import { wrongOption } from './errors.js'
-import {
-  type CompiledKey,
-  compileKey,
-  type IdentityOptions,
-  type KeyOptions,
-  keyOptions
-} from './identity/key.js'
+import { type CompiledKey, compileKey } from './identity/key.js'
+import type { IdentityOptions } from './identity/part.js'
 import type { Source } from './identity/path.js'
 import { compileLimits, compileLock, durationAt } from './limits/compile.js'
 import { Numbers } from './numbers.js'
@@ -67,11 +62,7 @@ export class RuleCompiler {
   private readonly rules = new Numbers()
   private readonly slots = new Numbers()
 
-  private readonly identity: KeyOptions
-
-  constructor(identity: IdentityOptions) {
-    this.identity = keyOptions(identity)
-  }
+  constructor(private readonly identity: IdentityOptions) {}
 
   /**
    * @param at where the rule stands, for errors

@@ -20,7 +20,8 @@ const layers: readonly (readonly string[])[] = [
   ['per-request'],
   ['rules'],
   ['store/open', 'limits/compile'],
-  ['identity/key', 'limits/from-request'],
+  ['identity/key'],
+  ['identity/part', 'limits/from-request'],
   ['store/examine'],
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
@@ -80,7 +81,7 @@ const packages: Record<string, readonly string[]> = {
   'typebox/value': ['conform'],
   'temporal-polyfill': ['calendar'],
   'libphonenumber-js/max': ['identity/phone', 'identity/numbering-plan'],
-  'libphonenumber-js (types)': ['identity/key']
+  'libphonenumber-js (types)': ['identity/part']
 }
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
@@ -122,6 +123,7 @@ const only: Record<string, readonly string[]> = {
     'conform',
     'errors',
     'identity/key',
+    'identity/part',
     'identity/path',
     'limits/compile',
     'numbers',
@@ -233,7 +235,7 @@ t.test('stores, rules and the decision know no more than they need', async t => 
 
 t.test('the pieces of identity do not know each other, but for the key', async t => {
   const pieces = inside.filter(({ from, to }) => from.startsWith('identity/') && to.startsWith('identity/'))
-  const others = pieces.filter(({ from, to }) => from !== 'identity/key' && to !== 'identity/remembering')
+  const others = pieces.filter(({ from, to }) => !/key$|part$/.test(from) && to !== 'identity/remembering')
   t.same(others.map(show), ['identity/phone → identity/numbering-plan'])
 })
 
