@@ -49,6 +49,15 @@ const compiled = new Map<string, Compiled | null>()
  * calling code. `undefined` where the library must be asked, since a prefix may have to go or another country be meant.
  */
 export function plainNumber(digits: string, region: CountryCode): string | undefined {
+  try {
+    return recognised(digits, region)
+  } catch {
+    // Another version of the library may lack what its types leave out: then it is asked itself.
+    return undefined
+  }
+}
+
+function recognised(digits: string, region: CountryCode): string | undefined {
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
     const national = digits.slice(1 + (plan?.callingCode.length ?? 0))
