@@ -45,16 +45,15 @@ export interface Applied {
   entries: readonly Entry[]
 }
 
+/** Admitted, with nothing to tell. */
+export function admittedVerdict(): Verdict {
+  return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
+}
+
 /** Turns the facts of any store into a verdict. */
 export function decide(applied: readonly Applied[], facts: Facts): Verdict {
-  const verdict: Verdict = {
-    allowed: facts[1] === 1,
-    retryAfterMs: 0,
-    violated: [],
-    observed: [],
-    rules: [],
-    refusal: null
-  }
+  const verdict = admittedVerdict()
+  verdict.allowed = facts[1] === 1
   let head = 2
   let locksOnly = true
   for (const { name, observed, entries } of applied) {

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { decide, join, type Verdict } from './decision.js'
+import { admittedVerdict, join, type Verdict } from './decision.js'
 import { RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import { Decision } from './reservation.js'
 import type { CompiledRule } from './rules.js'
 import type { Reserved, Reserver } from './store/fallback.js'
 import { type Awaitable, type Entry, isPromise } from './store/store.js'
-import { blockedVerdict, entriesOf, type Sorted, sort } from './subjects.js'
+import { asksStore, entriesOf, type Sorted, sort, verdictOf } from './subjects.js'
 import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
@@ -61,13 +61,9 @@ export class Limiter {
   /** The verdict as it would be; changes nothing. */
   async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
     const { rules, values } = this.named(keys)
-    const { subjects, blocked } = sort(rules, values, source)
-    if (blocked.some(each => !each.observed)) return blockedVerdict(blocked)
-    const entries = entriesOf(subjects)
-    const verdict =
-      entries.length === 0 ? admittedVerdict() : decide(subjects, await this.reserver.store.peek(entries))
-    for (const { name } of blocked) verdict.observed.push({ rule: name, windowMs: 0 })
-    return verdict
+    const sorted = sort(rules, values, source)
+    const asked = asksStore(sorted)
+    return verdictOf(sorted, asked ? await this.reserver.store.peek(entriesOf(sorted.subjects)) : null)
   }
 
   /** Forgets what is counted. */
@@ -93,10 +89,8 @@ export class Limiter {
     earlier?: Decision | null
   ): Awaitable<Decision> {
     const sorted = sort(rules, values, source)
-    const { subjects, blocked } = sorted
-    if (blocked.some(each => !each.observed))
-      return this.conclude(sorted, blockedVerdict(blocked), null, '', earlier)
-    if (subjects.length === 0) return this.finish(sorted, null, '', earlier)
+    const { subjects } = sorted
+    if (!asksStore(sorted)) return this.finish(sorted, null, '', earlier)
     const token = subjects.some(({ rule }) => rule.options.lock !== undefined)
       ? randomBytes(18).toString('base64url')
       : ''
@@ -112,9 +106,7 @@ export class Limiter {
     token: string,
     earlier?: Decision | null
   ): Decision {
-    const verdict = reserved?.facts ? decide(sorted.subjects, reserved.facts) : admittedVerdict()
-    for (const { name } of sorted.blocked) verdict.observed.push({ rule: name, windowMs: 0 })
-    return this.conclude(sorted, verdict, reserved, token, earlier)
+    return this.conclude(sorted, verdictOf(sorted, reserved?.facts ?? null), reserved, token, earlier)
   }
 
   private conclude(
@@ -156,8 +148,4 @@ export class Limiter {
       return identity === null ? [] : rule.specs.map(spec => ({ spec, identity }))
     })
   }
-}
-
-function admittedVerdict(): Verdict {
-  return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
 }

@@ -1,8 +1,8 @@
-import type { Applied, Verdict } from './decision.js'
+import { type Applied, admittedVerdict, decide, type Verdict } from './decision.js'
 import type { Source } from './identity/path.js'
 import { entriesFor, isAllowed } from './per-request.js'
 import type { CompiledRule } from './rules.js'
-import type { Entry } from './store/store.js'
+import type { Entry, Facts } from './store/store.js'
 
 /** A rule that applies to a request, with the identity it counts now and what the store is asked about it. */
 export interface Subject extends Applied {
@@ -54,15 +54,32 @@ export function entriesOf(subjects: readonly Subject[]): Entry[] {
   return all
 }
 
-export function blockedVerdict(blocked: readonly Subject[]): Verdict {
+/** Whether a store is asked at all: not about nobody, nor when who is asked about is blocked. */
+export function asksStore(sorted: Sorted): boolean {
+  return sorted.subjects.length > 0 && !isBlocked(sorted)
+}
+
+/** @param facts what the store answered; null when it was not asked */
+export function verdictOf(sorted: Sorted, facts: Facts | null): Verdict {
+  if (isBlocked(sorted)) return blockedVerdict(sorted.blocked)
+  const verdict = facts ? decide(sorted.subjects, facts) : admittedVerdict()
+  for (const { name } of sorted.blocked) verdict.observed.push({ rule: name, windowMs: 0 })
+  return verdict
+}
+
+function isBlocked({ blocked }: Sorted): boolean {
+  return blocked.some(each => !each.observed)
+}
+
+function blockedVerdict(blocked: readonly Subject[]): Verdict {
   const told = (observed: boolean) =>
     blocked.filter(each => each.observed === observed).map(({ name }) => ({ rule: name, windowMs: 0 }))
   return {
+    ...admittedVerdict(),
     allowed: false,
     retryAfterMs: null,
     violated: told(false),
     observed: told(true),
-    rules: [],
     refusal: 'blocked'
   }
 }
