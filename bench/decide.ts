@@ -52,7 +52,7 @@ function timeOf(name: string, round: number, quick: boolean): number {
   if (quick) return 10
   const ms = name in overRedis ? 120 : 80
   // The first round, which is not kept, is to compile.
-  return round === 0 ? 270 : ms
+  return round === 0 ? 220 : ms
 }
 
 async function measure(
@@ -85,7 +85,7 @@ async function measure(
       from += count
       return { count, took: performance.now() - start }
     }
-    // A process that has waited for all the others is slow at first.
+    // A process that has waited for another one is slow at first.
     await run(ms / 2)
     const before = process.cpuUsage()
     const { count, took } = await run(ms)

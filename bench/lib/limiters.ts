@@ -15,25 +15,20 @@ const MINUTE = 60
 /** A slow machine must not make memory decide in place of Redis. */
 export const STRICT = { secret: 'at least 16 characters', timeout: '1m', onStoreError: 'deny' } as const
 
-/** Ours, asked as `fastify.limit.reserve`: decision, keys and all. Undefined where an option is not known. */
+async function opened(rules: Rule[], options: object): Promise<FastifyInstance> {
+  const app = Fastify()
+  await app.register(limitPlugin, { rules, ...STRICT, ...options } as SendLimitOptions)
+  await app.ready()
+  return app
+}
+
+/** Ours, asked as `fastify.limit.reserve`: decision, keys and all. */
 export async function ours(
   names: readonly string[],
   options: object = {},
   all: Rule[] = rules
-): Promise<Limiter | undefined> {
-  const app = Fastify()
-  try {
-    await app.register(limitPlugin, {
-      rules: all,
-      ...STRICT,
-      ...options
-    } as SendLimitOptions)
-    await app.ready()
-  } catch (error) {
-    await app.close().catch(() => {})
-    if ((error as { code?: string }).code === 'FST_SEND_LIMIT_OPTION') return undefined
-    throw error
-  }
+): Promise<Limiter> {
+  const app = await opened(all, options)
   return {
     decide: async send => (await app.limit.reserve(keysOf(names, send))).allowed,
     close: () => app.close()
@@ -41,14 +36,8 @@ export async function ours(
 }
 
 /** Ours with the same four strings that the others get. */
-export async function oursPlain(options: object = {}): Promise<Limiter | undefined> {
-  const app = Fastify()
-  await app.register(limitPlugin, {
-    rules: plainRules,
-    ...STRICT,
-    ...options
-  } as SendLimitOptions)
-  await app.ready()
+export async function oursPlain(): Promise<Limiter> {
+  const app = await opened(plainRules, {})
   return {
     async decide(send) {
       const [content, ip, mobile, mail] = textsOf(send)

@@ -9,7 +9,7 @@ import { checksOf, FIVE, flexible, STRICT } from './limiters.js'
 import { rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
 
-/** What the server is asked: where it listens (0: an option is not known), or what processor time it has used, in µs. */
+/** What the server is asked: where it listens, or what processor time it has used, in µs. */
 export type Question = 'port' | 'cpu'
 
 const WINDOWS = [0, 1, 2, 3]
@@ -117,12 +117,7 @@ async function serve(name: string, url: string): Promise<void> {
     Object.assign(request, { account: { id: String(request.headers['x-account']) } })
     done()
   })
-  try {
-    await subjects[name]?.(app, connect(new Closing(), url))
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'FST_SEND_LIMIT_OPTION') throw error
-    return answer(() => 0)
-  }
+  await subjects[name]?.(app, connect(new Closing(), url))
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
   answer((question: Question) => {
