@@ -50,9 +50,9 @@ const WIDTHS = [1, 16, 128]
 /** For how long each width is asked: a trip takes longer than a decision here. Together they end within two minutes. */
 function timeOf(name: string, round: number, quick: boolean): number {
   if (quick) return 10
-  const ms = name in overRedis ? 120 : 80
+  const ms = name in overRedis ? 100 : 70
   // The first round, which is not kept, is to compile.
-  return round === 0 ? 220 : ms
+  return round === 0 ? 180 : ms
 }
 
 async function measure(
