@@ -1,6 +1,7 @@
 import { SecretMismatchError } from '../errors.js'
 import { kindOf } from '../limits/index.js'
 import { decided, factsFrom, Value } from './answer.js'
+import { Batch, type Corkable } from './batch.js'
 import { anyMixture, Mixtures, policyOf } from './mixtures.js'
 import { loadScript, type Script } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
@@ -22,12 +23,14 @@ export interface RedisClient {
 }
 
 /**
- * Calls that answer in bytes; every ioredis has them, its types do not. `callBuffer`, which they have, loses the name of
+ * What every ioredis has and its types lack: calls that answer in bytes. `callBuffer`, which they have, loses the name of
  * its command when the client pipelines by itself.
  */
 interface Binary {
   evalshaBuffer: RedisClient['evalsha']
   evalBuffer: RedisClient['eval']
+  /** Of its connection; a cluster has none. */
+  stream?: Corkable
 }
 
 const scripts = {
@@ -47,6 +50,7 @@ export class RedisStore implements Store {
   readonly name = 'redis'
   private readonly client: RedisClient & Binary
   private readonly mixtures = new Mixtures()
+  private readonly batch = new Batch()
   /** Begins the name of every identity's keys. */
   private readonly head: string
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
@@ -184,7 +188,14 @@ export class RedisStore implements Store {
       return this.client.evalBuffer(script.text, keys, ...args).then(read)
     }
     if (script.fresh) return send()
-    return this.client.evalshaBuffer(script.sha, keys, ...args).then(read, error => {
+    const { client } = this
+    const called = this.batch.send(client.stream, () => client.evalshaBuffer(script.sha, keys, ...args))
+    const heard = (reply: unknown) => {
+      this.batch.answered()
+      return read(reply)
+    }
+    return called.then(heard, error => {
+      this.batch.answered()
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       return send()
     })

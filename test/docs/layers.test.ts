@@ -43,6 +43,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
   [
     'store/page',
+    'store/batch',
     'numbers',
     'calendar',
     'duration',
@@ -103,7 +104,16 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/arena': ['store/key-index', 'store/queues', 'store/slabs'],
   'store/key-index': [],
-  'store/redis': ['store/store', 'store/answer', 'store/scripts', 'store/mixtures', 'limits/index', 'errors'],
+  'store/redis': [
+    'store/store',
+    'store/answer',
+    'store/batch',
+    'store/scripts',
+    'store/mixtures',
+    'limits/index',
+    'errors'
+  ],
+  'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
   'store/queues': [],
