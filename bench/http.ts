@@ -31,7 +31,11 @@ function floorOf(scenario: Scenario): string {
   return scenario === 'deny-flood' ? 'bare 429' : 'bare'
 }
 
-type Ask = (scenario: Scenario, ms: number, count?: number) => Promise<Loaded & { cpu: number }>
+type Ask = (
+  scenario: Scenario,
+  ms: number,
+  options?: Partial<Pick<Load, 'count' | 'awake'>>
+) => Promise<Loaded & { cpu: number }>
 
 /** Measures each subject and its floor in turn; the others are not there meanwhile, for an idle process gets slow. */
 async function bench(all: Closing): Promise<void> {
@@ -44,9 +48,9 @@ async function bench(all: Closing): Promise<void> {
   async function start(own: Closing, name: string): Promise<Ask> {
     const child = await Child.start(own, module('server'), [name, redis.url], SERVER_CORE)
     const port = await child.ask<number>('port')
-    const ask: Ask = async (scenario, ms, count) => {
+    const ask: Ask = async (scenario, ms, options) => {
       const before = await child.ask<number>('cpu')
-      const work: Load = { port, scenario, connections: CONNECTIONS, ms, from, ...(count && { count }) }
+      const work: Load = { port, scenario, connections: CONNECTIONS, ms, from, awake: false, ...options }
       const loaded = await load.ask<Loaded>(work)
       from = loaded.next
       return { ...loaded, cpu: (await child.ask<number>('cpu')) - before }
@@ -55,12 +59,18 @@ async function bench(all: Closing): Promise<void> {
     return ask
   }
 
-  async function measure(ask: Ask, floor: Ask, scenario: Scenario): Promise<Sample> {
+  /** What was idle is slow at first. */
+  async function steady(ask: Ask, scenario: Scenario, awake: boolean): ReturnType<Ask> {
+    await ask(scenario, size.scale(200, 10), { awake })
+    return ask(scenario, size.scale(400, 30), { awake })
+  }
+
+  async function measure(ask: Ask, floor: Ask, scenario: Scenario, awake: boolean): Promise<Sample> {
     await redis.client.flushdb()
     // What floods was admitted once.
-    if (scenario !== 'admit-all') await ask('deny-flood', 10_000, 2 * FLOODED)
-    const least = await floor(scenario, size.scale(100, 30))
-    const { requests, seconds, admitted, p50, p99, cpu } = await ask(scenario, size.scale(170, 30))
+    if (scenario !== 'admit-all') await ask('deny-flood', 10_000, { count: 2 * FLOODED })
+    const least = await steady(floor, scenario, awake)
+    const { requests, seconds, admitted, p50, p99, cpu } = await steady(ask, scenario, awake)
     return {
       'requests/s': requests / seconds,
       [SHARE]: requests / seconds / (least.requests / least.seconds),
@@ -81,7 +91,9 @@ async function bench(all: Closing): Promise<void> {
       for (const scenario of scenariosOf(name)) {
         const floor = floors.get(floorOf(scenario)) as Ask
         const cell: Sample[] = []
-        for (let round = 0; round < size.rounds; round++) cell.push(await measure(ask, floor, scenario))
+        const awake = !name.endsWith(', Redis')
+        for (let round = 0; round < size.rounds; round++)
+          cell.push(await measure(ask, floor, scenario, awake))
         samples.set(`${scenario}: ${name}`, cell)
       }
     })

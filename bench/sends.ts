@@ -4,7 +4,7 @@ import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { answer, asked, Child } from './lib/child.js'
 import { closing } from './lib/closing.js'
 import { pinning, SERVER_CORE } from './lib/cores.js'
-import { FIVE, fastifyRateLimit, type Limiter, ours } from './lib/limiters.js'
+import { FIVE, fastifyRateLimit, type Limiter, limiter, ours } from './lib/limiters.js'
 import { PEER_MAX, sendOf, textsOf } from './lib/policy.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, type Sample } from './lib/rounds.js'
@@ -28,14 +28,11 @@ function flexible(): Limiter {
   const limiters = PEER_MAX.map(
     (points, i) => new RateLimiterMemory({ points, duration: 60, keyPrefix: String(i) })
   )
-  return {
-    async decide(send) {
-      const keys = textsOf(send)
-      await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
-      return true
-    },
-    close() {}
-  }
+  return limiter(send => async () => {
+    const keys = textsOf(send)
+    await Promise.all(limiters.map((each, i) => each.consume(keys[i] as string)))
+    return true
+  })
 }
 
 function used() {

@@ -200,13 +200,14 @@ function answer(
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan))
 }
 
+/** What the cache repeats is told at `debug`: a flood must not fill the log. */
 function logRefusal(
-  { violated, keys, retryAfterMs }: Decision,
+  { violated, keys, retryAfterMs, store }: Decision,
   stage: DecisionEvent['stage'],
-  request: FastifyRequest
+  { log }: FastifyRequest
 ): void {
   const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
-  request.log.info({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+  log[store === 'cache' ? 'debug' : 'info']({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
 
 /**

@@ -15,10 +15,19 @@ const ANSWER_LIMIT_MS = 60_000
 export class Child {
   private constructor(private readonly process: ChildProcess) {}
 
-  /** @param args what the module finds behind its name in `process.argv` */
-  static async start(closing: Closing, module: string, args: string[], core: number): Promise<Child> {
+  /**
+   * @param args what the module finds behind its name in `process.argv`
+   * @param flags of Node
+   */
+  static async start(
+    closing: Closing,
+    module: string,
+    args: string[],
+    core: number,
+    flags: string[] = []
+  ): Promise<Child> {
     const child = fork(fileURLToPath(module), ['--child', ...args], {
-      execArgv: ['--expose-gc'],
+      execArgv: ['--expose-gc', ...flags],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc']
     })
     const gone = once(child, 'exit')

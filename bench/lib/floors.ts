@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import type { Limiter } from './limiters.js'
+import { type Limiter, limiter } from './limiters.js'
 import type { Send } from './policy.js'
 
 const NOTHING = 'return 1'
@@ -19,20 +19,22 @@ function keys({ phone }: Send, count: number): string[] {
 /** The least that a script over five keys can cost. */
 export async function floor(client: Redis): Promise<Limiter> {
   await client.script('LOAD', NOTHING)
-  return {
-    decide: async send => (await client.evalsha(sha(NOTHING), 5, ...keys(send, 5))) === 1,
-    close() {}
-  }
+  const script = sha(NOTHING)
+  return limiter(send => {
+    const asked = keys(send, 5)
+    return async () => (await client.evalsha(script, 5, ...asked)) === 1
+  })
 }
 
 /** One script a window, each a plain counter that expires. */
 export async function counters(client: Redis, count: number): Promise<Limiter> {
   await client.script('LOAD', COUNTER)
-  return {
-    async decide(send) {
-      const all = await Promise.all(keys(send, count).map(key => client.evalsha(sha(COUNTER), 1, key, 60)))
+  const script = sha(COUNTER)
+  return limiter(send => {
+    const asked = keys(send, count)
+    return async () => {
+      const all = await Promise.all(asked.map(key => client.evalsha(script, 1, key, 60)))
       return all.every(n => n === 1)
-    },
-    close() {}
-  }
+    }
+  })
 }

@@ -5,10 +5,19 @@ import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import limitPlugin, { type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { FIVE, FOUR, keysOf, PEER_MAX, plainRules, rules, type Send, textsOf } from './policy.js'
 
-/** Decides on one send. @returns whether it may go */
+/** Asks whether one send may go. */
+export type Ask = () => Promise<boolean>
+
 export interface Limiter {
+  /** Makes of a send what the limiter is given. */
+  prepare(send: Send): Ask
+  /** Both in one. */
   decide(send: Send): Promise<boolean>
   close(): unknown
+}
+
+export function limiter(prepare: Limiter['prepare'], close: Limiter['close'] = () => {}): Limiter {
+  return { prepare, decide: send => prepare(send)(), close }
 }
 
 const MINUTE = 60
@@ -29,22 +38,25 @@ export async function ours(
   all: Rule[] = rules
 ): Promise<Limiter> {
   const app = await opened(all, options)
-  return {
-    decide: async send => (await app.limit.reserve(keysOf(names, send))).allowed,
-    close: () => app.close()
-  }
+  return asking(app, send => keysOf(names, send))
 }
 
 /** Ours with the same four strings that the others get. */
 export async function oursPlain(): Promise<Limiter> {
-  const app = await opened(plainRules, {})
-  return {
-    async decide(send) {
-      const [content, ip, mobile, mail] = textsOf(send)
-      return (await app.limit.reserve({ content, ip, mobile, 'mail-minute': mail })).allowed
+  return asking(await opened(plainRules, {}), send => {
+    const [content, ip, mobile, mail] = textsOf(send)
+    return { content, ip, mobile, 'mail-minute': mail }
+  })
+}
+
+function asking(app: FastifyInstance, keysOf: (send: Send) => Record<string, unknown>): Limiter {
+  return limiter(
+    send => {
+      const keys = keysOf(send)
+      return async () => (await app.limit.reserve(keys)).allowed
     },
-    close: () => app.close()
-  }
+    () => app.close()
+  )
 }
 
 /** rate-limiter-flexible: four limiters at once, or the one of the phone. */
@@ -56,11 +68,11 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
     return new RateLimiterRedis({ ...options, ...block, storeClient: client })
   })
   const used: string[][] = []
-  return {
-    async decide(send) {
-      const texts = textsOf(send)
-      const keys = windows.map(i => texts[i] as string)
-      if (!client) used.push(keys)
+  function prepare(send: Send): Ask {
+    const texts = textsOf(send)
+    const keys = windows.map(i => texts[i] as string)
+    if (!client) used.push(keys)
+    return async () => {
       try {
         await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
         return true
@@ -68,13 +80,14 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
         if (error instanceof Error) throw error
         return false
       }
-    },
-    // Each key has a timer of a minute.
-    async close() {
-      for (const keys of used)
-        await Promise.all(limiters.map((limiter, i) => limiter.delete(keys[i] as string)))
     }
   }
+  // Each key has a timer of a minute.
+  async function close(): Promise<void> {
+    for (const keys of used)
+      await Promise.all(limiters.map((limiter, i) => limiter.delete(keys[i] as string)))
+  }
+  return limiter(prepare, close)
 }
 
 interface Checked {
@@ -106,14 +119,16 @@ export async function fastifyRateLimit(client?: Redis): Promise<Limiter> {
   const app = Fastify()
   const checks = await checksOf(app, client)
   const routeOptions = { config: {} }
-  return {
-    async decide(send) {
+  return limiter(
+    send => {
       const request = { texts: textsOf(send), routeOptions }
-      const all = await Promise.all(checks.map(check => check(request)))
-      return !all.some(each => each.isExceeded)
+      return async () => {
+        const all = await Promise.all(checks.map(check => check(request)))
+        return !all.some(each => each.isExceeded)
+      }
     },
-    close: () => app.close()
-  }
+    () => app.close()
+  )
 }
 
 interface ExpressStore {
@@ -133,14 +148,13 @@ export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined
       }) as unknown as ExpressStore
   )
   for (const store of stores) store.init({ windowMs: MINUTE * 1000 })
-  return {
-    async decide(send) {
-      const texts = textsOf(send)
+  return limiter(send => {
+    const texts = textsOf(send)
+    return async () => {
       const all = await Promise.all(stores.map((store, i) => store.increment(texts[i] as string)))
       return all.every(({ totalHits }, i) => totalHits <= (PEER_MAX[i] as number))
-    },
-    close() {}
-  }
+    }
+  })
 }
 
 export { FIVE, FOUR }

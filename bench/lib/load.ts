@@ -15,6 +15,8 @@ export interface Load {
   count?: number
   /** Number of the first new send. */
   from: number
+  /** Never sleeps: to wake this process costs the server more than a limiter does. Only where Redis is not on this core. */
+  awake: boolean
 }
 
 export interface Loaded {
@@ -75,7 +77,15 @@ class Connection {
   }
 }
 
-async function run({ port, scenario, connections, ms, count = Infinity, from }: Load): Promise<Loaded> {
+async function run({
+  port,
+  scenario,
+  connections,
+  ms,
+  count = Infinity,
+  from,
+  awake
+}: Load): Promise<Loaded> {
   let next = from
   let turn = 0
   const again = () => requestOf(turn % FLOODED)
@@ -105,7 +115,11 @@ async function run({ port, scenario, connections, ms, count = Infinity, from }: 
       socket.once('error', reject)
       socket.once('close', () => resolve())
     })
+  let over = !awake
+  const stayAwake = () => void (over || setImmediate(stayAwake))
+  stayAwake()
   await Promise.all(Array.from({ length: connections }, one))
+  over = true
   const seconds = (performance.now() - start) / 1000
   latencies.sort((a, b) => a - b)
   const at = (part: number) => latencies[Math.floor(part * (latencies.length - 1))] ?? Number.NaN

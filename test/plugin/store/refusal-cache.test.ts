@@ -31,7 +31,7 @@ async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> =
   const events: DecisionEvent[] = []
   const lines: string[] = []
   const stream = { write: (line: string) => void lines.push(line) }
-  const app = Fastify({ logger: { level: 'info', stream } }) as unknown as FastifyInstance
+  const app = Fastify({ logger: { level: 'debug', stream } }) as unknown as FastifyInstance
   const connection = new Redis(url)
   t.teardown(async () => {
     await app.close()
@@ -79,7 +79,13 @@ t.test('what Redis has refused is refused here without a trip, for at most the t
   for (const name of ['retry-after', 'ratelimit', 'ratelimit-policy'])
     t.equal(same.reply.headers[name], first.reply.headers[name], name)
   t.same(same.reply.json(), first.reply.json())
-  t.equal(lines.filter(line => line.includes('refused by limit')).length, 2, 'in the log as any refusal')
+  const logged = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'refused by limit')
+  t.same(
+    logged.map(({ level }) => level),
+    [30, 20],
+    'in the log at info, then at debug'
+  )
+  t.same(logged[1].limit, logged[0].limit)
   t.match(events.at(-1), { allowed: false, refusal: 'exceeded', store: 'cache', violated: [{ rule: 'one' }] })
 
   advance(999)
