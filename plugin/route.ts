@@ -200,14 +200,18 @@ function answer(
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan))
 }
 
+/** What pino has, and another logger need not. */
+interface Leveled {
+  isLevelEnabled(level: string): boolean
+}
+
 /** What the cache repeats is told at `debug`: a flood must not fill the log. */
-function logRefusal(
-  { violated, keys, retryAfterMs, store }: Decision,
-  stage: DecisionEvent['stage'],
-  { log }: FastifyRequest
-): void {
+function logRefusal(decision: Decision, stage: DecisionEvent['stage'], { log }: FastifyRequest): void {
+  const level = decision.store === 'cache' ? 'debug' : 'info'
+  if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
+  const { violated, keys, retryAfterMs } = decision
   const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
-  log[store === 'cache' ? 'debug' : 'info']({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+  log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
 
 /**
