@@ -55,12 +55,12 @@ const AT_A_TIME = 1_000
  */
 const FLAGS = ['--no-allocation-site-pretenuring']
 
-/** For how long each width is asked: a trip takes longer than a decision here. Together they end within three minutes. */
+/** For how long each width is asked: a trip takes longer than a decision here. Together they end within five minutes. */
 function timeOf(name: string, round: number, quick: boolean): number {
   if (quick) return 10
-  const ms = name in overRedis ? 100 : 60
+  const ms = name in overRedis ? 300 : 60
   // The first round, which is not kept, is to compile.
-  return round === 0 ? 180 : ms
+  return round === 0 ? Math.max(180, ms) : ms
 }
 
 async function measure(
