@@ -17,7 +17,7 @@ export class Batch {
   /** Sends by a call that writes one command to `stream`, where there is a connection. @returns what the call returns */
   send<T>(stream: Corkable | undefined, command: () => T): T {
     this.unanswered++
-    if (stream === undefined) return command()
+    if (stream === undefined || this.unanswered === 1) return command()
     if (this.stream !== stream) this.open(stream)
     const sent = command()
     this.gathered++
@@ -32,7 +32,7 @@ export class Batch {
 
   private open(stream: Corkable): void {
     this.flush()
-    if (this.unanswered > 1) setImmediate(() => this.flush())
+    setImmediate(() => this.flush())
     this.stream = stream
     stream.cork()
   }

@@ -50,6 +50,19 @@ t.test('and no longer than this turn of the event loop', async t => {
   t.strictSame(writes, ['a', 'b', 'c'])
 })
 
+t.test('a call that throws holds up nothing', async t => {
+  const { writes, batch, stream, send } = recorded()
+  const fail = () => {
+    throw new Error('not sent')
+  }
+  t.throws(() => batch.send(stream, fail))
+  send('a')
+  t.throws(() => batch.send(stream, fail))
+  await turn()
+  stream.write('b')
+  t.strictSame(writes, ['a', 'b'])
+})
+
 t.test('what was gathered for a connection that is gone does not hold up the next one', async t => {
   const before = recorded()
   for (const name of 'abc') before.send(name)
