@@ -16,11 +16,11 @@ export class Batch {
 
   /** Sends by a call that writes one command to `stream`, where there is a connection. @returns what the call returns */
   send<T>(stream: Corkable | undefined, command: () => T): T {
-    this.unanswered++
-    if (stream === undefined || this.unanswered === 1) return command()
-    if (this.stream !== stream) this.open(stream)
+    const together = stream !== undefined && this.unanswered > 0
+    if (together && this.stream !== stream) this.open(stream)
     const sent = command()
-    this.gathered++
+    this.unanswered++
+    if (together) this.gathered++
     if (this.gathered * 2 >= this.unanswered) this.flush()
     return sent
   }

@@ -188,17 +188,19 @@ export class RedisStore implements Store {
       return this.client.evalBuffer(script.text, keys, ...args).then(read)
     }
     if (script.fresh) return send()
-    const { client } = this
-    const called = this.batch.send(client.stream, () => client.evalshaBuffer(script.sha, keys, ...args))
-    const heard = (reply: unknown) => {
-      this.batch.answered()
-      return read(reply)
-    }
-    return called.then(heard, error => {
-      this.batch.answered()
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return send()
-    })
+    const { client, batch } = this
+    const called = batch.send(client.stream, () => client.evalshaBuffer(script.sha, keys, ...args))
+    return called.then(
+      reply => {
+        batch.answered()
+        return read(reply)
+      },
+      error => {
+        batch.answered()
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+        return send()
+      }
+    )
   }
 }
 

@@ -61,6 +61,9 @@ t.test('a call that throws holds up nothing', async t => {
   await turn()
   stream.write('b')
   t.strictSame(writes, ['a', 'b'])
+  batch.answered()
+  send('c')
+  t.strictSame(writes, ['a', 'b', 'c'], 'and is not waited for')
 })
 
 t.test('what was gathered for a connection that is gone does not hold up the next one', async t => {
