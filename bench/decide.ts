@@ -18,7 +18,7 @@ import {
 import { sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
-import type { Sample, Samples } from './lib/rounds.js'
+import { interleave, type Sample, type Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
@@ -77,9 +77,9 @@ async function measure(
     const refused = name in refusing
     if (refused) for (let i = 0; i < 300; i++) await limiter.decide(sendOf(i % 100))
     globalThis.gc?.()
-    const run = async (ms: number) => {
+    const run = async (atLeast: number) => {
       const total = { count: 0, took: 0, cpu: 0 }
-      while (total.took < ms) {
+      while (total.took < atLeast) {
         const asks = Array.from({ length: AT_A_TIME }, (_, i) =>
           limiter.prepare(sendOf(refused ? i % 100 : from + i))
         )
@@ -158,7 +158,6 @@ const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] =
 /** Two processes at a time, in turn: one that idles while many others are measured is slow when its turn comes. */
 async function main(): Promise<void> {
   const how = commandLine()
-  const { quick, rounds } = how.size
   const samples: Samples = new Map()
   const comparisons: Comparison[] = []
   await closing(async all => {
@@ -173,24 +172,17 @@ async function main(): Promise<void> {
           [by, second]
         ] as const)
           if (!(await child.ask<boolean>(0))) return console.log(`skipped, not there: ${name}`)
-        const measure = async (child: Child, name: string, round: number) => {
+        const measured = await interleave([of, by], how.size, async (name, round) => {
           await redis.client.flushall()
-          return child.ask<Sample>(timeOf(name, round, quick))
-        }
+          return (name === of ? first : second).ask<Sample>(timeOf(name, round, how.size.quick))
+        })
         const ratio = `${of} ÷ ${by}`
-        // The first round, which is not kept, is to compile.
-        for (let round = quick ? 1 : 0; round <= rounds; round++) {
-          const above = await measure(first, of, round)
-          const below = await measure(second, by, round)
-          if (round === 0) continue
-          const shares = Object.keys(above).map(column => [
-            column,
-            (above[column] ?? 0) / (below[column] ?? 0)
-          ])
-          add(samples, of, above)
-          add(samples, by, below)
-          add(samples, ratio, Object.fromEntries(shares))
-        }
+        const [above = [], below = []] = measured.values()
+        measured.set(
+          ratio,
+          above.map((sample, round) => quotient(sample, below[round] as Sample))
+        )
+        for (const [name, rounds] of measured) samples.set(name, [...(samples.get(name) ?? []), ...rounds])
         for (const width of WIDTHS.slice(1)) {
           const least = atLeast?.(width)
           const column = `${width} at once`
@@ -207,8 +199,10 @@ async function main(): Promise<void> {
   report(how, `decisions a second; ${pinning()}`, samples, comparisons)
 }
 
-function add(samples: Samples, name: string, sample: Sample): void {
-  samples.set(name, [...(samples.get(name) ?? []), sample])
+function quotient(above: Sample, below: Sample): Sample {
+  return Object.fromEntries(
+    Object.keys(above).map(column => [column, (above[column] ?? 0) / (below[column] ?? 0)])
+  )
 }
 
 const role = asked()
