@@ -11,9 +11,10 @@ import { documented } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import type { Decision } from './reservation.js'
-import { limitRoute, PLAN, type Shared, tell } from './route.js'
+import { limitRoute, PLAN, type Shared } from './route.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
+import { tell } from './telling.js'
 import { warn } from './warnings.js'
 
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
@@ -70,7 +71,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const shared: Shared = { limiter, timeout, options }
 
   const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
-  fastify.decorate('limit', decorator(limiter, shared, replace))
+  fastify.decorate('limit', decorator(limiter, options, replace))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
   fastify.addHook('onRoute', route => {
@@ -91,11 +92,15 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   })
 }
 
-function decorator(limiter: Limiter, shared: Shared, replace: LimitDecorator['replace']): LimitDecorator {
+function decorator(
+  limiter: Limiter,
+  options: SendLimitOptions,
+  replace: LimitDecorator['replace']
+): LimitDecorator {
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
-      tell({ stage: 'sends', route: null }, decision, shared, request ?? null)
+      tell({ stage: 'sends', route: null }, decision, options, request ?? null)
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request),

@@ -1,4 +1,3 @@
-import { channel } from 'node:diagnostics_channel'
 import type {
   FastifyInstance,
   FastifyReply,
@@ -14,6 +13,7 @@ import type { DecisionEvent, FilterResult, SendLimitOptions } from './options.js
 import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
 import { type Awaitable, isPromise } from './store/store.js'
+import { logRefusal, tell } from './telling.js'
 import { Turn } from './turn.js'
 import { within } from './within.js'
 
@@ -26,8 +26,6 @@ export interface Shared {
 }
 
 type Undo = NonNullable<FilterResult['undo']>
-
-const decisions = channel('fastify-send-limit:decision')
 
 /** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
 export const PLAN: unique symbol = Symbol('plan of the route')
@@ -192,58 +190,10 @@ function answer(
 ): Error | undefined {
   const told = reply.limit?.observed.length ?? 0
   reply.limit = decision
-  tell({ stage, route: plan.route, told }, decision, shared, request)
+  tell({ stage, route: plan.route, told }, decision, shared.options, request)
   if (!decision.allowed) {
     logRefusal(decision, stage, request)
     return refuse(request, reply, refusal(decision, plan), shared.options.errorResponse, plan.handled)
   }
   if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan))
-}
-
-/** What pino has, and another logger need not. */
-interface Leveled {
-  isLevelEnabled(level: string): boolean
-}
-
-/** What the cache repeats is told at `debug`: a flood must not fill the log. */
-function logRefusal(decision: Decision, stage: DecisionEvent['stage'], { log }: FastifyRequest): void {
-  const level = decision.store === 'cache' ? 'debug' : 'info'
-  if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
-  const { violated, keys, retryAfterMs } = decision
-  const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
-  log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
-}
-
-/**
- * Publishes a decision to `onDecision` and the diagnostics channel.
- * @param told how many of its observed violations the first stage has told of
- */
-export function tell(
-  { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
-  decision: Decision,
-  { options }: Shared,
-  request: FastifyRequest | null
-): void {
-  if (!options.onDecision && !decisions.hasSubscribers) return
-  const { allowed, retryAfterMs, violated, observed, rules, refusal: why, keys, store } = decision
-  const event: DecisionEvent = {
-    allowed,
-    retryAfterMs,
-    violated,
-    observed: observed.slice(told),
-    rules,
-    refusal: why,
-    route,
-    stage,
-    keys,
-    store
-  }
-  decisions.publish(event)
-  const failed = (error: unknown) => request?.log.error({ err: error }, 'onDecision failed')
-  try {
-    const heard: unknown = options.onDecision?.(event, request)
-    if (isPromise(heard)) heard.then(undefined, failed)
-  } catch (error) {
-    failed(error)
-  }
 }

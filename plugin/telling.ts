@@ -1,0 +1,55 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import type { DecisionEvent, SendLimitOptions } from './options.js'
+import type { Decision } from './reservation.js'
+import { isPromise } from './store/store.js'
+
+const decisions = channel('fastify-send-limit:decision')
+
+/** What pino has, and another logger need not. */
+interface Leveled {
+  isLevelEnabled(level: string): boolean
+}
+
+/** What the cache repeats is told at `debug`: a flood must not fill the log. */
+export function logRefusal(decision: Decision, stage: DecisionEvent['stage'], { log }: FastifyRequest): void {
+  const level = decision.store === 'cache' ? 'debug' : 'info'
+  if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
+  const { violated, keys, retryAfterMs } = decision
+  const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
+  log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+}
+
+/**
+ * Publishes a decision to `onDecision` and the diagnostics channel.
+ * @param told how many of its observed violations the first stage has told of
+ */
+export function tell(
+  { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
+  decision: Decision,
+  options: Pick<SendLimitOptions, 'onDecision'>,
+  request: FastifyRequest | null
+): void {
+  if (!options.onDecision && !decisions.hasSubscribers) return
+  const { allowed, retryAfterMs, violated, observed, rules, refusal, keys, store } = decision
+  const event: DecisionEvent = {
+    allowed,
+    retryAfterMs,
+    violated,
+    observed: observed.slice(told),
+    rules,
+    refusal,
+    route,
+    stage,
+    keys,
+    store
+  }
+  decisions.publish(event)
+  const failed = (error: unknown) => request?.log.error({ err: error }, 'onDecision failed')
+  try {
+    const heard: unknown = options.onDecision?.(event, request)
+    if (isPromise(heard)) heard.then(undefined, failed)
+  } catch (error) {
+    failed(error)
+  }
+}
