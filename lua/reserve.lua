@@ -1,23 +1,25 @@
 --[[
-  Decides over all keys at once whether one more may go; if so, counts it under every one of them.
-  A refusal writes nothing.
+  Makes one decision after another, each over all its keys at once: whether one more may go. If so, it is counted under
+  every one of them. A refusal writes nothing. Each decision finds what those before it have counted; all that they count
+  is written at the end, so an error writes nothing either.
 
-  KEYS[i]    one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
-  ARGV       what this request or the calendar adds, for those entries that need it, in the order of KEYS:
+  KEYS[i]    of each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
+  ARGV       of each decision what it or the calendar adds, for those entries that need it, in the order of its keys:
                count     starts of the period before, of this one, of the next, and its end: '1 2 3 4'
                lock      the token, 24 characters
                distinct  the value
-  `policy`   a local of the first line, which the caller writes: a flat table of the entries in the order of KEYS,
+  `entries`  how many keys a decision has, and
+  `policy`   a flat table of them in the order of the keys; both are locals of the first line, which the caller writes:
                log       1, rule, ttl, next, keep, and of each limit: max, window
                count     2, rule, ttl, next, max
                lock      3, rule, ttl, next
                distinct  4, rule, ttl, next, and of each limit: max, window
              `rule` is false when in force, the number of the rule when it is only observed; ttl: ms, as text;
-             `next` is where the next entry begins. In place of the first field comes what is to be written.
+             `next` is where the next entry begins.
 
-  Returns { the values of KEYS as they were, now, admitted (0, 1) }, packed by cmsgpack. What is used, what is left and
-  the receipts follow from those, so the caller reckons them.
-  Returns `now` alone when the boundaries do not hold this server's clock: ask again with that clock.
+  Returns, packed by cmsgpack, one list: the values of KEYS, each as its decision found it; of each decision whether it
+  admits (0, 1), or false when the boundaries do not hold this server's clock: ask again with that clock; and the clock.
+  What is used, what is left and the receipts follow from those, so the caller reckons them.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
@@ -29,125 +31,156 @@ local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack
 local time = call('TIME')
 local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
 local values = call('MGET', unpack(keys))
+local total, stamp = #keys, pack('>I6', now)
+local decisions = total / entries
 
-local admitted, at, more, stamp = 1, 1, 0, pack('>I6', now)
-local observed, skipped
-for i = 1, #keys do
-  local kind, rule, next = policy[at], policy[at + 1], policy[at + 3]
-  local value, passes, new = values[i] or '', true
-  if #value % 6 == 1 then
-    passes = read('>I6', value, #value - 6) <= now
-    value = sub(value, 1, -8)
-  end
+-- What this decision would write, and for how long.
+local made, lives = {}, {}
+-- What all of them write: the place of its key, the value, the time to live; and of each such key its number here.
+local places, news, ttls, number, writes = {}, {}, {}, {}, 0
 
-  if kind == LOG then
-    local newest = value ~= '' and read('>I6', value)
-    for j = at + 5, next - 1, 2 do
-      -- used up, when the `max`-th stamp from the newest is in the window
-      local max = policy[j]
-      if #value >= max * 6 then
-        local last = max == 1 and newest or max == 0 and now or read('>I6', value, max * 6 - 5)
-        if last > now - policy[j + 1] then passes = false end
+for d = 0, decisions - 1 do
+  local first, more = d * entries, d * #given / decisions
+  local admitted, at = 1, 1
+  local observed, skipped
+  for i = 1, entries do
+    local kind, rule, life, next = policy[at], policy[at + 1], policy[at + 2], policy[at + 3]
+    local written = number[keys[first + i]]
+    if written then values[first + i] = news[written] end
+    local value, passes, new = values[first + i], true
+    if not value then
+      value = ''
+    elseif #value % 6 == 1 then
+      passes = read('>I6', value, #value - 6) <= now
+      value = sub(value, 1, -8)
+    end
+
+    if kind == LOG then
+      local newest = value ~= '' and read('>I6', value)
+      for j = at + 5, next - 1, 2 do
+        -- used up, when the `max`-th stamp from the newest is in the window
+        local max = policy[j]
+        if #value >= max * 6 then
+          local last = max == 1 and newest or max == 0 and now or read('>I6', value, max * 6 - 5)
+          if last > now - policy[j + 1] then passes = false end
+        end
       end
-    end
-    new = stamp
-    if newest then
-      if newest >= now then new = pack('>I6', newest + 1) end
-      local older = policy[at + 4] * 6 - 6
-      if older >= #value then
-        new = new .. value
-      elseif older > 0 then
-        new = new .. sub(value, 1, older)
+      new = stamp
+      if newest then
+        if newest >= now then new = pack('>I6', newest + 1) end
+        local older = policy[at + 4] * 6 - 6
+        if older >= #value then
+          new = new .. value
+        elseif older > 0 then
+          new = new .. sub(value, 1, older)
+        end
       end
-    end
-  elseif kind == COUNT then
-    local ends, used, issued = 0
-    more = more + 1
-    if value ~= '' then ends, used, issued = read('>I6I6I6', value) end
-    -- a period that has begun ends when it ends, should the rule's time zone change meanwhile
-    if ends <= now then
-      local before, this, following, last = given[more]:match('(%d+) (%d+) (%d+) (%d+)')
-      -- receipts begin at the clock: those of a count that was cleared are never issued again
-      ends, used, issued, value = following + 0, 0, now - 1, ''
-      if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end
-      if now < before + 0 or now >= ends then return now end
-    end
-    if used >= policy[at + 4] then passes = false end
-    new = pack('>I6I6I6', ends, used + 1, issued + 1)
-    if #value > 18 then new = new .. sub(value, 19) end
-    policy[at + 2] = math.ceil((ends - now) / 100)
-  elseif kind == LOCK then
-    more = more + 1
-    if value ~= '' and read('>I6', value) > now then passes = false end
-    new = pack('>I6', now + policy[at + 2] * 100) .. given[more]
-  else
-    more = more + 1
-    local own = given[more] + 0
-    -- of each value its newest pair in the time to live: `mine`, 0 for none, and the others', newest first
-    local since, seen, others, mine, live = now - policy[at + 2] * 100, {}, {}, 0, #value / 12
-    for j = 1, live do
-      local paired, to = read('>I6I6', value, j * 12 - 11)
-      if paired <= since then live = j - 1 break end
-      if not seen[to] then
-        seen[to] = true
-        if to == own then mine = paired else others[#others + 1] = paired end
+    elseif kind == COUNT then
+      local ends, used, issued = 0
+      more = more + 1
+      if value ~= '' then ends, used, issued = read('>I6I6I6', value) end
+      -- a period that has begun ends when it ends, should the rule's time zone change meanwhile
+      if ends <= now then
+        local before, this, following, last = given[more]:match('(%d+) (%d+) (%d+) (%d+)')
+        -- receipts begin at the clock: those of a count that was cleared are never issued again
+        ends, used, issued, value = following + 0, 0, now - 1, ''
+        if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end
+        if now < before + 0 or now >= ends then
+          admitted = false
+          break
+        end
       end
-    end
-    for j = at + 4, next - 1, 2 do
-      local max, window = policy[j], policy[j + 1]
-      -- One of the `max` newest values may come again.
-      local again = max > #others or (max > 0 and others[max] <= mine)
-      if not again and (max == 0 or others[max] > now - window) then passes = false end
-    end
-    if passes then
-      local newest, share = now, math.floor(PAIRS / (#others + 1))
-      if value ~= '' then newest = math.max(now, read('>I6', value) + 1) end
-      local times, kept = { [own] = 1 }, { pack('>I6I6', newest, own) }
+      if used >= policy[at + 4] then passes = false end
+      new = pack('>I6I6I6', ends, used + 1, issued + 1)
+      if #value > 18 then new = new .. sub(value, 19) end
+      life = math.ceil((ends - now) / 100)
+    elseif kind == LOCK then
+      more = more + 1
+      if value ~= '' and read('>I6', value) > now then passes = false end
+      new = pack('>I6', now + life * 100) .. given[more]
+    else
+      more = more + 1
+      local own = given[more] + 0
+      -- of each value its newest pair in the time to live: `mine`, 0 for none, and the others', newest first
+      local since, seen, others, mine, live = now - life * 100, {}, {}, 0, #value / 12
       for j = 1, live do
-        local to = read('>I6', value, j * 12 - 5)
-        times[to] = (times[to] or 0) + 1
-        if times[to] <= share then kept[#kept + 1] = sub(value, j * 12 - 11, j * 12) end
+        local paired, to = read('>I6I6', value, j * 12 - 11)
+        if paired <= since then live = j - 1 break end
+        if not seen[to] then
+          seen[to] = true
+          if to == own then mine = paired else others[#others + 1] = paired end
+        end
       end
-      new = table.concat(kept)
-    end
-  end
-
-  if rule then
-    observed, skipped = observed or {}, skipped or {}
-    observed[i] = rule
-    if not passes then skipped[rule] = true end
-  elseif not passes then
-    admitted = 0
-    break
-  end
-  policy[at], at = new, next
-end
-
-if admitted == 1 then
-  -- Something of another type, of which MGET tells nothing, is not overwritten: then MSETNX writes none of them.
-  local missing, n = {}, 0
-  at = 1
-  for i = 1, #keys do
-    if not values[i] and not (skipped and skipped[observed[i]]) then
-      missing[n + 1], missing[n + 2], n = keys[i], policy[at], n + 2
-    end
-    at = policy[at + 3]
-  end
-  if n > 0 and call('MSETNX', unpack(missing)) == 0 then
-    return redis.error_reply('WRONGTYPE a key of these limits holds something else')
-  end
-  at = 1
-  for i = 1, #keys do
-    if not (skipped and skipped[observed[i]]) then
-      if values[i] then
-        call('PSETEX', keys[i], policy[at + 2], policy[at])
-      else
-        call('PEXPIRE', keys[i], policy[at + 2])
+      for j = at + 4, next - 1, 2 do
+        local max, window = policy[j], policy[j + 1]
+        -- One of the `max` newest values may come again.
+        local again = max > #others or (max > 0 and others[max] <= mine)
+        if not again and (max == 0 or others[max] > now - window) then passes = false end
+      end
+      if passes then
+        local newest, share = now, math.floor(PAIRS / (#others + 1))
+        if value ~= '' then newest = math.max(now, read('>I6', value) + 1) end
+        local times, kept = { [own] = 1 }, { pack('>I6I6', newest, own) }
+        for j = 1, live do
+          local to = read('>I6', value, j * 12 - 5)
+          times[to] = (times[to] or 0) + 1
+          if times[to] <= share then kept[#kept + 1] = sub(value, j * 12 - 11, j * 12) end
+        end
+        new = table.concat(kept)
       end
     end
-    at = policy[at + 3]
+
+    if rule then
+      observed, skipped = observed or {}, skipped or {}
+      observed[i] = rule
+      if not passes then skipped[rule] = true end
+    elseif not passes then
+      admitted = 0
+      break
+    end
+    made[i], lives[i], at = new, life, next
+  end
+
+  if admitted == 1 then
+    for i = 1, entries do
+      if not (skipped and skipped[observed[i]]) then
+        local key = keys[first + i]
+        local n = number[key]
+        if not n then
+          n = writes + 1
+          number[key], places[n], writes = n, first + i, n
+        end
+        news[n], ttls[n] = made[i], lives[i]
+      end
+    end
+  else
+    for i = first + 1, first + entries do
+      local written = number[keys[i]]
+      if written then values[i] = news[written] end
+    end
+  end
+  values[total + d + 1] = admitted
+end
+
+-- Something of another type, of which MGET tells nothing, is not overwritten: then MSETNX writes none of them.
+local missing, n = {}, 0
+for i = 1, writes do
+  local place = places[i]
+  if not values[place] then missing[n + 1], missing[n + 2], n = keys[place], news[i], n + 2 end
+end
+if n > 0 and call('MSETNX', unpack(missing)) == 0 then
+  return redis.error_reply('WRONGTYPE a key of these limits holds something else')
+end
+-- By instants, since Redis makes those of spans; each is printed once.
+local ms, instants = math.floor(time[1] * 1000 + time[2] / 1000), {}
+for i = 1, writes do
+  local place, ttl = places[i], ttls[i]
+  if values[place] then
+    call('PSETEX', keys[place], ttl, news[i])
+  else
+    if not instants[ttl] then instants[ttl] = string.format('%.0f', ms + ttl) end
+    call('PEXPIREAT', keys[place], instants[ttl])
   end
 end
-local n = #keys
-values[n + 1], values[n + 2] = now, admitted
+values[total + decisions + 1] = now
 return cmsgpack.pack(values)

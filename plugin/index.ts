@@ -159,5 +159,5 @@ export type {
   TimeZoneFunction
 } from './options.js'
 export type { Decision } from './reservation.js'
-export type { RedisClient } from './store/redis.js'
+export type { RedisClient } from './store/client.js'
 export type { FastifyInstance, RouteOptions }

@@ -3,8 +3,8 @@ import { type Static, Type } from 'typebox'
 import { PERIODS } from './calendar.js'
 import type { Verdict } from './decision.js'
 import type { LimitError } from './errors.js'
+import type { RedisClient } from './store/client.js'
 import type { Clock } from './store/memory.js'
-import type { RedisClient } from './store/redis.js'
 
 type MaybePromise<T> = T | Promise<T>
 

@@ -25,29 +25,78 @@ export class Value implements Fields {
   }
 }
 
-/**
- * The facts of what the script that decides has answered: values, its clock, whether it admitted. One packed answer is
- * read in a fifth of the time that a client takes for a list of them.
- */
-export function decided(entries: readonly Entry[], answer: Buffer): Facts {
-  const values: Value[] = []
-  // MessagePack, as far as Redis writes it here; values are strings, those of no key `false`.
-  let at = entries.length + 2 < 16 ? 1 : 3
-  for (let i = 0; i < entries.length; i++) {
-    const type = answer[at++] as number
-    let size = 0
-    if (type >= 0xa0 && type < 0xc0) size = type - 0xa0
-    else if (type === 0xd9) size = answer.readUInt8(at++)
-    else if (type === 0xda) {
-      size = answer.readUInt16BE(at)
-      at += 2
-    }
-    values.push(new Value(answer, at, size))
-    at += size
-  }
-  // A number of 64 bits, then one of seven.
-  return factsFrom(entries, values, answer.readUIntBE(at + 3, 6), answer[at + 9])
+/** What the script that decides says of one decision. */
+export interface Answer {
+  /** The clock of Redis, in ticks. */
+  now: number
+  /** The values of the keys from before. */
+  values: Value[]
+  /** 0 or 1; nothing when the calendar periods that it was told do not hold its clock. */
+  admitted: number | undefined
 }
+
+/**
+ * What the script that decides has answered, of so many decisions. One packed answer is read in a fifth of the time that a
+ * client takes for a list.
+ */
+export function answersOf(packed: Buffer, decisions: number): Answer[] {
+  const reader = new Reader(packed)
+  const keys = (reader.length() - 1) / decisions - 1
+  const found: Value[][] = []
+  while (found.length < decisions) found.push(reader.values(keys))
+  const admitted = found.map(() => reader.admitted())
+  const now = reader.ticks()
+  return found.map((values, i) => ({ now, values, admitted: admitted[i] }))
+}
+
+/** Reads MessagePack, as far as Redis writes it here. */
+class Reader {
+  private at = 0
+
+  constructor(private readonly bytes: Buffer) {}
+
+  /** Of a list. */
+  length(): number {
+    const type = this.bytes[this.at++] as number
+    return type === ARRAY_16 ? this.number(2) : type - ARRAY
+  }
+
+  /** Strings; `false` where there is no key. */
+  values(count: number): Value[] {
+    const values: Value[] = []
+    while (values.length < count) {
+      const type = this.bytes[this.at++] as number
+      let size = 0
+      if (type !== FALSE) size = type < FALSE ? type - TEXT : this.number(type - TEXT_8 + 1)
+      values.push(new Value(this.bytes, this.at, size))
+      this.at += size
+    }
+    return values
+  }
+
+  admitted(): number | undefined {
+    const type = this.bytes[this.at++]
+    return type === FALSE ? undefined : type
+  }
+
+  /** A number of 64 bits. */
+  ticks(): number {
+    this.at += 3
+    return this.number(6)
+  }
+
+  private number(bytes: number): number {
+    this.at += bytes
+    return this.bytes.readUIntBE(this.at - bytes, bytes)
+  }
+}
+
+// Types of MessagePack: arrays and strings of up to 15 and 31, and those whose length follows in one byte or two.
+const ARRAY = 0x90
+const TEXT = 0xa0
+const FALSE = 0xc2
+const TEXT_8 = 0xd9
+const ARRAY_16 = 0xdc
 
 /**
  * Facts are reckoned here, not in Redis, whose time is everybody's.

@@ -1,45 +1,34 @@
-/** What a socket has for this (`stream.Writable`). */
-export interface Corkable {
-  cork(): void
-  uncork(): void
-}
+/** So many leave together at most: Redis is at nothing else while it decides, 20 µs each. */
+const MOST = 32
 
 /**
- * Lets commands of one turn of the event loop leave together: a write of its own costs a command as much again. A command
- * waits for others until they are half of all that have no answer yet, so that Redis decides on one half while this
- * process is at the other; no longer than until each socket was read that had something; and not at all when it is alone.
+ * Gathers what is asked in one turn of the event loop, so that it leaves together: alone, each costs Redis and this
+ * process as much again. It waits for others until they are half of all that have no answer yet, so that Redis is at one
+ * half while this process is at the other; no longer than until each socket was read that had something; and not at all
+ * when it is alone.
  */
-export class Batch {
-  private stream: Corkable | undefined
-  private gathered = 0
+export class Batch<T> {
+  private gathered: T[] = []
   private unanswered = 0
 
-  /** Sends by a call that writes one command to `stream`, where there is a connection. @returns what the call returns */
-  send<T>(stream: Corkable | undefined, command: () => T): T {
-    const together = stream !== undefined && this.unanswered > 0
-    if (together && this.stream !== stream) this.open(stream)
-    const sent = command()
+  /** @param send sends what was gathered */
+  constructor(private readonly send: (together: T[]) => void) {}
+
+  add(asked: T): void {
     this.unanswered++
-    if (together) this.gathered++
-    if (this.gathered * 2 >= this.unanswered) this.flush()
-    return sent
+    if (this.gathered.push(asked) * 2 >= Math.min(this.unanswered, 2 * MOST)) this.flush()
+    else if (this.gathered.length === 1) setImmediate(() => this.flush())
   }
 
-  /** Hears of each command's answer. */
-  answered(): void {
-    this.unanswered--
-  }
-
-  private open(stream: Corkable): void {
-    this.flush()
-    setImmediate(() => this.flush())
-    this.stream = stream
-    stream.cork()
+  /** Hears how many were answered. */
+  answered(count: number): void {
+    this.unanswered -= count
   }
 
   private flush(): void {
-    this.stream?.uncork()
-    this.stream = undefined
-    this.gathered = 0
+    if (this.gathered.length === 0) return
+    const together = this.gathered
+    this.gathered = []
+    this.send(together)
   }
 }

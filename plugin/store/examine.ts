@@ -1,6 +1,6 @@
 import { SecretMismatchError } from '../errors.js'
 import { within } from '../within.js'
-import type { RedisStore } from './redis.js'
+import type { RedisServer } from './server.js'
 
 interface Log {
   warn(what: object | string, message?: string): void
@@ -20,7 +20,7 @@ export class Examination {
    * @param timeout how long the start waits, and how long until Redis is asked again, in milliseconds
    */
   constructor(
-    private readonly redis: RedisStore,
+    private readonly redis: RedisServer,
     private readonly fingerprint: string,
     private readonly timeout: number,
     private readonly log: Log

@@ -11,7 +11,10 @@ const MOST = 64
 const body = textOf('reserve')
 
 /** For every mixture: it is told its policy with each call. */
-export const anyMixture = scriptOf(`local policy = cjson.decode(ARGV[#ARGV])\n${body}`)
+export const anyMixture: Script = {
+  ...scriptOf(`local entries, policy = #KEYS, cjson.decode(table.remove(ARGV))\n${body}`),
+  decides: 'one'
+}
 
 /** What `anyMixture` is told: what is written of these entries before the script of their own. */
 export function policyOf(entries: readonly Entry[]): string {
@@ -48,7 +51,7 @@ export class Mixtures {
 
   private add(entries: readonly Entry[]): Script | undefined {
     if (entries.some(({ max, zoned }) => max !== undefined || zoned)) return undefined
-    const script = this.scriptOf(policyOf(entries))
+    const script = this.scriptOf(entries.length, policyOf(entries))
     if (script === undefined) return undefined
     let branch = this.root
     for (const { spec } of entries) {
@@ -60,11 +63,12 @@ export class Mixtures {
     return script
   }
 
-  private scriptOf(policy: string): Script | undefined {
+  private scriptOf(entries: number, policy: string): Script | undefined {
     const known = this.scripts.get(policy)
     if (known !== undefined || this.scripts.size === MOST) return known
     // An array of JSON and a table of Lua differ in their brackets.
-    const script = { ...scriptOf(`local policy = {${policy.slice(1, -1)}}\n${body}`), fresh: true }
+    const text = `local entries, policy = ${entries}, {${policy.slice(1, -1)}}\n${body}`
+    const script: Script = { ...scriptOf(text), decides: 'many', fresh: true }
     this.scripts.set(policy, script)
     return script
   }

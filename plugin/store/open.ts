@@ -6,12 +6,14 @@ import type { IdentityOptions } from '../identity/part.js'
 import { isRegion } from '../identity/phone.js'
 import { durationAt } from '../limits/compile.js'
 import type { SendLimitOptions } from '../options.js'
+import type { RedisClient } from './client.js'
 import { ClusterStore } from './cluster.js'
 import { Examination } from './examine.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { type RedisClient, RedisStore } from './redis.js'
+import { RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
+import { RedisServer } from './server.js'
 import type { Store } from './store.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
@@ -52,7 +54,8 @@ export function openStore(
     )
   }
   const client = clientOf(fastify, options)
-  const redis = new RedisStore(client, options.prefix ?? 'sl:')
+  const prefix = options.prefix ?? 'sl:'
+  const redis = new RedisStore(client, prefix)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
   const node: Store = cache?.watch(redis) ?? redis
@@ -64,7 +67,7 @@ export function openStore(
       else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')
     }
   })
-  const examination = new Examination(redis, fingerprint, timeout, fastify.log)
+  const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   fastify.addHook('onReady', () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
   return { reserver: cache?.over(fallback) ?? fallback, identity }

@@ -4,13 +4,20 @@ import { readFileSync } from 'node:fs'
 export interface Script {
   text: string
   sha: string
+  /** It makes decisions: several in one call, or each in its own. */
+  decides?: 'many' | 'one'
   /** Redis cannot know it yet: it is sent whole. */
   fresh?: boolean
 }
 
-/** A script of `lua/`, as it is. */
-export function loadScript(name: string): Script {
-  return scriptOf(textOf(name))
+/** The scripts of `lua/` that are called as they are. */
+export const scripts = {
+  refund: scriptOf(textOf('refund')),
+  renew: scriptOf(textOf('renew')),
+  peek: scriptOf(textOf('peek')),
+  block: scriptOf(textOf('block')),
+  unblock: scriptOf(textOf('unblock')),
+  clear: scriptOf(textOf('clear'))
 }
 
 export function scriptOf(text: string): Script {

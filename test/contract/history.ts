@@ -87,12 +87,32 @@ const ms = fc.oneof(
 /** Any index: what it picks from is as long as it is then. */
 const pick = fc.nat(1_000_000)
 
+/** Who asks at once, under the same rules: whether the other one, and so much further among the values. */
+const others = fc.array(fc.record({ who: fc.nat(1), value: fc.nat(VALUES - 1) }), {
+  minLength: 1,
+  maxLength: 12
+})
+
 export type Command =
+  | { do: 'together'; asked: Asked; others: { who: number; value: number }[] }
   | { do: 'reserve' | 'peek' | 'clear' | 'unblock'; asked: Asked }
   | { do: 'block'; asked: Asked; ms: number }
   | { do: 'refund' | 'release' | 'renew'; pick: number }
   | { do: 'wait'; ticks: number }
   | { do: 'edge'; pick: number; by: number }
+
+/** What is asked at once: in the order in which it is asked, since all of it is decided by one script. */
+export function alike({ asked, others }: Command & { do: 'together' }): Asked[] {
+  const another = ({ who, value }: (typeof others)[number]): Asked => ({
+    ...asked,
+    rules: asked.rules.map(each => ({
+      rule: each.rule,
+      who: (each.who + who) % 2,
+      value: (each.value + value) % VALUES
+    }))
+  })
+  return [asked, ...others.map(another)]
+}
 
 function of<T extends Command['do'], R>(name: T, rest: { [K in keyof R]: fc.Arbitrary<R[K]> }) {
   return fc.record({ do: fc.constant(name), ...rest } as unknown as {
@@ -102,6 +122,7 @@ function of<T extends Command['do'], R>(name: T, rest: { [K in keyof R]: fc.Arbi
 
 export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 40, arbitrary: of('reserve', { asked }) },
+  { weight: 8, arbitrary: of('together', { asked, others }) },
   { weight: 8, arbitrary: of('peek', { asked }) },
   { weight: 10, arbitrary: of('refund', { pick }) },
   { weight: 5, arbitrary: of('release', { pick }) },

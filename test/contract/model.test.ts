@@ -4,7 +4,7 @@ import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import type { Entry, Store } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
-import { type Command, command, entriesOf, everything, seeded } from './history.js'
+import { alike, type Command, command, entriesOf, everything, seeded } from './history.js'
 import { Model, type ModelFacts, type Slot } from './model.js'
 import { type NamedFacts, named, takenOf, token } from './specs.js'
 import { Time } from './time.js'
@@ -36,7 +36,8 @@ class World {
 
   async run(step: Command): Promise<void> {
     this.steps++
-    if (step.do === 'reserve') return this.reserve(entriesOf(step.asked))
+    if (step.do === 'reserve') return this.reserve([entriesOf(step.asked)])
+    if (step.do === 'together') return this.reserve(alike(step).map(entriesOf))
     if (step.do === 'peek') return this.peek(entriesOf(step.asked))
     if (step.do === 'wait') return this.moveTo(this.time.ticks + step.ticks)
     if (step.do === 'edge') {
@@ -70,19 +71,30 @@ class World {
     for (const store of this.stores) same(store, right, named(entries, await store.peek(entries)))
   }
 
-  private async reserve(entries: readonly Entry[]): Promise<void> {
-    const holder = token()
-    await this.peek(entries)
-    const right = this.model.reserve(entries, holder)
-    const told: NamedFacts[] = []
-    for (const store of this.stores) told.push(named(entries, await store.reserve(entries, holder)))
-    for (const [i, store] of this.stores.entries()) same(store, right, told[i] as NamedFacts)
-    if (!right.admitted) this.refused++
-    else {
-      this.admitted++
-      this.reservations.push({ token: holder, entries, slots: right.entries.map(each => each.slot), told })
+  /** Requests at once. */
+  private async reserve(requests: readonly Entry[][]): Promise<void> {
+    for (const entries of requests) await this.peek(entries)
+    const asked = requests.map(entries => ({ entries, holder: token() }))
+    const right = asked.map(({ entries, holder }) => this.model.reserve(entries, holder))
+    const told = await Promise.all(
+      this.stores.map(store =>
+        Promise.all(
+          asked.map(async ({ entries, holder }) => named(entries, await store.reserve(entries, holder)))
+        )
+      )
+    )
+    for (const [i, { entries, holder }] of asked.entries()) {
+      const facts = right[i] as ModelFacts
+      const found = told.map(each => each[i] as NamedFacts)
+      for (const [s, store] of this.stores.entries()) same(store, facts, found[s] as NamedFacts)
+      if (!facts.admitted) this.refused++
+      else {
+        this.admitted++
+        const slots = facts.entries.map(each => each.slot)
+        this.reservations.push({ token: holder, entries, slots, told: found })
+      }
     }
-    await this.peek(entries)
+    for (const entries of requests) await this.peek(entries)
   }
 
   private async settle(

@@ -5,7 +5,7 @@ import { RedisStore } from '../../plugin/store/redis.js'
 import { RefusalCache } from '../../plugin/store/refusal-cache.js'
 import { BLOCKED, type Entry, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
-import { type Command, command, entriesOf, everything, askedOf as rulesOf, seeded } from './history.js'
+import { alike, type Command, command, entriesOf, everything, askedOf as rulesOf, seeded } from './history.js'
 import { Model, type Slot } from './model.js'
 import { type EntryFacts, type NamedFacts, named, takenOf, token } from './specs.js'
 import { Time } from './time.js'
@@ -47,6 +47,10 @@ class World {
   /** @param elsewhere whether it is the other process that does it */
   async run(step: Command, elsewhere: boolean): Promise<void> {
     if (step.do === 'reserve') return this.reserve(entriesOf(step.asked))
+    if (step.do === 'together') {
+      for (const each of alike(step)) await this.reserve(entriesOf(each))
+      return
+    }
     // Asks again what was refused last, alone or under more rules.
     if (step.do === 'peek') {
       const rules = this.last.map(({ spec }) => spec.rule)

@@ -25,6 +25,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/redis', 'store/memory', 'options'],
+  ['store/calls', 'store/server'],
   ['store/answer'],
   [
     'store/mixtures',
@@ -44,6 +45,7 @@ const layers: readonly (readonly string[])[] = [
   [
     'store/page',
     'store/batch',
+    'store/client',
     'numbers',
     'calendar',
     'duration',
@@ -108,12 +110,14 @@ const only: Record<string, readonly string[]> = {
   'store/redis': [
     'store/store',
     'store/answer',
-    'store/batch',
+    'store/calls',
+    'store/client',
     'store/scripts',
     'store/mixtures',
-    'limits/index',
-    'errors'
+    'limits/index'
   ],
+  'store/calls': ['store/answer', 'store/batch', 'store/client', 'store/scripts'],
+  'store/server': ['store/client', 'store/mixtures', 'store/scripts', 'errors'],
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
@@ -250,30 +254,33 @@ t.test('the pieces of identity do not know each other, but for the key', async t
   t.same(others.map(show), ['identity/phone → identity/numbering-plan'])
 })
 
-t.test('Redis commands are sent by store/redis alone, lua/ is read by store/scripts alone', async t => {
-  const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
-  for (const file of files) {
-    const sends = new Set<string>()
-    walk(parse(file), node => {
-      if (!ts.isCallExpression(node) || !ts.isPropertyAccessExpression(node.expression)) return
-      if (commands.test(node.expression.name.text)) sends.add(node.expression.name.text)
-    })
-    if (file !== 'store/redis.ts') t.same([...sends], [], `${file} sends no command`)
-    if (file !== 'store/scripts.ts')
-      t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
+t.test(
+  'Redis commands are sent by store/calls and store/server alone, lua/ is read by store/scripts alone',
+  async t => {
+    const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
+    for (const file of files) {
+      const sends = new Set<string>()
+      walk(parse(file), node => {
+        if (!ts.isCallExpression(node) || !ts.isPropertyAccessExpression(node.expression)) return
+        if (commands.test(node.expression.name.text)) sends.add(node.expression.name.text)
+      })
+      if (!/^store\/(?:calls|server)\.ts$/.test(file)) t.same([...sends], [], `${file} sends no command`)
+      if (file !== 'store/scripts.ts')
+        t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
+    }
+    t.same(
+      inside
+        .filter(({ to }) => to === 'store/scripts')
+        .map(show)
+        .sort(),
+      ['calls', 'mixtures', 'redis', 'server'].map(from => `store/${from} → store/scripts`)
+    )
+    t.same(
+      inside
+        .filter(({ to }) => to === 'store/redis')
+        .filter(each => !each.type)
+        .map(show),
+      ['store/open → store/redis']
+    )
   }
-  t.same(
-    inside
-      .filter(({ to }) => to === 'store/scripts')
-      .map(show)
-      .sort(),
-    ['store/mixtures → store/scripts', 'store/redis → store/scripts']
-  )
-  t.same(
-    inside
-      .filter(({ to }) => to === 'store/redis')
-      .filter(each => !each.type)
-      .map(show),
-    ['store/open → store/redis']
-  )
-})
+)

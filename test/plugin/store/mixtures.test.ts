@@ -1,6 +1,7 @@
 import t from 'tap'
 import { Mixtures } from '../../../plugin/store/mixtures.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
+import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import { count, entry, log, token } from '../../contract/specs.js'
 import { startRedis } from '../../helper/redis.js'
@@ -43,7 +44,7 @@ t.test('processes of one policy share its scripts', async t => {
 
 t.test('however many mixtures there are, 64 have a script, and all decide', async t => {
   const store = new RedisStore(client, 'c:')
-  await store.load()
+  await new RedisServer(client, 'c:').load()
   const { scripts } = await figures()
   for (const entries of mixtures(8)) t.equal((await store.reserve(entries, ''))[1], 1)
   t.equal((await figures()).scripts - scripts, 64)

@@ -1,0 +1,83 @@
+import { type Answer, answersOf } from './answer.js'
+import { Batch } from './batch.js'
+import type { Argument, Binary, RedisClient } from './client.js'
+import type { Script } from './scripts.js'
+
+interface Call {
+  script: Script
+  keys: readonly string[]
+  args: readonly Argument[]
+  resolve(answer: unknown): void
+  reject(error: unknown): void
+}
+
+/** Calls scripts: those of one turn of the event loop in one write, decisions by one script in one call. */
+export class Calls {
+  private readonly client: RedisClient & Binary
+  private readonly batch = new Batch<Call>(calls => this.send(calls))
+
+  constructor(client: RedisClient) {
+    this.client = client as RedisClient & Binary
+  }
+
+  /** @returns what Redis answered */
+  call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+    return new Promise((resolve, reject) => this.batch.add({ script, keys, args, resolve, reject }))
+  }
+
+  /** @param script decides */
+  decide(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<Answer> {
+    return this.call(script, keys, args) as Promise<Answer>
+  }
+
+  private send(calls: readonly Call[]): void {
+    const { stream } = this.client
+    stream?.cork()
+    for (const together of this.commandsOf(calls)) void this.run(together)
+    stream?.uncork()
+  }
+
+  /** What may be asked in one command: of a cluster only what is on one node. */
+  private commandsOf(calls: readonly Call[]): Iterable<Call[]> {
+    const commands = new Map<unknown, Call[]>()
+    for (const call of calls) {
+      const one = call.script.decides === 'many' && !this.client.isCluster ? call.script : call
+      const others = commands.get(one)
+      if (others) others.push(call)
+      else commands.set(one, [call])
+    }
+    return commands.values()
+  }
+
+  private async run(calls: readonly Call[]): Promise<void> {
+    const { script } = calls[0] as Call
+    try {
+      const reply = await this.reply(script, calls)
+      const answers = script.decides ? answersOf(reply as Buffer, calls.length) : [reply]
+      this.batch.answered(calls.length)
+      for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
+    } catch (error) {
+      // Redis has written nothing: not all of them need fail.
+      if (calls.length > 1 && (error as Error).name === 'ReplyError') {
+        for (const call of calls) void this.run([call])
+        return
+      }
+      this.batch.answered(calls.length)
+      for (const { reject } of calls) reject(error)
+    }
+  }
+
+  private async reply(script: Script, calls: readonly Call[]): Promise<unknown> {
+    const keys = calls.flatMap(call => call.keys)
+    const args = calls.flatMap(call => call.args)
+    if (!script.fresh) {
+      try {
+        return await this.client.evalshaBuffer(script.sha, keys.length, ...keys, ...args)
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      }
+    }
+    script.fresh = false
+    return this.client.evalBuffer(script.text, keys.length, ...keys, ...args)
+  }
+}

@@ -1,0 +1,170 @@
+import t from 'tap'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import type { Entry } from '../../../plugin/store/store.js'
+import { count, distinct, entry, lock, log, named, observed, sentTo, token } from '../../contract/specs.js'
+import { Time } from '../../contract/time.js'
+import { startRedis } from '../../helper/redis.js'
+
+const { client, clock } = await startRedis(t, { clock: true })
+
+async function open() {
+  await client.flushall()
+  const store = new RedisStore(client, 'test:')
+  const time = new Time('2026-03-01T00:00:00Z', clock)
+  const decide = async (entries: readonly Entry[]) => named(entries, await store.reserve(entries, token()))
+  // The first of a mixture sends its script.
+  const warm = async (entries: readonly Entry[]) => {
+    await decide(entries)
+    await store.clear(entries)
+  }
+  return { store, time, decide, warm }
+}
+
+const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
+const many = (length: number, of: (i: number) => Entry[]) => Array.from({ length }, (_, i) => of(i))
+
+async function scriptCalls(): Promise<number> {
+  const stats = await client.info('commandstats')
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+}
+
+t.test('a hundred decisions at once are few commands in few writes, and all are answered', async t => {
+  const { decide, warm } = await open()
+  const spec = log([1, 60_000])
+  await warm([entry(spec)])
+  let writes = 0
+  const handle = client.stream as unknown as Record<'_write' | '_writev', (...args: unknown[]) => void>
+  for (const name of ['_write', '_writev'] as const) {
+    const original = handle[name]
+    handle[name] = function (...args) {
+      writes++
+      original.apply(this, args)
+    }
+  }
+  const before = await scriptCalls()
+  writes = 0
+  const all = await Promise.all(many(100, i => [entry(spec, i)]).map(decide))
+  t.ok(all.every(facts => facts.admitted))
+  t.ok(writes > 0 && writes < 15, `${writes} writes`)
+  const calls = (await scriptCalls()) - before
+  t.ok(calls > 0 && calls < 15, `${calls} calls`)
+})
+
+t.test('of decisions at once each finds what those before it have counted', async t => {
+  const { decide, warm } = await open()
+  const specs = [log([7, 60_000]), count(1_000, 'day')]
+  const entries = specs.map(spec => entry(spec))
+  await warm(entries)
+  const all = await Promise.all(many(50, () => entries).map(decide))
+  t.strictSame(
+    all.map(facts => facts.entries.map(each => each.limits[0]?.used)),
+    all.map((_, i) => [Math.min(i, 7), Math.min(i, 7)])
+  )
+  t.equal(all.filter(facts => facts.admitted).length, 7)
+  for (const i of [0, 1])
+    t.equal(new Set(all.map(facts => facts.entries[i]?.receipt)).size, 8, 'receipts of their own, and none')
+  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 7 * 6)
+})
+
+t.test('mixtures do not mix: each is decided by its own limits', async t => {
+  const { decide } = await open()
+  const [one, two] = [log([1, 60_000]), log([2, 60_000])]
+  const own = log([9, 60_000])
+  const asked = many(30, i => [i % 3 === 0 ? entry(one) : i % 3 === 1 ? entry(two) : entry(own, 'a', [3])])
+  const all = await Promise.all(asked.map(decide))
+  const admitted = (which: number) => all.filter((facts, i) => i % 3 === which && facts.admitted).length
+  t.strictSame([0, 1, 2].map(admitted), [1, 2, 3])
+})
+
+t.test('one lock has one holder among those who ask at once', async t => {
+  const { store, decide, warm } = await open()
+  const entries = [entry(lock(30_000)), entry(observed(lock(30_000)))]
+  await warm(entries)
+  await client.flushall()
+  const all = await Promise.all(many(20, () => entries).map(decide))
+  t.equal(all.filter(facts => facts.admitted).length, 1)
+  t.equal(await store.renew(entries, 'somebody else, 24 chars.'), false)
+})
+
+t.test('different values among those who ask at once', async t => {
+  const { decide, warm } = await open()
+  const spec = distinct([3, 60_000])
+  await warm([sentTo(spec, 0)])
+  const all = await Promise.all(many(20, i => [sentTo(spec, i % 5)]).map(decide))
+  t.strictSame(
+    all.map(facts => facts.admitted),
+    all.map((_, i) => i % 5 < 3)
+  )
+})
+
+t.test('what fails for one fails for no other, and nothing is counted twice', async t => {
+  const { decide, warm } = await open()
+  const spec = log([5, 60_000])
+  const shared = entry(count(1_000, 'day'))
+  await warm([entry(spec), shared])
+  const asked = many(40, i => [entry(spec, i), shared])
+  const [foreign, damaged] = [asked[17], asked[30]].map(entries => entries?.[0] as Entry)
+  await client.rpush(keyOf(foreign as Entry), 'theirs')
+  await client.set(keyOf(damaged as Entry), 'abc')
+  const all = await Promise.allSettled(asked.map(decide))
+  const failed = all.flatMap(({ status }, i) => (status === 'rejected' ? [i] : []))
+  t.strictSame(failed, [17, 30])
+  t.match(all[17], { reason: /WRONGTYPE/ })
+  t.match(all[30], { reason: /data string too short/ })
+  const used = all.map(each => (each.status === 'fulfilled' ? each.value.entries[1]?.limits[0]?.used : -1))
+  t.strictSame(new Set(used), new Set([-1, ...Array(38).keys()]))
+  for (const [i, [mine]] of asked.entries())
+    if (![17, 30].includes(i)) t.equal(await client.strlen(keyOf(mine as Entry)), 6)
+  t.strictSame(await client.lrange(keyOf(foreign as Entry), 0, -1), ['theirs'])
+})
+
+t.test('a Redis that takes no writes fails all of them, and nothing is written', async t => {
+  const { decide, warm } = await open()
+  const spec = log([5, 60_000])
+  await warm([entry(spec)])
+  const asked = many(20, i => [entry(spec, i)])
+  await client.config('SET', 'maxmemory', '1')
+  t.teardown(() => client.config('SET', 'maxmemory', '0'))
+  const all = await Promise.allSettled(asked.map(decide))
+  for (const each of all) t.match(each, { status: 'rejected', reason: /OOM/ })
+  await client.config('SET', 'maxmemory', '0')
+  t.equal(await client.dbsize(), 0)
+  t.ok((await Promise.all(asked.map(decide))).every(facts => facts.admitted))
+})
+
+t.test('who was told the wrong calendar periods asks again, the others do not', async t => {
+  const { time, decide, warm } = await open()
+  const [day, rolling] = [count(5, 'day'), log([5, 60_000])]
+  const both = (i: number) => [entry(rolling, i), entry(day, i)]
+  await warm(both(0))
+  await decide(both(99))
+  // Of a live period nobody has to be told.
+  time.advanceMs(3 * 86_400_000)
+  await Promise.all(
+    [1, 2].map(i =>
+      client.set(keyOf(both(i)[1] as Entry), fields(time.ticks + 8_640_000_000, 1, 1), 'PX', 9e7)
+    )
+  )
+  const all = await Promise.all(many(8, both).map(decide))
+  t.ok(all.every(facts => facts.admitted))
+  t.strictSame(
+    all.map(facts => facts.entries.map(each => each.limits[0]?.used)),
+    all.map((_, i) => [0, i === 1 || i === 2 ? 1 : 0])
+  )
+})
+
+t.test('scripts that Redis has forgotten are sent again, with all that was asked', async t => {
+  const { decide, warm } = await open()
+  const entries = [entry(log([10, 60_000]))]
+  await warm(entries)
+  await client.script('FLUSH')
+  const all = await Promise.all(many(30, () => entries).map(decide))
+  t.equal(all.filter(facts => facts.admitted).length, 10)
+})
+
+/** A Redis value of so many numbers. */
+function fields(...numbers: number[]): Buffer {
+  const value = Buffer.alloc(numbers.length * 6)
+  for (const [i, number] of numbers.entries()) value.writeUIntBE(number, i * 6, 6)
+  return value
+}
