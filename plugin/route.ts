@@ -6,13 +6,14 @@ import type {
   RouteHandlerMethod,
   RouteOptions
 } from 'fastify'
+import { cohort } from './cohort.js'
 import { FunctionError, TimeoutError } from './errors.js'
 import { fail, policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, FilterResult, SendLimitOptions } from './options.js'
 import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
-import { type Awaitable, isPromise } from './store/store.js'
+import type { Awaitable } from './store/store.js'
 import { logRefusal, tell } from './telling.js'
 import { Turn } from './turn.js'
 import { within } from './within.js'
@@ -56,13 +57,10 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
       const thrown = fail(request, reply, error, plan.handled)
       if (thrown !== undefined) done(thrown as Error)
     }
-    try {
-      const decided = shared.limiter.decide(plan.attempts, request)
-      if (isPromise(decided)) decided.then(conclude).catch(failed)
-      else conclude(decided)
-    } catch (error) {
-      failed(error)
-    }
+    cohort()
+      .then(() => shared.limiter.decide(plan.attempts, request))
+      .then(conclude)
+      .catch(failed)
   }
 }
 
@@ -78,31 +76,24 @@ function limitHandler(
     const plan = (request as Begun)[PLAN] ?? limited.plan
     if (plan.sends.length === 0 && plan.filters.length === 0) return handler.call(this, request, reply)
     const run = (decision: Decision) => {
+      // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
+      if (reply.sent) return abandon(decision)
       const error = answer(decision, 'sends', plan, shared, request, reply)
       if (error !== undefined) throw error
-      if (!decision.allowed) return
+      if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
-      return decision.pending ? new Turn(reply, decision).run(start) : start()
+      const result = decision.pending ? new Turn(reply, decision).run(start) : start()
+      // A handler that returns nothing sends later: the reply itself waits for that.
+      return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
       const thrown = fail(request, reply, error, plan.handled)
       if (thrown !== undefined) throw thrown
       return reply
     }
-    let decided: Awaitable<Decision>
-    try {
-      decided = enter(plan, shared, request, reply)
-    } catch (error) {
-      return failed(error)
-    }
-    if (!isPromise(decided)) return run(decided)
-    return decided.then(decision => {
-      // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
-      if (reply.sent) return abandon(decision)
-      const result = run(decision)
-      // A handler that returns nothing sends later: the reply itself waits for that.
-      return result === undefined ? reply : result
-    }, failed)
+    return cohort()
+      .then(() => enter(plan, shared, request, reply))
+      .then(run, failed)
   }
 }
 

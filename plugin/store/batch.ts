@@ -1,11 +1,14 @@
+import { setImmediate } from 'node:timers'
+
+/** So many are worth a call of their own. */
+const LEAST = 8
 /** So many leave together at most: Redis is at nothing else while it decides, 20 µs each. */
 const MOST = 32
 
 /**
  * Gathers what is asked in one turn of the event loop, so that it leaves together: alone, each costs Redis and this
- * process as much again. It waits for others until they are half of all that have no answer yet, so that Redis is at one
- * half while this process is at the other; no longer than until each socket was read that had something; and not at all
- * when it is alone.
+ * process as much again. It leaves when it is half of all that have no answer yet, so that Redis is at one half while this
+ * process is at the other; or else with the end of the turn; or, when nothing was on its way, of what runs now.
  */
 export class Batch<T> {
   private gathered: T[] = []
@@ -15,9 +18,10 @@ export class Batch<T> {
   constructor(private readonly send: (together: T[]) => void) {}
 
   add(asked: T): void {
-    this.unanswered++
-    if (this.gathered.push(asked) * 2 >= Math.min(this.unanswered, 2 * MOST)) this.flush()
-    else if (this.gathered.length === 1) setImmediate(() => this.flush())
+    const idle = this.unanswered++ === 0
+    const count = this.gathered.push(asked)
+    if (count >= LEAST && count * 2 >= Math.min(this.unanswered, 2 * MOST)) this.flush()
+    else if (count === 1) (idle ? process.nextTick : setImmediate)(() => this.flush())
   }
 
   /** Hears how many were answered. */

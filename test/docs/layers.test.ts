@@ -46,6 +46,7 @@ const layers: readonly (readonly string[])[] = [
     'store/page',
     'store/batch',
     'store/client',
+    'cohort',
     'numbers',
     'calendar',
     'duration',

@@ -11,33 +11,47 @@ function recorded() {
   }
   return { sent, batch, ask }
 }
+const now = () => new Promise(resolve => process.nextTick(resolve))
 
-t.test('what is alone leaves at once', async t => {
+t.test('while nothing is on its way, what is asked at once leaves at once', async t => {
   const { sent, batch, ask } = recorded()
-  for (const name of 'ab') {
-    ask(name)
-    batch.answered(1)
+  for (const names of ['a', 'bcde']) {
+    ask(names)
+    await Promise.resolve().then(() => ask('+'))
+    await now()
+    batch.answered(names.length + 1)
   }
-  t.strictSame(sent, ['a', 'b'])
+  t.strictSame(sent, ['a+', 'bcde+'])
 })
 
-t.test('others wait until they are half of what is unanswered', async t => {
-  const { sent, batch, ask } = recorded()
-  ask('abcdefgh')
-  t.strictSame(sent, ['a', 'b', 'cd', 'efgh'])
-  batch.answered(4)
-  ask('ijkl')
-  t.strictSame(sent.slice(4), ['ijkl'])
-})
-
-t.test('and no longer than this turn of the event loop', async t => {
+t.test('while something is, others wait for the end of the turn', async t => {
   const { sent, ask } = recorded()
-  ask('abc')
-  t.strictSame(sent, ['a', 'b'])
+  ask('a')
+  await now()
+  ask('bc')
+  await now()
+  ask('d')
+  t.strictSame(sent, ['a'])
   await turn()
-  t.strictSame(sent, ['a', 'b', 'c'])
+  t.strictSame(sent, ['a', 'bcd'])
   await turn()
-  t.strictSame(sent, ['a', 'b', 'c'], 'nothing leaves twice')
+  t.strictSame(sent, ['a', 'bcd'], 'nothing leaves twice')
+})
+
+t.test('or until they are eight, and half of what is unanswered', async t => {
+  const { sent, batch, ask } = recorded()
+  ask('a'.repeat(7))
+  t.strictSame(sent, [])
+  ask('a'.repeat(33))
+  t.strictSame(
+    sent.map(each => each.length),
+    [8, 8, 16]
+  )
+  await turn()
+  t.equal(sent[3]?.length, 8, 'the rest')
+  batch.answered(36)
+  ask('b'.repeat(8))
+  t.strictSame(sent.slice(4), ['b'.repeat(8)])
 })
 
 t.test('no more than 32 leave together', async t => {
