@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import type { Redis } from 'ioredis'
+import { cohort } from '../../plugin/cohort.js'
 import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
 import { answer, asked } from './child.js'
 import { Closing } from './closing.js'
@@ -27,6 +28,11 @@ function sendOf(request: { body: unknown; ip: string }): Send {
 /** Each makes of a bare app one that limits `POST /send`; the app has parsed the body then. */
 const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown> = {
   bare: app => route(app),
+  // What a limiter that decides at the end of the turn cannot be quicker than.
+  'bare, end of turn': app => {
+    app.addHook('preHandler', () => cohort())
+    route(app)
+  },
   'bare 429': app => {
     app.post('/send', async (_request, reply) =>
       reply
