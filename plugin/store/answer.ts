@@ -67,7 +67,7 @@ class Reader {
     while (values.length < count) {
       const type = this.bytes[this.at++] as number
       let size = 0
-      if (type !== FALSE) size = type < FALSE ? type - TEXT : this.number(type - TEXT_8 + 1)
+      if (type !== FALSE) size = type < FALSE ? type - TEXT : this.number(2 ** (type - TEXT_8))
       values.push(new Value(this.bytes, this.at, size))
       this.at += size
     }
@@ -91,7 +91,7 @@ class Reader {
   }
 }
 
-// Types of MessagePack: arrays and strings of up to 15 and 31, and those whose length follows in one byte or two.
+// Types of MessagePack: arrays and strings of up to 15 and 31, and those whose length follows (strings': 1, 2, 4 bytes).
 const ARRAY = 0x90
 const TEXT = 0xa0
 const FALSE = 0xc2

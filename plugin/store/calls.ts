@@ -37,16 +37,22 @@ export class Calls {
     stream?.uncork()
   }
 
-  /** What may be asked in one command: of a cluster only what is on one node. */
-  private commandsOf(calls: readonly Call[]): Iterable<Call[]> {
-    const commands = new Map<unknown, Call[]>()
+  /** What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call. */
+  private commandsOf(calls: readonly Call[]): Call[][] {
+    const commands: Call[][] = []
+    const open = new Map<Script, Call[]>()
     for (const call of calls) {
-      const one = call.script.decides === 'many' && !this.client.isCluster ? call.script : call
-      const others = commands.get(one)
-      if (others) others.push(call)
-      else commands.set(one, [call])
+      const others = open.get(call.script)
+      if (others) {
+        others.push(call)
+        continue
+      }
+      const command = [call]
+      commands.push(command)
+      if (call.script.decides === 'many' && !this.client.isCluster) open.set(call.script, command)
+      else open.clear()
     }
-    return commands.values()
+    return commands
   }
 
   private async run(calls: readonly Call[]): Promise<void> {

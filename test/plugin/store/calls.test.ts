@@ -1,5 +1,6 @@
 import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
+import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, named, observed, sentTo, token } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
@@ -116,6 +117,41 @@ t.test('what fails for one fails for no other, and nothing is counted twice', as
   for (const [i, [mine]] of asked.entries())
     if (![17, 30].includes(i)) t.equal(await client.strlen(keyOf(mine as Entry)), 6)
   t.strictSame(await client.lrange(keyOf(foreign as Entry), 0, -1), ['theirs'])
+})
+
+t.test('a foreign value of any size is read as what it is, and shifts no other', async t => {
+  const { decide, warm } = await open()
+  const spec = log([1_000, 60_000])
+  await warm([entry(spec)])
+  const asked = many(9, i => [entry(spec, i)])
+  for (const [i, size] of [30, 36, 252, 258, 65_532, 65_538, 300_000].entries())
+    await client.set(keyOf(asked[i]?.[0] as Entry), fields(...Array.from({ length: size / 6 }, () => 1)))
+  const all = await Promise.all(asked.map(decide))
+  t.ok(all.every(facts => facts.admitted))
+  t.strictSame(
+    all.map(facts => facts.entries[0]?.limits[0]?.used),
+    Array(9).fill(0),
+    'all of it is long ago'
+  )
+  t.equal((await decide(asked[6] as Entry[])).entries[0]?.limits[0]?.used, 1)
+})
+
+t.test('what is given back is free for who asks next, though in the same turn', async t => {
+  const { store, decide, warm } = await open()
+  await new RedisServer(client, 'test:').load()
+  const spec = lock(30_000)
+  await warm([entry(spec)])
+  await client.flushall()
+  const held = [entry(spec, 'held')]
+  const holder = token()
+  await store.reserve(held, holder)
+  const [other, , next] = await Promise.all([
+    decide([entry(spec, 'other')]),
+    store.refund([{ entry: held[0] as Entry, receipt: 1, ends: 0 }], holder),
+    decide(held)
+  ])
+  t.ok(other?.admitted)
+  t.ok(next?.admitted)
 })
 
 t.test('a Redis that takes no writes fails all of them, and nothing is written', async t => {
