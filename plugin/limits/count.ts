@@ -75,6 +75,8 @@ export const count: Kind<CountSpec> = {
 
   describe: ({ max: most }, max) => [max?.[0] ?? most],
 
+  work: () => 1,
+
   tell({ per, timeZone }, wall) {
     const starts = boundaries(per, timeZone, wall)
     const known = told.get(starts)

@@ -69,6 +69,9 @@ export const distinct: Kind<DistinctSpec> = {
 
   describe: ({ limits }, max) => limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window]),
 
+  // 500 pairs.
+  work: () => 30,
+
   tell: (_spec, _wall, value) => `${value}`
 }
 

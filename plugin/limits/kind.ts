@@ -61,6 +61,8 @@ export interface Kind<S extends Spec> {
   readonly repeatable: boolean
   /** What the policy in the script that decides says of an entry, after its time to live. */
   describe(spec: S, max: Entry['max']): readonly number[]
+  /** What deciding on it costs that script at most, in short logs. */
+  work(spec: S): number
   /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
   tell(spec: S, wall: number, value: number, token: string): string | undefined
 }

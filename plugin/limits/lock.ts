@@ -36,6 +36,8 @@ export const lock: Kind<LockSpec> = {
 
   describe: () => [],
 
+  work: () => 1,
+
   tell: (_spec, _wall, _value, token) => token
 }
 

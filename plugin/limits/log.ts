@@ -55,6 +55,8 @@ export const log: Kind<LogSpec> = {
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
   ],
 
+  work: ({ keep }) => 1 + keep / 100,
+
   tell: () => undefined
 }
 

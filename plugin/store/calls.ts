@@ -42,14 +42,15 @@ export class Calls {
     const commands: Call[][] = []
     const open = new Map<Script, Call[]>()
     for (const call of calls) {
+      const { decides = 1 } = call.script
       const others = open.get(call.script)
-      if (others) {
+      if (others !== undefined && others.length < decides) {
         others.push(call)
         continue
       }
       const command = [call]
       commands.push(command)
-      if (call.script.decides === 'many' && !this.client.isCluster) open.set(call.script, command)
+      if (decides > 1 && !this.client.isCluster) open.set(call.script, command)
       else open.clear()
     }
     return commands

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 export interface Script {
   text: string
   sha: string
-  /** It makes decisions: several in one call, or each in its own. */
-  decides?: 'many' | 'one'
+  /** It makes decisions: so many in one call at most. */
+  decides?: number
   /** Redis cannot know it yet: it is sent whole. */
   fresh?: boolean
 }

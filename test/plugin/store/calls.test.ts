@@ -22,7 +22,7 @@ async function open() {
 }
 
 const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
-const many = (length: number, of: (i: number) => Entry[]) => Array.from({ length }, (_, i) => of(i))
+const many = <T>(length: number, of: (i: number) => T): T[] => Array.from({ length }, (_, i) => of(i))
 
 async function scriptCalls(): Promise<number> {
   const stats = await client.info('commandstats')
@@ -65,6 +65,20 @@ t.test('of decisions at once each finds what those before it have counted', asyn
   for (const i of [0, 1])
     t.equal(new Set(all.map(facts => facts.entries[i]?.receipt)).size, 8, 'receipts of their own, and none')
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 7 * 6)
+})
+
+t.test('decisions that take Redis longer come in smaller calls', async t => {
+  const { decide } = await open()
+  const calls = async (entries: readonly Entry[]) => {
+    await decide(entries)
+    const before = await scriptCalls()
+    await Promise.all(many(60, () => [...entries]).map(decide))
+    return (await scriptCalls()) - before
+  }
+  const short = await calls([entry(log([10, 60_000]))])
+  const long = await calls(many(4, () => entry(log([1_000, 60_000]))))
+  const pairs = await calls(many(2, i => sentTo(distinct([2, 60_000]), i)))
+  t.ok(short <= 6 && long >= 12 && pairs >= 6, `${short} · ${long} · ${pairs} calls`)
 })
 
 t.test('mixtures do not mix: each is decided by its own limits', async t => {
