@@ -4,6 +4,7 @@ import t from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 import { appliedOf, entriesOf, everything, rules as kinds } from './history.js'
 import { entry, token } from './specs.js'
 import { Time } from './time.js'
@@ -122,6 +123,8 @@ t.test('Redis: after 1,000 refused attempts every key is byte for byte what it w
   const { client, clock } = await startRedis(t, { clock: true, startMs: Date.parse(START) })
   const { send, statuses, end } = await open(t, { client })
   t.strictSame(statuses, [200, 200, 200, 200, 200, 200, 422, 422])
+  // A lock's release delays no reply.
+  await until(async () => (await client.keys('*:lock')).length === 1, 'the one that hangs has a lock')
   const before = await contents(client)
   t.ok(Object.keys(before).length > 20)
   const wrong: number[] = []
@@ -133,6 +136,7 @@ t.test('Redis: after 1,000 refused attempts every key is byte for byte what it w
   t.strictSame(wrong, [], 'each is refused as it should be')
   t.strictSame(await contents(client), before)
   t.equal(await end(), 200)
+  await until(async () => (await client.keys('*:lock')).length === 0, 'it has none')
   t.notSame(await contents(client), before, 'the comparison sees a lock that is released')
 })
 
