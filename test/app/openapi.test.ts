@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { places } from './helper.js'
@@ -72,8 +73,19 @@ t.test('the document', async t => {
 })
 
 t.test('a page shows it', async t => {
-  const app = await (await places.memory(t)).start()
-  const page = await app.inject('/docs/')
-  t.equal(page.statusCode, 200)
-  t.match(page.headers['content-type'], 'text/html')
+  const lines: string[] = []
+  const logStream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(`${chunk}`)
+      done()
+    }
+  })
+  const app = await (await places.memory(t)).start({ LOG_LEVEL: 'warn' }, { logStream })
+  for (const path of ['/docs', '/docs/']) {
+    lines.length = 0
+    const page = await app.inject(path)
+    t.equal(page.statusCode, 200)
+    t.match(page.headers['content-type'], 'text/html')
+    t.strictSame(lines, [], 'nothing to warn of')
+  }
 })
