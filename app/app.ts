@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import swaggerUi from '@fastify/swagger-ui'
 import fastify from 'fastify'
 import { type Clock, systemClock } from './clock.js'
 import type { Config } from './config.js'
@@ -87,6 +88,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(dispatch, { clock })
   await app.register(captchas, { secret, clock })
   await app.register(idempotency, { secret, clock, leaseMs: 2 * handlerTimeout })
+  // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
   await app.register(routes, { config })
   return app
 }

@@ -95,9 +95,8 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const holder = request.idempotency
     request.idempotency = null
-    // A page of a plugin that was registered before has no such property. A handler that was cut off runs on: its key
-    // stays in use until the lease ends.
-    if (!holder || isCutOff(request.signal)) return done()
+    // A handler that was cut off runs on: its key stays in use until the lease ends.
+    if (holder === null || isCutOff(request.signal)) return done()
     return end(holder, request, reply, payload).catch(error => {
       request.log.warn({ err: error }, 'the end of an Idempotency-Key could not be noted')
     })

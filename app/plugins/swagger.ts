@@ -1,5 +1,4 @@
 import fastifySwagger from '@fastify/swagger'
-import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 
@@ -7,7 +6,7 @@ interface Alternatives {
   anyOf?: { type?: string }[]
 }
 
-/** OpenAPI at /openapi.json, a page to read and try it at /docs. */
+/** OpenAPI at /openapi.json. */
 const swagger: FastifyPluginAsync = async fastify => {
   await fastify.register(fastifySwagger, {
     openapi: {
@@ -61,7 +60,6 @@ const swagger: FastifyPluginAsync = async fastify => {
         typeof json.$id === 'string' ? json.$id : `def-${i}`
     }
   })
-  await fastify.register(fastifySwaggerUi, { routePrefix: '/docs', staticCSP: true })
   fastify.get('/openapi.json', { schema: { hide: true } }, async () => fastify.swagger())
 }
 
