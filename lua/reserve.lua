@@ -43,10 +43,12 @@ for d = 0, decisions - 1 do
   local first, more = d * entries, d * #given / decisions
   local admitted, at = 1, 1
   local observed, skipped
+  for i = first + 1, first + entries do
+    local written = number[keys[i]]
+    if written then values[i] = news[written] end
+  end
   for i = 1, entries do
     local kind, rule, life, next = policy[at], policy[at + 1], policy[at + 2], policy[at + 3]
-    local written = number[keys[first + i]]
-    if written then values[first + i] = news[written] end
     local value, passes, new = values[first + i], true
     if not value then
       value = ''
@@ -152,11 +154,6 @@ for d = 0, decisions - 1 do
         end
         news[n], ttls[n] = made[i], lives[i]
       end
-    end
-  else
-    for i = first + 1, first + entries do
-      local written = number[keys[i]]
-      if written then values[i] = news[written] end
     end
   end
   values[total + d + 1] = admitted
