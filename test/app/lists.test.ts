@@ -6,7 +6,7 @@ import type { Lists } from '../../app/lists/lists.js'
 import { MemoryLists } from '../../app/lists/memory-lists.js'
 import { RedisLists } from '../../app/lists/redis-lists.js'
 import type { Recipient } from '../../app/recipient.js'
-import { startRedis } from '../helper/redis.js'
+import { scriptCalls, startRedis } from '../helper/redis.js'
 import { ask, open } from './operating.js'
 
 type Test = Parameters<typeof startRedis>[0]
@@ -178,8 +178,7 @@ t.test('each call is one trip, whoever it is', async t => {
     await lists.put(identity, { standing, masked })
   const watcher = new Redis(url)
   t.teardown(() => watcher.disconnect())
-  const calls = async () =>
-    Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await watcher.info('commandstats'))?.[1])
+  const calls = async () => (await scriptCalls(watcher)).called
   await lists.get('warm')
   for (const identity of ['b', 'a', 'nobody']) {
     const before = await calls()

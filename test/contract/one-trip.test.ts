@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
-import { startRedis } from '../helper/redis.js'
+import { scriptCalls, startRedis } from '../helper/redis.js'
 import { tapWire } from './wire.js'
 
 /** Six `sends` rules: the lock, a calendar limit and different values among them. */
@@ -44,9 +44,7 @@ async function open() {
     handlers.push({ commands: [...wire.commands], calls: await calls() })
     return 'sent'
   })
-  async function calls(): Promise<number> {
-    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await direct.info('commandstats'))?.[1] ?? 0)
-  }
+  const calls = async () => (await scriptCalls(direct)).called
   await app.ready()
   async function send(phone: string) {
     // A lock's release delays no reply: twice, since it may have to send its script.

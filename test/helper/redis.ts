@@ -122,6 +122,13 @@ async function launchSafely(t: Teardown, folder: string, options: RedisOptions, 
   }
 }
 
+/** How many scripts a Redis has run so far: sent whole, and called by their hash. */
+export async function scriptCalls(client: Redis): Promise<{ sent: number; called: number }> {
+  const stats = await client.info('commandstats')
+  const figure = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
+  return { sent: figure('eval'), called: figure('evalsha') }
+}
+
 /** Starts a Redis server of this test's own on 127.0.0.1, without persistence; gone after its teardown. */
 export function startRedis(t: Teardown, options: ClockOptions): Promise<RedisServer & { clock: Clock }>
 export function startRedis(t: Teardown, options?: RedisOptions): Promise<RedisServer>

@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { cohort } from '../../plugin/cohort.js'
 import { limitPlugin } from '../../plugin/index.js'
-import { startRedis } from '../helper/redis.js'
+import { scriptCalls, startRedis } from '../helper/redis.js'
 
 t.test('who asks in one turn of the event loop goes on together, when it ends', async t => {
   const heard: string[] = []
@@ -32,10 +32,7 @@ t.test('requests of one turn are decided by one call of Redis', async t => {
     const payload = { phone: `1380013${n}` }
     return (await app.inject({ method: 'POST', url: '/send', payload })).statusCode
   }
-  const calls = async () => {
-    const found = /cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))
-    return Number(found?.[1] ?? 0)
-  }
+  const calls = async () => (await scriptCalls(client)).called
   await send(8_999)
   const before = await calls()
   const all = await Promise.all(Array.from({ length: 7 }, (_, i) => send(8_000 + (i % 5))))

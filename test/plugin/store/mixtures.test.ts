@@ -4,18 +4,13 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import { count, entry, log, token } from '../../contract/specs.js'
-import { startRedis } from '../../helper/redis.js'
+import { scriptCalls, startRedis } from '../../helper/redis.js'
 
 const { client } = await startRedis(t)
 
 async function figures(): Promise<{ scripts: number; sent: number; called: number }> {
-  const info = await client.info('everything')
-  const figure = (name: RegExp) => Number(name.exec(info)?.[1] ?? 0)
-  return {
-    scripts: figure(/number_of_cached_scripts:(\d+)/),
-    sent: figure(/cmdstat_eval:calls=(\d+)/),
-    called: figure(/cmdstat_evalsha:calls=(\d+)/)
-  }
+  const cached = /number_of_cached_scripts:(\d+)/.exec(await client.info('memory'))
+  return { scripts: Number(cached?.[1]), ...(await scriptCalls(client)) }
 }
 
 /** Every mixture of so many optional limits. */

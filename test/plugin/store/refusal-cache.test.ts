@@ -8,7 +8,7 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, named, sentTo, takenOf, token } from '../../contract/specs.js'
-import { startRedis } from '../../helper/redis.js'
+import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { sharedOptions } from '../settlement/places.js'
 
 const { client, clock, url } = await startRedis(t, { clock: true })
@@ -22,8 +22,8 @@ function advance(ms: number): void {
 
 /** How many decisions and peeks Redis was asked for. */
 async function calls(): Promise<number> {
-  const all = (await client.info('commandstats')).matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)
-  return [...all].reduce((sum, [, count]) => sum + Number(count), 0)
+  const { sent, called } = await scriptCalls(client)
+  return sent + called
 }
 
 /** An app on this Redis. Its route is `/send?to=…`; `fail` in the query makes the handler fail. */
