@@ -1,7 +1,7 @@
 import type { Verdict } from './decision.js'
 import { factsOf } from './limits/index.js'
 import type { CompiledRule } from './rules.js'
-import { type Awaitable, type Facts, isPromise, type Store, type Taken } from './store/store.js'
+import { type Awaitable, type Facts, isPromise, type Settling, type Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
 import type { Sorted } from './subjects.js'
 
@@ -15,7 +15,7 @@ interface Slot {
 export interface Means extends Sorted {
   /** What the store answered; null when it was not asked. */
   facts: Facts | null
-  store: Store
+  store: Settling
   /** The holder's name on its locks. */
   token: string
   /** Hears of settlements that failed. */

@@ -22,7 +22,7 @@ export function limiter(prepare: Limiter['prepare'], close: Limiter['close'] = (
 
 const MINUTE = 60
 /** A slow machine must not make memory decide in place of Redis. */
-export const STRICT = { secret: 'at least 16 characters', timeout: '1m', onStoreError: 'deny' } as const
+export const STRICT = { secret: 'at least 16 characters', timeout: '1m' } as const
 
 async function opened(rules: Rule[], options: object): Promise<FastifyInstance> {
   const app = Fastify()

@@ -1,12 +1,21 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
-import { type Awaitable, type Entry, type Facts, isPromise, type Store, type Taken } from './store.js'
+import type { StandIn } from './stand-in.js'
+import {
+  type Awaitable,
+  type Entry,
+  type Facts,
+  isPromise,
+  type Settling,
+  type Store,
+  type Taken
+} from './store.js'
 import { takenOf } from './taken.js'
 
-/** The facts of a decision and the store that holds what was counted; without facts: allowed, counted nowhere. */
+/** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
 export interface Reserved {
   facts: Facts | null
-  store: Store
+  store: Settling
 }
 
 /** Decides somewhere, whatever happens to the first choice. */
@@ -32,8 +41,8 @@ export function alone(store: Store): Reserver {
 export interface FallbackOptions {
   /** How long a call may take, in milliseconds. */
   timeout: number
-  /** Decides while the primary store does not: this store, or a 503 (`deny`), or nobody (`allow`). */
-  otherwise: Store | 'deny' | 'allow'
+  /** Decides while the primary store does not: this memory, or a 503 (`deny`), or nobody (`allow`). */
+  otherwise: StandIn | 'deny' | 'allow'
   /** Hears when the primary store is lost, with the error, and when it is back, without. */
   onChange: (error?: unknown) => void
 }
@@ -47,7 +56,9 @@ export class Fallback implements Reserver {
     private readonly primary: Store,
     private readonly options: FallbackOptions
   ) {
-    this.store = inTime(primary, options.timeout)
+    const store = inTime(primary, options.timeout)
+    const { otherwise } = options
+    this.store = typeof otherwise === 'string' ? store : { ...store, ...otherwise.following(store) }
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
@@ -60,7 +71,7 @@ export class Fallback implements Reserver {
       const back = this.downUntil > 0
       this.downUntil = 0
       if (back) this.options.onChange()
-      return { facts, store: this.store }
+      return { facts, store: this.settling(entries, facts) }
     } catch (error) {
       const lost = this.downUntil === 0
       this.downUntil = performance.now() + this.options.timeout
@@ -72,14 +83,21 @@ export class Fallback implements Reserver {
   async close(): Promise<void> {
     await this.primary.close()
     const { otherwise } = this.options
-    if (typeof otherwise !== 'string') await otherwise.close()
+    if (typeof otherwise !== 'string') otherwise.store.close()
+  }
+
+  private settling(entries: readonly Entry[], facts: Facts): Settling {
+    const { otherwise } = this.options
+    if (facts[1] === 0 || typeof otherwise === 'string') return this.store
+    return otherwise.note(entries, facts, this.store)
   }
 
   private async otherwise(entries: readonly Entry[], token: string): Promise<Reserved> {
     const { otherwise } = this.options
     if (otherwise === 'deny') throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
-    return { facts: await otherwise.reserve(entries, token), store: otherwise }
+    const { store } = otherwise
+    return { facts: store.reserve(entries, token), store }
   }
 
   // An admission that comes late stays or goes back with what was decided without it.
@@ -105,11 +123,12 @@ export class Fallback implements Reserver {
       admitted = facts === null || facts[1] === 1
       // Counted nowhere, nobody will release its locks.
       if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')
-      const refund: Store['refund'] = (taken, holder) => {
+      const refund: Settling['refund'] = (taken, holder) => {
         giveBack(({ entry }) => taken.some(each => each.entry === entry))
         return store.refund(taken, holder)
       }
-      return { facts, store: { ...inTime(store, this.options.timeout), refund } }
+      const renew: Settling['renew'] = (locks, holder) => store.renew(locks, holder)
+      return { facts, store: { name: store.name, refund, renew } }
     } finally {
       // What was refused was not sent.
       if (!admitted) giveBack(() => true)

@@ -56,6 +56,11 @@ export class MemoryStore implements Store {
     return this.arena.size
   }
 
+  /** Now, by the clock of rolling limits. */
+  get ticks(): number {
+    return this.now().steady
+  }
+
   reserve(entries: readonly Entry[], token: string): Facts {
     const now = this.now()
     this.arena.expire(now.steady, entries.length * 2)
@@ -63,13 +68,10 @@ export class MemoryStore implements Store {
     if (facts[1] === 0) return facts
     const skipped = observedRefusals(entries, facts)
     let head = 2
-    for (const { identity, spec, value = 0 } of entries) {
+    for (const entry of entries) {
+      const { spec } = entry
       if (!skipped?.has(spec.rule)) {
-        // A rule may have been replaced by one that counts otherwise.
-        if (spec.forgettable) this.forgettable.add(spec.slot)
-        else this.forgettable.delete(spec.slot)
-        const cell = this.cell.open(identity, spec, now.steady)
-        const receipt = kindOf(spec).charge(cell, now, spec, token, value)
+        const receipt = this.charge(entry, now, token)
         if (receipt === 0) {
           this.refund(takenOf(entries, facts), token)
           throw new StoreFullError()
@@ -79,6 +81,21 @@ export class MemoryStore implements Store {
       head += factsOf(spec)
     }
     return facts
+  }
+
+  /**
+   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then).
+   * @returns its receipt; 0 when it is over, or there is no room
+   */
+  count(entry: Entry, at: number): number {
+    const { steady, wall } = this.now()
+    this.arena.expire(steady, 2)
+    if (at + entry.spec.ttl * TICKS_PER_MS <= steady) return 0
+    return this.charge(
+      entry,
+      { steady: at, wall: wall - (steady - at), fresh: Math.max(at, this.spent + 1) },
+      ''
+    )
   }
 
   peek(entries: readonly Entry[]): Facts {
@@ -127,6 +144,13 @@ export class MemoryStore implements Store {
 
   close(): void {
     clearInterval(this.sweeper)
+  }
+
+  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string): number {
+    // A rule may have been replaced by one that counts otherwise.
+    if (spec.forgettable) this.forgettable.add(spec.slot)
+    else this.forgettable.delete(spec.slot)
+    return kindOf(spec).charge(this.cell.open(identity, spec, now.steady), now, spec, token, value)
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {

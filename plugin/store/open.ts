@@ -14,6 +14,7 @@ import { MemoryStore } from './memory.js'
 import { RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
 import { RedisServer } from './server.js'
+import { StandIn } from './stand-in.js'
 import type { Store } from './store.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
@@ -61,7 +62,7 @@ export function openStore(
   const node: Store = cache?.watch(redis) ?? redis
   const fallback = new Fallback(client.isCluster ? new ClusterStore(node) : node, {
     timeout,
-    otherwise: onStoreError === 'memory' ? memory() : onStoreError,
+    otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
     onChange(error) {
       if (error === undefined) fastify.log.info('redis decides again')
       else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')

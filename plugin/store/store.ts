@@ -140,6 +140,9 @@ export interface Store {
   close(): Awaitable<void>
 }
 
+/** Where a decision was counted, as far as its settlement goes. */
+export type Settling = Pick<Store, 'name' | 'refund' | 'renew'>
+
 export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }

@@ -6,7 +6,8 @@ import { limitPlugin } from '../../../plugin/index.js'
 import { alone, Fallback, type FallbackOptions, type Reserved } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import type { Spec, Taken } from '../../../plugin/store/store.js'
+import { StandIn } from '../../../plugin/store/stand-in.js'
+import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
 import { type RedisServer, startRedis } from '../../helper/redis.js'
 
@@ -74,7 +75,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
     })
 
     await t.test('memory: limits of this process', async t => {
-      const { server, fallback, changes } = await open(t, new MemoryStore())
+      const { server, fallback, changes } = await open(t, new StandIn(new MemoryStore()))
       const entries = [entry(log([1, 60_000]))]
       const repair = await destroy(t, server)
       const first = await fallback.reserve(entries, '')
@@ -86,6 +87,34 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await repair()
       await until(async () => (await fallback.reserve(entries, '')).store.name === 'redis')
       t.strictSame(changes, ['lost', 'back'])
+    })
+
+    await t.test('memory: it knows what Redis has admitted and blocked here', async t => {
+      const { server, fallback } = await open(t, new StandIn(new MemoryStore()))
+      const spec = log([1, 60_000])
+      const [sent, refunded, blocked, notBlocked] = [1, 2, 3, 4].map(who => [entry(spec, who)]) as [
+        Entry[],
+        Entry[],
+        Entry[],
+        Entry[]
+      ]
+      await fallback.reserve(sent, '')
+      const { facts, store } = await fallback.reserve(refunded, '')
+      await store.refund(takenOf(refunded, named(refunded, facts ?? [])), '')
+      await fallback.store.block(blocked, 0)
+      const repair = await destroy(t, server)
+      const states = async (entries: Entry[]) => {
+        const { facts, store } = await fallback.reserve(entries, '')
+        return [store.name, named(entries, facts ?? []).entries[0]?.state]
+      }
+      t.strictSame(await states(refunded), ['memory', PASSES])
+      t.strictSame(await states(sent), ['memory', REFUSES])
+      t.strictSame(await states(blocked), ['memory', BLOCKED])
+      if (how !== 'answers errors') {
+        await t.rejects(Promise.resolve(fallback.store.block(notBlocked, 0)))
+        t.strictSame(await states(notBlocked), ['memory', PASSES], 'that has failed')
+      }
+      await repair()
     })
 
     await t.test('allow: allowed, and counted nowhere', async t => {
@@ -118,6 +147,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
         await app.ready()
         apps.push({ app, onStoreError })
       }
+      for (const { app } of apps) t.equal((await app.inject('/send?to=before')).statusCode, 200)
       const repair = await destroy(t, server)
       for (const { app, onStoreError } of apps) {
         const answers = [await app.inject('/send?to=a'), await app.inject('/send?to=a')]
@@ -125,6 +155,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
         if (onStoreError === 'deny') t.match(answers[0]?.json(), { code: UNAVAILABLE.code })
       }
       t.strictSame(statuses, { deny: [503, 503], memory: [200, 429], allow: [200, 200] })
+      t.equal((await apps[1]?.app.inject('/send?to=before'))?.statusCode, 429, 'sent before the loss')
       await repair()
       for (const { app, onStoreError } of apps) {
         let n = 0
@@ -180,29 +211,31 @@ t.test('an admission that comes late', async t => {
     }
   )
   await t.test('after another store admitted it is kept', async t => {
-    const { used } = await late(t, new MemoryStore())
+    const { used } = await late(t, new StandIn(new MemoryStore()))
     t.strictSame(used, [1, 1, 1])
   })
   await t.test('after another store refused it is given back', async t => {
     const memory = new MemoryStore()
     memory.reserve([entry(specs[2] as Spec)], token())
-    const { answer, used } = await late(t, memory)
+    const { answer, used } = await late(t, new StandIn(memory))
     t.equal(answer[1], 0)
     t.strictSame(used, [0, 0, 0])
   })
   await t.test('after another store was full it is given back', async t => {
-    const { answer, used } = await late(t, new MemoryStore({ maxKeys: 1 }))
+    const { answer, used } = await late(t, new StandIn(new MemoryStore({ maxKeys: 1 })))
     t.match(answer, { code: 'FST_SEND_LIMIT_STORE_FULL' })
     t.strictSame(used, [0, 0, 0])
   })
   await t.test('what the other store gives back goes back, and nothing else', async t => {
     const memory = new MemoryStore()
-    const { used } = await late(t, memory, ({ store }, [, , held], holder) =>
+    const { used } = await late(t, new StandIn(memory), ({ store }, [, , held], holder) =>
       store.refund([held as Taken], holder)
     )
     t.strictSame(used, [1, 1, 0], 'the lock was released')
-    const { used: after } = await late(t, new MemoryStore(), ({ store }, [counted, logged], holder) =>
-      store.refund([counted as Taken, logged as Taken], holder)
+    const { used: after } = await late(
+      t,
+      new StandIn(new MemoryStore()),
+      ({ store }, [counted, logged], holder) => store.refund([counted as Taken, logged as Taken], holder)
     )
     t.strictSame(after, [0, 0, 1], 'the message was not sent')
   })

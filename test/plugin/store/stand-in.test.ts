@@ -1,0 +1,152 @@
+import { deepStrictEqual } from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import { Journal } from '../../../plugin/store/journal.js'
+import { MemoryStore } from '../../../plugin/store/memory.js'
+import { StandIn } from '../../../plugin/store/stand-in.js'
+import { BLOCKED, type Entry, PASSES, type Settling, type Taken } from '../../../plugin/store/store.js'
+import {
+  count,
+  distinct,
+  entry,
+  lock,
+  log,
+  named,
+  observed,
+  sentTo,
+  takenOf,
+  token
+} from '../../contract/specs.js'
+import { Time } from '../../contract/time.js'
+
+/** Two memories by one clock: one that decides, one that stands in for it. */
+function open(maxKeys = 1_000) {
+  const time = new Time('2026-03-01T00:00:00Z')
+  const primary = new MemoryStore({ clock: time.clock })
+  const memory = new MemoryStore({ clock: time.clock, maxKeys })
+  const standIn = new StandIn(memory)
+  const close = () => {
+    primary.close()
+    memory.close()
+  }
+  /** Decides, and notes what is admitted. */
+  function reserve(entries: readonly Entry[], holder = ''): { taken: Taken[]; counted: Settling } {
+    const facts = primary.reserve(entries, holder)
+    const taken = takenOf(entries, named(entries, facts))
+    return { taken, counted: facts[1] === 1 ? standIn.note(entries, facts, primary) : primary }
+  }
+  const used = (entries: readonly Entry[], store: MemoryStore = standIn.store) =>
+    named(entries, store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+  return { time, primary, memory, standIn, reserve, used, close }
+}
+
+const spec = log([1, 60_000])
+const specs = [
+  log([2, 1_000], [5, 10_000]),
+  count(6, 'hour'),
+  distinct([2, 5_000]),
+  observed(log([3, 3_000]))
+]
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ send: fc.integer({ min: 0, max: 2 }), value: fc.integer({ min: 1, max: 3 }) })
+  },
+  { weight: 2, arbitrary: fc.record({ refund: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ clear: fc.integer({ min: 0, max: 2 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      wait: fc.oneof(fc.constant(0), fc.integer({ max: 400_000, min: 1 }), fc.constant(360_000_000))
+    })
+  },
+  { weight: 1, arbitrary: fc.record({ peek: fc.integer({ min: 0, max: 2 }) }) }
+)
+
+t.test('whenever it is asked, it knows what it would know had it decided itself', async _t => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
+      const { time, primary, standIn, reserve, close } = open()
+      const followed = standIn.following(primary)
+      const entriesOf = (who: number, value = 1) =>
+        specs.map(spec => (spec.kind === 'distinct' ? sentTo(spec, value, undefined, who) : entry(spec, who)))
+      const sent: ReturnType<typeof reserve>[] = []
+      const compare = (who: number) => {
+        const entries = entriesOf(who)
+        deepStrictEqual(standIn.store.peek(entries), primary.peek(entries))
+      }
+      for (const each of steps) {
+        // Within one tick, what follows a refund is counted a tick later there.
+        time.advance(1)
+        if ('send' in each) sent.push(reserve(entriesOf(each.send, each.value)))
+        else if ('wait' in each) time.advance(each.wait)
+        else if ('peek' in each) compare(each.peek)
+        else if ('clear' in each) await followed.clear(entriesOf(each.clear))
+        else if (sent.length > 0) {
+          const { taken, counted } = sent[each.refund % sent.length] as (typeof sent)[number]
+          await counted.refund(taken, '')
+        }
+      }
+      for (const who of [0, 1, 2]) compare(who)
+      close()
+    })
+  )
+})
+
+t.test('it counts as far as it has room', async t => {
+  const { reserve, used, close } = open(2)
+  t.teardown(close)
+  const entries = ['a', 'b', 'c'].map(who => entry(spec, who))
+  const last = entries.map(each => reserve([each])).pop()
+  t.strictSame(used(entries), [1, 1, 0])
+  await last?.counted.refund(last.taken, '')
+  t.strictSame(used(entries), [1, 1, 0], 'what is not counted is not given back')
+})
+
+t.test('a lock is held in the other store alone', async t => {
+  const { primary, reserve, used, close } = open()
+  t.teardown(close)
+  const holder = token()
+  const entries = [entry(lock(60_000)), entry(spec)]
+  const { taken, counted } = reserve(entries, holder)
+  t.strictSame(used(entries), [0, 1])
+  t.equal(await counted.renew(entries.slice(0, 1), holder), true)
+  await counted.refund(taken, holder)
+  t.strictSame(
+    [used(entries), used(entries, primary)],
+    [
+      [0, 0],
+      [0, 0]
+    ]
+  )
+})
+
+t.test('who is blocked in the other store is blocked', async t => {
+  const { primary, standIn, close } = open()
+  t.teardown(close)
+  const entries = [entry(spec)]
+  const state = () => named(entries, standIn.store.peek(entries)).entries[0]?.state
+  const followed = standIn.following(primary)
+  await followed.block(entries, 0)
+  t.equal(state(), BLOCKED)
+  await followed.unblock(entries)
+  t.equal(state(), PASSES)
+})
+
+t.test('the latest 65,536 are kept', async t => {
+  const journal = new Journal()
+  const entries = Array.from({ length: 7 }, (_, who) => entry(spec, who))
+  const [first] = Array.from({ length: 2 ** 16 + 5 }, (_, at) => journal.note(entries[at % 7] as Entry, at))
+  const times: number[] = []
+  journal.catchUp(({ identity }, at) => {
+    if (!entries[at % 7]?.identity.startsWith(identity)) throw new Error(`note ${at}`)
+    return times.push(at)
+  })
+  t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
+  t.equal(journal.strike(first as number), 0, 'gone')
+  t.equal(journal.strike(5), 1)
+  t.equal(journal.strike(5), 0, 'struck out')
+  journal.catchUp(() => {
+    throw new Error('counted already')
+  })
+})
