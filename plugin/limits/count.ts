@@ -35,13 +35,13 @@ export const count: Kind<CountSpec> = {
 
   receipt: (fields, { wall, fresh }) => (isLive(fields, wall) ? fields.at(ISSUED) + 1 : fresh),
 
-  charge(cell, now, spec) {
+  charge(cell, now, spec, _token, known) {
     const { wall } = now
-    const live = isLive(cell, wall)
+    const live = known === 0 ? isLive(cell, wall) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
     const receipt = count.receipt(cell, now)
     if (!cell.resize(live ? cell.length : REFUNDED)) return 0
-    const end = live ? cell.at(END) : periodEnd(spec, wall)
+    const end = live ? cell.at(END) : known || periodEnd(spec, wall)
     cell.set(END, end)
     cell.set(USED, used + 1)
     cell.set(ISSUED, receipt)

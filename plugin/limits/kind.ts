@@ -51,7 +51,11 @@ export interface Kind<S extends Spec> {
   read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max'], value: number): boolean
   /** What the next one counted is called, above every receipt that this cell gave out before. */
   receipt(fields: Fields, now: Now): number
-  /** Counts one. @returns its receipt; 0 when there is no room */
+  /**
+   * Counts one.
+   * @param value as above; where a calendar limit was counted by another store, the end of its period, else 0
+   * @returns its receipt; 0 when there is no room
+   */
   charge(cell: Cell, now: Now, spec: S, token: string, value: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number

@@ -83,7 +83,7 @@ export class Fallback implements Reserver {
   async close(): Promise<void> {
     await this.primary.close()
     const { otherwise } = this.options
-    if (typeof otherwise !== 'string') otherwise.store.close()
+    if (typeof otherwise !== 'string') otherwise.close()
   }
 
   private settling(entries: readonly Entry[], facts: Facts): Settling {
@@ -96,7 +96,7 @@ export class Fallback implements Reserver {
     const { otherwise } = this.options
     if (otherwise === 'deny') throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
-    const { store } = otherwise
+    const store = otherwise.caughtUp()
     return { facts: store.reserve(entries, token), store }
   }
 

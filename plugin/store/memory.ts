@@ -84,7 +84,8 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then).
+   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then). The value of a calendar
+   * limit is the end of its period.
    * @returns its receipt; 0 when it is over, or there is no room
    */
   count(entry: Entry, at: number): number {
@@ -139,7 +140,7 @@ export class MemoryStore implements Store {
   }
 
   unblock(entries: readonly Entry[]): void {
-    for (const entry of entries) this.blocks.delete(keyOf(entry))
+    if (this.blocks.size > 0) for (const entry of entries) this.blocks.delete(keyOf(entry))
   }
 
   close(): void {

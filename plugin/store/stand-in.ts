@@ -1,45 +1,52 @@
-import { factsOf } from '../limits/index.js'
 import { Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Awaitable, Entry, Facts, Settling, Store, Taken } from './store.js'
+import { takenOf } from './taken.js'
 
+const COUNTING_MS = 1_000
+/** For how long it counts at a time, in milliseconds. */
+const COUNTING_BUDGET_MS = 2
 /** In place of the time at which something was counted. */
 const CLEARED = 0
 
-/** The memory that decides while another store does not. What that one admits here is noted, and counted when it is needed. */
+/**
+ * The memory that decides while another store does not. The sends which that one admits here are noted, and counted
+ * little by little; all the rest when the memory has to decide. Locks, attempts and what is only observed are not.
+ */
 export class StandIn {
   private readonly journal = new Journal()
+  private readonly counting: NodeJS.Timeout
 
-  constructor(private readonly memory: MemoryStore) {}
+  constructor(private readonly memory: MemoryStore) {
+    this.counting = setInterval(() => this.countFor(COUNTING_BUDGET_MS), COUNTING_MS).unref()
+  }
 
-  /** The memory, in which all that is noted is counted. */
-  get store(): MemoryStore {
-    this.journal.catchUp((entry, at) => {
-      if (at !== CLEARED) return this.memory.count(entry, at)
-      this.memory.clear([entry])
-      return 0
-    })
+  /** The memory, with all that is noted counted. */
+  caughtUp(): MemoryStore {
+    this.countFor(Number.POSITIVE_INFINITY)
     return this.memory
   }
 
-  /** Notes what the other store has admitted, locks excepted. @returns how it is settled in both */
+  /** Notes what the other store has admitted. @returns how it is settled in both */
   note(entries: readonly Entry[], facts: Facts, store: Settling): Settling {
     const at = this.memory.ticks
-    let head = 2
-    const notes = entries.map(entry => {
-      const counted = facts[head + 1] !== 0 && entry.spec.kind !== 'lock'
-      head += factsOf(entry.spec)
-      return counted ? this.journal.note(entry, at) : undefined
-    })
-    return new Noted(store, entries, notes, this)
+    const taken = takenOf(entries, facts)
+    // Another process may have unblocked them.
+    this.memory.unblock(taken.map(({ entry }) => entry))
+    const notes: Note[] = []
+    for (const { entry, ends } of taken)
+      if (isSend(entry)) notes.push({ entry, number: this.journal.note(entry, ends, at) })
+    return new Noted(store, notes, this)
   }
 
-  /** That store's own: what it has cleared, blocked or unblocked is so in the memory, too. */
+  /** That store's own; what it has cleared, blocked or unblocked is so in the memory, too. */
   following(store: Store): Pick<Store, 'clear' | 'block' | 'unblock'> {
     return {
       clear: async entries => {
         await store.clear(entries)
-        for (const entry of entries) this.journal.note(entry, CLEARED)
+        this.memory.clear(entries)
+        // What is noted before is counted after.
+        for (const entry of entries) this.journal.note(entry, 0, CLEARED)
       },
       block: async (entries, ms) => {
         await store.block(entries, ms)
@@ -53,33 +60,54 @@ export class StandIn {
   }
 
   /** Gives back in the memory what is noted. */
-  giveBack(noted: readonly { taken: Taken; note: number }[]): void {
-    for (const { taken, note } of noted) {
-      const receipt = this.journal.strike(note)
-      if (receipt !== 0) this.memory.refund([{ ...taken, receipt }], '')
+  giveBack(taken: readonly Taken[], notes: readonly Note[]): void {
+    for (const each of taken) {
+      const note = notes.find(({ entry }) => entry === each.entry)
+      const receipt = note ? this.journal.strike(note.number) : 0
+      if (receipt !== 0) this.memory.refund([{ ...each, receipt }], '')
     }
+  }
+
+  close(): void {
+    clearInterval(this.counting)
+    this.memory.close()
+  }
+
+  private countFor(ms: number): void {
+    const end = performance.now() + ms
+    while (this.journal.countNext(this.count) && performance.now() < end);
+  }
+
+  private readonly count = (entry: Entry, at: number): number => {
+    if (at !== CLEARED) return this.memory.count(entry, at)
+    this.memory.clear([entry])
+    return 0
   }
 }
 
-/** Gives back in a store and in the memory that stands in for it. */
+interface Note {
+  entry: Entry
+  number: number
+}
+
+function isSend({ spec }: Entry): boolean {
+  return spec.kind !== 'lock' && !spec.forgettable && !spec.observed
+}
+
+/** Settles in a store, and gives back in the memory that stands in for it, too. */
 class Noted implements Settling {
   readonly name: string
 
   constructor(
     private readonly store: Settling,
-    private readonly entries: readonly Entry[],
-    private readonly notes: readonly (number | undefined)[],
+    private readonly notes: readonly Note[],
     private readonly standIn: StandIn
   ) {
     this.name = store.name
   }
 
   refund(taken: readonly Taken[], token: string): Awaitable<void> {
-    const noted = taken.flatMap(each => {
-      const note = this.notes[this.entries.indexOf(each.entry)]
-      return note === undefined ? [] : [{ taken: each, note }]
-    })
-    if (noted.length > 0) this.standIn.giveBack(noted)
+    this.standIn.giveBack(taken, this.notes)
     return this.store.refund(taken, token)
   }
 

@@ -134,7 +134,7 @@ const only: Record<string, readonly string[]> = {
   'store/watched': ['store/store'],
   'store/part': ['store/store', 'limits/index'],
   'store/fallback': ['store/store', 'store/stand-in', 'store/taken', 'errors', 'within'],
-  'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'limits/index'],
+  'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'store/taken'],
   'store/journal': ['store/store'],
   'limits/log': ['limits/kind', 'store/store'],
   'limits/count': ['limits/kind', 'store/store', 'calendar'],

@@ -1,10 +1,18 @@
 import { deepStrictEqual } from 'node:assert/strict'
+import { mock } from 'node:test'
 import fc from 'fast-check'
 import t from 'tap'
 import { Journal } from '../../../plugin/store/journal.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
-import { BLOCKED, type Entry, PASSES, type Settling, type Taken } from '../../../plugin/store/store.js'
+import {
+  BLOCKED,
+  type Entry,
+  PASSES,
+  REFUSES,
+  type Settling,
+  type Taken
+} from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -19,15 +27,16 @@ import {
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
-/** Two memories by one clock: one that decides, one that stands in for it. */
-function open(maxKeys = 1_000) {
+/** Two memories: one that decides, one that stands in for it, by the same clock or another. */
+function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
-  const primary = new MemoryStore({ clock: time.clock })
+  const { monotonic, wall } = time.clock
+  const primary = new MemoryStore({ clock: { monotonic, wall: () => wall() + ahead } })
   const memory = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(memory)
   const close = () => {
     primary.close()
-    memory.close()
+    standIn.close()
   }
   /** Decides, and notes what is admitted. */
   function reserve(entries: readonly Entry[], holder = ''): { taken: Taken[]; counted: Settling } {
@@ -35,18 +44,13 @@ function open(maxKeys = 1_000) {
     const taken = takenOf(entries, named(entries, facts))
     return { taken, counted: facts[1] === 1 ? standIn.note(entries, facts, primary) : primary }
   }
-  const used = (entries: readonly Entry[], store: MemoryStore = standIn.store) =>
+  const used = (entries: readonly Entry[], store: MemoryStore = standIn.caughtUp()) =>
     named(entries, store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
   return { time, primary, memory, standIn, reserve, used, close }
 }
 
 const spec = log([1, 60_000])
-const specs = [
-  log([2, 1_000], [5, 10_000]),
-  count(6, 'hour'),
-  distinct([2, 5_000]),
-  observed(log([3, 3_000]))
-]
+const specs = [log([2, 1_000], [5, 10_000]), count(6, 'hour'), distinct([2, 5_000])]
 const step = fc.oneof(
   {
     weight: 6,
@@ -73,7 +77,7 @@ t.test('whenever it is asked, it knows what it would know had it decided itself'
       const sent: ReturnType<typeof reserve>[] = []
       const compare = (who: number) => {
         const entries = entriesOf(who)
-        deepStrictEqual(standIn.store.peek(entries), primary.peek(entries))
+        deepStrictEqual(standIn.caughtUp().peek(entries), primary.peek(entries))
       }
       for (const each of steps) {
         // Within one tick, what follows a refund is counted a tick later there.
@@ -94,7 +98,7 @@ t.test('whenever it is asked, it knows what it would know had it decided itself'
 })
 
 t.test('it counts as far as it has room', async t => {
-  const { reserve, used, close } = open(2)
+  const { reserve, used, close } = open({ maxKeys: 2 })
   t.teardown(close)
   const entries = ['a', 'b', 'c'].map(who => entry(spec, who))
   const last = entries.map(each => reserve([each])).pop()
@@ -103,50 +107,101 @@ t.test('it counts as far as it has room', async t => {
   t.strictSame(used(entries), [1, 1, 0], 'what is not counted is not given back')
 })
 
-t.test('a lock is held in the other store alone', async t => {
+t.test('locks, attempts and what is only observed are counted in the other store alone', async t => {
   const { primary, reserve, used, close } = open()
   t.teardown(close)
   const holder = token()
-  const entries = [entry(lock(60_000)), entry(spec)]
+  const attempts = { ...log([5, 60_000]), forgettable: true }
+  const entries = [lock(60_000), attempts, observed(log([5, 60_000])), spec].map(each => entry(each))
   const { taken, counted } = reserve(entries, holder)
-  t.strictSame(used(entries), [0, 1])
+  t.strictSame(used(entries, primary), [1, 1, 1, 1])
+  t.strictSame(used(entries), [0, 0, 0, 1])
   t.equal(await counted.renew(entries.slice(0, 1), holder), true)
   await counted.refund(taken, holder)
-  t.strictSame(
-    [used(entries), used(entries, primary)],
-    [
-      [0, 0],
-      [0, 0]
-    ]
-  )
+  t.strictSame(used(entries, primary), [0, 0, 0, 0])
+  t.strictSame(used(entries), [0, 0, 0, 0])
+})
+
+t.test('a calendar limit is counted in the period of the other store', async t => {
+  const { time, reserve, used, close } = open({ ahead: 2_000 })
+  t.teardown(close)
+  time.advanceMs(86_399_000)
+  const entries = [entry(count(5, 'day'))]
+  const first = reserve(entries)
+  reserve(entries)
+  t.strictSame(used(entries), [2])
+  time.advanceMs(3_000)
+  t.strictSame(used(entries), [2], 'after midnight')
+  await first.counted.refund(first.taken, '')
+  t.strictSame(used(entries), [1])
+})
+
+t.test('where the memory is still in the period before, the later one begins', async t => {
+  const { time, standIn, reserve, used, close } = open({ ahead: 2_000 })
+  t.teardown(close)
+  time.advanceMs(86_399_000)
+  const entries = [entry(count(5, 'day'))]
+  for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
+  reserve(entries)
+  time.advanceMs(3_000)
+  t.strictSame(used(entries), [1])
+})
+
+t.test('what is cleared stays so when its note has made room', async t => {
+  const { primary, standIn, reserve, used, close } = open()
+  t.teardown(close)
+  const [known, others] = [[entry(spec)], [entry(count(100_000, 'month'))]]
+  reserve(known)
+  t.strictSame(used(known), [1])
+  await standIn.following(primary).clear(known)
+  for (let i = 0; i < 2 ** 16; i++) reserve(others)
+  t.strictSame([used(known), used(others)], [[0], [2 ** 16]])
+})
+
+t.test('it counts little by little', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  const { memory, reserve, close } = open()
+  t.teardown(() => {
+    close()
+    mock.timers.reset()
+  })
+  for (const who of [1, 2, 3]) reserve([entry(spec, who)])
+  t.equal(memory.size, 0)
+  mock.timers.tick(1_000)
+  t.equal(memory.size, 3)
 })
 
 t.test('who is blocked in the other store is blocked', async t => {
-  const { primary, standIn, close } = open()
+  const { primary, standIn, reserve, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
-  const state = () => named(entries, standIn.store.peek(entries)).entries[0]?.state
+  const state = () => named(entries, standIn.caughtUp().peek(entries)).entries[0]?.state
   const followed = standIn.following(primary)
   await followed.block(entries, 0)
   t.equal(state(), BLOCKED)
   await followed.unblock(entries)
   t.equal(state(), PASSES)
+  await followed.block(entries, 0)
+  primary.unblock(entries)
+  reserve(entries)
+  t.equal(state(), REFUSES, 'unblocked by another process')
 })
 
 t.test('the latest 65,536 are kept', async t => {
   const journal = new Journal()
   const entries = Array.from({ length: 7 }, (_, who) => entry(spec, who))
-  const [first] = Array.from({ length: 2 ** 16 + 5 }, (_, at) => journal.note(entries[at % 7] as Entry, at))
+  const [first] = Array.from({ length: 2 ** 16 + 5 }, (_, at) =>
+    journal.note(entries[at % 7] as Entry, 0, at)
+  )
   const times: number[] = []
-  journal.catchUp(({ identity }, at) => {
+  const count = ({ identity }: Entry, at: number) => {
     if (!entries[at % 7]?.identity.startsWith(identity)) throw new Error(`note ${at}`)
     return times.push(at)
-  })
+  }
+  while (journal.countNext(count));
   t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
   t.equal(journal.strike(first as number), 0, 'gone')
   t.equal(journal.strike(5), 1)
   t.equal(journal.strike(5), 0, 'struck out')
-  journal.catchUp(() => {
-    throw new Error('counted already')
-  })
+  t.equal(journal.countNext(count), false)
 })
