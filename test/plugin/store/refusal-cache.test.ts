@@ -411,7 +411,7 @@ t.test('what decides in place of Redis is asked each time; what Redis refused ho
   t.same([await told('b'), await told('b'), await told('b')], ['200 memory', '429 memory', '429 memory'])
   t.equal(await told('a'), '429 cache')
   advance(1_000)
-  t.equal(await told('a'), '200 memory')
+  t.equal(await told('a'), '429 memory', 'which knows what Redis admitted')
 })
 
 t.test('over several nodes: the calls of each are heard', async t => {
