@@ -22,7 +22,7 @@ import { interleave, type Sample, type Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
-/** Each subject has a process of its own; each measurement a limiter of its own, unless it is over Redis: others would fill up. */
+/** Each subject has a process of its own, and there one limiter for all rounds, as a server has. */
 const memory: Record<string, Open> = {
   'ours, 5 rules': () => ours(FIVE),
   'ours, 4 rules': () => ours(FOUR),
@@ -65,14 +65,13 @@ function timeOf(name: string, round: number, quick: boolean): number {
 
 async function measure(
   name: string,
-  open: () => Promise<Limiter>,
+  limiter: Limiter,
   from: number,
   ms: number
 ): Promise<{ sample: Sample; next: number }> {
   const sample: Sample = {}
   let [used, all] = [0, 0]
   for (const width of WIDTHS) {
-    const limiter = await open()
     const refused = name in refusing
     if (refused) for (let i = 0; i < 300; i++) await limiter.decide(sendOf(i % 100))
     globalThis.gc?.()
@@ -100,7 +99,6 @@ async function measure(
     sample[`${width} at once`] = (count / took) * 1000
     used += cpu
     all += count
-    if (!(name in overRedis)) await limiter.close()
   }
   sample['CPU, µs each'] = used / all
   return { sample, next: from }
@@ -118,15 +116,12 @@ async function askAll(asks: readonly Ask[], width: number): Promise<number> {
 
 /** Answers a time, in ms, with the speed of its decisions; 0 with whether its subject is there. */
 function child([name = '', url = '']: string[]): void {
-  const client = connect(new Closing(), url)
-  const open = async () => subjects[name]?.(client)
-  const first = open()
+  const opening = subjects[name]?.(connect(new Closing(), url))
   let from = 0
   answer(async (ms: number) => {
-    const limiter = await first
+    const limiter = await opening
     if (ms === 0 || limiter === undefined) return limiter !== undefined
-    const own = async () => (name in overRedis ? limiter : ((await open()) as Limiter))
-    const { sample, next } = await measure(name, own, from, ms)
+    const { sample, next } = await measure(name, limiter, from, ms)
     from = next
     return sample
   })
@@ -170,7 +165,8 @@ async function main(): Promise<void> {
         ] as const)
           if (!(await child.ask<boolean>(0))) return console.log(`skipped, not there: ${name}`)
         const measured = await interleave([of, by], how.size, async (name, round) => {
-          await redis.client.flushall()
+          // What has been refused stays so for a minute.
+          if (!(name in refusing)) await redis.client.flushall()
           return (name === of ? first : second).ask<Sample>(timeOf(name, round, how.size.quick))
         })
         const ratio = `${of} ÷ ${by}`

@@ -1,11 +1,10 @@
 // By how much does a process grow that has decided on 100,000 sends, each of somebody else, in memory?
 // npm run bench -- sends [--quick] [--json file]
-import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { answer, asked, Child } from './lib/child.js'
 import { closing } from './lib/closing.js'
 import { pinning, SERVER_CORE } from './lib/cores.js'
-import { FIVE, fastifyRateLimit, type Limiter, limiter, ours } from './lib/limiters.js'
-import { PEER_MAX, sendOf, textsOf } from './lib/policy.js'
+import { FIVE, fastifyRateLimit, flexible, type Limiter, ours } from './lib/limiters.js'
+import { sendOf } from './lib/policy.js'
 import { commandLine, report } from './lib/report.js'
 import { interleave, type Sample } from './lib/rounds.js'
 
@@ -22,18 +21,6 @@ const MIB = 2 ** 20
 const WINDOW_MS = 60_000
 const HEAP = 'heap and buffers, MiB'
 const RESIDENT = 'resident, MiB'
-
-/** Four limiters at once. It keeps no list of its keys to close by: that would be counted. */
-function flexible(): Limiter {
-  const limiters = PEER_MAX.map(
-    (points, i) => new RateLimiterMemory({ points, duration: 60, keyPrefix: String(i) })
-  )
-  return limiter(send => async () => {
-    const keys = textsOf(send)
-    await Promise.all(limiters.map((each, i) => each.consume(keys[i] as string)))
-    return true
-  })
-}
 
 function used() {
   for (let i = 0; i < 4; i++) globalThis.gc?.()

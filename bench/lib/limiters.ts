@@ -67,11 +67,9 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
     const block = blocks ? { inMemoryBlockOnConsumed: options.points } : {}
     return new RateLimiterRedis({ ...options, ...block, storeClient: client })
   })
-  const used: string[][] = []
-  function prepare(send: Send): Ask {
+  return limiter(send => {
     const texts = textsOf(send)
     const keys = windows.map(i => texts[i] as string)
-    if (!client) used.push(keys)
     return async () => {
       try {
         await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
@@ -81,13 +79,7 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
         return false
       }
     }
-  }
-  // Each key has a timer of a minute.
-  async function close(): Promise<void> {
-    for (const keys of used)
-      await Promise.all(limiters.map((limiter, i) => limiter.delete(keys[i] as string)))
-  }
-  return limiter(prepare, close)
+  })
 }
 
 interface Checked {
