@@ -103,16 +103,18 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await store.refund(takenOf(refunded, named(refunded, facts ?? [])), '')
       await fallback.store.block(blocked, 0)
       const repair = await destroy(t, server)
-      const states = async (entries: Entry[]) => {
+      const state = async (entries: Entry[]) => {
         const { facts, store } = await fallback.reserve(entries, '')
-        return [store.name, named(entries, facts ?? []).entries[0]?.state]
+        // One that refuses to write may be asked again in time, and refuse.
+        if (how !== 'answers errors') t.equal(store.name, 'memory')
+        return named(entries, facts ?? []).entries[0]?.state
       }
-      t.strictSame(await states(refunded), ['memory', PASSES])
-      t.strictSame(await states(sent), ['memory', REFUSES])
-      t.strictSame(await states(blocked), ['memory', BLOCKED])
+      t.equal(await state(refunded), PASSES)
+      t.equal(await state(sent), REFUSES)
+      t.equal(await state(blocked), BLOCKED)
       if (how !== 'answers errors') {
         await t.rejects(Promise.resolve(fallback.store.block(notBlocked, 0)))
-        t.strictSame(await states(notBlocked), ['memory', PASSES], 'that has failed')
+        t.equal(await state(notBlocked), PASSES, 'that has failed')
       }
       await repair()
     })
