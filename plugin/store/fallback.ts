@@ -11,6 +11,7 @@ import {
   type Taken
 } from './store.js'
 import { takenOf } from './taken.js'
+import { hearing } from './watched.js'
 
 /** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
 export interface Reserved {
@@ -123,12 +124,9 @@ export class Fallback implements Reserver {
       admitted = facts === null || facts[1] === 1
       // Counted nowhere, nobody will release its locks.
       if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')
-      const refund: Settling['refund'] = (taken, holder) => {
+      const given = (taken: readonly Taken[]) =>
         giveBack(({ entry }) => taken.some(each => each.entry === entry))
-        return store.refund(taken, holder)
-      }
-      const renew: Settling['renew'] = (locks, holder) => store.renew(locks, holder)
-      return { facts, store: { name: store.name, refund, renew } }
+      return { facts, store: hearing(store, given) }
     } finally {
       // What was refused was not sent.
       if (!admitted) giveBack(() => true)

@@ -1,7 +1,8 @@
 import { Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
-import type { Awaitable, Entry, Facts, Settling, Store, Taken } from './store.js'
+import type { Entry, Facts, Settling, Store, Taken } from './store.js'
 import { takenOf } from './taken.js'
+import { hearing } from './watched.js'
 
 const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
@@ -36,7 +37,7 @@ export class StandIn {
     const notes: Note[] = []
     for (const { entry, ends } of taken)
       if (isSend(entry)) notes.push({ entry, number: this.journal.note(entry, ends, at) })
-    return new Noted(store, notes, this)
+    return notes.length > 0 ? hearing(store, given => this.giveBack(given, notes)) : store
   }
 
   /** That store's own; what it has cleared, blocked or unblocked is so in the memory, too. */
@@ -59,18 +60,17 @@ export class StandIn {
     }
   }
 
-  /** Gives back in the memory what is noted. */
-  giveBack(taken: readonly Taken[], notes: readonly Note[]): void {
+  close(): void {
+    clearInterval(this.counting)
+    this.memory.close()
+  }
+
+  private giveBack(taken: readonly Taken[], notes: readonly Note[]): void {
     for (const each of taken) {
       const note = notes.find(({ entry }) => entry === each.entry)
       const receipt = note ? this.journal.strike(note.number) : 0
       if (receipt !== 0) this.memory.refund([{ ...each, receipt }], '')
     }
-  }
-
-  close(): void {
-    clearInterval(this.counting)
-    this.memory.close()
   }
 
   private countFor(ms: number): void {
@@ -92,26 +92,4 @@ interface Note {
 
 function isSend({ spec }: Entry): boolean {
   return spec.kind !== 'lock' && !spec.forgettable && !spec.observed
-}
-
-/** Settles in a store, and gives back in the memory that stands in for it, too. */
-class Noted implements Settling {
-  readonly name: string
-
-  constructor(
-    private readonly store: Settling,
-    private readonly notes: readonly Note[],
-    private readonly standIn: StandIn
-  ) {
-    this.name = store.name
-  }
-
-  refund(taken: readonly Taken[], token: string): Awaitable<void> {
-    this.standIn.giveBack(taken, this.notes)
-    return this.store.refund(taken, token)
-  }
-
-  renew(entries: readonly Entry[], token: string): Awaitable<boolean> {
-    return this.store.renew(entries, token)
-  }
 }

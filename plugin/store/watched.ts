@@ -1,4 +1,4 @@
-import type { Awaitable, Entry, Store } from './store.js'
+import type { Awaitable, Entry, Settling, Store, Taken } from './store.js'
 
 /**
  * The same store.
@@ -28,5 +28,17 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
     block: (entries, ms) => end(entries, () => store.block(entries, ms)),
     unblock: entries => end(entries, () => store.unblock(entries)),
     close: () => store.close()
+  }
+}
+
+/** The same. @param given hears, before, of what is given back */
+export function hearing(store: Settling, given: (taken: readonly Taken[]) => void): Settling {
+  return {
+    name: store.name,
+    refund(taken, token) {
+      given(taken)
+      return store.refund(taken, token)
+    },
+    renew: (entries, token) => store.renew(entries, token)
   }
 }
