@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { logStream } from '../helper/log-stream.js'
 import { places } from './helper.js'
 
 const redocly = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
@@ -73,14 +73,8 @@ t.test('the document', async t => {
 })
 
 t.test('a page shows it', async t => {
-  const lines: string[] = []
-  const logStream = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(`${chunk}`)
-      done()
-    }
-  })
-  const app = await (await places.memory(t)).start({ LOG_LEVEL: 'warn' }, { logStream })
+  const { lines, stream } = logStream()
+  const app = await (await places.memory(t)).start({ LOG_LEVEL: 'warn' }, { logStream: stream })
   for (const path of ['/docs', '/docs/']) {
     lines.length = 0
     const page = await app.inject(path)

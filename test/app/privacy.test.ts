@@ -2,11 +2,11 @@ import { channel } from 'node:diagnostics_channel'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
 import { inject, lastCode, post } from './helper.js'
@@ -35,13 +35,7 @@ t.test(
   async t => {
     const folder = mkdtempSync(join(tmpdir(), 'send-limit-privacy-'))
     t.teardown(() => rmSync(folder, { recursive: true }))
-    let log = ''
-    const logStream = new Writable({
-      write(chunk, _encoding, done) {
-        log += chunk
-        done()
-      }
-    })
+    const { lines, stream } = logStream()
     let events = ''
     for (const name of ['fastify-send-limit:decision', 'verification-api:audit']) {
       const hear = (event: unknown) => void (events += `${JSON.stringify(event)}\n`)
@@ -61,7 +55,7 @@ t.test(
       SMTP_URL: mailbox.url,
       MAIL_FROM: 'shop@example.com'
     })
-    const app = await build(config, { logStream })
+    const app = await build(config, { logStream: stream })
     t.teardown(() => app.close())
     let errors = ''
     const headers = { 'x-api-key': 'secret-key-one', 'x-admin-key': 'secret-key-of-the-operator' }
@@ -110,6 +104,7 @@ t.test(
     await keep(ask(app, { purpose: 'login' }, { headers }))
     await keep(verify(app, body.id, code, {}, { headers }))
     const metrics = (await app.inject('/metrics')).body
+    const log = lines.join('')
     const trail = readFileSync(join(folder, 'audit.log'), 'utf8')
 
     t.match(log, /refused by limit/)

@@ -108,6 +108,11 @@ export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
   return { now, admitted: admitted === 1, entries: found }
 }
 
+/** How many of each entry's first limit were used. */
+export function usedOf(entries: readonly Entry[], facts: Facts): (number | undefined)[] {
+  return named(entries, facts).entries.map(({ limits }) => limits[0]?.used)
+}
+
 /** What was counted, as a refund names it. */
 export function takenOf(entries: readonly Entry[], { now, entries: found }: NamedFacts): Taken[] {
   return entries.flatMap((entry, i) => {

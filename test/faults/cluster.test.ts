@@ -2,9 +2,21 @@ import t from 'tap'
 import { ClusterStore } from '../../plugin/store/cluster.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec } from '../../plugin/store/store.js'
-import { count, entry, identity, lock, log, named, observed, takenOf, token } from '../contract/specs.js'
+import {
+  count,
+  entry,
+  identity,
+  lock,
+  log,
+  named,
+  observed,
+  takenOf,
+  token,
+  usedOf
+} from '../contract/specs.js'
 import { Time } from '../contract/time.js'
 import { startCluster } from '../helper/cluster.js'
+import { scriptCalls } from '../helper/redis.js'
 
 const START = '2026-03-01T00:00:00Z'
 const cluster = await startCluster(t)
@@ -31,7 +43,7 @@ async function reserve(entries: Entry[], holder = token()) {
 }
 
 async function used(entries: Entry[]): Promise<(number | undefined)[]> {
-  return named(entries, await store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+  return usedOf(entries, await store.peek(entries))
 }
 
 const states = ({ entries }: { entries: { state: number }[] }) => entries.map(({ state }) => state)
@@ -266,14 +278,10 @@ t.test('the keys of one identity share one hash tag, so one node, one script cal
     t.equal((await reserve(entries)).admitted, true)
     const held = (await cluster.contents()).map(found => Object.keys(found))
     t.strictSame(held[node], entries.map(({ identity: who, spec }) => `test:{${who}}:${spec.name}`).sort())
-    const calls = await Promise.all(
-      cluster.nodes.map(
-        async each => /cmdstat_evalsha:calls=(\d+)/.exec(await each.client.info('commandstats'))?.[1]
-      )
-    )
+    const calls = await Promise.all(cluster.nodes.map(async each => (await scriptCalls(each.client)).called))
     t.strictSame(
       calls,
-      [0, 1, 2].map(n => (n === node ? '1' : undefined))
+      [0, 1, 2].map(n => Number(n === node))
     )
   }
 })

@@ -122,11 +122,12 @@ async function launchSafely(t: Teardown, folder: string, options: RedisOptions, 
   }
 }
 
-/** How many scripts a Redis has run so far: sent whole, and called by their hash. */
-export async function scriptCalls(client: Redis): Promise<{ sent: number; called: number }> {
+/** How many scripts a Redis has run so far: sent whole, called by their hash, and all. */
+export async function scriptCalls(client: Redis): Promise<{ sent: number; called: number; all: number }> {
   const stats = await client.info('commandstats')
   const figure = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
-  return { sent: figure('eval'), called: figure('evalsha') }
+  const [sent, called] = [figure('eval'), figure('evalsha')]
+  return { sent, called, all: sent + called }
 }
 
 /** Starts a Redis server of this test's own on 127.0.0.1, without persistence; gone after its teardown. */

@@ -1,8 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Writable } from 'node:stream'
 import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { logStream } from '../helper/log-stream.js'
 
 const phone = '13800138000'
 const mail = 'somebody@example.com'
@@ -22,15 +22,8 @@ const rules: Rule[] = [
   { name: 'seen', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }], mode: 'observe' }
 ]
 
-/** A pino stream that keeps what is written. */
 function logged() {
-  const lines: string[] = []
-  const stream = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    }
-  })
+  const { lines, stream } = logStream()
   return { lines, logger: { level: 'trace', stream } }
 }
 

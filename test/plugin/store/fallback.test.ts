@@ -8,7 +8,7 @@ import { MemoryStore } from '../../../plugin/store/memory.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
-import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
+import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { type RedisServer, startRedis } from '../../helper/redis.js'
 
 const TIMEOUT_MS = 400
@@ -193,7 +193,7 @@ t.test('an admission that comes late', async t => {
     process.kill(server.pid, 'SIGCONT')
     // The connection answers in order: first the late reservation, then, if any, its refund.
     for (let i = 0; i < 3; i++) await client.ping()
-    const used = named(entries, await store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+    const used = usedOf(entries, await store.peek(entries))
     const { spec, identity } = entries[0] as (typeof entries)[number]
     t.equal(await client.exists(`test:{${identity}}:${spec.name}`), 1, 'it was counted in the end')
     return { answer, used }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import type { Entry, LogSpec } from '../../../plugin/store/store.js'
-import { count, entry, lock, log, named, takenOf, token } from '../../contract/specs.js'
+import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
 type Test = typeof t
@@ -13,8 +13,7 @@ function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore;
   return { store, time }
 }
 
-const used = (store: MemoryStore, entries: readonly Entry[]) =>
-  named(entries, store.peek(entries)).entries.map(({ limits }) => limits[0]?.used)
+const used = (store: MemoryStore, entries: readonly Entry[]) => usedOf(entries, store.peek(entries))
 const forgettable = (spec: LogSpec): LogSpec => ({ ...spec, forgettable: true })
 
 t.test('answers at once, by the clocks of the system', async t => {

@@ -2,7 +2,18 @@ import type { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import type { Entry } from '../../../plugin/store/store.js'
-import { count, entry, identity, lock, log, named, observed, takenOf, token } from '../../contract/specs.js'
+import {
+  count,
+  entry,
+  identity,
+  lock,
+  log,
+  named,
+  observed,
+  takenOf,
+  token,
+  usedOf
+} from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 
@@ -22,10 +33,7 @@ async function ttls(client: Redis, entries: readonly Entry[]): Promise<number[]>
 }
 
 /** How many calls of scripts Redis has seen. */
-async function allCalls(): Promise<number> {
-  const { sent, called } = await scriptCalls(client)
-  return sent + called
-}
+const allCalls = async () => (await scriptCalls(client)).all
 
 t.test('all keys of one identity carry one hash tag', async t => {
   const { store } = await open()
@@ -140,11 +148,7 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   const start = await allCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
   t.equal((await allCalls()) - start, 2, 'asked again with the periods of that clock')
-  t.strictSame(
-    named(day, await store.peek(day)).entries.map(each => each.limits[0]?.used),
-    [1, 1],
-    'counted once'
-  )
+  t.strictSame(usedOf(day, await store.peek(day)), [1, 1], 'counted once')
   t.equal((await store.reserve(day, ''))[1], 0)
   t.equal((await allCalls()) - start, 4, 'once is enough')
   time.advanceMs(16 * 3_600_000)
@@ -164,8 +168,7 @@ t.test('any number of entries, with values of any length', async t => {
   const { store } = await open()
   for (const many of [13, 14, 40]) {
     const entries = Array.from({ length: many }, (_, i) => entry(log([i * 25 + 1, 60_000]), `${many}`))
-    const used = async () =>
-      named(entries, await store.reserve(entries, '')).entries.map(each => each.limits[0]?.used)
+    const used = async () => usedOf(entries, await store.reserve(entries, ''))
     t.strictSame(await used(), Array(many).fill(0))
     for (let i = 1; i < 60; i++) t.strictSame((await store.reserve(entries.slice(3), ''))[1], 1)
     t.strictSame(await used(), [1, 1, 1, ...Array(many - 3).fill(60)])

@@ -21,10 +21,7 @@ function advance(ms: number): void {
 }
 
 /** How many decisions and peeks Redis was asked for. */
-async function calls(): Promise<number> {
-  const { sent, called } = await scriptCalls(client)
-  return sent + called
-}
+const calls = async () => (await scriptCalls(client)).all
 
 /** An app on this Redis. Its route is `/send?to=…`; `fail` in the query makes the handler fail. */
 async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> = {}) {

@@ -1,0 +1,13 @@
+import { Writable } from 'node:stream'
+
+/** A stream for pino that keeps what is written, a line each. */
+export function logStream(): { lines: string[]; stream: Writable } {
+  const lines: string[] = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(`${chunk}`)
+      done()
+    }
+  })
+  return { lines, stream }
+}
