@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { admittedVerdict, join, type Verdict } from './decision.js'
+import { admittedVerdict, type Verdict } from './decision.js'
 import { RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
-import { Decision } from './reservation.js'
+import { Decision, Means } from './reservation.js'
 import type { CompiledRule } from './rules.js'
 import type { Reserved, Reserver } from './store/fallback.js'
 import { type Awaitable, type Entry, isPromise } from './store/store.js'
-import { asksStore, entriesOf, type Sorted, sort, verdictOf } from './subjects.js'
+import { asksStore, entriesOf, type Subject, subjectsOf, verdictOf } from './subjects.js'
 import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
@@ -43,13 +43,8 @@ export class Limiter {
   refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
-    return this.conclude(
-      { subjects: [], blocked: [] },
-      { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal },
-      null,
-      '',
-      earlier
-    )
+    const said = { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal } as const
+    return this.conclude([], null, '', earlier, said)
   }
 
   /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
@@ -61,9 +56,9 @@ export class Limiter {
   /** The verdict as it would be; changes nothing. */
   async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
     const { rules, values } = this.named(keys)
-    const sorted = sort(rules, values, source)
-    const asked = asksStore(sorted)
-    return verdictOf(sorted, asked ? await this.reserver.store.peek(entriesOf(sorted.subjects)) : null)
+    const subjects = subjectsOf(rules, values, source)
+    const asked = asksStore(subjects)
+    return verdictOf(subjects, asked ? await this.reserver.store.peek(entriesOf(subjects)) : null)
   }
 
   /** Forgets what is counted. */
@@ -88,43 +83,29 @@ export class Limiter {
     source: Source | undefined,
     earlier?: Decision | null
   ): Awaitable<Decision> {
-    const sorted = sort(rules, values, source)
-    const { subjects } = sorted
-    if (!asksStore(sorted)) return this.finish(sorted, null, '', earlier)
+    const subjects = subjectsOf(rules, values, source)
+    if (!asksStore(subjects)) return this.conclude(subjects, null, '', earlier)
     const token = subjects.some(({ rule }) => rule.options.lock !== undefined)
       ? randomBytes(18).toString('base64url')
       : ''
     const reserved = this.reserver.reserve(entriesOf(subjects), token)
     return isPromise(reserved)
-      ? reserved.then(found => this.finish(sorted, found, token, earlier))
-      : this.finish(sorted, reserved, token, earlier)
+      ? reserved.then(found => this.conclude(subjects, found, token, earlier))
+      : this.conclude(subjects, reserved, token, earlier)
   }
 
-  private finish(
-    sorted: Sorted,
-    reserved: Reserved | null,
-    token: string,
-    earlier?: Decision | null
-  ): Decision {
-    return this.conclude(sorted, verdictOf(sorted, reserved?.facts ?? null), reserved, token, earlier)
-  }
-
+  /** @param said the verdict, where it does not follow from what the store answered */
   private conclude(
-    { subjects, blocked }: Sorted,
-    verdict: Verdict,
+    subjects: readonly Subject[],
     reserved: Reserved | null,
     token: string,
-    earlier?: Decision | null
+    earlier: Decision | null = null,
+    said: Verdict | null = null
   ): Decision {
-    return new Decision(earlier ? join(earlier, verdict) : verdict, {
-      subjects,
-      blocked,
-      facts: reserved?.facts ?? null,
-      store: reserved?.store ?? this.reserver.store,
-      token,
-      report: this.report,
-      earlier: earlier?.keys
-    })
+    // A copy has no room to spare, which what has grown has.
+    const facts = reserved?.facts?.slice() ?? null
+    const store = reserved?.store ?? this.reserver.store
+    return new Decision(new Means(subjects, facts, store, token, this.report, earlier, said))
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {

@@ -15,13 +15,26 @@ export function entriesFor(
   source: Source | undefined
 ): Entry[] {
   const { specs, max, timeZones } = rule
-  return specs.map((spec, i) => ({
-    spec: zoned(spec, timeZones?.[i], rule, source),
-    identity,
-    max: max && maxOf(max[i] ?? [], spec, rule, source),
-    value,
-    zoned: timeZones?.[i] !== undefined
-  }))
+  return specs.map(
+    (spec, i) =>
+      new Asked(
+        zoned(spec, timeZones?.[i], rule, source),
+        identity,
+        max && maxOf(max[i] ?? [], spec, rule, source),
+        value,
+        timeZones?.[i] !== undefined
+      )
+  )
+}
+
+class Asked implements Entry {
+  constructor(
+    readonly spec: Spec,
+    readonly identity: string,
+    readonly max: readonly number[] | undefined,
+    readonly value: number | undefined,
+    readonly zoned: boolean
+  ) {}
 }
 
 /** Whether the rule's `allow` function lets this request pass; outside of requests it does not. @throws FunctionError */

@@ -1,9 +1,11 @@
-import type { Verdict } from './decision.js'
+import { join, type Verdict } from './decision.js'
 import { factsOf } from './limits/index.js'
 import type { CompiledRule } from './rules.js'
 import { type Awaitable, type Facts, isPromise, type Settling, type Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
-import type { Sorted } from './subjects.js'
+import { isAdmitted, type Subject, verdictOf } from './subjects.js'
+
+const NONE: readonly never[] = []
 
 /** What a reservation took of one rule. */
 interface Slot {
@@ -11,17 +13,24 @@ interface Slot {
   taken: readonly Taken[]
 }
 
-/** What a decision settles by, and where it came from. */
-export interface Means extends Sorted {
-  /** What the store answered; null when it was not asked. */
-  facts: Facts | null
-  store: Settling
-  /** The holder's name on its locks. */
-  token: string
-  /** Hears of settlements that failed. */
-  report: (error: unknown) => void
-  /** The hashed identities of the request's first stage. */
-  earlier: Record<string, string> | undefined
+/** What a decision follows from, and what it settles by. */
+export class Means {
+  /**
+   * @param facts what the store answered; null when it was not asked
+   * @param token the holder's name on its locks
+   * @param report hears of settlements that failed
+   * @param earlier the decision of the request's first stage
+   * @param said the verdict, where it does not follow from the facts
+   */
+  constructor(
+    readonly subjects: readonly Subject[],
+    readonly facts: Facts | null,
+    readonly store: Settling,
+    readonly token: string,
+    readonly report: (error: unknown) => void,
+    readonly earlier: Decision | null,
+    readonly said: Verdict | null
+  ) {}
 }
 
 /** How a handler ended: the status it answered with, 500 when it threw; null when that is unclear. */
@@ -32,40 +41,61 @@ export type Outcome = number | null
  */
 export class Decision implements Verdict {
   readonly allowed: boolean
-  readonly retryAfterMs: number | null
-  readonly violated: Verdict['violated']
-  readonly observed: Verdict['observed']
-  readonly rules: Verdict['rules']
-  readonly refusal: Verdict['refusal']
   // Private to the letter: a decision may be sent as it is.
   readonly #means: Means
   // Looked at when first asked for: most decisions are kept.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
   #releasing: Awaitable<void> = undefined
-  #locks: readonly Taken[] = []
+  #locks: readonly Taken[] = NONE
   #controller: AbortController | undefined
   #renewal: NodeJS.Timeout | undefined
   #lost: Error | undefined
 
-  constructor(verdict: Verdict, means: Means) {
+  constructor(means: Means) {
+    const { subjects, facts, said, token } = means
     this.#means = means
-    this.allowed = verdict.allowed
-    this.retryAfterMs = verdict.retryAfterMs
-    this.violated = verdict.violated
-    this.observed = verdict.observed
-    this.rules = verdict.rules
-    this.refusal = verdict.refusal
-    if (!means.facts || !verdict.allowed) this.#slots = []
-    else if (means.token !== '') this.hold(slotsOf(means, isLock))
+    this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
+    if (!facts || !this.allowed) this.#slots = NONE
+    else if (token !== '') this.hold(slotsOf(means, isLock))
+  }
+
+  /** All that it says, reckoned anew each time: a server that keeps it for each request under way has more garbage to collect. */
+  verdict(): Verdict {
+    const { subjects, facts, earlier, said } = this.#means
+    const own = said ?? verdictOf(subjects, facts)
+    return earlier ? join(earlier.verdict(), own) : own
+  }
+
+  get retryAfterMs(): number | null {
+    return this.verdict().retryAfterMs
+  }
+
+  get violated(): Verdict['violated'] {
+    return this.verdict().violated
+  }
+
+  get observed(): Verdict['observed'] {
+    return this.verdict().observed
+  }
+
+  get rules(): Verdict['rules'] {
+    return this.verdict().rules
+  }
+
+  get refusal(): Verdict['refusal'] {
+    return this.verdict().refusal
+  }
+
+  toJSON(): Verdict {
+    return this.verdict()
   }
 
   /** The hashed identity of each rule that applied. */
   get keys(): Record<string, string> {
-    const { subjects, blocked, earlier } = this.#means
-    const keys = { ...earlier }
+    const { subjects, earlier } = this.#means
+    const keys = { ...earlier?.keys }
     for (const { name, identity } of subjects) keys[name] = identity
-    for (const { name, identity } of blocked) keys[name] = identity
     return keys
   }
 
@@ -102,7 +132,7 @@ export class Decision implements Verdict {
 
   /** The provider has, or may have, the message: it counts, whatever is answered. */
   keep(): void {
-    this.#slots = []
+    this.#slots = NONE
   }
 
   /**
@@ -130,7 +160,7 @@ export class Decision implements Verdict {
     clearInterval(this.#renewal)
     const locks = this.#locks
     if (locks.length > 0) {
-      this.#locks = []
+      this.#locks = NONE
       this.#releasing = this.attempt(() => this.#means.store.refund(locks, this.#means.token))
     }
     await this.#releasing

@@ -183,8 +183,9 @@ function answer(
   reply.limit = decision
   tell({ stage, route: plan.route, told }, decision, shared.options, request)
   if (!decision.allowed) {
-    logRefusal(decision, stage, request)
-    return refuse(request, reply, refusal(decision, plan), shared.options.errorResponse, plan.handled)
+    const verdict = decision.verdict()
+    logRefusal(decision, verdict, stage, request)
+    return refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
   }
-  if (plan.callers.size > 0) reply.headers(policyHeaders(decision, plan))
+  if (plan.callers.size > 0) reply.headers(policyHeaders(decision.verdict(), plan))
 }

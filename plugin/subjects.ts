@@ -1,50 +1,52 @@
-import { type Applied, admittedVerdict, decide, type Verdict } from './decision.js'
+import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './decision.js'
 import type { Source } from './identity/path.js'
 import { entriesFor, isAllowed } from './per-request.js'
 import type { CompiledRule } from './rules.js'
 import type { Entry, Facts } from './store/store.js'
 
 /** A rule that applies to a request, with the identity it counts now and what the store is asked about it. */
-export interface Subject extends Applied {
-  rule: CompiledRule
-  identity: string
-}
+export class Subject implements Applied {
+  readonly name: string
+  readonly observed: boolean
 
-/** Who is asked about, and who is on a block list, with nothing to ask; who is on an allow list is neither. */
-export interface Sorted {
-  subjects: Subject[]
-  blocked: Subject[]
+  /** @param blocked whether it is on the rule's block list; then there is nothing to ask */
+  constructor(
+    readonly rule: CompiledRule,
+    readonly identity: string,
+    readonly entries: readonly Entry[],
+    readonly blocked = false
+  ) {
+    this.name = rule.name
+    this.observed = rule.observed
+  }
 }
 
 /**
- * Finds out which rules apply, and to whom.
+ * Finds out which rules apply, and to whom; not to who is on their allow lists.
  * @param values of each rule: one for each part of its key, then of what it tells apart
  * @throws KeyMissingError, KeyInvalidError, FunctionError
  */
-export function sort(
+export function subjectsOf(
   rules: readonly CompiledRule[],
   values: readonly (readonly unknown[])[],
   source: Source | undefined
-): Sorted {
-  const sorted: Sorted = { subjects: [], blocked: [] }
-  for (let i = 0; i < rules.length; i++) {
-    const rule = rules[i] as CompiledRule
-    if (isAllowed(rule, source)) continue
-    const given = values[i] as readonly unknown[]
-    const identity = rule.key.identify(given, rule.optional)
-    if (identity === null || rule.allows?.(given[0])) continue
-    const { name, observed } = rule
-    // Before its other values are looked at: who is on a list stays so whatever else is sent.
-    if (rule.blocks?.(given[0])) {
-      sorted.blocked.push({ rule, name, observed, identity, entries: [] })
-      continue
-    }
-    const value = rule.valueOf(given)
-    if (value === null) continue
-    const entries = entriesFor(rule, identity, value, source)
-    sorted.subjects.push({ rule, name, observed, identity, entries })
-  }
-  return sorted
+): readonly Subject[] {
+  const found = rules.map((rule, i) => subjectOf(rule, values[i] as readonly unknown[], source))
+  return found.filter(subject => subject !== null)
+}
+
+function subjectOf(
+  rule: CompiledRule,
+  values: readonly unknown[],
+  source: Source | undefined
+): Subject | null {
+  if (isAllowed(rule, source)) return null
+  const identity = rule.key.identify(values, rule.optional)
+  if (identity === null || rule.allows?.(values[0])) return null
+  // Before its other values are looked at: who is on a list stays so whatever else is sent.
+  if (rule.blocks?.(values[0])) return new Subject(rule, identity, [], true)
+  const value = rule.valueOf(values)
+  return value === null ? null : new Subject(rule, identity, entriesFor(rule, identity, value, source))
 }
 
 /** All that a store is asked at once. */
@@ -55,31 +57,40 @@ export function entriesOf(subjects: readonly Subject[]): Entry[] {
 }
 
 /** Whether a store is asked at all: not about nobody, nor when who is asked about is blocked. */
-export function asksStore(sorted: Sorted): boolean {
-  return sorted.subjects.length > 0 && !isBlocked(sorted)
+export function asksStore(subjects: readonly Subject[]): boolean {
+  return subjects.some(({ blocked }) => !blocked) && !isBlocked(subjects)
 }
 
 /** @param facts what the store answered; null when it was not asked */
-export function verdictOf(sorted: Sorted, facts: Facts | null): Verdict {
-  if (isBlocked(sorted)) return blockedVerdict(sorted.blocked)
-  const verdict = facts ? decide(sorted.subjects, facts) : admittedVerdict()
-  for (const { name } of sorted.blocked) verdict.observed.push({ rule: name, windowMs: 0 })
+export function isAdmitted(subjects: readonly Subject[], facts: Facts | null): boolean {
+  return facts ? facts[1] === 1 : !isBlocked(subjects)
+}
+
+/** @param facts what the store answered; null when it was not asked */
+export function verdictOf(subjects: readonly Subject[], facts: Facts | null): Verdict {
+  if (isBlocked(subjects)) return blockedVerdict(subjects)
+  const verdict = facts ? decide(subjects, facts) : admittedVerdict()
+  verdict.observed.push(...blockedBy(subjects, true))
   return verdict
 }
 
-function isBlocked({ blocked }: Sorted): boolean {
-  return blocked.some(each => !each.observed)
+function isBlocked(subjects: readonly Subject[]): boolean {
+  return subjects.some(({ blocked, observed }) => blocked && !observed)
 }
 
-function blockedVerdict(blocked: readonly Subject[]): Verdict {
-  const told = (observed: boolean) =>
-    blocked.filter(each => each.observed === observed).map(({ name }) => ({ rule: name, windowMs: 0 }))
+function blockedVerdict(subjects: readonly Subject[]): Verdict {
   return {
     ...admittedVerdict(),
     allowed: false,
     retryAfterMs: null,
-    violated: told(false),
-    observed: told(true),
+    violated: blockedBy(subjects, false),
+    observed: blockedBy(subjects, true),
     refusal: 'blocked'
   }
+}
+
+function blockedBy(subjects: readonly Subject[], observed: boolean): Violation[] {
+  return subjects
+    .filter(each => each.blocked && each.observed === observed)
+    .map(({ name }) => ({ rule: name, windowMs: 0 }))
 }

@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
+import type { Verdict } from './decision.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Decision } from './reservation.js'
 import { isPromise } from './store/store.js'
@@ -12,10 +13,15 @@ interface Leveled {
 }
 
 /** What the cache repeats is told at `debug`: a flood must not fill the log. */
-export function logRefusal(decision: Decision, stage: DecisionEvent['stage'], { log }: FastifyRequest): void {
+export function logRefusal(
+  decision: Decision,
+  { violated, retryAfterMs }: Verdict,
+  stage: DecisionEvent['stage'],
+  { log }: FastifyRequest
+): void {
   const level = decision.store === 'cache' ? 'debug' : 'info'
   if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
-  const { violated, keys, retryAfterMs } = decision
+  const { keys } = decision
   const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
   log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
@@ -31,7 +37,8 @@ export function tell(
   request: FastifyRequest | null
 ): void {
   if (!options.onDecision && !decisions.hasSubscribers) return
-  const { allowed, retryAfterMs, violated, observed, rules, refusal, keys, store } = decision
+  const { allowed, retryAfterMs, violated, observed, rules, refusal } = decision.verdict()
+  const { keys, store } = decision
   const event: DecisionEvent = {
     allowed,
     retryAfterMs,

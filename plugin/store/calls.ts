@@ -3,12 +3,14 @@ import { Batch } from './batch.js'
 import type { Argument, Binary, RedisClient } from './client.js'
 import type { Script } from './scripts.js'
 
-interface Call {
-  script: Script
-  keys: readonly string[]
-  args: readonly Argument[]
-  resolve(answer: unknown): void
-  reject(error: unknown): void
+class Call {
+  constructor(
+    readonly script: Script,
+    readonly keys: readonly string[],
+    readonly args: readonly Argument[],
+    readonly resolve: (answer: unknown) => void,
+    readonly reject: (error: unknown) => void
+  ) {}
 }
 
 /** Calls scripts: those of one turn of the event loop in one write, decisions by one script in one call. */
@@ -22,7 +24,7 @@ export class Calls {
 
   /** @returns what Redis answered */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
-    return new Promise((resolve, reject) => this.batch.add({ script, keys, args, resolve, reject }))
+    return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))
   }
 
   /** @param script decides */

@@ -11,7 +11,7 @@ import {
   type Taken
 } from './store.js'
 import { takenOf } from './taken.js'
-import { hearing } from './watched.js'
+import { Hearing } from './watched.js'
 
 /** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
 export interface Reserved {
@@ -126,7 +126,7 @@ export class Fallback implements Reserver {
       if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')
       const given = (taken: readonly Taken[]) =>
         giveBack(({ entry }) => taken.some(each => each.entry === entry))
-      return { facts, store: hearing(store, given) }
+      return { facts, store: new Hearing(store, given) }
     } finally {
       // What was refused was not sent.
       if (!admitted) giveBack(() => true)

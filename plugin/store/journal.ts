@@ -16,14 +16,17 @@ export class Journal {
   private noted = 0
   private counted = 0
 
-  /** @returns the number of the note */
-  note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): number {
-    const place = this.noted % PLACES
+  /** Number of the next note. */
+  get next(): number {
+    return this.noted
+  }
+
+  note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): void {
+    const place = this.noted++ % PLACES
     this.specs[place] = spec
     for (let i = 0; i < CHARS; i++) this.identities[place * CHARS + i] = identity.charCodeAt(i)
     this.values[place] = spec.kind === 'count' ? ends : value
     this.times[place] = at
-    return this.noted++
   }
 
   /** Counts the earliest that is not counted yet. @param count gives the receipt @returns whether there was one */
@@ -39,11 +42,17 @@ export class Journal {
     return true
   }
 
-  /** Strikes out a note. @returns the receipt of what was counted for it, 0 for none */
-  strike(note: number): number {
-    const place = note % PLACES
-    if (note < this.noted - PLACES || this.specs[place] === undefined) return 0
-    this.specs[place] = undefined
-    return note < this.counted ? (this.times[place] as number) : 0
+  /**
+   * Strikes out the note of a spec among those of one decision.
+   * @returns the receipt of what was counted for it, 0 for none
+   */
+  strike(spec: Spec, first: number, count: number): number {
+    for (let note = Math.max(first, this.noted - PLACES); note < first + count; note++) {
+      const place = note % PLACES
+      if (this.specs[place] !== spec) continue
+      this.specs[place] = undefined
+      return note < this.counted ? (this.times[place] as number) : 0
+    }
+    return 0
   }
 }

@@ -2,7 +2,7 @@ import { Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
 import { takenOf } from './taken.js'
-import { hearing } from './watched.js'
+import { Hearing } from './watched.js'
 
 const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
@@ -34,10 +34,10 @@ export class StandIn {
     const taken = takenOf(entries, facts)
     // Another process may have unblocked them.
     this.memory.unblock(taken.map(({ entry }) => entry))
-    const notes: Note[] = []
-    for (const { entry, ends } of taken)
-      if (isSend(entry)) notes.push({ entry, number: this.journal.note(entry, ends, at) })
-    return notes.length > 0 ? hearing(store, given => this.giveBack(given, notes)) : store
+    const { next } = this.journal
+    for (const { entry, ends } of taken) if (isSend(entry)) this.journal.note(entry, ends, at)
+    const count = this.journal.next - next
+    return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }
 
   /** That store's own; what it has cleared, blocked or unblocked is so in the memory, too. */
@@ -65,10 +65,9 @@ export class StandIn {
     this.memory.close()
   }
 
-  private giveBack(taken: readonly Taken[], notes: readonly Note[]): void {
+  private giveBack(taken: readonly Taken[], first: number, count: number): void {
     for (const each of taken) {
-      const note = notes.find(({ entry }) => entry === each.entry)
-      const receipt = note ? this.journal.strike(note.number) : 0
+      const receipt = this.journal.strike(each.entry.spec, first, count)
       if (receipt !== 0) this.memory.refund([{ ...each, receipt }], '')
     }
   }
@@ -83,11 +82,6 @@ export class StandIn {
     this.memory.clear([entry])
     return 0
   }
-}
-
-interface Note {
-  entry: Entry
-  number: number
 }
 
 function isSend({ spec }: Entry): boolean {

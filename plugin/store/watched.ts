@@ -31,14 +31,24 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
   }
 }
 
-/** The same. @param given hears, before, of what is given back */
-export function hearing(store: Settling, given: (taken: readonly Taken[]) => void): Settling {
-  return {
-    name: store.name,
-    refund(taken, token) {
-      given(taken)
-      return store.refund(taken, token)
-    },
-    renew: (entries, token) => store.renew(entries, token)
+/** Settles as that store does. */
+export class Hearing implements Settling {
+  /** @param given hears, before, of what is given back */
+  constructor(
+    private readonly store: Settling,
+    private readonly given: (taken: readonly Taken[]) => void
+  ) {}
+
+  get name(): string {
+    return this.store.name
+  }
+
+  refund(taken: readonly Taken[], token: string): Awaitable<void> {
+    this.given(taken)
+    return this.store.refund(taken, token)
+  }
+
+  renew(entries: readonly Entry[], token: string): Awaitable<boolean> {
+    return this.store.renew(entries, token)
   }
 }
