@@ -109,16 +109,16 @@ export class Limiter {
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {
-    const rules: CompiledRule[] = []
-    const values: (readonly unknown[])[] = []
-    for (const name of Object.keys(keys)) {
+    const rules = Object.keys(keys).map(name => {
       const rule = this.rules.get(name)
       if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
-      const value = keys[name]
-      const parts = rule.key.parts.length + (rule.distinct?.parts.length ?? 0)
-      rules.push(rule)
-      values.push(parts > 1 && Array.isArray(value) ? value : [value])
-    }
+      return rule
+    })
+    const values = Object.values(keys).map((value, i) => {
+      const { key, distinct } = rules[i] as CompiledRule
+      const parts = key.parts.length + (distinct?.parts.length ?? 0)
+      return parts > 1 && Array.isArray(value) ? value : [value]
+    })
     return { rules, values }
   }
 

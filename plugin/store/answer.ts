@@ -1,6 +1,6 @@
 import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
-import { observedRefusals, readEntry } from './reading.js'
+import { factsAt, observedRefusals, readEntry } from './reading.js'
 import type { Entry, Facts } from './store.js'
 
 /** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
@@ -111,7 +111,7 @@ export function factsFrom(
   admitted?: number
 ): Facts {
   const now = { steady: ticks, wall: ticks, fresh: ticks }
-  const facts = [ticks, 1]
+  const facts = factsAt(ticks)
   for (const [i, entry] of entries.entries()) {
     const head = facts.length
     const value = values[i] as Value

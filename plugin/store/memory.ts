@@ -4,7 +4,7 @@ import type { Now } from '../limits/kind.js'
 import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
-import { observedRefusals, readEntry } from './reading.js'
+import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
   type Facts,
@@ -155,7 +155,7 @@ export class MemoryStore implements Store {
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {
-    const facts = [now.wall, 1]
+    const facts = factsAt(now.wall)
     for (const entry of entries) {
       const blocked = this.blocks.size > 0 && (this.blocks.get(keyOf(entry)) ?? 0) > now.steady
       readEntry(facts, entry, this.cell.open(entry.identity, entry.spec, now.steady), now, blocked)
