@@ -49,18 +49,12 @@ const subjects = { ...memory, ...overRedis, ...refusing }
 const WIDTHS = [1, 16, 128]
 /** So many sends are made ready before the clock starts. */
 const AT_A_TIME = 1_000
-/**
- * V8 may find that the first thousand decisions outlive collections, and from then on keep all of them for the next big one.
- * A loop meets that or not by chance, in each process anew; a server was not seen to.
- */
-const FLAGS = ['--no-allocation-site-pretenuring']
 
 /** For how long each width is asked: a trip takes longer than a decision here. Together they end within five minutes. */
-function timeOf(name: string, round: number, quick: boolean): number {
+function timeOf(name: string, quick: boolean): number {
   if (quick) return 10
-  const ms = name in overRedis ? 600 : 60
-  // The first round, which is not kept, is to compile.
-  return round === 0 ? Math.max(180, ms) : ms
+  // The first round is to compile.
+  return name in overRedis ? 600 : 100
 }
 
 async function measure(
@@ -74,7 +68,6 @@ async function measure(
   for (const width of WIDTHS) {
     const refused = name in refusing
     if (refused) for (let i = 0; i < 300; i++) await limiter.decide(sendOf(i % 100))
-    globalThis.gc?.()
     const run = async (atLeast: number) => {
       const total = { count: 0, took: 0, cpu: 0 }
       while (total.took < atLeast) {
@@ -156,18 +149,17 @@ async function main(): Promise<void> {
     const redis = await openRedis(all, LOAD_CORE)
     for (const { of, by, atLeast } of pairs) {
       await closing(async own => {
-        const start = (name: string) =>
-          Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE, FLAGS)
+        const start = (name: string) => Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)
         const [first, second] = await Promise.all([start(of), start(by)])
         for (const [name, child] of [
           [of, first],
           [by, second]
         ] as const)
           if (!(await child.ask<boolean>(0))) return console.log(`skipped, not there: ${name}`)
-        const measured = await interleave([of, by], how.size, async (name, round) => {
+        const measured = await interleave([of, by], how.size, async name => {
           // What has been refused stays so for a minute.
           if (!(name in refusing)) await redis.client.flushall()
-          return (name === of ? first : second).ask<Sample>(timeOf(name, round, how.size.quick))
+          return (name === of ? first : second).ask<Sample>(timeOf(name, how.size.quick))
         })
         const ratio = `${of} ÷ ${by}`
         const [above = [], below = []] = measured.values()

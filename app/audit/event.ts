@@ -82,6 +82,7 @@ export const AuditEventSchema = Type.Union([
     reason: Type.Optional(Type.String({ description: 'as the operator wrote it' })),
     until: Type.Optional(Type.String({ description: 'when it ends by itself, ISO 8601' }))
   }),
+  kind('admin-key', 'somebody asked with a wrong admin key', { outcome: Type.Literal('wrong') }),
   kind('policy', 'the policy was to be replaced', {
     outcome: Type.Enum(['replaced', 'refused']),
     actor: Type.Optional(Type.String({ description: 'as in admin, or signal' })),

@@ -17,17 +17,10 @@ export class Child {
 
   /**
    * @param args what the module finds behind its name in `process.argv`
-   * @param flags of Node
    */
-  static async start(
-    closing: Closing,
-    module: string,
-    args: string[],
-    core: number,
-    flags: string[] = []
-  ): Promise<Child> {
+  static async start(closing: Closing, module: string, args: string[], core: number): Promise<Child> {
     const child = fork(fileURLToPath(module), ['--child', ...args], {
-      execArgv: ['--expose-gc', ...flags],
+      execArgv: ['--expose-gc'],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc']
     })
     const gone = once(child, 'exit')

@@ -3,6 +3,9 @@ import { FunctionError, wrongOption } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
 import { keyParts, type RequestValue } from '../options.js'
 
+/** Members of a request that say what the client has sent. */
+const SENT = new Set(['raw', 'cookies', 'url', 'originalUrl', 'host', 'hostname', 'port', 'protocol'])
+
 /** Whether an option is to be read from the request. */
 export function isRequestValue(value: unknown): value is RequestValue {
   return typeof value === 'object' && value !== null
@@ -12,7 +15,7 @@ export function isRequestValue(value: unknown): value is RequestValue {
  * Compiles `{ value: "request.account.quota" }` to a function of the request.
  * @param what what the value must be, for errors
  * @returns the function; it throws FunctionError with the path when the value is missing or something else
- * @throws OptionError when the path does not start at `request`: what a client sends must not choose its own limit
+ * @throws OptionError when the path does not start at `request`, or leads to what a client sends: that must not choose its own limit
  */
 export function fromRequest<T>(
   value: RequestValue,
@@ -22,11 +25,11 @@ export function fromRequest<T>(
 ): (source: object) => T {
   const { value: path } = conform(keyParts.value, value, at)
   const read = compilePath(path, `${at}.value`)
-  if (!path.startsWith('request.'))
+  if (!path.startsWith('request.') || SENT.has(path.split('.')[1] ?? ''))
     throw wrongOption(
       `${at}.value`,
       path,
-      'Write a path that starts at request: what a client sends must not choose its own limit.'
+      'Write a path to what plugins put on the request: what a client sends must not choose its own limit.'
     )
   return source => {
     const found = read(source as Source)

@@ -31,11 +31,12 @@ export class StandIn {
   /** Notes what the other store has admitted. @returns how it is settled in both */
   note(entries: readonly Entry[], facts: Facts, store: Settling): Settling {
     const at = this.memory.ticks
-    const taken = takenOf(entries, facts)
-    // Another process may have unblocked them.
-    this.memory.unblock(taken.map(({ entry }) => entry))
     const { next } = this.journal
-    for (const { entry, ends } of taken) if (isSend(entry)) this.journal.note(entry, ends, at)
+    for (const { entry, ends } of takenOf(entries, facts)) {
+      // Another process may have unblocked it.
+      this.memory.unblock([entry])
+      if (isSend(entry)) this.journal.note(entry, ends, at)
+    }
     const count = this.journal.next - next
     return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }

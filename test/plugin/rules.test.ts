@@ -12,7 +12,8 @@ const aName = 'be 1 to 64 letters, digits, "_", "." and "-", a letter or digit f
 const aZone = 'Write an IANA time zone such as "Asia/Shanghai", a function or { value: path }.'
 const rolling = 'Write a whole number from 1 to 1000. Count more than that with a calendar limit ("per").'
 const early = 'Attempts are counted before the body is read; use the address, headers, query or params.'
-const own = 'Write a path that starts at request: what a client sends must not choose its own limit.'
+const own =
+  'Write a path to what plugins put on the request: what a client sends must not choose its own limit.'
 const root = 'Write a path that starts at body, query, params, headers, request, as in "body.phone".'
 const members = (of: string) =>
   `Write names of members after "${of}", with single dots between them, none of them "__proto__", "prototype", "constructor".`
@@ -225,6 +226,14 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"headers.x-zone"',
     own
   ],
+  ...['raw.headers.x-zone', 'cookies.zone', 'url', 'originalUrl', 'host', 'hostname', 'protocol'].map(
+    (path): [object, string, string, string] => [
+      { limits: [{ max: 1, per: 'day', timeZone: { value: `request.${path}` } }] },
+      '.limits[0].timeZone.value',
+      `"request.${path}"`,
+      own
+    ]
+  ),
   [
     { limits: [{ max: 1, per: 'day', timeZone: { value: 3 } }] },
     '.limits[0].timeZone.value',

@@ -19,8 +19,10 @@ export function adminOnly(key: string): preParsingAsyncHookHandler {
     if (typeof given !== 'string')
       throw unauthorized('ADMIN_KEY_MISSING', 'The header x-admin-key is missing.')
     const actor = keys.find(given)
-    if (actor === undefined)
+    if (actor === undefined) {
+      request.server.audit({ event: 'admin-key', outcome: 'wrong' }, request)
       throw unauthorized('ADMIN_KEY_WRONG', 'The key of the header x-admin-key is wrong.')
+    }
     request.actor = actor
   }
 }
