@@ -221,8 +221,8 @@ t.test('the key', async t => {
   const line = { event: 'admin-key', outcome: 'wrong', network: /^[\w-]{22}$/, requestId: String }
   const lines = linesOf(file)
   t.equal(lines.length, 4 * requests.length, 'each wrong key is in the audit trail')
-  for (const each of lines) t.match(each, line)
-  t.notMatch(JSON.stringify(lines), new RegExp(ADMIN_KEY.slice(1)), 'and no key')
+  for (const each of lines) t.match(JSON.parse(each), line)
+  t.notMatch(lines.join(), ADMIN_KEY.slice(1), 'and no key')
   const tries = await Promise.all(Array.from({ length: 60 }, () => ask(app, 'GET', '/v1/admin/recipients')))
   t.equal(tries.at(-1)?.status, 429, 'tries are counted before the key is looked at')
 })

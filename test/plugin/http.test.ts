@@ -228,10 +228,12 @@ t.test('errorResponse builds error.problem for an error handler, too', async t =
 t.test('reply.limit', async t => {
   const { app } = await open(t)
   const seen: unknown[] = []
-  app.addHook(
-    'onSend',
-    async (_req, reply) => void seen.push(reply.limit && JSON.parse(JSON.stringify(reply.limit)))
-  )
+  app.addHook('onSend', async (_req, reply) => {
+    seen.push(reply.limit && JSON.parse(JSON.stringify(reply.limit)))
+    if (reply.limit === null) return
+    const { allowed, retryAfterMs, violated, observed, rules, refusal } = reply.limit
+    t.strictSame(reply.limit.verdict(), { allowed, retryAfterMs, violated, observed, rules, refusal })
+  })
   app.get(
     '/x',
     {
