@@ -1,5 +1,5 @@
 import { boundsOf, factsOf, kindOf } from './limits/index.js'
-import { BLOCKED, type Entry, type Facts, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import { BLOCKED, type Entry, type Facts, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -65,7 +65,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         head += factsOf(entry.spec)
         continue
       }
-      const charged = facts[head + 1] !== 0
+      const charged = state === PASSES && facts[head + 1] !== 0
       head += 2
       if (state === BLOCKED) {
         violated.push({ rule: name, windowMs: 0 })

@@ -13,7 +13,10 @@ interface Slot {
   taken: readonly Taken[]
 }
 
-/** What a decision follows from, and what it settles by. */
+/**
+ * What a decision follows from, and what it settles by. Of a class, like all that a request under way keeps: V8 may take
+ * what a literal makes for long-lived, and then a busy server collects more garbage (docs/speed.md).
+ */
 export class Means {
   /**
    * @param facts what the store answered; null when it was not asked
@@ -60,7 +63,7 @@ export class Decision implements Verdict {
     else if (token !== '') this.hold(slotsOf(means, isLock))
   }
 
-  /** All that it says, reckoned anew each time: a server that keeps it for each request under way has more garbage to collect. */
+  /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
   verdict(): Verdict {
     const { subjects, facts, earlier, said } = this.#means
     const own = said ?? verdictOf(subjects, facts)

@@ -1,7 +1,10 @@
 import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
-import type { Entry, Facts } from './store.js'
+import { type Entry, type Facts, PASSES } from './store.js'
+
+/** The end of a block that has none. */
+const FOR_EVER = 2 ** 48 - 1
 
 /** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
 export class Value implements Fields {
@@ -20,8 +23,10 @@ export class Value implements Fields {
     return this.bytes.readUIntBE(this.start + index * 6, 6)
   }
 
+  /** Infinity: until it is unblocked; 0 when it is not blocked. */
   blockedUntil(): number {
-    return this.size % 6 === 1 ? this.at(this.length) : 0
+    const until = this.size % 6 === 1 ? this.at(this.length) : 0
+    return until === FOR_EVER ? Number.POSITIVE_INFINITY : until
   }
 }
 
@@ -115,8 +120,8 @@ export function factsFrom(
   for (const [i, entry] of entries.entries()) {
     const head = facts.length
     const value = values[i] as Value
-    readEntry(facts, entry, value, now, value.blockedUntil() > ticks)
-    if (admitted === 1) facts[head + 1] = kindOf(entry.spec).receipt(value, now)
+    readEntry(facts, entry, value, now, value.blockedUntil() - ticks)
+    if (admitted === 1 && facts[head] === PASSES) facts[head + 1] = kindOf(entry.spec).receipt(value, now)
   }
   if (admitted === undefined) return facts
   facts[1] = admitted
@@ -124,7 +129,7 @@ export function factsFrom(
   if (!skipped) return facts
   let head = 2
   for (const { spec } of entries) {
-    if (skipped.has(spec.rule)) facts[head + 1] = 0
+    if (skipped.has(spec.rule) && facts[head] === PASSES) facts[head + 1] = 0
     head += factsOf(spec)
   }
   return facts

@@ -157,8 +157,8 @@ export class MemoryStore implements Store {
   private read(entries: readonly Entry[], now: Now): number[] {
     const facts = factsAt(now.wall)
     for (const entry of entries) {
-      const blocked = this.blocks.size > 0 && (this.blocks.get(keyOf(entry)) ?? 0) > now.steady
-      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec, now.steady), now, blocked)
+      const blockedFor = this.blocks.size > 0 ? (this.blocks.get(keyOf(entry)) ?? 0) - now.steady : 0
+      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec, now.steady), now, blockedFor)
     }
     return facts
   }

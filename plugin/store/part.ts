@@ -1,5 +1,5 @@
 import { boundsOf, factsOf } from '../limits/index.js'
-import { type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
+import { BLOCKED, type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
 
 /** One rule in a decision: its entries stand and fall together. */
 export interface Part {
@@ -34,8 +34,15 @@ export function fill(parts: readonly Part[], facts: Facts): void {
   }
 }
 
-/** Each entry with its state, and of each of its limits: `max`, used, reset. */
-function read({ entries, facts }: Part): { state: number; limits: [number, number, number][] }[] {
+interface Read {
+  state: number
+  /** Ticks until its block ends; none when it has none. */
+  blockedFor: number[]
+  /** Of each limit: `max`, used, reset. */
+  limits: [number, number, number][]
+}
+
+function read({ entries, facts }: Part): Read[] {
   let head = 0
   return entries.map(entry => {
     const at = head
@@ -45,7 +52,8 @@ function read({ entries, facts }: Part): { state: number; limits: [number, numbe
       facts[at + 2 + i * 2] as number,
       facts[at + 3 + i * 2] as number
     ])
-    return { state: facts[at] as number, limits }
+    const state = facts[at] as number
+    return { state, blockedFor: state === BLOCKED ? [facts[at + 1] as number] : [], limits }
   })
 }
 
@@ -54,11 +62,12 @@ export function refuses(part: Part): boolean {
   return read(part).some(({ state }) => state !== PASSES)
 }
 
-/** When the limits that refuse cease to, in ticks from the store's answer; a block has no time. */
+/** When the limits and blocks that refuse cease to, in ticks from the store's answer. */
 export function resetsOf(part: Part): number[] {
-  return read(part).flatMap(({ limits }) =>
-    limits.filter(([max, used]) => used >= max).map(([, , reset]) => reset)
-  )
+  return read(part).flatMap(({ blockedFor, limits }) => [
+    ...blockedFor,
+    ...limits.filter(([max, used]) => used >= max).map(([, , reset]) => reset)
+  ])
 }
 
 export function isObserved({ entries }: Part): boolean {
@@ -86,7 +95,8 @@ export function tell(facts: number[], { entries, facts: told }: Part, later: num
   let head = 0
   for (const { spec } of entries) {
     const end = head + factsOf(spec)
-    facts.push(told[head] as number, 0)
+    const state = told[head] as number
+    facts.push(state, state === BLOCKED ? Math.max((told[head + 1] as number) - later, 1) : 0)
     for (head += 2; head < end; head += 2) {
       const reset = told[head + 1] as number
       facts.push(told[head] as number, reset === 0 ? 0 : Math.max(reset - later, 1))

@@ -12,18 +12,22 @@ export function factsAt(now: number): number[] {
   return facts
 }
 
-/** Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole. */
+/**
+ * Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole.
+ * @param blockedFor ticks until its block ends; not above 0 when there is none
+ */
 export function readEntry(
   facts: number[],
   { spec, max, value = 0 }: Entry,
   fields: Fields,
   now: Now,
-  blocked: boolean
+  blockedFor: number
 ): void {
   const head = facts.push(PASSES, 0) - 2
   const passes = kindOf(spec).read(facts, fields, now, spec, max, value)
-  if (passes && !blocked) return
-  facts[head] = blocked ? BLOCKED : REFUSES
+  if (passes && blockedFor <= 0) return
+  facts[head] = blockedFor > 0 ? BLOCKED : REFUSES
+  facts[head + 1] = Math.max(blockedFor, 0)
   if (!spec.observed) facts[1] = 0
 }
 

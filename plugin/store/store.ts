@@ -101,8 +101,9 @@ export const UNKNOWN = 3
 
 /**
  * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry
- * its state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted), and for each of its limits two
- * numbers: how many were used before this one, and the ticks until a slot returns (0 when none is used, but for a count).
+ * its state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted; of a blocked one the ticks until its
+ * block ends, Infinity without an end), and for each of its limits two numbers: how many were used before this one, and
+ * the ticks until a slot returns (0 when none is used, but for a count).
  */
 export type Facts = readonly number[]
 

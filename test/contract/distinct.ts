@@ -156,7 +156,7 @@ export const distinctCases: [string, (s: Subject) => Promise<void>][] = [
       const answer = await s.reserve([sentTo(spec, 2)])
       s.t.equal(answer.admitted, true)
       s.t.strictSame(answer.entries, [
-        { state: REFUSES, receipt: 0, limits: [{ used: 1, reset: 5_900_000 }] }
+        { state: REFUSES, receipt: 0, blockedFor: 0, limits: [{ used: 1, reset: 5_900_000 }] }
       ])
       s.t.strictSame(await facts(s, sentTo(spec, 1)), [PASSES, [0, 0]])
     }

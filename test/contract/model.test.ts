@@ -150,6 +150,7 @@ function same(store: Store, right: ModelFacts, found: NamedFacts): void {
       admitted: facts.admitted,
       entries: facts.entries.map(each => ({
         state: each.state,
+        blockedFor: each.blockedFor,
         counted: 'slot' in each ? each.slot !== undefined : each.receipt !== 0,
         limits: each.limits
       }))

@@ -28,6 +28,8 @@ export interface ModelEntry {
   state: number
   /** What was counted; none for what was not. A lock has an empty one. */
   slot: Slot | undefined
+  /** Ticks until its block ends; 0 when it has none. */
+  blockedFor: number
   limits: { used: number; reset: number }[]
 }
 
@@ -119,7 +121,8 @@ export class Model {
     const limits = this.limits(entry)
     const full = limits.some(({ used, max }) => used >= max)
     const state = blockedUntil > this.now ? BLOCKED : full ? REFUSES : PASSES
-    return { state, slot: undefined, limits: limits.map(({ used, reset }) => ({ used, reset })) }
+    const blockedFor = Math.max(blockedUntil - this.now, 0)
+    return { state, slot: undefined, blockedFor, limits: limits.map(({ used, reset }) => ({ used, reset })) }
   }
 
   private limits(entry: Entry): { max: number; used: number; reset: number }[] {

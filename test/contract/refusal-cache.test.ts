@@ -118,8 +118,12 @@ class World {
   private checkRefused(entry: Entry, found: EntryFacts): void {
     const age = this.time.ticks - (this.refused.get(askedOf(entry)) ?? Number.NEGATIVE_INFINITY)
     if (age >= SPAN_MS * TICKS_PER_MS) throw new Error(`${entry.spec.name} refused ${age} ticks ago`)
-    if (found.state === BLOCKED) return
     const now = this.model.peek([entry]).entries[0]
+    if (found.state === BLOCKED) {
+      if (this.changed.has(keyOf(entry))) return
+      if (now?.blockedFor !== found.blockedFor) throw new Error(`${entry.spec.name} is blocked no more`)
+      return
+    }
     if (this.changed.has(keyOf(entry))) {
       if (now?.state === PASSES) this.seen.stale++
       return

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Period } from '../../plugin/calendar.js'
 import { kindOf } from '../../plugin/limits/index.js'
 import {
+  BLOCKED,
   type CountSpec,
   type DistinctSpec,
   type Entry,
@@ -85,6 +86,8 @@ export function token(): string {
 export interface EntryFacts {
   state: number
   receipt: number
+  /** Ticks until its block ends; 0 when it has none. */
+  blockedFor: number
   limits: { used: number; reset: number }[]
 }
 
@@ -100,9 +103,10 @@ export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
   const next = () => rest[at++] ?? Number.NaN
   const found = entries.map(({ spec }) => {
     const state = next()
-    const receipt = next()
+    const number = next()
+    const blocked = state === BLOCKED
     const limits = Array.from({ length: kindOf(spec).width(spec) }, () => ({ used: next(), reset: next() }))
-    return { state, receipt, limits }
+    return { state, receipt: blocked ? 0 : number, blockedFor: blocked ? number : 0, limits }
   })
   if (at !== rest.length) throw new Error(`${rest.length} numbers for ${at}`)
   return { now, admitted: admitted === 1, entries: found }

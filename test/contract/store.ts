@@ -103,7 +103,9 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.time.advance(6_000_000 - 1)
       const facts = await s.reserve(entries)
       s.t.equal(facts.admitted, false, 'refused one tick before')
-      s.t.strictSame(facts.entries, [{ state: REFUSES, receipt: 0, limits: [{ used: 1, reset: 1 }] }])
+      s.t.strictSame(facts.entries, [
+        { state: REFUSES, receipt: 0, blockedFor: 0, limits: [{ used: 1, reset: 1 }] }
+      ])
       s.time.advance(1)
       await s.take(entries)
     }
@@ -145,6 +147,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.t.strictSame((await s.reserve(entries)).entries[0], {
         state: REFUSES,
         receipt: 0,
+        blockedFor: 0,
         limits: [
           { used: 1, reset: 6_000_000 },
           { used: 1, reset: hour * 100 }
@@ -156,6 +159,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.t.strictSame((await s.reserve(entries)).entries[0], {
         state: REFUSES,
         receipt: 0,
+        blockedFor: 0,
         limits: [
           { used: 0, reset: 0 },
           { used: 2, reset: (hour - 120_000) * 100 }
@@ -336,7 +340,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       await s.take(entries)
       const facts = await s.reserve(entries)
       s.t.strictSame(facts.entries, [
-        { state: REFUSES, receipt: 0, limits: [{ used: 2, reset: 16 * hour * 100 }] }
+        { state: REFUSES, receipt: 0, blockedFor: 0, limits: [{ used: 2, reset: 16 * hour * 100 }] }
       ])
       s.time.advanceMs(16 * hour - 1)
       await s.admits(entries, false, 'the last millisecond')
