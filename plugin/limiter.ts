@@ -102,7 +102,7 @@ export class Limiter {
     earlier: Decision | null = null,
     said: Verdict | null = null
   ): Decision {
-    // A copy has no room to spare, which what has grown has.
+    // Copied to its length: a list that has grown has room to spare, and this one is kept.
     const facts = reserved?.facts?.slice() ?? null
     const store = reserved?.store ?? this.reserver.store
     return new Decision(new Means(subjects, facts, store, token, this.report, earlier, said))
