@@ -14,7 +14,7 @@ import type { Decision } from './reservation.js'
 import { limitRoute, PLAN, type Shared } from './route.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
-import { tell } from './telling.js'
+import { isHeard, tell } from './telling.js'
 import { warn } from './warnings.js'
 
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
@@ -100,7 +100,8 @@ function decorator(
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
-      tell({ stage: 'sends', route: null }, decision, options, request ?? null)
+      if (isHeard(options))
+        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null)
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request),

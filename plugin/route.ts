@@ -14,7 +14,7 @@ import type { DecisionEvent, FilterResult, SendLimitOptions } from './options.js
 import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
 import type { Awaitable } from './store/store.js'
-import { logRefusal, tell } from './telling.js'
+import { isHeard, logRefusal, tell } from './telling.js'
 import { Turn } from './turn.js'
 import { within } from './within.js'
 
@@ -181,11 +181,13 @@ function answer(
 ): Error | undefined {
   const told = reply.limit?.observed.length ?? 0
   reply.limit = decision
-  tell({ stage, route: plan.route, told }, decision, shared.options, request)
+  const heard = isHeard(shared.options)
+  if (decision.allowed && !heard && plan.callers.size === 0) return
+  const verdict = decision.verdict()
+  if (heard) tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request)
   if (!decision.allowed) {
-    const verdict = decision.verdict()
     logRefusal(decision, verdict, stage, request)
     return refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
   }
-  if (plan.callers.size > 0) reply.headers(policyHeaders(decision.verdict(), plan))
+  reply.headers(policyHeaders(verdict, plan))
 }

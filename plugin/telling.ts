@@ -26,6 +26,11 @@ export function logRefusal(
   log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
 }
 
+/** Whether anybody is to be told of decisions. */
+export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): boolean {
+  return onDecision !== undefined || decisions.hasSubscribers
+}
+
 /**
  * Publishes a decision to `onDecision` and the diagnostics channel.
  * @param told how many of its observed violations the first stage has told of
@@ -33,11 +38,11 @@ export function logRefusal(
 export function tell(
   { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
   decision: Decision,
+  verdict: Verdict,
   options: Pick<SendLimitOptions, 'onDecision'>,
   request: FastifyRequest | null
 ): void {
-  if (!options.onDecision && !decisions.hasSubscribers) return
-  const { allowed, retryAfterMs, violated, observed, rules, refusal } = decision.verdict()
+  const { allowed, retryAfterMs, violated, observed, rules, refusal } = verdict
   const { keys, store } = decision
   const event: DecisionEvent = {
     allowed,

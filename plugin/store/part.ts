@@ -36,8 +36,8 @@ export function fill(parts: readonly Part[], facts: Facts): void {
 
 interface Read {
   state: number
-  /** Ticks until its block ends; none when it has none. */
-  blockedFor: number[]
+  /** Ticks until its block ends; Infinity without an end, or a block. */
+  blockedFor: number
   /** Of each limit: `max`, used, reset. */
   limits: [number, number, number][]
 }
@@ -53,7 +53,11 @@ function read({ entries, facts }: Part): Read[] {
       facts[at + 3 + i * 2] as number
     ])
     const state = facts[at] as number
-    return { state, blockedFor: state === BLOCKED ? [facts[at + 1] as number] : [], limits }
+    return {
+      state,
+      blockedFor: state === BLOCKED ? (facts[at + 1] as number) : Number.POSITIVE_INFINITY,
+      limits
+    }
   })
 }
 
@@ -65,7 +69,7 @@ export function refuses(part: Part): boolean {
 /** When the limits and blocks that refuse cease to, in ticks from the store's answer. */
 export function resetsOf(part: Part): number[] {
   return read(part).flatMap(({ blockedFor, limits }) => [
-    ...blockedFor,
+    blockedFor,
     ...limits.filter(([max, used]) => used >= max).map(([, , reset]) => reset)
   ])
 }

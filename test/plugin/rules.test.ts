@@ -226,7 +226,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"headers.x-zone"',
     own
   ],
-  ...['raw.headers.x-zone', 'cookies.zone', 'url', 'originalUrl', 'host', 'hostname', 'protocol'].map(
+  ...['raw.headers.x-zone', 'cookies.zone', 'url', 'originalUrl', 'host', 'hostname', 'port', 'protocol'].map(
     (path): [object, string, string, string] => [
       { limits: [{ max: 1, per: 'day', timeZone: { value: `request.${path}` } }] },
       '.limits[0].timeZone.value',
