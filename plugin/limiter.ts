@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { admittedVerdict, type Verdict } from './decision.js'
-import { RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
+import { KeyMissingError, RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import { Decision, Means } from './reservation.js'
 import type { CompiledRule } from './rules.js'
@@ -11,6 +11,9 @@ import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
 export type Keys = Record<string, unknown>
+
+/** The name of who holds locks, and when they were asked for. */
+const NO_LOCK = { token: '', since: 0 }
 
 /** Decides by rules, over any store; knows nothing of HTTP. */
 export class Limiter {
@@ -44,7 +47,7 @@ export class Limiter {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
     const said = { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal } as const
-    return this.conclude([], null, '', earlier, said)
+    return this.conclude([], null, NO_LOCK, earlier, said)
   }
 
   /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
@@ -84,28 +87,29 @@ export class Limiter {
     earlier?: Decision | null
   ): Awaitable<Decision> {
     const subjects = subjectsOf(rules, values, source)
-    if (!asksStore(subjects)) return this.conclude(subjects, null, '', earlier)
-    const token = subjects.some(({ rule }) => rule.options.lock !== undefined)
-      ? randomBytes(18).toString('base64url')
-      : ''
-    const reserved = this.reserver.reserve(entriesOf(subjects), token)
+    if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
+    const locks = subjects.some(({ rule }) => rule.options.lock !== undefined)
+    const holder = locks
+      ? { token: randomBytes(18).toString('base64url'), since: performance.now() }
+      : NO_LOCK
+    const reserved = this.reserver.reserve(entriesOf(subjects), holder.token)
     return isPromise(reserved)
-      ? reserved.then(found => this.conclude(subjects, found, token, earlier))
-      : this.conclude(subjects, reserved, token, earlier)
+      ? reserved.then(found => this.conclude(subjects, found, holder, earlier))
+      : this.conclude(subjects, reserved, holder, earlier)
   }
 
   /** @param said the verdict, where it does not follow from what the store answered */
   private conclude(
     subjects: readonly Subject[],
     reserved: Reserved | null,
-    token: string,
+    { token, since }: typeof NO_LOCK,
     earlier: Decision | null = null,
     said: Verdict | null = null
   ): Decision {
     // Copied to its length: a list that has grown has room to spare, and this one is kept.
     const facts = reserved?.facts?.slice() ?? null
     const store = reserved?.store ?? this.reserver.store
-    return new Decision(new Means(subjects, facts, store, token, this.report, earlier, said))
+    return new Decision(new Means(subjects, facts, store, token, since, this.report, earlier, said))
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {
@@ -126,7 +130,8 @@ export class Limiter {
     const { rules, values } = this.named(keys)
     return rules.flatMap((rule, i) => {
       const identity = rule.key.identify(values[i] as readonly unknown[], false)
-      return identity === null ? [] : rule.specs.map(spec => ({ spec, identity }))
+      if (identity === null) throw new KeyMissingError(rule.name)
+      return rule.specs.map(spec => ({ spec, identity }))
     })
   }
 }

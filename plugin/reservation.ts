@@ -1,7 +1,8 @@
 import { join, type Verdict } from './decision.js'
+import { attempt, Hold } from './hold.js'
 import { factsOf } from './limits/index.js'
 import type { CompiledRule } from './rules.js'
-import { type Awaitable, type Facts, isPromise, type Settling, type Taken } from './store/store.js'
+import type { Awaitable, Facts, Settling, Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
 import { isAdmitted, type Subject, verdictOf } from './subjects.js'
 
@@ -21,6 +22,7 @@ export class Means {
   /**
    * @param facts what the store answered; null when it was not asked
    * @param token the holder's name on its locks
+   * @param since when it was asked for, by `performance.now()`; 0 when no lock was
    * @param report hears of settlements that failed
    * @param earlier the decision of the request's first stage
    * @param said the verdict, where it does not follow from the facts
@@ -30,6 +32,7 @@ export class Means {
     readonly facts: Facts | null,
     readonly store: Settling,
     readonly token: string,
+    readonly since: number,
     readonly report: (error: unknown) => void,
     readonly earlier: Decision | null,
     readonly said: Verdict | null
@@ -49,18 +52,14 @@ export class Decision implements Verdict {
   // Looked at when first asked for: most decisions are kept.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
-  #releasing: Awaitable<void> = undefined
-  #locks: readonly Taken[] = NONE
-  #controller: AbortController | undefined
-  #renewal: NodeJS.Timeout | undefined
-  #lost: Error | undefined
+  #hold: Hold | undefined
 
   constructor(means: Means) {
     const { subjects, facts, said, token } = means
     this.#means = means
     this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
     if (!facts || !this.allowed) this.#slots = NONE
-    else if (token !== '') this.hold(slotsOf(means, isLock))
+    else if (token !== '') this.#hold = holdOf(means, slotsOf(means, isLock))
   }
 
   /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
@@ -110,7 +109,7 @@ export class Decision implements Verdict {
   /** Whether anything may be left to settle or to release. */
   get pending(): boolean {
     const open = this.#slots ?? this.#means.subjects.filter(({ rule }) => isSettled(rule))
-    return open.length > 0 || this.#locks.length > 0
+    return open.length > 0 || this.locked
   }
 
   get #open(): readonly Slot[] {
@@ -120,7 +119,7 @@ export class Decision implements Verdict {
 
   /** Whether this request holds a lock. */
   get locked(): boolean {
-    return this.#locks.length > 0
+    return this.#hold?.locked ?? false
   }
 
   /**
@@ -128,9 +127,8 @@ export class Decision implements Verdict {
    * Its reason is an `AbortError`. Without a lock it never aborts.
    */
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
-    if (this.#lost) this.#controller.abort(this.#lost)
-    return this.#controller.signal
+    this.#hold ??= holdOf(this.#means, NONE)
+    return this.#hold.signal
   }
 
   /** The provider has, or may have, the message: it counts, whatever is answered. */
@@ -160,13 +158,7 @@ export class Decision implements Verdict {
    * @returns when the locks are free; never rejects
    */
   async release(): Promise<void> {
-    clearInterval(this.#renewal)
-    const locks = this.#locks
-    if (locks.length > 0) {
-      this.#locks = NONE
-      this.#releasing = this.attempt(() => this.#means.store.refund(locks, this.#means.token))
-    }
-    await this.#releasing
+    await this.#hold?.release()
   }
 
   /** The handler has ended: what is not settled is kept, and locks are released. */
@@ -182,53 +174,19 @@ export class Decision implements Verdict {
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
     this.#slots = this.#open.filter(({ rule }) => !which(rule))
-    this.#giving = this.attempt(() =>
-      this.#means.store.refund(
-        given.flatMap(slot => slot.taken),
-        this.#means.token
-      )
-    )
+    const { report, store, token } = this.#means
+    const taken = given.flatMap(slot => slot.taken)
+    this.#giving = attempt(report, () => store.refund(taken, token))
     return this.#giving
   }
+}
 
-  private hold(locked: readonly Slot[]): void {
-    if (locked.length === 0) return
-    this.#locks = locked.flatMap(slot => slot.taken)
-    const entries = this.#locks.map(each => each.entry)
-    const ttl = Math.min(...entries.map(entry => entry.spec.ttl))
-    const until = performance.now() + Math.min(...locked.map(slot => slot.rule.maxHold))
-    let held = performance.now() + ttl
-    const renew = async () => {
-      const asked = performance.now()
-      if (asked < until) {
-        try {
-          if (await this.#means.store.renew(entries, this.#means.token)) held = asked + ttl
-          else held = 0
-        } catch (error) {
-          this.#means.report(error)
-        }
-      }
-      if (performance.now() >= held) this.lose()
-    }
-    this.#renewal = setInterval(() => void renew(), ttl / 3).unref()
-  }
-
-  private lose(): void {
-    clearInterval(this.#renewal)
-    if (this.#locks.length === 0) return
-    this.#lost = new DOMException('the lock of this send is lost', 'AbortError')
-    this.#controller?.abort(this.#lost)
-  }
-
-  // The reply must not depend on a settlement: its failure is told to the log, and the slot stays counted.
-  private attempt(what: () => Awaitable<void>): Awaitable<void> {
-    try {
-      const done = what()
-      return isPromise(done) ? done.catch(this.#means.report) : undefined
-    } catch (error) {
-      this.#means.report(error)
-    }
-  }
+/** The locks that were taken. */
+function holdOf(means: Means, locked: readonly Slot[]): Hold {
+  const locks = locked.flatMap(({ rule, taken }) =>
+    taken.map(each => ({ taken: each, maxHold: rule.maxHold }))
+  )
+  return new Hold(locks, means)
 }
 
 function isLock({ options }: CompiledRule): boolean {

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import type { FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import type { Decision, Rule } from '../../plugin/index.js'
+import { type Decision, limitPlugin, type Rule } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
 import { places, until } from './settlement/places.js'
 
 const key = { value: 'query.id' }
@@ -122,6 +123,20 @@ for (const place of await places(t)) {
     await until(async () => (await left(app)) === 0, 'a free lock')
   })
 
+  t.test(`${place.store}: of several locks each is renewed up to its own maxHold`, async t => {
+    const short: Rule = { name: 'short', key, lock: '100ms', maxHold: '200ms' }
+    const { app, used } = await place.open(t, [flight('600ms', '1h'), short])
+    const decision = await app.limit.reserve({ flight: id, short: id })
+    if (!decision.signal.aborted) await once(decision.signal, 'abort')
+    for (let i = 0; i < 3; i++) {
+      place.advance(450)
+      await until(async () => (await left(app)) === 600, 'a renewed lock')
+    }
+    t.same(await used({ flight: id, short: id }), [1, 0])
+    await decision.release()
+    t.same(await used({ flight: id, short: id }), [0, 0])
+  })
+
   t.test(`${place.store}: a lock that is gone aborts the signal`, async t => {
     const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
     const route = waiting(app, ['flight', 'send'])
@@ -239,3 +254,21 @@ for (const place of await places(t)) {
     t.notOk(decision.signal.aborted)
   })
 }
+
+t.test('a lock is lost when its time is over, though Redis has yet to answer a renewal', async t => {
+  const server = await startRedis(t)
+  const app = Fastify()
+  t.teardown(() => {
+    process.kill(server.pid, 'SIGCONT')
+    return app.close()
+  })
+  const options = { client: server.client, secret: '0123456789abcdef', timeout: '1h' }
+  await app.register(limitPlugin, { ...options, rules: [flight('300ms', '1h')] })
+  await app.ready()
+  const decision = await app.limit.reserve({ flight: id })
+  process.kill(server.pid, 'SIGSTOP')
+  if (!decision.signal.aborted) await once(decision.signal, 'abort')
+  t.ok(decision.locked, 'as far as is known')
+  process.kill(server.pid, 'SIGCONT')
+  await decision.release()
+})

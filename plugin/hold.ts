@@ -1,0 +1,114 @@
+import { type Awaitable, isPromise, type Settling, type Taken } from './store/store.js'
+
+/** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
+export function attempt(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
+  try {
+    const done = what()
+    return isPromise(done) ? done.catch(report) : undefined
+  } catch (error) {
+    report(error)
+  }
+}
+
+/** Who holds locks, and where. */
+export interface Holder {
+  store: Settling
+  /** The holder's name on them. */
+  token: string
+  /** When they were asked for, by `performance.now()`. */
+  since: number
+  /** Hears of calls that failed. */
+  report(error: unknown): void
+}
+
+/** A lock that was taken, and how long it may be renewed, in milliseconds. */
+export interface Lock {
+  taken: Taken
+  maxHold: number
+}
+
+/** The locks of one request, each renewed until released, lost or held for its `maxHold`. */
+export class Hold {
+  private locks: readonly Taken[]
+  private readonly renewals: readonly Renewal[]
+  private readonly controller = new AbortController()
+  private releasing: Awaitable<void> = undefined
+
+  constructor(
+    locks: readonly Lock[],
+    private readonly holder: Holder
+  ) {
+    this.locks = locks.map(({ taken }) => taken)
+    this.renewals = locks.map(lock => new Renewal(lock, holder, () => this.lose()))
+  }
+
+  get locked(): boolean {
+    return this.locks.length > 0
+  }
+
+  /** Aborts, with an `AbortError`, when a lock is lost before it was released. */
+  get signal(): AbortSignal {
+    return this.controller.signal
+  }
+
+  /** Never rejects. */
+  async release(): Promise<void> {
+    for (const renewal of this.renewals) renewal.end()
+    const { locks } = this
+    const { store, token, report } = this.holder
+    if (locks.length > 0) {
+      this.locks = []
+      this.releasing = attempt(report, () => store.refund(locks, token))
+    }
+    await this.releasing
+  }
+
+  // The others are held on: who sends beside this request must not do so twice.
+  private lose(): void {
+    if (this.locked) this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
+  }
+}
+
+/** Renews a lock every third of its time to live; tells when it has ended, though an answer may be under way. */
+class Renewal {
+  private readonly renewing: NodeJS.Timeout
+  private ending: NodeJS.Timeout | undefined
+
+  constructor(
+    private readonly lock: Lock,
+    private readonly holder: Holder,
+    private readonly lost: () => void
+  ) {
+    this.endAt(holder.since + this.ttl)
+    this.renewing = setInterval(() => void this.renew(), this.ttl / 3).unref()
+  }
+
+  end(): void {
+    clearInterval(this.renewing)
+    clearTimeout(this.ending)
+  }
+
+  private get ttl(): number {
+    return this.lock.taken.entry.spec.ttl
+  }
+
+  private async renew(): Promise<void> {
+    const { lock, holder } = this
+    const asked = performance.now()
+    if (asked >= holder.since + lock.maxHold) return
+    try {
+      const held = await holder.store.renew([lock.taken.entry], holder.token)
+      this.endAt(held ? asked + this.ttl : asked)
+    } catch (error) {
+      holder.report(error)
+    }
+  }
+
+  private endAt(time: number): void {
+    clearTimeout(this.ending)
+    this.ending = setTimeout(() => {
+      this.end()
+      this.lost()
+    }, time - performance.now()).unref()
+  }
+}
