@@ -1,18 +1,8 @@
 import type { Reserved, Reserver } from './fallback.js'
 import type { Clock } from './memory.js'
-import {
-  fill,
-  isLasting,
-  isObserved,
-  isSame,
-  type Part,
-  partsOf,
-  refuses,
-  resetsOf,
-  tell,
-  unknown
-} from './part.js'
+import { factsAt } from './reading.js'
 import { type Entry, type Facts, type Store, TICKS_PER_MS } from './store.js'
+import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf, unknown } from './told.js'
 import { watched } from './watched.js'
 
 export interface RefusalCacheOptions {
@@ -29,11 +19,11 @@ interface Refusal {
   answered: number
   /** Until then everything that refused goes on refusing, unless something is given back. */
   until: number
-  passed: readonly Part[]
+  passed: readonly Told[]
 }
 
 interface Known {
-  part: Part
+  told: Told
   refusal: Refusal
 }
 
@@ -44,7 +34,7 @@ interface Known {
  * back, cleared or unblocked. The latter is heard of in this process alone (`watch`).
  */
 export class RefusalCache {
-  // By identity, oldest first; one a rule.
+  // By identity, oldest first; one a spec.
   private readonly known = new Map<string, Known[]>()
   private readonly ticks: number
   private readonly clock: Pick<Clock, 'monotonic'>
@@ -68,9 +58,8 @@ export class RefusalCache {
     return {
       store: reserver.store,
       reserve: (entries, token) => {
-        const parts = partsOf(entries)
-        const facts = this.recall(parts)
-        return facts ? { facts, store: cache } : this.ask(reserver, entries, parts, token)
+        const facts = this.recall(entries)
+        return facts ? { facts, store: cache } : this.ask(reserver, entries, token)
       },
       close: () => reserver.close()
     }
@@ -81,39 +70,37 @@ export class RefusalCache {
     return watched(store, entries => this.forget(entries))
   }
 
-  private async ask(
-    reserver: Reserver,
-    entries: readonly Entry[],
-    parts: readonly Part[],
-    token: string
-  ): Promise<Reserved> {
+  private async ask(reserver: Reserver, entries: readonly Entry[], token: string): Promise<Reserved> {
     const { endings } = this
     const asked = this.now()
     const reserved = await reserver.reserve(entries, token)
     const { facts, store } = reserved
     // What stood in for the store knows less; and an answer may be older than an ending that came before it.
     const sure = store === reserver.store && endings === this.endings
-    if (sure && facts?.[1] === 0) this.remember(parts, facts, asked)
+    if (sure && facts?.[1] === 0) this.remember(entries, facts, asked)
     return reserved
   }
 
-  private remember(parts: readonly Part[], facts: Facts, asked: number): void {
-    fill(parts, facts)
-    const refusing = parts.filter(refuses)
+  private remember(entries: readonly Entry[], facts: Facts, asked: number): void {
+    const told = toldOf(entries, facts)
+    // The entries of a rule are known together, or not at all.
+    const fleeting = new Set(entries.filter(entry => !isLasting(entry)).map(({ spec }) => spec.rule))
+    const lasts = ({ entry }: Told) => !fleeting.has(entry.spec.rule)
+    const refusing = told.filter(refuses)
+    const lasting = refusing.filter(lasts)
     // The waiting time is that of all which refuse: without one of them it would be too short.
-    if (refusing.some(part => !isObserved(part) && !isLasting(part))) return
-    const lasting = refusing.filter(isLasting)
+    if (refusing.some(each => !each.entry.spec.observed && !lasts(each))) return
     const answered = this.now()
     // The store looked between the question and the answer: it counts from the question.
     const until = asked + Math.min(this.ticks, ...lasting.flatMap(resetsOf))
     if (until <= answered) return
-    const passed = parts.filter(part => !refuses(part) && isLasting(part))
+    const passed = told.filter(each => !refuses(each) && lasts(each))
     const refusal = { now: facts[0] as number, answered, until, passed }
-    for (const part of lasting) {
-      const { identity, rule } = part
-      const others = this.known.get(identity)?.filter(each => each.part.rule !== rule) ?? []
+    for (const told of lasting) {
+      const { identity, spec } = told.entry
+      const others = this.known.get(identity)?.filter(each => each.told.entry.spec.slot !== spec.slot) ?? []
       this.known.delete(identity)
-      this.known.set(identity, [...others, { part, refusal }])
+      this.known.set(identity, [...others, { told, refusal }])
     }
     for (const key of this.known.keys()) {
       if (this.known.size <= this.maxKeys) break
@@ -122,24 +109,25 @@ export class RefusalCache {
   }
 
   /** The decision as far as it is known, when that is enough to refuse. */
-  private recall(parts: readonly Part[]): Facts | undefined {
+  private recall(entries: readonly Entry[]): Facts | undefined {
     if (this.known.size === 0) return undefined
     const now = this.now()
-    const found = parts.map(part => this.find(part, now))
-    const first = found.find((known, i) => known && !isObserved(parts[i] as Part))
+    const found = entries.map(entry => this.find(entry, now))
+    const first = found.find(known => known && !known.told.entry.spec.observed)
     if (first === undefined) return undefined
-    const facts = [first.refusal.now + now - first.refusal.answered, 0]
-    for (let i = 0; i < parts.length; i++) {
-      const part = parts[i] as Part
-      const known = found[i] ?? passedIn(found, part)
-      if (known) tell(facts, known.part, now - known.refusal.answered)
-      else unknown(facts, part)
+    const facts = factsAt(first.refusal.now + now - first.refusal.answered)
+    facts[1] = 0
+    for (let i = 0; i < entries.length; i++) {
+      const entry = entries[i] as Entry
+      const known = found[i] ?? passedIn(found, entry)
+      if (known) tell(facts, known.told, now - known.refusal.answered)
+      else unknown(facts, entry)
     }
     return facts
   }
 
-  private find(part: Part, now: number): Known | undefined {
-    const known = this.known.get(part.identity)?.find(each => isSame(each.part, part))
+  private find(entry: Entry, now: number): Known | undefined {
+    const known = this.known.get(entry.identity)?.find(each => isSame(each.told.entry, entry))
     return known && now < known.refusal.until ? known : undefined
   }
 
@@ -147,7 +135,7 @@ export class RefusalCache {
     const counted = entries.filter(({ spec }) => spec.kind !== 'lock')
     if (counted.length > 0) this.endings++
     for (const { identity, spec } of counted) {
-      const others = this.known.get(identity)?.filter(each => each.part.rule !== spec.rule)
+      const others = this.known.get(identity)?.filter(each => each.told.entry.spec.rule !== spec.rule)
       if (others?.length === 0) this.known.delete(identity)
       else if (others) this.known.set(identity, others)
     }
@@ -159,9 +147,9 @@ export class RefusalCache {
 }
 
 /** What passed beside one of the refusals found. */
-function passedIn(found: readonly (Known | undefined)[], part: Part): Known | undefined {
+function passedIn(found: readonly (Known | undefined)[], entry: Entry): Known | undefined {
   for (const known of found) {
-    const same = known?.refusal.passed.find(each => isSame(each, part))
-    if (known && same) return { part: same, refusal: known.refusal }
+    const told = known?.refusal.passed.find(each => isSame(each.entry, entry))
+    if (known && told) return { told, refusal: known.refusal }
   }
 }

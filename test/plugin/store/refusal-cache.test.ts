@@ -224,6 +224,15 @@ t.test('never: limits from the request, observed rules, locks', async t => {
     const seen = [await send(), await send(), await send()].map(({ status, by }) => `${status} ${by}`)
     t.same(seen, ['200 redis', '429 redis', '429 redis'])
   }
+  const beside: Rule = {
+    ...one,
+    limits: [
+      { max: 1, per: 'hour', timeZone: () => 'UTC' },
+      { max: 1, per: 'day' }
+    ]
+  }
+  const { told } = await open(t, [beside])
+  t.same([await told(), await told(), await told()].slice(1), ['429 redis 1', '429 redis 1'])
   const observed = await open(t, [{ ...one, mode: 'observe' }])
   for (let i = 0; i < 3; i++) t.equal(await observed.told(), '200 redis 1')
   t.match(observed.events.at(-1), { observed: [{ rule: 'one' }] })

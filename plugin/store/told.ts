@@ -1,0 +1,56 @@
+import { boundsOf, factsOf } from '../limits/index.js'
+import { BLOCKED, type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
+
+/** What a store has answered of one entry: state, receipt, and two numbers a limit. */
+export interface Told {
+  entry: Entry
+  facts: Facts
+}
+
+export function toldOf(entries: readonly Entry[], facts: Facts): Told[] {
+  let head = 2
+  return entries.map(entry => {
+    const from = head
+    head += factsOf(entry.spec)
+    return { entry, facts: facts.slice(from, head) }
+  })
+}
+
+/** Whether it refuses, or would if it were not observed. */
+export function refuses({ facts }: Told): boolean {
+  return facts[0] !== PASSES
+}
+
+/** When its block and the limits that refuse cease to, in ticks from the store's answer; Infinity without an end. */
+export function resetsOf({ entry, facts }: Told): number[] {
+  const resets = boundsOf(entry).flatMap(({ max }, i) =>
+    (facts[2 + i * 2] as number) >= max ? [facts[3 + i * 2] as number] : []
+  )
+  return facts[0] === BLOCKED ? [facts[1] as number, ...resets] : resets
+}
+
+/** Whether a refusal lasts: a lock ends any time, and a limit that comes from a request is that of no other. */
+export function isLasting({ spec, max, zoned }: Entry): boolean {
+  return spec.kind !== 'lock' && max === undefined && !zoned
+}
+
+/** Whether they ask the same of the same: a rule that was replaced has another spec. */
+export function isSame(a: Entry, b: Entry): boolean {
+  return a.spec === b.spec && a.identity === b.identity && a.value === b.value && isLasting(b)
+}
+
+/** Adds what was told, as it is so many ticks later. */
+export function tell(facts: number[], { facts: told }: Told, later: number): void {
+  const state = told[0] as number
+  facts.push(state, state === BLOCKED ? Math.max((told[1] as number) - later, 1) : 0)
+  for (let i = 2; i < told.length; i += 2) {
+    const reset = told[i + 1] as number
+    facts.push(told[i] as number, reset === 0 ? 0 : Math.max(reset - later, 1))
+  }
+}
+
+/** Adds as many facts of an entry that was not asked about. */
+export function unknown(facts: number[], { spec }: Entry): void {
+  facts.push(UNKNOWN)
+  for (let left = factsOf(spec); left > 1; left--) facts.push(0)
+}
