@@ -1,9 +1,10 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Verdict } from './decision.js'
-import { BlockedError, ExceededError, InFlightError, type LimitError } from './errors.js'
+import { BlockedError, ExceededError, FunctionError, InFlightError, type LimitError } from './errors.js'
 import type { SendLimitOptions } from './options.js'
 import type { Audience } from './plan.js'
+import { isPromise } from './store/store.js'
 
 /** A refusal as a problem document (RFC 9457). */
 export interface Problem {
@@ -102,7 +103,7 @@ function seconds(ms: number): number {
 /**
  * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
  * @param handled whether the route has an error handler; a request does not tell
- * @returns the error when it is to be thrown
+ * @throws the refusal, for that handler; FunctionError
  */
 export function refuse(
   request: FastifyRequest,
@@ -110,33 +111,34 @@ export function refuse(
   error: LimitError,
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
-): LimitError | undefined {
+): void {
   reply.headers(error.headers)
-  if (errorResponse) error.problem = errorResponse(error, request, reply)
-  if (handled || hasOwnErrorHandler(request)) return error
+  if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply))
+  if (handled || hasOwnErrorHandler(request)) throw error
   if (errorResponse) reply.code(error.statusCode).send(error.problem)
   else sendProblem(reply, error.statusCode, error.problem)
+}
+
+function bodyOf(built: unknown): unknown {
+  if (!isPromise(built)) return built
+  // A thenable may have no catch of its own, and nobody waits for this one.
+  Promise.resolve(built).catch(() => {})
+  throw new FunctionError('options.errorResponse', 'the body of the answer, not a promise')
 }
 
 /**
  * Sends an error of the plugin's own (a key that is missing or invalid, a store that does not answer) as a problem
  * document when the app has no error handler.
- * @returns the error when it is to be thrown
+ * @throws any other error, and this one when the app has an error handler
  */
-export function fail(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  error: unknown,
-  handled: boolean
-): unknown {
-  const { code, statusCode: status = 500, message: detail } = (error ?? {}) as Partial<FastifyError>
-  if (
-    !code?.startsWith('FST_SEND_LIMIT_') ||
-    (status >= 500 && status !== 503) ||
-    handled ||
-    hasOwnErrorHandler(request)
-  )
-    return error
+export function fail(request: FastifyRequest, reply: FastifyReply, error: unknown, handled: boolean): void {
+  // To Fastify a promise that rejects with nothing is no error.
+  const thrown =
+    error ??
+    new FunctionError('a function of a rule or filter', 'something, or throw an error: it threw nothing')
+  const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
+  const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
+  if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(request)) throw thrown
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
 

@@ -48,19 +48,19 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
     const { plan } = limited
     ;(request as Begun)[PLAN] = plan
     if (plan.attempts.length === 0) return done()
-    const conclude = (decision: Decision) => {
-      const error = answer(decision, 'attempts', plan, shared, request, reply)
-      if (error !== undefined) done(error)
-      else if (decision.allowed) done()
-    }
-    const failed = (error: unknown) => {
-      const thrown = fail(request, reply, error, plan.handled)
-      if (thrown !== undefined) done(thrown as Error)
-    }
     cohort()
       .then(() => shared.limiter.decide(plan.attempts, request))
-      .then(conclude)
-      .catch(failed)
+      .then(decision => {
+        answer(decision, 'attempts', plan, shared, request, reply)
+        return decision.allowed
+      })
+      .catch(error => {
+        fail(request, reply, error, plan.handled)
+        return false
+      })
+      .then(allowed => {
+        if (allowed) done()
+      }, done)
   }
 }
 
@@ -78,8 +78,7 @@ function limitHandler(
     const run = (decision: Decision) => {
       // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
       if (reply.sent) return abandon(decision)
-      const error = answer(decision, 'sends', plan, shared, request, reply)
-      if (error !== undefined) throw error
+      answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
       const result = decision.pending ? new Turn(reply, decision).run(start) : start()
@@ -87,8 +86,7 @@ function limitHandler(
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
-      const thrown = fail(request, reply, error, plan.handled)
-      if (thrown !== undefined) throw thrown
+      fail(request, reply, error, plan.handled)
       return reply
     }
     return cohort()
@@ -170,7 +168,7 @@ async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
   }
 }
 
-/** Puts the decision on the reply and tells it. @returns the error to throw, if it is for the app's error handler */
+/** Puts the decision on the reply and tells it. @throws a refusal that is for the app's error handler; FunctionError */
 function answer(
   decision: Decision,
   stage: DecisionEvent['stage'],
@@ -178,7 +176,7 @@ function answer(
   shared: Shared,
   request: FastifyRequest,
   reply: FastifyReply
-): Error | undefined {
+): void {
   const told = reply.limit?.observed.length ?? 0
   reply.limit = decision
   const heard = isHeard(shared.options)

@@ -75,6 +75,11 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
     { name: 'account', key: { value: 'request.account.id' }, limits: [{ max: 9, per: 'day' }] },
     { name: 'mobile', key: phone, limits: [{ max: 2, window: '60s' }] },
     { name: 'both', key: ['ip', phone], limits: [{ max: 2, window: '60s' }] },
+    {
+      name: 'content',
+      key: { digest: ['request.account.id', 'body.phone'] },
+      limits: [{ max: 9, window: '60s' }]
+    },
     { name: 'elsewhere', key: { ip: 'body.host' }, limits: [{ max: 2, window: '60s' }], optional: true },
     { name: 'own', key: () => 'a', limits: [{ max: 4, window: '60s' }] },
     { name: 'seen', key: 'ip', limits: [{ max: 1, window: '60s' }], mode: 'observe' },

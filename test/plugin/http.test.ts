@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { errors, type LimitError, type Rule } from '../../plugin/index.js'
+import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
@@ -215,6 +215,60 @@ t.test('an errorResponse that throws refuses all the same, and harms nobody', as
     }
   }
   t.same(unhandled, [])
+})
+
+t.test('an errorResponse that answers later, or throws nothing, refuses all the same', async t => {
+  const later = async () => {
+    throw new Error('no body')
+  }
+  const nothing = () => {
+    throw undefined
+  }
+  for (const rule of [send, flood]) {
+    for (const errorResponse of [later, nothing]) {
+      const { app } = await open(t, { errorResponse })
+      app.get('/x', { config: { limit: rule } }, async () => 'sent')
+      await app.inject('/x')
+      const refused = await app.inject('/x')
+      t.equal(refused.statusCode, 500)
+      if (errorResponse === later)
+        t.match(
+          refused.json().message,
+          'options.errorResponse must return the body of the answer, not a promise'
+        )
+      await app.close()
+    }
+  }
+})
+
+t.test('whatever a function of a rule or a filter throws ends in an error', async t => {
+  const thrown: [unknown, string][] = [
+    [new DOMException('late', 'TimeoutError'), 'late'],
+    [Object.assign(new Error('unavailable'), { code: 14 }), 'unavailable'],
+    [undefined, 'it threw nothing'],
+    [null, 'it threw nothing']
+  ]
+  for (const [error, message] of thrown) {
+    const now = () => {
+      throw error
+    }
+    const later = async () => now()
+    const { app } = await open(t)
+    const limits: [string, RouteLimit][] = [send, flood].flatMap((rule): [string, RouteLimit][] => [
+      [`/${rule.name}/key`, { ...rule, key: now }],
+      [`/${rule.name}/later`, { ...rule, key: later }],
+      [`/${rule.name}/allow`, { ...rule, allow: now }],
+      [`/${rule.name}/max`, { ...rule, limits: [{ max: now, ceiling: 3, window: '60s' }] }]
+    ])
+    limits.push(['/filter', { name: 'filter', check: later }])
+    for (const [url, limit] of limits) app.get(url, { config: { limit } }, async () => 'sent')
+    for (const [url] of limits) {
+      const { statusCode, json } = await app.inject(url)
+      t.equal(statusCode, 500, url)
+      t.match(json().message, message, url)
+    }
+    await app.close()
+  }
 })
 
 t.test('errorResponse builds error.problem for an error handler, too', async t => {
