@@ -28,7 +28,9 @@ export class Turn {
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (...waiters) => {
       if (!this.answered && !this.ended && !this.timedOut && !reply.sent) this.callback = true
-      then.apply(reply, waiters)
+      const wait = () => then.apply(reply, waiters)
+      if (this.held) void this.held.then(wait, wait)
+      else wait()
     }
   }
 
@@ -84,9 +86,15 @@ export class Turn {
     this.answered = true
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
     if (!isPromise(settled)) return this.deliver(payload)
+    const { reply } = this
+    const { statusCode } = reply
+    // To the handler it is sent: what it sends from now on comes too late.
+    Object.defineProperty(reply, 'sent', { value: true, configurable: true })
     // What fails now has no caller to be thrown at.
     this.held = settled
       .then(() => {
+        Reflect.deleteProperty(reply, 'sent')
+        if (reply.statusCode !== statusCode) reply.code(statusCode)
         this.deliver(payload)
       })
       .catch(error => {

@@ -88,6 +88,15 @@ function styles(status: number, expected: Omit<Expected, 'status'>): Ending[] {
         return reply
       }
     ),
+    route(`${status} by reply.send, which the handler finds sent`, outcome, () => async (_, reply) => {
+      reply.code(status).send(body)
+      if (!reply.sent) reply.code(201)
+      return reply
+    }),
+    route(`${status} by reply.send, and then another`, outcome, () => (_, reply) => {
+      reply.code(status).send(body)
+      reply.code(203).send('too late')
+    }),
     {
       name: `${status} by reply.send, at once, through an asynchronous onSend hook`,
       stage(scene) {
