@@ -68,7 +68,9 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
       const charged = state === PASSES && facts[head + 1] !== 0
       head += 2
       if (state === BLOCKED) {
-        violated.push({ rule: name, windowMs: 0 })
+        // Once a rule, however many things it keeps.
+        if (!violated.some(each => each.rule === name && each.windowMs === 0))
+          violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
       for (const { max, windowMs } of boundsOf(entry)) {

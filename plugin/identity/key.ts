@@ -46,11 +46,16 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
   const known = remembering(value => identityOf([value], false))
   return {
     parts,
-    caller: parts.every(part => part.label === 'ip' || part.label.startsWith('request.')),
-    body: parts.find(part => part.label.split(', ').some(path => /^body(\.|$)/.test(path)))?.label,
+    caller: parts.every(part => pathsOf(part).every(path => path === 'ip' || path.startsWith('request.'))),
+    body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify(values, optional) {
       const [value] = values
       return parts.length === 1 && typeof value === 'string' ? known(value) : identityOf(values, optional)
     }
   }
+}
+
+/** Of a content there are several. */
+function pathsOf({ label }: CompiledPart): string[] {
+  return label.split(', ')
 }

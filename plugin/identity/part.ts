@@ -152,14 +152,13 @@ function digestPart(items: readonly unknown[], options: IdentityOptions, at: str
       // One of several alone would be another identity, and a block of it would block nobody.
       if (values.length !== parts.length)
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
-      const folded: unknown[] = []
-      for (const [i, each] of values.entries()) {
-        const part = parts[i]
-        const one = each === undefined || part?.canonical === undefined ? each : part.canonical(each)
-        if (each !== undefined && one === undefined)
-          throw new KeyInvalidError(part?.label, nameOf(part as CompiledPart))
-        folded.push(one)
-      }
+      const folded = parts.map((part, i) => {
+        const each = values[i]
+        if (each === undefined || part.canonical === undefined) return each
+        const one = part.canonical(each)
+        if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part as CompiledPart))
+        return one
+      })
       try {
         return canonicalJson(folded)
       } catch {

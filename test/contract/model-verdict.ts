@@ -16,17 +16,18 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
   const violations = (observed: boolean): Violation[] =>
     rules
       .filter(rule => rule.observed === observed)
-      .flatMap(({ name, entries }) =>
-        entries.flatMap(entry => {
+      .flatMap(({ name, entries }) => {
+        const firstBlocked = entries.find(entry => before(entry)?.state === BLOCKED)
+        return entries.flatMap(entry => {
           const found = before(entry)
           const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
           const windows = full.map(({ windowMs }) => windowMs)
-          return (found?.state === BLOCKED ? [0, ...windows] : windows).map(windowMs => ({
+          return (entry === firstBlocked ? [0, ...windows] : windows).map(windowMs => ({
             rule: name,
             windowMs
           }))
         })
-      )
+      })
   const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)
   const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
   const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))

@@ -172,6 +172,16 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
     [blocked.allowed, blocked.refusal, blocked.observed],
     [true, null, [{ rule: 'new', windowMs: 0 }]]
   )
+  const two = [rule('two', entry(log([1, 60_000])), entry(count(9, 'day')))]
+  const twice = decide(two, [NOW, 0, BLOCKED, 0, 1, 100, BLOCKED, 0, 1, 100])
+  t.strictSame(
+    twice.violated,
+    [
+      { rule: 'two', windowMs: 0 },
+      { rule: 'two', windowMs: 60_000 }
+    ],
+    'blocked once, whatever it keeps'
+  )
   const locked = decide(
     [watched('lock', entry(lock(30_000))), applied[1] as Applied],
     [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]

@@ -109,6 +109,13 @@ t.test('block and unblock', async t => {
   t.equal(await ask(), 200)
 })
 
+t.test('nobody is blocked or forgotten by an address that is not there', async t => {
+  const { app } = await open(t, { rules: [{ name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }] })
+  const { block, unblock, clear } = app.limit
+  for (const call of [block, unblock, clear])
+    await t.rejects(call({ ip: undefined }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+})
+
 t.test('wrong calls', async t => {
   const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const { app } = await open(t, { rules: [mobile, pair, dynamic] })
