@@ -90,13 +90,15 @@ export function boundaries(per: Period, timeZone: string, at: number): Boundarie
 const MAX_NAMES = 1_000
 const names = new Set<string>()
 
-/** Whether the runtime knows a time zone by this name (IANA). An offset such as "+08:00" is no name. */
+/**
+ * Whether the calendar knows a time zone by this name (IANA). An offset such as "+08:00" is no name, and neither are
+ * those of three letters that ICU alone knows (JST, IST).
+ */
 export function isTimeZone(name: unknown): name is string {
-  // Intl itself takes offsets from Node 22 on, and undefined for the machine's own zone.
   if (typeof name !== 'string' || !/^[A-Za-z]/.test(name)) return false
   if (names.has(name)) return true
   try {
-    new Intl.DateTimeFormat('en', { timeZone: name })
+    zoned(0, name)
   } catch {
     return false
   }

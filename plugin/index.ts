@@ -135,6 +135,7 @@ function durationOption(value: string | number, at: string): number {
 export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.x' })
 export default limitPlugin
 
+export { isTimeZone } from './calendar.js'
 export type { LimitState, RuleState, Verdict, Violation } from './decision.js'
 export type { LimitError } from './errors.js'
 export * as errors from './errors.js'

@@ -166,7 +166,9 @@ export class MemoryStore implements Store {
   // From 1: a receipt of 0 means that nothing was counted.
   private now(): Now {
     const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) + 1
-    return { steady, wall: toTicks(this.clock.wall()), fresh: Math.max(steady, this.spent + 1) }
+    // A machine that has not heard of the time yet is in 1970.
+    const wall = Math.max(toTicks(this.clock.wall()), 0)
+    return { steady, wall, fresh: Math.max(steady, this.spent + 1) }
   }
 
   private sweep(): void {

@@ -264,6 +264,10 @@ t.test('names of time zones', async t => {
   for (const name of none) {
     t.notOk(isTimeZone(name), JSON.stringify(name))
   }
+  const letters = Array.from({ length: 26 }, (_, i) => String.fromCharCode(65 + i))
+  const short = letters.flatMap(a => letters.flatMap(b => letters.map(c => a + b + c)))
+  for (const name of short) if (isTimeZone(name)) t.equal(boundaries('day', name, FIRST).length, 4, name)
+  t.ok(isTimeZone('EST'))
   for (const other of [undefined, null, 8, {}, ['UTC']]) t.notOk(isTimeZone(other as never), String(other))
 })
 

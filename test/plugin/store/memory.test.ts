@@ -25,6 +25,17 @@ t.test('answers at once, by the clocks of the system', async t => {
   t.equal(store.size, 3)
 })
 
+t.test('a machine that is in 1970 counts from the day that it hears of the time', async t => {
+  const clock = { now: 0, monotonic: () => 1_000, wall: () => clock.now }
+  const store = new MemoryStore({ clock })
+  t.teardown(() => store.close())
+  const entries = [entry(count(1, 'day'))]
+  t.equal(store.reserve(entries, '')[1], 1)
+  t.equal(store.reserve(entries, '')[1], 0)
+  clock.now = Date.UTC(2026, 2, 1)
+  t.equal(store.reserve(entries, '')[1], 1)
+})
+
 t.test('full of live limits it throws rather than forget one, and counts nothing', async t => {
   const { store } = open(t, 10)
   const spec = log([2, 60_000])

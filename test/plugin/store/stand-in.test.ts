@@ -150,6 +150,16 @@ t.test('where the memory is still in the period before, the later one begins', a
   t.strictSame(used(entries), [1])
 })
 
+t.test('where the memory is in the period after, the one before changes nothing', async t => {
+  const { time, standIn, reserve, used, close } = open({ ahead: -2_000 })
+  t.teardown(close)
+  const entries = [entry(count(5, 'day'))]
+  time.advanceMs(86_401_000)
+  for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
+  reserve(entries)
+  t.strictSame(used(entries), [3])
+})
+
 t.test('what is cleared stays so when its note has made room', async t => {
   const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
