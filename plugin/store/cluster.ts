@@ -1,5 +1,5 @@
 import { factsOf } from '../limits/index.js'
-import type { Entry, Facts, Store, Taken } from './store.js'
+import { type Entry, type Facts, PASSES, type Store, type Taken } from './store.js'
 import { takenOf } from './taken.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node has them all. */
@@ -103,9 +103,11 @@ function merge(
     let head = 2
     for (const [i, { spec }] of group.entries.entries()) {
       const part = facts.slice(head, head + factsOf(spec))
-      if (receipt !== undefined) part[1] = receipt
+      const passes = part[0] === PASSES
+      if (passes && receipt !== undefined) part[1] = receipt
       // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.
-      if (spec.kind === 'count' && part[1] !== 0) part[3] = (part[3] as number) + (facts[0] as number) - now
+      if (passes && spec.kind === 'count' && part[1] !== 0)
+        part[3] = (part[3] as number) + (facts[0] as number) - now
       parts[group.places[i] as number] = part
       head += part.length
     }

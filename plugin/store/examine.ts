@@ -28,8 +28,7 @@ export class Examination {
 
   /** @throws SecretMismatchError when Redis answers in time, and others use another secret */
   async begin(): Promise<void> {
-    if (this.redis.resends)
-      this.log.warn('the client of redis may count a send twice; set autoResendUnfulfilledCommands: false')
+    for (const warning of this.redis.warnings) this.log.warn(warning)
     const looked = this.look()
     try {
       await within(looked, this.timeout, () => new Error('no answer in time'))

@@ -46,6 +46,10 @@ export interface FallbackOptions {
   otherwise: StandIn | 'deny' | 'allow'
   /** Hears when the primary store is lost, with the error, and when it is back, without. */
   onChange: (error?: unknown) => void
+  /** Whether an error is about what stands under a key: others are decided by the store as before. */
+  isOfKey: (error: unknown) => boolean
+  /** Hears of such an error. */
+  onError: (error: unknown) => void
 }
 
 /** A store that may fail, and what holds meanwhile. It is asked again after each `timeout`, by one request. */
@@ -74,9 +78,8 @@ export class Fallback implements Reserver {
       if (back) this.options.onChange()
       return { facts, store: this.settling(entries, facts) }
     } catch (error) {
-      const lost = this.downUntil === 0
-      this.downUntil = performance.now() + this.options.timeout
-      if (lost) this.options.onChange(error)
+      if (this.options.isOfKey(error)) this.options.onError(error)
+      else this.lose(error)
       return this.afterwards(entries, token, answer)
     }
   }
@@ -85,6 +88,12 @@ export class Fallback implements Reserver {
     await this.primary.close()
     const { otherwise } = this.options
     if (typeof otherwise !== 'string') otherwise.close()
+  }
+
+  private lose(error: unknown): void {
+    const lost = this.downUntil === 0
+    this.downUntil = performance.now() + this.options.timeout
+    if (lost) this.options.onChange(error)
   }
 
   private settling(entries: readonly Entry[], facts: Facts): Settling {

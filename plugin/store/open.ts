@@ -11,7 +11,7 @@ import { ClusterStore } from './cluster.js'
 import { Examination } from './examine.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { RedisStore } from './redis.js'
+import { isOfKey, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
 import { RedisServer } from './server.js'
 import { StandIn } from './stand-in.js'
@@ -66,7 +66,9 @@ export function openStore(
     onChange(error) {
       if (error === undefined) fastify.log.info('redis decides again')
       else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')
-    }
+    },
+    isOfKey,
+    onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a key')
   })
   const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   fastify.addHook('onReady', () => examination.begin())

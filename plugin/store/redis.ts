@@ -91,6 +91,11 @@ export class RedisStore implements Store {
   }
 }
 
+/** Whether Redis says that a key holds what is none of ours: something of another type, or of another length. */
+export function isOfKey(error: unknown): boolean {
+  return error instanceof Error && /\bWRONGTYPE\b|data string too short/.test(error.message)
+}
+
 function ttlOf({ spec }: Entry): number {
   return spec.ttl
 }

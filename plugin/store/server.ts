@@ -5,6 +5,12 @@ import { scripts } from './scripts.js'
 
 const FINGERPRINT_SECONDS = 30 * 86_400
 
+interface ClientOptions {
+  autoResendUnfulfilledCommands?: boolean
+  retryDelayOnFailover?: number
+  commandTimeout?: number
+}
+
 /** What there is to know of a Redis, or of the masters of a cluster, and to bring there, before it decides. */
 export class RedisServer {
   constructor(
@@ -12,11 +18,20 @@ export class RedisServer {
     private readonly prefix: string
   ) {}
 
-  /** Whether the client sends a command again whose answer was lost with the connection: it may then count twice. */
-  get resends(): boolean {
+  /** What the client should not do, and the option that ends it. */
+  get warnings(): string[] {
     const { isCluster, options = {} } = this.client
-    const { autoResendUnfulfilledCommands } = options as { autoResendUnfulfilledCommands?: boolean }
-    return isCluster !== true && autoResendUnfulfilledCommands !== false
+    const { redisOptions = options } = options as { redisOptions?: object }
+    const { retryDelayOnFailover } = options as ClientOptions
+    const { autoResendUnfulfilledCommands, commandTimeout } = redisOptions as ClientOptions
+    const found: string[] = []
+    if (isCluster ? retryDelayOnFailover !== 0 : autoResendUnfulfilledCommands !== false) {
+      const right = isCluster ? 'retryDelayOnFailover: 0' : 'autoResendUnfulfilledCommands: false'
+      found.push(`the client of redis may count a send twice; set ${right}`)
+    }
+    if (commandTimeout !== undefined)
+      found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
+    return found
   }
 
   /**

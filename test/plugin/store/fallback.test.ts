@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import { alone, Fallback, type FallbackOptions, type Reserved } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
-import { RedisStore } from '../../../plugin/store/redis.js'
+import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
@@ -29,7 +29,8 @@ async function open(t: Test, otherwise: Otherwise) {
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
   const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
-  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, onChange })
+  const onError = () => changes.push('error')
+  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, onChange, isOfKey, onError })
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
 }
@@ -172,6 +173,28 @@ for (const [how, destroy] of Object.entries(breaks)) {
     })
   })
 }
+
+t.test('a key that holds what is none of ours concerns nobody else', async t => {
+  const { client, fallback, changes } = await open(t, 'deny')
+  const [spec, period] = [log([1, 60_000]), count(9, 'day')]
+  const [odd, typed, well] = [1, 2, 3].map(who => [entry(spec, who), entry(period, who)]) as [
+    Entry[],
+    Entry[],
+    Entry[]
+  ]
+  for (const entries of [odd, typed]) await fallback.reserve(entries, '')
+  const keyOf = (entries: Entry[], suffix: string) => `test:{${entries[0]?.identity}}:${suffix}`
+  await client.set(keyOf(odd, spec.name), 'abc')
+  await client.set(keyOf(odd, period.name), 'abc')
+  await client.del(keyOf(typed, spec.name))
+  await client.lpush(keyOf(typed, spec.name), 'a')
+  t.equal((await fallback.reserve(well, '')).facts?.[1], 1)
+  for (const entries of [odd, typed]) {
+    await t.rejects(fallback.reserve(entries, ''), UNAVAILABLE)
+    t.equal((await fallback.reserve(well, '')).facts?.[1], 0, 'Redis goes on')
+  }
+  t.strictSame(changes, ['error', 'error'])
+})
 
 t.test('an admission that comes late', async t => {
   type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown

@@ -1,3 +1,4 @@
+import { Cluster, Redis } from 'ioredis'
 import t from 'tap'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { startRedis } from '../../helper/redis.js'
@@ -26,4 +27,24 @@ t.test('says what Redis may do to live keys', async t => {
   await client.config('SET', 'maxmemory-policy', 'allkeys-lru')
   t.equal(await server.evictionPolicy(), 'allkeys-lru')
   await client.config('SET', 'maxmemory-policy', 'noeviction')
+})
+
+t.test('warns of a client that sends again or hides late answers', async t => {
+  const at = { lazyConnect: true }
+  const single = (options: object) => new Redis({ ...at, ...options })
+  const cluster = (options: object) => new Cluster([client.options.port as number], { ...at, ...options })
+  const commandTimeout = 1_000
+  const cases: [Redis | Cluster, RegExp[]][] = [
+    [single({}), [/twice; set autoResendUnfulfilledCommands: false$/]],
+    [single({ autoResendUnfulfilledCommands: false }), []],
+    [single({ autoResendUnfulfilledCommands: false, commandTimeout }), [/set no commandTimeout$/]],
+    [cluster({}), [/twice; set retryDelayOnFailover: 0$/]],
+    [cluster({ retryDelayOnFailover: 0 }), []],
+    [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]]
+  ]
+  for (const [given, expected] of cases) {
+    const { warnings } = new RedisServer(given, 'test:')
+    t.equal(warnings.length, expected.length)
+    t.match(warnings, expected)
+  }
 })
