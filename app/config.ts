@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { type Static, Type } from 'typebox'
-import { Convert, Default } from 'typebox/value'
+import { Default } from 'typebox/value'
+import { canonicalEmail } from '../plugin/index.js'
 import { ConfigError, check } from './check.js'
 import { SenderVariables } from './senders/variables.js'
 
@@ -20,7 +21,6 @@ export const ConfigSchema = Type.Object({
   }),
   REDIS_URL: Type.Optional(
     Type.String({
-      pattern: '^rediss?://[^,]+(,rediss?://[^,]+)*$',
       writeOnly: true,
       description: 'as in redis://127.0.0.1:6379; of a cluster several nodes, separated by commas'
     })
@@ -70,6 +70,17 @@ export const ConfigSchema = Type.Object({
 })
 export type Config = Static<typeof ConfigSchema>
 
+const WEB = ['http:', 'https:']
+/** What holds a URL, and its protocols. */
+const URLS = {
+  REDIS_URL: ['redis:', 'rediss:'],
+  SMTP_URL: ['smtp:', 'smtps:'],
+  WEBHOOK_URL: WEB,
+  ALIYUN_ENDPOINT: WEB,
+  TENCENT_ENDPOINT: WEB,
+  TWILIO_ENDPOINT: WEB
+} satisfies Partial<Record<keyof Config, string[]>>
+
 /** The one key outside of production when API_KEYS is not set. */
 export const DEVELOPMENT_KEY = 'development-key'
 
@@ -79,31 +90,68 @@ export const DEVELOPMENT_KEY = 'development-key'
  */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const set = Object.keys(ConfigSchema.properties).filter(name => (env[name] ?? '') !== '')
-  const given = Object.fromEntries(set.map(name => [name, env[name]]))
-  const config = check(ConfigSchema, Convert(ConfigSchema, Default(ConfigSchema, given)), '')
+  const given = Object.fromEntries(set.map(name => [name, read(name, env[name] as string)]))
+  const config = check(ConfigSchema, Default(ConfigSchema, given), '')
+  for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
-    const { description } = ConfigSchema.properties.LIMIT_SECRET as { description?: string }
-    throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. It is ${description}.`)
+    throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
   }
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
     if (!isNetwork(range.trim())) {
-      const { description } = ConfigSchema.properties.TRUST_PROXY as { description?: string }
-      throw new ConfigError(`TRUST_PROXY (${JSON.stringify(range)}) is no network. It is ${description}.`)
+      throw new ConfigError(`TRUST_PROXY (${JSON.stringify(range)}) is no network. ${itIs('TRUST_PROXY')}`)
     }
   }
-  if (config.NODE_ENV === 'development' && !/^(127\.|localhost$|::1$)/.test(config.HOST)) {
+  if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
     throw new ConfigError(
-      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address in development, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
+      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
     )
   }
   if (config.SMTP_URL !== undefined && config.MAIL_FROM === undefined) {
-    throw new ConfigError('MAIL_FROM is required with SMTP_URL. It is the sender address of mails.')
+    throw new ConfigError(`MAIL_FROM is required with SMTP_URL. ${itIs('MAIL_FROM')}`)
+  }
+  if (config.MAIL_FROM !== undefined && !isMailbox(config.MAIL_FROM)) {
+    const right = 'must be one address, as in "Shop <shop@example.com>"'
+    throw new ConfigError(`MAIL_FROM (${JSON.stringify(config.MAIL_FROM)}) ${right}. ${itIs('MAIL_FROM')}`)
   }
   if (config.NODE_ENV === 'production' && config.AUDIT_LOG === undefined) {
-    const { description } = ConfigSchema.properties.AUDIT_LOG as { description?: string }
-    throw new ConfigError(`AUDIT_LOG is required in production. It is ${description}.`)
+    throw new ConfigError(`AUDIT_LOG is required in production. ${itIs('AUDIT_LOG')}`)
   }
   return config
+}
+
+function read(name: string, text: string): string | number {
+  const { type } = ConfigSchema.properties[name as keyof Config] as { type?: string }
+  return type === 'integer' && /^-?\d+$/.test(text) ? Number(text) : text
+}
+
+/** @throws ConfigError that shows nothing of the URL, which may hold a password */
+function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly string[]): void {
+  const { [name]: text } = config
+  if (text === undefined) return
+  const urls = name === 'REDIS_URL' ? text.split(',') : [text]
+  if (urls.every(url => isUrl(url, protocols))) return
+  const right = `must be a URL with a host, of ${protocols.join(' or ')}; write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25`
+  throw new ConfigError(`${name} ${right}. ${itIs(name)}`)
+}
+
+/** What a variable is, as a sentence. */
+function itIs(name: keyof Config): string {
+  const { description } = ConfigSchema.properties[name] as { description?: string }
+  return `It is ${description}.`
+}
+
+function isUrl(text: string, protocols: readonly string[]): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, hostname, username, password, hash } = new URL(text)
+  // Redis and mail clients take the name and the password apart of their escapes.
+  const stray = /%(?![0-9a-f]{2})/i.test(username + password)
+  return protocols.includes(protocol) && hostname !== '' && hash === '' && !stray
+}
+
+/** One address, with the name of its owner or without (RFC 5322, section 3.4). */
+function isMailbox(text: string): boolean {
+  const [, address = text] = /^(?:"[^"\\]*"\s*|[^"\\<>()[\]:;@,]*)<([^<>]*)>$/.exec(text) ?? []
+  return !/\p{Cc}/u.test(text) && canonicalEmail(address) !== undefined
 }
 
 /** As Fastify's trustProxy takes it: an address, a CIDR range, or the name of some. */

@@ -1,16 +1,22 @@
 import { readFileSync } from 'node:fs'
+import { isSupportedCountry } from 'libphonenumber-js/max'
 import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
 import { ConfigError, check } from './check.js'
 import { LOCALES } from './locales/locale.js'
+import { readParams } from './templates/params.js'
+import type { Param } from './templates/schema.js'
 
 const strict = { additionalProperties: false }
 
-const Words = Type.Object(
-  Object.fromEntries(LOCALES.map(locale => [locale, Type.String({ minLength: 1, maxLength: 80 })])),
-  { ...strict, description: 'the words for it in each language' }
-)
+/** As the templates of codes take it. */
+const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
+
+const Words = Type.Object(Object.fromEntries(LOCALES.map(locale => [locale, Type.String()])), {
+  ...strict,
+  description: 'the words for it in each language'
+})
 
 /** What may be sent, how often, and what it costs. The rules are checked where they are registered. */
 export const PolicySchema = Type.Object(
@@ -26,7 +32,7 @@ export const PolicySchema = Type.Object(
         },
         strict
       ),
-      { minProperties: 1, description: 'what a code may be for' }
+      { ...strict, minProperties: 1, description: 'what a code may be for' }
     ),
     code: Type.Object(
       {
@@ -63,5 +69,20 @@ export function loadPolicy(file: string | URL = OWN): Policy {
   } catch (error) {
     throw new ConfigError(`The policy cannot be read: ${(error as Error).message}`)
   }
-  return check(PolicySchema, value, 'policy.')
+  const policy = check(PolicySchema, value, 'policy.')
+  for (const [i, country] of (policy.countries ?? []).entries()) {
+    if (isSupportedCountry(country)) continue
+    const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
+    throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
+  }
+  for (const [name, { action }] of Object.entries(policy.purposes)) {
+    for (const [locale, words] of Object.entries(action)) {
+      const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
+      if (flaw === undefined) continue
+      throw new ConfigError(
+        `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)}) ${flaw.detail}.`
+      )
+    }
+  }
+  return policy
 }

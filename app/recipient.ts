@@ -1,4 +1,4 @@
-import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { type CountryCode, type PhoneNumber, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone } from '../plugin/index.js'
 import { flaw } from './flaw.js'
 import { problem } from './problem.js'
@@ -52,10 +52,25 @@ function smsRecipient(
   if (!MOBILE.has(number.getType() ?? '')) {
     throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number takes no SMS.', { errors })
   }
-  if (countries !== undefined && !countries.includes(number.country ?? '')) {
-    throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', { errors })
-  }
+  checkCountry(number, countries, { errors })
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
+}
+
+/**
+ * Holds a recipient that was read before against the countries that are served now.
+ * @throws a problem (422) when its country is not among them
+ */
+export function checkServed({ channel, to }: Recipient, countries: RecipientOptions['countries']): void {
+  if (channel === 'sms') checkCountry(parsePhoneNumberFromString(to), countries)
+}
+
+function checkCountry(
+  number: PhoneNumber | undefined,
+  countries: RecipientOptions['countries'],
+  more?: object
+): void {
+  if (countries === undefined || countries.includes(number?.country ?? '')) return
+  throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', more)
 }
 
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {

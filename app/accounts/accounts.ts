@@ -5,6 +5,8 @@ import { readAccounts, wrong } from './file.js'
 import { Keyring, sha256 } from './keyring.js'
 
 export interface Accounts {
+  /** Those of ACCOUNTS_FILE, in its order. */
+  readonly listed: readonly Account[]
   byKey(key: string): { account: Account; revoked: boolean } | undefined
   /** Whose pages have this origin. */
   byOrigin(origin: string): Account | undefined
@@ -23,12 +25,14 @@ export function openAccounts(config: Config): Accounts {
   const { API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
   const keys = new Keyring<{ account: Account; revoked: boolean }>()
   const origins = new Map<string, Account>()
+  const listed: Account[] = []
   const ids = new Set<string>()
 
   for (const [i, entry] of (ACCOUNTS_FILE === undefined ? [] : readAccounts(ACCOUNTS_FILE)).entries()) {
     const { keys: current, revoked = [], origins: pages = [], ...account } = entry
     if (ids.has(account.id)) throw wrong(`[${i}].id`, `(${JSON.stringify(account.id)}) names another account`)
     ids.add(account.id)
+    listed.push(account)
     for (const [list, hashes] of Object.entries({ keys: current, revoked })) {
       for (const [j, hash] of hashes.entries()) {
         const added = keys.add(Buffer.from(hash, 'hex'), { account, revoked: list === 'revoked' })
@@ -58,6 +62,7 @@ export function openAccounts(config: Config): Accounts {
 
   const anonymous = open ? (simple.get('development') ?? null) : null
   return {
+    listed,
     byKey: key => keys.find(key),
     byOrigin: origin => origins.get(origin) ?? (isLoopback(origin) ? (anonymous ?? undefined) : undefined),
     anonymous

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
+import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check } from '../check.js'
-import { ACCOUNT_DEFAULTS } from './account.js'
+import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
@@ -62,6 +63,22 @@ export function readAccounts(file: string): AccountEntry[] {
   })
 }
 
+const KINDS = { purposes: 'purpose of the policy', templates: 'template' }
+
+/** What accounts of the file list that is not there, each with its path. */
+export function strayNames(
+  accounts: readonly Account[],
+  what: keyof typeof KINDS,
+  known: readonly string[]
+): ConfigError[] {
+  const right = `names no ${KINDS[what]}; known: ${known.join(', ')}`
+  return accounts.flatMap(({ [what]: names = [] }, i) =>
+    [...names.entries()]
+      .filter(([, name]) => !known.includes(name))
+      .map(([j, name]) => wrong(`[${i}].${what}[${j}]`, `(${JSON.stringify(name)}) ${right}`))
+  )
+}
+
 /** @param path where in the file, with its bracket; '' is the file */
 export function wrong(path: string, what: string): ConfigError {
   return new ConfigError(`ACCOUNTS_FILE${path} ${what}.`)
@@ -86,15 +103,6 @@ function checkHashes(hashes: readonly unknown[], path: string): void {
   for (const [i, hash] of hashes.entries()) {
     if (typeof hash === 'string' && HASH.test(hash)) continue
     throw wrong(`${path}[${i}]`, 'must be the SHA-256 hash of a key, 64 hexadecimal digits in lower case')
-  }
-}
-
-function isTimeZone(name: string): boolean {
-  try {
-    // An offset such as "+08:00" is no zone of the IANA's.
-    return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
-  } catch {
-    return false
   }
 }
 

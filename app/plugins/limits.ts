@@ -1,9 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
+import { strayNames } from '../accounts/file.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { loadPolicy, type Policy } from '../policy.js'
+import { valuePath } from '../rule-key.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -25,8 +27,15 @@ interface Options {
   clock: Clock
 }
 
-/** The policy's rules, in Redis when there is one. */
+/**
+ * The policy's rules, in Redis when there is one.
+ * @throws ConfigError when an account lists a purpose that the policy lacks
+ */
 const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, secret, clock }) => {
+  const strayPurposes = ({ purposes }: Policy) =>
+    strayNames(fastify.accounts.listed, 'purposes', Object.keys(purposes))
+  const [stray] = strayPurposes(policy)
+  if (stray !== undefined) throw stray
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
   fastify.decorate('reloadPolicy', async (actor: string) => {
@@ -34,6 +43,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       const next = loadPolicy(config.POLICY_FILE)
       fastify.limit.replace(next.rules.map(passAllowed))
       inForce = next
+      for (const { message } of strayPurposes(next)) fastify.log.warn(message)
     } catch (error) {
       fastify.audit({ event: 'policy', outcome: 'refused', actor, detail: (error as Error).message })
       throw error
@@ -45,7 +55,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   await fastify.register(limitPlugin, {
     rules: policy.rules.map(passAllowed),
     filters: [fastify.blockList],
-    store: config.REDIS_URL === undefined ? 'memory' : 'redis',
+    ...(fastify.hasDecorator('redis') && { client: fastify.limitsRedis }),
     secret,
     region: config.REGION,
     onStoreError: config.ON_STORE_ERROR,
@@ -59,22 +69,18 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   })
 }
 
+const RECIPIENT = 'request.recipient.identity'
+
 /** Whom the operator allows passes what is counted for the recipient alone. */
 function passAllowed(rule: Rule): Rule {
-  const { key, lock, allow } = rule
-  if (lock !== undefined || allow !== undefined || !isRecipient(key)) return rule
+  // What is no rule, or no key, the plugin refuses with its path.
+  const { key, lock, allow } = (rule ?? {}) as Partial<Rule>
+  if (lock !== undefined || allow !== undefined || valuePath(key) !== RECIPIENT) return rule
   // Concealed, an allowance would show: what is refused to others is not refused to them.
   return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
 }
 
-function isRecipient(key: Rule['key']): boolean {
-  const [part, ...others] = [key].flat()
-  return (
-    typeof part === 'object' &&
-    'value' in part &&
-    part.value === 'request.recipient.identity' &&
-    others.length === 0
-  )
-}
-
-export default fp(limits, { name: 'limits', dependencies: ['metrics', 'lists', 'audit', 'accounts'] })
+export default fp(limits, {
+  name: 'limits',
+  dependencies: ['redis', 'metrics', 'lists', 'audit', 'accounts']
+})

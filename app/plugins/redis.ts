@@ -1,8 +1,16 @@
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyRedis from '@fastify/redis'
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Cluster, Redis } from 'ioredis'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The same Redis for the limits, which bound each call themselves and still hear an answer that comes late. */
+    limitsRedis: Redis
+  }
+}
 
 /** How long the start waits for Redis, in milliseconds. */
 const FIRST_CONNECT = 2_000
@@ -17,19 +25,20 @@ const options = {
   autoResendUnfulfilledCommands: false
 }
 
-function clientOf(urls: string, commandTimeout: number): Redis | Cluster {
+function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cluster {
   const [first = '', ...others] = urls.split(',')
   if (others.length === 0)
-    return new Redis(first, { ...options, commandTimeout, lazyConnect: true, retryStrategy: retry })
+    return new Redis(first, { ...options, ...bounds, lazyConnect: true, retryStrategy: retry })
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)
   return new Cluster([first, ...others], {
     lazyConnect: true,
     enableOfflineQueue: false,
     clusterRetryStrategy: retry,
+    retryDelayOnFailover: 0,
     redisOptions: {
       ...options,
-      commandTimeout,
+      ...bounds,
       ...(username !== '' && { username: decodeURIComponent(username) }),
       ...(password !== '' && { password: decodeURIComponent(password) }),
       ...(protocol === 'rediss:' && { tls: {} })
@@ -49,17 +58,31 @@ interface Options {
  */
 const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout = 1_000 }) => {
   if (url === undefined) return
-  const client = clientOf(url, commandTimeout)
-  client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
-  client.connect().catch(() => {})
-  await once(client, 'ready', { signal: AbortSignal.timeout(FIRST_CONNECT) }).catch(() => {})
+  const [client, limits] = await Promise.all([
+    connect(fastify, clientOf(url, { commandTimeout })),
+    connect(fastify, clientOf(url, {}))
+  ])
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
   else fastify.decorate('redis', client as never)
+  fastify.decorate('limitsRedis', limits as Redis)
   fastify.addHook('onClose', async () => {
-    if (client.status === 'ready') await client.quit().catch(() => client.disconnect())
-    else client.disconnect()
+    await Promise.all([quit(client, commandTimeout), quit(limits, commandTimeout)])
   })
+}
+
+async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
+  client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
+  client.connect().catch(() => {})
+  await once(client, 'ready', { signal: AbortSignal.timeout(FIRST_CONNECT) }).catch(() => {})
+  return client
+}
+
+/** Ends it after what is under way; one that hangs is not waited for. */
+async function quit(client: Redis | Cluster, ms: number): Promise<void> {
+  if (client.status === 'ready')
+    await Promise.race([client.quit(), sleep(ms, null, { ref: false })]).catch(() => {})
+  client.disconnect()
 }
 
 export default fp(redis, { name: 'redis' })

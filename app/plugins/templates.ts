@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import { strayNames } from '../accounts/file.js'
 import { loadTemplates, type Templates } from '../templates/templates.js'
 
 declare module 'fastify' {
@@ -9,8 +10,13 @@ declare module 'fastify' {
   }
 }
 
+/** @throws ConfigError when an account lists a template that is not there */
 const templates: FastifyPluginAsync = async fastify => {
-  fastify.decorate('templates', loadTemplates())
+  const loaded = loadTemplates()
+  const names = new Set([...Object.keys(loaded.offered('sms')), ...Object.keys(loaded.offered('mail'))])
+  const [stray] = strayNames(fastify.accounts.listed, 'templates', [...names])
+  if (stray !== undefined) throw stray
+  fastify.decorate('templates', loaded)
 }
 
-export default fp(templates, { name: 'templates' })
+export default fp(templates, { name: 'templates', dependencies: ['accounts'] })

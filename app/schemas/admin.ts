@@ -69,7 +69,7 @@ export const LookupAnswer = Type.Object(
         remaining: Type.Number(),
         windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
         resetMs: Type.Number({ description: 'until a slot returns' }),
-        refuses: Type.Boolean({ description: 'whether it would refuse a message now' })
+        refuses: Type.Boolean({ description: 'whether it would refuse now: a message, or a try of a code' })
       })
     ),
     retryAfterMs: Type.Union([Type.Number(), Type.Null()], {

@@ -7,7 +7,6 @@ const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
 const secret = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, writeOnly: true, description }))
-const url = (description: string) => Type.Optional(Type.String({ pattern: '^https?://', description }))
 const templates = (example: string) =>
   Type.Optional(
     Type.String({
@@ -36,7 +35,6 @@ export const SenderVariables = {
   DEV_OUTBOX: Type.Enum(['on', 'off'], { default: 'on' }),
   SMTP_URL: Type.Optional(
     Type.String({
-      pattern: '^smtps?://',
       writeOnly: true,
       description: 'as in smtps://user:password@mail.example:465'
     })
@@ -52,21 +50,21 @@ export const SenderVariables = {
   ALIYUN_ACCESS_KEY_SECRET: secret('the secret of ALIYUN_ACCESS_KEY_ID'),
   ALIYUN_SIGN_NAME: text('the approved signature of messages'),
   ALIYUN_TEMPLATES: templates('captcha.zh=SMS_154950909:code'),
-  ALIYUN_ENDPOINT: url('the address of the API; https://dysmsapi.aliyuncs.com by default'),
+  ALIYUN_ENDPOINT: text('the address of the API; https://dysmsapi.aliyuncs.com by default'),
   TENCENT_SECRET_ID: secret('the id of a key that may call sms:SendSms'),
   TENCENT_SECRET_KEY: secret('the secret of TENCENT_SECRET_ID'),
   TENCENT_SDK_APP_ID: text('the SdkAppId of the application'),
   TENCENT_SIGN_NAME: text('the approved signature of messages'),
   TENCENT_TEMPLATES: templates('captcha.zh=1234567:code:minutes'),
   TENCENT_REGION: text('the region of the API; ap-guangzhou by default'),
-  TENCENT_ENDPOINT: url('the address of the API; https://sms.tencentcloudapi.com by default'),
+  TENCENT_ENDPOINT: text('the address of the API; https://sms.tencentcloudapi.com by default'),
   TWILIO_ACCOUNT_SID: Type.Optional(
     Type.String({ pattern: '^AC\\w+$', description: 'the SID of the account, AC at its beginning' })
   ),
   TWILIO_AUTH_TOKEN: secret('the auth token of TWILIO_ACCOUNT_SID'),
   TWILIO_FROM: text('a number in E.164, a sender name, or the SID of a messaging service'),
-  TWILIO_ENDPOINT: url('the address of the API; https://api.twilio.com by default'),
-  WEBHOOK_URL: url('where messages are posted to; https but on a network of your own'),
+  TWILIO_ENDPOINT: text('the address of the API; https://api.twilio.com by default'),
+  WEBHOOK_URL: text('where messages are posted to; https but on a network of your own'),
   WEBHOOK_SECRET: Type.Optional(
     Type.String({
       // Standard Webhooks: 24 to 64 bytes.

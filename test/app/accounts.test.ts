@@ -9,6 +9,7 @@ import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
+import { startApp } from './helper.js'
 import { ask, folderOf, open } from './operating.js'
 
 type Test = Parameters<typeof folderOf>[0]
@@ -85,6 +86,7 @@ const wrong: [content: unknown, message: RegExp][] = [
     [{ ...plain, timeZone: 'Asia/Peking' }],
     /^ACCOUNTS_FILE\[0\]\.timeZone \("Asia\/Peking"\) is no time zone/
   ],
+  [[{ ...plain, timeZone: 'JST' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("JST"\) is no time zone/],
   [[{ ...plain, timeZone: '+08:00' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("\+08:00"\) is no time zone/],
   [[{ ...plain, quota: 5 }], /^ACCOUNTS_FILE\[0\]\.quota /],
   [[{ ...plain, purposes: 'login' }], /^ACCOUNTS_FILE\[0\]\.purposes \("login"\) must be array/],
@@ -134,6 +136,21 @@ t.test('in production keys are long, and that of development is none', async t =
   const long = 'abcdefghijklmnopqrstuvwx'
   t.equal(read({ ...production, API_KEYS: `${long}:shop` }).byKey(long)?.account.id, 'shop')
   t.throws(() => readConfig(production), { message: /^AUDIT_LOG is required in production\. It is where/ })
+})
+
+t.test('a purpose or a template that is not there ends the start', async t => {
+  const start = (account: object) => startApp(t, { ACCOUNTS_FILE: fileOf(t, [{ ...plain, ...account }]) }, {})
+  await t.rejects(start({ purposes: ['login', 'logn'] }), {
+    name: 'ConfigError',
+    message:
+      /^ACCOUNTS_FILE\[0\]\.purposes\[1\] \("logn"\) names no purpose of the policy; known: register, login,/
+  })
+  await t.rejects(start({ templates: ['order-shiped'] }), {
+    name: 'ConfigError',
+    message:
+      /^ACCOUNTS_FILE\[0\]\.templates\[0\] \("order-shiped"\) names no template; known: .*order-shipped/
+  })
+  await t.resolves(start({ purposes: ['login'], templates: ['order-shipped', 'welcome'] }))
 })
 
 t.test('what an account may', async t => {

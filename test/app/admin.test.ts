@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import type { Captcha } from '../../app/captcha/captchas.js'
 import { ConfigError } from '../../app/check.js'
 import { recipientOf } from '../../app/recipient.js'
 import type { Rule } from '../../plugin/index.js'
@@ -161,6 +162,37 @@ for (const [name, place] of Object.entries(places)) {
     })
     t.same((await list(app, '?standing=blocked')).body, { recipients: [], next: null })
     t.match((await list(app)).body, { recipients: [{ recipient: masked, standing: 'allowed' }], next: null })
+  })
+
+  t.test(`failed tries of codes show and are forgotten, and hold up no message (${name})`, async t => {
+    const { env, clock } = await place(t)
+    const failures: Rule = {
+      name: 'failures',
+      key: { value: 'request.captcha.identity' },
+      counts: 'failures',
+      limits: [{ max: 1, window: '24h' }]
+    }
+    const verify = (app: FastifyInstance) =>
+      app.post<{ Body: { phone: string } }>(
+        '/verify',
+        {
+          config: { limit: 'failures' },
+          preHandler: async request => {
+            request.captcha = recipientOf(request.body, REGION) as Captcha
+          }
+        },
+        async (_request, reply) => reply.code(422).send({})
+      )
+    const { app } = await open(t, { env, clock, rules: [failures], routes: verify })
+    const fails = () => ask(app, 'POST', '/verify', { payload: { phone } })
+    t.equal((await fails()).status, 422)
+    t.equal((await fails()).status, 429)
+    t.match((await act(app, 'lookup', { phone })).body, {
+      rules: [{ rule: 'failures', max: 1, used: 1, refuses: true }],
+      retryAfterMs: 0
+    })
+    t.equal((await act(app, 'unblock', { phone })).status, 200)
+    t.equal((await fails()).status, 422)
   })
 
   t.test(`a lock shows, and stays when unblocked (${name})`, async t => {

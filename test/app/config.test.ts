@@ -8,10 +8,17 @@ t.test('defaults', async t => {
   t.equal(readConfig({ PORT: '8080' }).PORT, 8080)
 })
 
+t.test('mail comes from one address, with a name or without', async t => {
+  const right = ['shop@example.com', 'Shop <shop@example.com>', '"Shop, Inc." <shop@example.com>']
+  for (const MAIL_FROM of [...right, '<shop@example.com>', '商店 <shop@example.com>'])
+    t.match(readConfig({ MAIL_FROM }), { MAIL_FROM })
+})
+
 const redis = { REDIS_URL: 'redis://127.0.0.1' }
 const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ PORT: 'abc' }, /^PORT \("abc"\) must be integer\. It is the port to listen on\.$/],
   [{ PORT: '70000' }, /^PORT \(70000\) must be <= 65535\./],
+  [{ PORT: 'true' }, /^PORT \("true"\) must be integer/],
   [{ NODE_ENV: 'prod' }, /^NODE_ENV \("prod"\) must be one of development, production, test\.$/],
   [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL \("loud"\) must be one of fatal, /],
   [{ TRUST_PROXY: 'true' }, /^TRUST_PROXY \("true"\) .* addresses or CIDR ranges/],
@@ -19,11 +26,16 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
   [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8,::/0' }, /^TRUST_PROXY \("::\/0"\) is no network/],
-  [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address in development/],
+  [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production/],
+  [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
+  [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],
   [{ ...redis, LIMIT_SECRET: 'topsecret' }, /^LIMIT_SECRET must not have fewer than 16 characters\./],
-  [{ REDIS_URL: 'http://:topsecret@a' }, /^REDIS_URL must match .* as in redis:/],
+  [
+    { REDIS_URL: 'http://:topsecret@a' },
+    /^REDIS_URL must be a URL with a host, of redis: or rediss:.* as in redis:/
+  ],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS must match .* as in key:account/],
   [{ API_KEYS: 'topsecret:' }, /^API_KEYS must match/],
   [
@@ -31,9 +43,34 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     /^ADMIN_KEY must not have fewer than 24 characters\. It is the key of the admin/
   ],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
-  [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must match/],
+  [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/]
 ]
+const urls = {
+  REDIS_URL: ['redis://:topsecret#1@127.0.0.1', 'redis://127.0.0.1,redis://:topsecret@a b', 'redis://a,'],
+  SMTP_URL: ['smtp://shop:topsecret#1@127.0.0.1:25', 'smtp://shop:topsecret%@a', 'smtp://shop:1#topsecret@a'],
+  WEBHOOK_URL: ['htps://topsecret@a', 'https://', 'https://topsecret@a b'],
+  ALIYUN_ENDPOINT: ['https://', 'dysmsapi.aliyuncs.com'],
+  TENCENT_ENDPOINT: ['ftp://sms.tencentcloudapi.com'],
+  TWILIO_ENDPOINT: ['https://a:b']
+}
+for (const [name, texts] of Object.entries(urls))
+  for (const text of texts)
+    wrong.push([
+      { ...redis, LIMIT_SECRET: 'x'.repeat(16), [name]: text },
+      new RegExp(`^${name} must be a URL`)
+    ])
+
+const addresses = ['not an address', 'Shop', 'a@b@c', 'Shop <shop@example.com>, Other <o@example.com>']
+  .concat(
+    'Shop <shop@example.com>\r\nBcc: x@y.example',
+    'Shop, Inc <shop@example.com>',
+    'a@b.example, c@d.example'
+  )
+  .concat('<shop@example.com> Shop', 'Shop <shop>')
+for (const MAIL_FROM of addresses)
+  wrong.push([{ MAIL_FROM }, /^MAIL_FROM \(".*"\) must be one address, as in /])
+
 for (const [env, message] of wrong) {
   t.test(JSON.stringify(env), async t => {
     const error = t.throws(() => readConfig(env), { name: 'ConfigError', message }) as Error

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
+import { logStream } from '../helper/log-stream.js'
 import { ask, verify } from './captcha.js'
 import { type App, inject, lastCode, places } from './helper.js'
 
@@ -69,13 +70,49 @@ for (const [name, open] of Object.entries(places)) {
       ])
     })
 
+    await t.test('a purpose that is gone, and that an account lists, is warned of', async t => {
+      const { file, write } = policyFile(t)
+      const accounts = join(dirname(file), 'accounts.json')
+      writeFileSync(accounts, JSON.stringify([{ id: 'shop', keys: ['0'.repeat(64)], purposes: ['login'] }]))
+      const { lines, stream } = logStream()
+      const env = { POLICY_FILE: file, ACCOUNTS_FILE: accounts, ADMIN_KEY, LOG_LEVEL: 'warn' }
+      const app = await (await open(t)).start(env, { logStream: stream })
+      t.notMatch(lines.join(''), 'ACCOUNTS_FILE')
+      write(({ purposes: { login, ...purposes }, ...policy }) => ({ ...policy, purposes }))
+      t.equal((await reload(app)).status, 200)
+      t.match(lines.join(''), 'ACCOUNTS_FILE[0].purposes[0] (\\"login\\") names no purpose of the policy')
+    })
+
     await t.test('a bad one changes nothing and says where it is wrong', async t => {
       const { file, write } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const wrong: [string, (policy: Policy) => object, RegExp][] = [
         ['a limit', withRecipient([{ max: 0, window: '60s' }]), /rules\[\d+\]\.limits\[0\]\.max/],
+        ['no rule', p => ({ ...p, rules: p.rules.with(3, null as never) }), /rules\[3\]/],
+        [
+          'no key',
+          p => ({ ...p, rules: p.rules.with(6, { ...p.rules[6], key: null } as never) }),
+          /rules\[6\]\.key/
+        ],
         ['a rule that routes need', p => ({ ...p, rules: p.rules.slice(1) }), /ip-attempts/],
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
+        ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81)].map(
+          (en): [string, (policy: Policy) => object, RegExp] => [
+            `words that no message can hold: ${en}`,
+            p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),
+            /policy\.purposes\.login\.action\.en \(".*"\) /
+          ]
+        ),
+        [
+          'a country',
+          p => ({ ...p, countries: ['CN', 'XX'] }),
+          /policy\.countries\[1\] \("XX"\) is no country/
+        ],
+        [
+          'a purpose that nobody can ask for',
+          p => ({ ...p, purposes: { ...p.purposes, ['__proto__']: p.purposes.login } }),
+          /policy\.purposes\.__proto__ /
+        ],
         ['a member', p => ({ ...p, colour: 'red' }), /policy\.colour/]
       ]
       for (const [what, change, says] of wrong) {

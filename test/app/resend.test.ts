@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
-import { ask, E164, resend, status, verify, wrong } from './captcha.js'
+import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
 import { lastCode, places } from './helper.js'
 import { provider } from './provider.js'
 
@@ -95,6 +97,26 @@ for (const [name, open] of Object.entries(places)) {
         await resend(app, id)
       }
       t.equal(tried, 10)
+    })
+
+    await t.test('nothing is sent again to a country that is no longer served', async t => {
+      const file = join(t.testdir(), 'policy.json')
+      const serve = (countries: string[]) =>
+        writeFileSync(file, JSON.stringify({ ...loadPolicy(), countries }))
+      serve(['CN', 'SG'])
+      const place = await open(t)
+      const app = await place.start({ POLICY_FILE: file })
+      const { id } = (await ask(app)).body
+      const mailed = (await askMail(app)).body.id
+      place.advance(60_000)
+      serve(['SG'])
+      await app.reloadPolicy('a test')
+      t.match(await resend(app, id), { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } })
+      t.equal(app.outbox?.messages.length, 2)
+      t.equal((await resend(app, mailed)).status, 202, 'mail has no country')
+      serve(['CN'])
+      await app.reloadPolicy('a test')
+      t.equal((await resend(app, id)).status, 202, 'nothing was counted')
     })
 
     await t.test('nothing is sent again for an id that is unknown', async t => {

@@ -29,6 +29,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
       const recipient = recipientOf(request.body)
       const placed = await fastify.lists.get(recipient.identity)
       const names = recipientRules(fastify.limit.rules, 'all')
+      const messages = recipientRules(fastify.limit.rules, 'messages')
       const verdicts = await Promise.all(
         names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
       )
@@ -42,7 +43,11 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
         recipient: recipient.masked,
         standing: placed && shown(placed),
         rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
-        retryAfterMs: waiting(placed, verdicts, clock.wall())
+        retryAfterMs: waiting(
+          placed,
+          verdicts.filter((_, i) => messages.includes(names[i] as string)),
+          clock.wall()
+        )
       }
     }
   )

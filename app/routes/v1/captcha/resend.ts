@@ -3,6 +3,7 @@ import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import { localeOf } from '../../../plugins/locale.js'
 import { problem } from '../../../problem.js'
+import { checkServed } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { SEND_LIMITS } from './limits.js'
@@ -17,6 +18,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
         async request => {
           const captcha = await prepareCaptcha(request, request.params.id)
           preparePurpose(request, captcha.purpose)
+          checkServed(captcha, fastify.policy.countries)
           if (request.body?.locale !== undefined) localeOf(request, request.body.locale)
           request.recipient = captcha
         },

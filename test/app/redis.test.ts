@@ -1,0 +1,78 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Cluster, Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { startCluster } from '../helper/cluster.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
+import { ask, PHONE } from './captcha.js'
+import { post, startApp } from './helper.js'
+
+const LIMIT_SECRET = 'a secret of these tests'
+
+/** A way to a server that keeps back all answers on a connection once `what` was asked there. */
+async function holding(t: Test, port: number, what: string) {
+  const held: (() => void)[] = []
+  let open = false
+  const proxy = createServer(client => {
+    const server = connect(port, '127.0.0.1')
+    client.on('data', data => {
+      if (!open && data.includes(what)) {
+        server.pause()
+        held.push(() => server.resume())
+      }
+    })
+    client.pipe(server).pipe(client)
+    for (const socket of [client, server]) socket.on('error', () => {})
+    t.teardown(() => [client, server].map(socket => socket.destroy()))
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => proxy.close())
+  await once(proxy, 'listening')
+  const { port: at } = proxy.address() as AddressInfo
+  const release = () => {
+    open = true
+    for (const each of held) each()
+  }
+  return { url: `redis://127.0.0.1:${at}`, release }
+}
+
+t.test('what Redis counts for a request that was refused meanwhile is given back', async t => {
+  const redis = await startRedis(t)
+  const { url, release } = await holding(t, redis.port, ':in-flight')
+  const env = { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '300', ON_STORE_ERROR: 'deny' }
+  const app = await startApp(t, env, {})
+  t.match(await ask(app), { status: 503, body: { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' } })
+  const locks = () => redis.client.keys('*:in-flight:lock')
+  await until(async () => (await locks()).length > 0, 'the lock')
+  release()
+  await until(async () => (await locks()).length === 0, 'its release')
+  await until(async () => (await ask(app)).status === 202, 'a code')
+})
+
+t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
+  const cluster = await startCluster(t)
+  const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(','), LIMIT_SECRET }
+  const app = await startApp(t, env, {})
+  const send = () => post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' })
+  const key = { 'api-attempts': '192.0.2.1' }
+  const used = async () => {
+    const { max = 0, remaining = 0 } = (await app.limit.peek(key)).rules[0]?.limits[0] ?? {}
+    return max - remaining
+  }
+  await send()
+  t.equal(await used(), 1)
+
+  const connections = (app.limitsRedis as unknown as Cluster)
+    .nodes('master')
+    .map(node => (node as Redis & { stream: Socket }).stream)
+  const before = connections.map(each => each.bytesWritten)
+  const asked = () => connections.filter((each, i) => each.bytesWritten > (before[i] as number))
+  for (const { pid } of cluster.nodes) process.kill(pid, 'SIGSTOP')
+  const sent = send()
+  await until(() => asked().length > 0, 'its command')
+  for (const connection of asked()) connection.destroy()
+  for (const { pid } of cluster.nodes) process.kill(pid, 'SIGCONT')
+  t.equal((await sent).status, 202)
+  await until(async () => (await used().catch(() => 0)) >= 2, 'its count')
+  t.equal(await used(), 2)
+})
