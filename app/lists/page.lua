@@ -3,8 +3,8 @@
 -- ARGV: 1 how many at most, 2 the placing before which to begin, '+inf': the newest, 3 which: 'blocked', 'allowed' or
 --   'both'
 -- Returns: the last placing that was read, or '' when no more follow; then what is kept of each
-local limit = tonumber(ARGV[1])
-sweep(KEYS, now())
+local limit, ms = tonumber(ARGV[1]), now()
+sweep(KEYS, ms)
 local found = {}
 for i, standing in ipairs({ 'blocked', 'allowed' }) do
   if ARGV[3] == standing or ARGV[3] == 'both' then
@@ -14,6 +14,9 @@ for i, standing in ipairs({ 'blocked', 'allowed' }) do
 end
 table.sort(found, function(a, b) return a.order > b.order end)
 local result = { '' }
-for i = 1, math.min(limit, #found) do result[i + 1] = redis.call('HGET', KEYS[1], found[i].id) end
+for i = 1, math.min(limit, #found) do
+  local kept = read(KEYS[1], found[i].id, ms)
+  if kept ~= '' then result[#result + 1] = kept end
+end
 if #found > limit then result[1] = string.format('%.0f', found[limit].order) end
 return result

@@ -7,7 +7,8 @@
 local ms = now()
 sweep(KEYS, ms)
 local id, standing = ARGV[1], ARGV[2]
-if redis.call('HEXISTS', KEYS[1], id) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return -1 end
+local held = redis.call('HLEN', KEYS[1]) - redis.call('ZCOUNT', KEYS[2], '-inf', ms)
+if held >= tonumber(ARGV[4]) and read(KEYS[1], id, ms) == '' then return -1 end
 take(KEYS, id)
 local until_ = 0
 if ARGV[3] ~= '0' then

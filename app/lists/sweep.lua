@@ -1,9 +1,17 @@
--- Stands before the scripts that clean up.
+-- Stands before the other scripts.
 
 -- Now, in milliseconds since the epoch.
 local function now()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- What is kept of one; '' for nobody or one that has ended.
+local function read(entries, id, ms)
+  local kept = redis.call('HGET', entries, id)
+  if not kept then return '' end
+  local ends = tonumber(string.match(kept, '^%d+ (%d+)'))
+  return (ends == 0 or ends > ms) and kept or ''
 end
 
 -- Takes one off all lists. keys: entries, ends, blocked, allowed. Returns 1 when there was one.
@@ -14,7 +22,7 @@ local function take(keys, id)
   return redis.call('HDEL', keys[1], id)
 end
 
--- Takes off what has ended, no more at once than a script may take time for.
+-- Takes off what has ended, no more at once than a script may take time for: more may stay.
 local function sweep(keys, ms)
   local ended = redis.call('ZRANGEBYSCORE', keys[2], '-inf', ms, 'LIMIT', 0, 1000)
   for _, id in ipairs(ended) do take(keys, id) end

@@ -160,6 +160,18 @@ t.test('in Redis stands no number, and one hash tag', async t => {
   t.same(await client.keys('*'), ['list:{recipients}:placings'], 'nothing stays but a number')
 })
 
+t.test('who has ended is on no list, however many are to be cleaned up', async t => {
+  const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+  const lists = new RedisLists(client, SECRET, undefined, 10_000)
+  const many = Array.from({ length: 4_500 }, (_, i) => `${i}`)
+  await Promise.all(many.map(each => lists.put(each, { standing: 'blocked', masked, durationMs: 1_000 })))
+  clock.advance(1_000)
+  t.same((await lists.all({ limit: 10 })).entries, [])
+  t.same(await Promise.all(many.slice(0, 2).map(each => lists.remove(each))), [false, false])
+  const placed = await new RedisLists(client, SECRET, 1, 10_000).put('new', { standing: 'blocked', masked })
+  t.same((await lists.all({ limit: 10 })).entries, [placed])
+})
+
 t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
   const { client, pid } = await startRedis(t)
   const lists = new RedisLists(client, SECRET)
