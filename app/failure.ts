@@ -84,10 +84,13 @@ export function answerBrokenRequest(
   socket.destroy(error)
 }
 
+/** What is answered to a request that comes too slowly. */
+export function requestTimeout(): ProblemDocument {
+  return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
+}
+
 function brokenRequest(code: string | undefined): ProblemDocument {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
-  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout()
   if (code === 'HPE_HEADER_OVERFLOW') {
     return problemDocument(431, 'HEADERS_TOO_LARGE', 'The headers of the request are too large.')
   }

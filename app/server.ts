@@ -22,17 +22,20 @@ async function serve(): Promise<void> {
     app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
   })
   const address = await app.listen({ host: config.HOST, port: config.PORT })
-  for (const line of greeting(address, config)) print(line)
+  for (const line of greeting(address, config, app.accounts.anonymous !== null)) print(line)
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-function greeting(address: string, config: Config): string[] {
+/** @param open whether somebody without a key, and the key of development, may send */
+function greeting(address: string, config: Config, open: boolean): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
   if (config.NODE_ENV === 'production') return lines
-  const body = '{"phone":"13800138000","purpose":"register"}'
-  lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
-  if (config.API_KEYS === undefined) lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
+  if (open) {
+    const body = '{"phone":"13800138000","purpose":"register"}'
+    lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
+    lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
+  }
   if (config.DEV_OUTBOX === 'on') lines.push(`What would have been sent: ${address}/v1/dev/outbox, and below`)
   return lines
 }

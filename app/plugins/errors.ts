@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import { answerExpectation, documentOf, type Failure, sendProblem } from '../failure.js'
+import { answerExpectation, documentOf, type Failure, requestTimeout, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
@@ -23,7 +23,11 @@ const errors: FastifyPluginAsync = async fastify => {
   )
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
-    const document = documentOf(error)
+    // Undefined where a request is injected.
+    const arriving = request.raw.complete === false
+    const late = arriving && error.code === 'FST_ERR_HANDLER_TIMEOUT'
+    const document = late ? requestTimeout() : documentOf(error)
+    if (late) reply.header('connection', 'close')
     const { status, code } = document
     if (status >= 500 && error.problem === undefined) request.log.error({ err: error }, 'failed')
     else if (status >= 500) request.log.warn({ status, code, cause: causeOf(error) }, 'failed')

@@ -47,6 +47,14 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await ended, { code: 0, stderr: '' })
 })
 
+t.test('where accounts are configured, it shows no key of development', async t => {
+  const ACCOUNTS_FILE = join(t.testdir({ 'accounts.json': '[]' }), 'accounts.json')
+  const { line } = run(t, { ACCOUNTS_FILE })
+  const [, base = ''] = /^Listening on (.*)$/.exec(await line()) ?? []
+  t.equal(await line(), `Documentation: ${base}/docs`)
+  t.match(await line(), `${base}/v1/dev/outbox`)
+})
+
 t.test('what is being sent is finished first', async t => {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
