@@ -36,6 +36,7 @@ export const en = {
     NOT_OBJECT: 'must be an object',
     NOT_ARRAY: 'must be a list',
     NOT_SCALAR: 'must be a text or a number',
+    INEXACT: 'must be sent as a text: a number so large, or with a fraction, may lose digits',
     NOT_ONE_OF: 'must be one of {allowed}',
     EMPTY: 'must not be empty',
     TOO_SHORT: 'must have {limit} characters or more',

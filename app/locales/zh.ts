@@ -112,6 +112,7 @@ export const zh = {
     NOT_OBJECT: '必须是对象',
     NOT_ARRAY: '必须是列表',
     NOT_SCALAR: '必须是文本或数字',
+    INEXACT: '必须以文本发送：过大的数字或小数可能丢失数位',
     NOT_ONE_OF: '必须是下列之一：{allowed}',
     EMPTY: '不能为空',
     TOO_SHORT: '至少要有 {limit} 个字符',

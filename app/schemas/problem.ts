@@ -17,7 +17,11 @@ export const ProblemSchema = Type.Object(
     status: Type.Integer(),
     detail: Type.Optional(Type.String({ description: 'in the language of content-language' })),
     code: Type.Optional(Type.String({ description: 'stays the same in every language' })),
-    errors: Type.Optional(Type.Array(FlawSchema, { description: 'all that is wrong, and where' }))
+    errors: Type.Optional(
+      Type.Array(FlawSchema, {
+        description: 'what is wrong, and where; of a body that is INVALID, the first that is found'
+      })
+    )
   },
   { $id: 'Problem', additionalProperties: true }
 )

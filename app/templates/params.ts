@@ -32,6 +32,8 @@ export function readParams(
 function readParam(param: Param, given: unknown): Read {
   if (typeof given !== 'string' && typeof given !== 'number') return { code: 'NOT_SCALAR' }
   if (param.type === 'integer') return readInteger(param, String(given))
+  // 20261122000012345678 has become another number by now, and 12.50 is 12.5.
+  if (typeof given === 'number' && !Number.isSafeInteger(given)) return { code: 'INEXACT' }
   const text = String(given)
   if (INVISIBLE.test(text)) return { code: 'INVISIBLE' }
   const value = text.normalize('NFC').replace(/\s+/g, ' ').trim()
@@ -59,9 +61,9 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorab
 const LINKS = [
   /:\/\//,
   /\b(?:mailto|tel|sms|smsto|javascript|data|weixin|alipays?):/i,
-  // Phones make links of bare names, in any script; browsers take an ideographic full stop for a dot.
-  /[\p{L}\p{N}]\.[\p{L}\p{M}]{2,}/u,
-  /[\p{L}\p{N}]。[a-z]{2,}/iu,
+  // Phones make links of bare names, in any script or emoji; browsers take an ideographic full stop for a dot.
+  /[\p{L}\p{N}\p{M}\p{S}]\.[\p{L}\p{M}]{2,}/u,
+  /[\p{L}\p{N}\p{M}\p{S}]。[a-z]{2,}/iu,
   /\.xn--/i,
   /\b\d{1,3}(?:\.\d{1,3}){3}\b/,
   /[^\s@]@[^\s@]/

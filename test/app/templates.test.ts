@@ -160,6 +160,12 @@ t.test('what no value may hold', async t => {
     'evil｡com',
     '例子.中国',
     'пример.рф',
+    'हिन्दी.com',
+    'ไทย์.com/abc',
+    'हिन्दी。com',
+    '💩.la',
+    '👍🏽.la',
+    '🇨🇳.la',
     'xn--a.xn--b',
     '10.0.0.1',
     'tel:+19001234567',
@@ -181,7 +187,10 @@ t.test('what no value may hold', async t => {
     '😀',
     'Zoë',
     '你好。谢谢',
-    'J. Smith'
+    'J. Smith',
+    'नमस्ते. हिन्दी',
+    'हिन्दी। नमस्ते',
+    '😀. Hi'
   ]) {
     t.equal(templates.render('mail', 'welcome', 'en', { name: value }).params.name, value)
   }
@@ -189,6 +198,16 @@ t.test('what no value may hold', async t => {
     t.match(problemOf(welcome(value)).errors, [{ code: 'EMPTY' }])
   for (const value of [null, true, {}, [], ['x'], { toString: 'x' }]) {
     t.match(problemOf(welcome(value)).errors, [{ code: 'NOT_SCALAR' }], JSON.stringify(value))
+  }
+})
+
+t.test('a number that JSON does not keep digit by digit must come as a text', async t => {
+  const kept = (name: unknown) => templates.render('mail', 'welcome', 'en', { name }).params.name
+  for (const given of ['20261122000012345678', '12.50', '1e21']) t.equal(kept(given), given)
+  t.equal(kept(Number.MAX_SAFE_INTEGER), '9007199254740991')
+  for (const json of ['20261122000012345678', '9007199254740993', '12.50', '1e21', '-9007199254740993']) {
+    const { errors } = problemOf(() => kept(JSON.parse(json)))
+    t.match(errors, [{ pointer: '#/params/name', code: 'INEXACT', detail: /as a text/ }], json)
   }
 })
 
