@@ -52,7 +52,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
         throw new SendError('failed', {
           sender: name,
           code: 'BREAKER_OPEN',
-          retryAfterMs: Math.max(left, TRIAL_MS)
+          retryAfterMs: Math.ceil(Math.max(left, TRIAL_MS))
         })
       }
     },

@@ -50,7 +50,7 @@ function signed(message: Message, key: Buffer, clock: Clock) {
   return { id, body, headers }
 }
 
-/** Its head alone: the status says everything. */
+/** Its head alone: the status says everything, and a body may never end. */
 function answerOf(request: ClientRequest, body: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.on('error', error => {
@@ -59,7 +59,7 @@ function answerOf(request: ClientRequest, body: string): Promise<IncomingMessage
     })
     request.on('response', response => {
       response.on('error', () => {})
-      response.resume()
+      response.destroy()
       resolve(response)
     })
     request.end(body)

@@ -1,4 +1,7 @@
 import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { webhook } from '../../../app/senders/webhook.js'
 import {
@@ -83,4 +86,22 @@ t.test('a service that hangs, and one that is not there', async t => {
   t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
   const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' })
+})
+
+t.test('a body that never ends is not waited for', async t => {
+  const server = createServer((request, response) => {
+    request.resume()
+    response.writeHead(202).write('ok')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const answered = once(server, 'request')
+  const { port } = server.address() as AddressInfo
+  t.match(await sent(t, await open(`http://127.0.0.1:${port}`)), { outcome: 'sent' })
+  const [, response] = (await answered) as [unknown, ServerResponse]
+  if (!response.closed) await once(response, 'close')
 })
