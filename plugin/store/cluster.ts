@@ -4,6 +4,7 @@ import { takenOf } from './taken.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node has them all. */
 interface Group {
+  identity: string
   entries: Entry[]
   /** Their places among all entries. */
   places: number[]
@@ -11,7 +12,9 @@ interface Group {
 
 /**
  * Redis Cluster: one script call for each identity, since each may live on another node.
- * All are looked at before any is counted, and when one refuses none the less, the others are given back.
+ * All are looked at before any is counted. They are counted one after another, everywhere in the same order (Havender,
+ * "Avoiding deadlock in multitasking systems", 1968), so that of many who want the same somebody is admitted; when one
+ * refuses, those before it are given back.
  */
 export class ClusterStore implements Store {
   readonly name = 'redis'
@@ -24,15 +27,22 @@ export class ClusterStore implements Store {
     if (groups.length === 1) return this.store.reserve(entries, token)
     const seen = await Promise.all(groups.map(group => this.store.peek(group.entries)))
     if (seen.some(facts => facts[1] === 0)) return merge(entries, groups, seen)
-    const answers = await Promise.allSettled(
-      groups.map(async group => this.store.reserve(group.entries, token))
-    )
-    const reserved = answers.map(answer => (answer.status === 'fulfilled' ? answer.value : undefined))
-    if (reserved.every(facts => facts?.[1] === 1)) return merge(entries, groups, reserved as Facts[])
-    await Promise.all(groups.map((group, i) => this.refund(takenOf(group.entries, reserved[i] ?? []), token)))
-    const failed = answers.find(answer => answer.status === 'rejected')
-    if (failed) throw failed.reason
-    return merge(entries, groups, reserved as Facts[], 0)
+    const found = [...seen]
+    const taken: Taken[] = []
+    try {
+      for (const [i, group] of groups.entries()) {
+        const facts = await this.store.reserve(group.entries, token)
+        found[i] = facts
+        if (facts[1] === 0) break
+        taken.push(...takenOf(group.entries, facts))
+      }
+    } catch (error) {
+      await this.refund(taken, token)
+      throw error
+    }
+    if (found.every(facts => facts[1] === 1)) return merge(entries, groups, found)
+    await this.refund(taken, token)
+    return merge(entries, groups, found, 0)
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
@@ -75,15 +85,16 @@ export class ClusterStore implements Store {
   }
 }
 
+/** In the order in which everybody counts. */
 function groupsOf(entries: readonly Entry[]): Group[] {
   const groups = new Map<string, Group>()
   for (const [place, entry] of entries.entries()) {
-    const group = groups.get(entry.identity) ?? { entries: [], places: [] }
+    const group = groups.get(entry.identity) ?? { identity: entry.identity, entries: [], places: [] }
     group.entries.push(entry)
     group.places.push(place)
     groups.set(entry.identity, group)
   }
-  return [...groups.values()]
+  return [...groups.values()].sort((a, b) => (a.identity < b.identity ? -1 : 1))
 }
 
 /**
