@@ -7,16 +7,15 @@ import type {
   RouteOptions
 } from 'fastify'
 import { cohort } from './cohort.js'
-import { FunctionError, TimeoutError } from './errors.js'
+import { FilterChain } from './filter-chain.js'
 import { fail, policyHeaders, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
-import type { DecisionEvent, FilterResult, SendLimitOptions } from './options.js'
+import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
 import type { Awaitable } from './store/store.js'
 import { isHeard, logRefusal, tell } from './telling.js'
 import { Turn } from './turn.js'
-import { within } from './within.js'
 
 /** What all limited routes share. */
 export interface Shared {
@@ -25,8 +24,6 @@ export interface Shared {
   timeout: number
   options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
 }
-
-type Undo = NonNullable<FilterResult['undo']>
 
 /** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
 export const PLAN: unique symbol = Symbol('plan of the route')
@@ -116,55 +113,19 @@ async function filterThenDecide(
   request: FastifyRequest,
   reply: FastifyReply
 ): Promise<Decision> {
-  const undos: Undo[] = []
+  const { limiter, timeout } = shared
+  const chain = new FilterChain(request)
   try {
-    for (const filter of plan.filters) {
-      const { name } = filter
-      const checked = Promise.resolve(filter.check(request))
-      // A pass that comes too late is taken back as well.
-      const late = () => {
-        void checked
-          .then(result => result?.undo?.())
-          .catch(error => request.log.error({ err: error }, `filter ${name}`))
-        return new TimeoutError(`the filter ${name}`, shared.timeout)
-      }
-      const result = verified(name, await within(checked, shared.timeout, late))
-      if (result?.allowed === false) {
-        await undoAll(undos, request)
-        return shared.limiter.refuse(name, result.retryAfterMs ?? null, reply.limit)
-      }
-      if (result?.undo) undos.push(() => result.undo?.())
-    }
-    const decision = await shared.limiter.decide(plan.sends, request, reply.limit)
+    const refused = await chain.check(plan.filters, timeout)
+    const decision = refused
+      ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
+      : await limiter.decide(plan.sends, request, reply.limit)
     // Answered meanwhile (Fastify's handlerTimeout), the request does not reach its handler either.
-    if (!decision.allowed || reply.sent) await undoAll(undos, request)
+    if (!decision.allowed || reply.sent) await chain.undo()
     return decision
   } catch (error) {
-    await undoAll(undos, request)
+    await chain.undo()
     throw error
-  }
-}
-
-// A filter in plain JavaScript that answers `false` must not let everybody pass.
-function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
-  if (result === undefined || result === null) return undefined
-  const { allowed, retryAfterMs = 0 } = result
-  if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
-    throw new FunctionError(
-      `the filter ${name}`,
-      'nothing, or { allowed: true or false } with a "retryAfterMs" from 0'
-    )
-  }
-  return result
-}
-
-async function undoAll(undos: Undo[], request: FastifyRequest): Promise<void> {
-  for (const undo of undos.splice(0).reverse()) {
-    try {
-      await undo()
-    } catch (error) {
-      request.log.error({ err: error }, 'a filter could not undo')
-    }
   }
 }
 

@@ -1,0 +1,66 @@
+import type { FastifyRequest } from 'fastify'
+import { FunctionError, TimeoutError } from './errors.js'
+import type { Filter, FilterResult } from './options.js'
+import { within } from './within.js'
+
+export interface FilterRefusal {
+  /** Of the filter. */
+  name: string
+  /** In milliseconds; null where waiting does not help. */
+  retryAfterMs: number | null
+}
+
+/** The filters that one request has passed, to be undone should it be refused after all. */
+export class FilterChain {
+  private readonly undos: NonNullable<FilterResult['undo']>[] = []
+
+  constructor(private readonly request: FastifyRequest) {}
+
+  /**
+   * Runs filters one after another, to the first that refuses.
+   * @param timeout how long each may take, in milliseconds
+   * @throws TimeoutError, FunctionError, what a filter throws
+   */
+  async check(filters: readonly Filter[], timeout: number): Promise<FilterRefusal | null> {
+    const { request } = this
+    for (const filter of filters) {
+      const { name } = filter
+      const checked = Promise.resolve(filter.check(request))
+      // A pass that comes too late is taken back as well.
+      const late = () => {
+        void checked
+          .then(result => result?.undo?.())
+          .catch(error => request.log.error({ err: error }, `filter ${name}`))
+        return new TimeoutError(`the filter ${name}`, timeout)
+      }
+      const result = verified(name, await within(checked, timeout, late))
+      if (result?.allowed === false) return { name, retryAfterMs: result.retryAfterMs ?? null }
+      if (result?.undo) this.undos.push(() => result.undo?.())
+    }
+    return null
+  }
+
+  /** Undoes in the reverse order what was passed, each whatever the others do. */
+  async undo(): Promise<void> {
+    for (const undo of this.undos.splice(0).reverse()) {
+      try {
+        await undo()
+      } catch (error) {
+        this.request.log.error({ err: error }, 'a filter could not undo')
+      }
+    }
+  }
+}
+
+// A filter in plain JavaScript that answers `false` must not let everybody pass.
+function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
+  if (result === undefined || result === null) return undefined
+  const { allowed, retryAfterMs = 0 } = result
+  if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
+    throw new FunctionError(
+      `the filter ${name}`,
+      'nothing, or { allowed: true or false } with a "retryAfterMs" from 0'
+    )
+  }
+  return result
+}
