@@ -5,6 +5,7 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 import { type App, places, post } from './helper.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
@@ -57,8 +58,7 @@ t.test('Redis is not there at boot, and comes', async t => {
   const app = await onRedis(t, url)
   t.equal((await app.inject('/readyz')).statusCode, 503)
   await startRedis(t, { port })
-  await once(app.redis, 'ready')
-  t.equal((await app.inject('/readyz')).statusCode, 200)
+  await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
 t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
