@@ -73,6 +73,7 @@ export class Hold {
 class Renewal {
   private readonly renewing: NodeJS.Timeout
   private ending: NodeJS.Timeout | undefined
+  private ended = false
 
   constructor(
     private readonly lock: Lock,
@@ -84,6 +85,7 @@ class Renewal {
   }
 
   end(): void {
+    this.ended = true
     clearInterval(this.renewing)
     clearTimeout(this.ending)
   }
@@ -98,7 +100,7 @@ class Renewal {
     if (asked >= holder.since + lock.maxHold) return
     try {
       const held = await holder.store.renew([lock.taken.entry], holder.token)
-      this.endAt(held ? asked + this.ttl : asked)
+      if (!this.ended) this.endAt(held ? asked + this.ttl : asked)
     } catch (error) {
       holder.report(error)
     }

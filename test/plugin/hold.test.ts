@@ -1,0 +1,28 @@
+import t from 'tap'
+import { Hold } from '../../plugin/hold.js'
+import { entry, lock, token } from '../contract/specs.js'
+import { until } from './settlement/places.js'
+
+t.test('a lock that is released while it is renewed leaves no timer', async t => {
+  let answer: ((held: boolean) => void) | undefined
+  const store = {
+    name: 'redis',
+    refund: async () => {},
+    renew: () => new Promise<boolean>(resolve => (answer = resolve))
+  }
+  const taken = { entry: entry(lock(3_000)), receipt: 1, ends: 0 }
+  const report = (error: unknown) => t.fail(`${error}`)
+  const hold = new Hold([{ taken, maxHold: 60_000 }], {
+    store,
+    token: token(),
+    since: performance.now(),
+    report
+  })
+  await until(() => answer !== undefined, 'a renewal')
+  await hold.release()
+  const timers = t.capture(globalThis, 'setTimeout', globalThis.setTimeout)
+  answer?.(true)
+  await new Promise(setImmediate)
+  t.strictSame(timers(), [])
+  t.notOk(hold.signal.aborted)
+})
