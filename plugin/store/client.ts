@@ -12,6 +12,8 @@ export interface RedisClient {
   options?: object
   /** Of a cluster: its nodes, as far as they are known. */
   nodes?(role: 'master'): Pick<RedisClient, 'info' | 'script'>[]
+  /** Of a cluster: the names of the nodes that have each hash slot, its master first. */
+  slots?: string[][]
 }
 
 /**

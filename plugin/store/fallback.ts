@@ -1,5 +1,6 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
+import type { Outage } from './outage.js'
 import type { StandIn } from './stand-in.js'
 import {
   type Awaitable,
@@ -44,18 +45,18 @@ export interface FallbackOptions {
   timeout: number
   /** Decides while the primary store does not: this memory, or a 503 (`deny`), or nobody (`allow`). */
   otherwise: StandIn | 'deny' | 'allow'
-  /** Hears when the primary store is lost, with the error, and when it is back, without. */
-  onChange: (error?: unknown) => void
+  /** Of the primary store; one without has parts that are lost each for itself. */
+  outage?: Outage | undefined
   /** Whether an error is about what stands under a key: others are decided by the store as before. */
   isOfKey: (error: unknown) => boolean
   /** Hears of such an error. */
   onError: (error: unknown) => void
 }
 
-/** A store that may fail, and what holds meanwhile. It is asked again after each `timeout`, by one request. */
+/** A store that may fail, and what holds meanwhile. */
 export class Fallback implements Reserver {
   readonly store: Store
-  private downUntil = 0
+  private readonly standIn: StandIn | undefined
 
   constructor(
     private readonly primary: Store,
@@ -63,43 +64,30 @@ export class Fallback implements Reserver {
   ) {
     const store = inTime(primary, options.timeout)
     const { otherwise } = options
-    this.store = typeof otherwise === 'string' ? store : { ...store, ...otherwise.following(store) }
+    this.standIn = typeof otherwise === 'string' ? undefined : otherwise
+    this.store = { ...store, ...this.standIn?.following(store) }
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
-    const now = performance.now()
-    if (now < this.downUntil) return this.otherwise(entries, token)
-    if (this.downUntil > 0) this.downUntil = now + this.options.timeout
+    const { timeout, outage, isOfKey, onError } = this.options
+    if (outage?.mayAsk() === false) return this.otherwise(entries, token)
+    const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
-      const facts = await within(answer, this.options.timeout, unavailable)
-      const back = this.downUntil > 0
-      this.downUntil = 0
-      if (back) this.options.onChange()
-      return { facts, store: this.settling(entries, facts) }
+      const facts = await within(answer, timeout, unavailable)
+      outage?.answered()
+      const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
+      return { facts, store: settling || this.store }
     } catch (error) {
-      if (this.options.isOfKey(error)) this.options.onError(error)
-      else this.lose(error)
+      if (isOfKey(error)) onError(error)
+      else outage?.failed(error)
       return this.afterwards(entries, token, answer)
     }
   }
 
   async close(): Promise<void> {
     await this.primary.close()
-    const { otherwise } = this.options
-    if (typeof otherwise !== 'string') otherwise.close()
-  }
-
-  private lose(error: unknown): void {
-    const lost = this.downUntil === 0
-    this.downUntil = performance.now() + this.options.timeout
-    if (lost) this.options.onChange(error)
-  }
-
-  private settling(entries: readonly Entry[], facts: Facts): Settling {
-    const { otherwise } = this.options
-    if (facts[1] === 0 || typeof otherwise === 'string') return this.store
-    return otherwise.note(entries, facts, this.store)
+    this.standIn?.close()
   }
 
   private async otherwise(entries: readonly Entry[], token: string): Promise<Reserved> {

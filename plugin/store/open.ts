@@ -11,6 +11,8 @@ import { ClusterStore } from './cluster.js'
 import { Examination } from './examine.js'
 import { alone, Fallback, type Reserver } from './fallback.js'
 import { MemoryStore } from './memory.js'
+import { Nodes, nodesOf } from './nodes.js'
+import { Outage } from './outage.js'
 import { isOfKey, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
 import { RedisServer } from './server.js'
@@ -59,14 +61,19 @@ export function openStore(
   const redis = new RedisStore(client, prefix)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
-  const node: Store = cache?.watch(redis) ?? redis
-  const fallback = new Fallback(client.isCluster ? new ClusterStore(node) : node, {
+  const onChange = (error?: unknown, node?: string) => {
+    const what = { ...(node && { node }), onStoreError }
+    if (error === undefined) fastify.log.info(what, 'redis decides again')
+    else fastify.log.error({ err: error, ...what }, 'redis does not decide')
+  }
+  const watched: Store = cache?.watch(redis) ?? redis
+  const cluster = client.isCluster
+    ? new ClusterStore(new Nodes(watched, { nodeOf: nodesOf(client, prefix), timeout, onChange, isOfKey }))
+    : undefined
+  const fallback = new Fallback(cluster ?? watched, {
     timeout,
     otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
-    onChange(error) {
-      if (error === undefined) fastify.log.info('redis decides again')
-      else fastify.log.error({ err: error, onStoreError }, 'redis does not decide')
-    },
+    outage: cluster ? undefined : new Outage(timeout, onChange),
     isOfKey,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a key')
   })

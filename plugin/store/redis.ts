@@ -93,6 +93,8 @@ export class RedisStore implements Store {
 
 /** Whether Redis says that a key holds what is none of ours: something of another type, or of another length. */
 export function isOfKey(error: unknown): boolean {
+  // A RangeError where it was this process that read too short a value, to look.
+  if (error instanceof RangeError) return true
   return error instanceof Error && /\bWRONGTYPE\b|data string too short/.test(error.message)
 }
 

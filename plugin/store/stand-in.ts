@@ -15,6 +15,8 @@ const CLEARED = 0
  * little by little; all the rest when the memory has to decide. Locks, attempts and what is only observed are not.
  */
 export class StandIn {
+  /** Grows whenever somebody is blocked here: before, and after. */
+  blockings = 0
   private readonly journal = new Journal()
   private readonly counting: NodeJS.Timeout
 
@@ -28,13 +30,17 @@ export class StandIn {
     return this.memory
   }
 
-  /** Notes what the other store has admitted. @returns how it is settled in both */
-  note(entries: readonly Entry[], facts: Facts, store: Settling): Settling {
+  /**
+   * Notes what the other store has admitted.
+   * @param blockings as they were when it was asked
+   * @returns how it is settled in both
+   */
+  note(entries: readonly Entry[], facts: Facts, store: Settling, blockings: number): Settling {
     const at = this.memory.ticks
     const { next } = this.journal
     for (const { entry, ends } of takenOf(entries, facts)) {
-      // Another process may have unblocked it.
-      this.memory.unblock([entry])
+      // Another process may have unblocked it; but an answer may be older than a block that came before it.
+      if (blockings === this.blockings) this.memory.unblock([entry])
       if (isSend(entry)) this.journal.note(entry, ends, at)
     }
     const count = this.journal.next - next
@@ -51,8 +57,10 @@ export class StandIn {
         for (const entry of entries) this.journal.note(entry, 0, CLEARED)
       },
       block: async (entries, ms) => {
+        this.blockings++
         await store.block(entries, ms)
         this.memory.block(entries, ms)
+        this.blockings++
       },
       unblock: async entries => {
         await store.unblock(entries)

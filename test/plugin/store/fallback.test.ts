@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import { alone, Fallback, type FallbackOptions, type Reserved } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
+import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
@@ -30,7 +31,8 @@ async function open(t: Test, otherwise: Otherwise) {
   const changes: string[] = []
   const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
   const onError = () => changes.push('error')
-  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, onChange, isOfKey, onError })
+  const outage = new Outage(TIMEOUT_MS, onChange)
+  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, outage, isOfKey, onError })
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
 }

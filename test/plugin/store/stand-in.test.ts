@@ -44,7 +44,10 @@ function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   function reserve(entries: readonly Entry[], holder = ''): { taken: Taken[]; counted: Settling } {
     const facts = primary.reserve(entries, holder)
     const taken = takenOf(entries, named(entries, facts))
-    return { taken, counted: facts[1] === 1 ? standIn.note(entries, facts, primary) : primary }
+    return {
+      taken,
+      counted: facts[1] === 1 ? standIn.note(entries, facts, primary, standIn.blockings) : primary
+    }
   }
   const used = (entries: readonly Entry[], store: MemoryStore = standIn.caughtUp()) =>
     usedOf(entries, store.peek(entries))
@@ -199,6 +202,17 @@ t.test('who is blocked in the other store is blocked', async t => {
   primary.unblock(entries)
   reserve(entries)
   t.equal(state(), REFUSES, 'unblocked by another process')
+})
+
+t.test('an answer that is older than a block does not end it', async t => {
+  const { primary, standIn, close } = open()
+  t.teardown(close)
+  const entries = [entry(spec)]
+  const { blockings } = standIn
+  const facts = primary.reserve(entries, '')
+  await standIn.following(primary).block(entries, 0)
+  standIn.note(entries, facts, primary, blockings)
+  t.equal(named(entries, standIn.caughtUp().peek(entries)).entries[0]?.state, BLOCKED)
 })
 
 t.test('the latest 65,536 are kept', async t => {
