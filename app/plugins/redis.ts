@@ -14,6 +14,8 @@ declare module 'fastify' {
 
 /** How long the start waits for Redis, in milliseconds. */
 const FIRST_CONNECT = 2_000
+/** How often it is asked which node of a cluster has what, in milliseconds: one that hangs does not tell of its end. */
+const SLOTS_REFRESH = 2_000
 
 const retry = (times: number) => Math.min(times * 100, 2_000)
 
@@ -36,6 +38,7 @@ function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cl
     enableOfflineQueue: false,
     clusterRetryStrategy: retry,
     retryDelayOnFailover: 0,
+    slotsRefreshInterval: SLOTS_REFRESH,
     redisOptions: {
       ...options,
       ...bounds,
