@@ -39,6 +39,17 @@ export function recipientOf(given: { phone?: string; email?: string }, options: 
   return phone === undefined ? mailRecipient(email as string, options) : smsRecipient(phone, options)
 }
 
+/**
+ * Whether both are one number or mailbox. Addresses that limits take for one may be those of two people: only the case
+ * of ASCII letters makes no difference here.
+ */
+export function isSame(one: Pick<Recipient, 'to'>, other: Pick<Recipient, 'to'>): boolean {
+  return inLowerCase(one.to) === inLowerCase(other.to)
+}
+
+// toLowerCase makes a "k" of the sign for kelvin, too.
+const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
+
 function smsRecipient(
   phone: string,
   { region, countries, pointer = '#/phone' }: RecipientOptions

@@ -146,6 +146,24 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, register, registerCode)).status, 200, 'a later request ends no other')
     })
 
+    await t.test('a code for one mailbox is none for another that limits take for the same', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      for (const [own, others] of [
+        ['jane+tag@example.com', 'jane@example.com'],
+        ['ｊane@example.com', 'jane@example.com'],
+        ['j.ane@gmail.com', 'jane@gmail.com'],
+        ['\u212aim@example.com', 'kim@example.com']
+      ] as const) {
+        const { id } = (await askMail(app, own)).body
+        const code = lastCode(app, own)
+        t.equal((await verify(app, id, code, { email: others })).status, 422, own)
+        const same = own.replace('n', 'N').replace('example', 'EXAMPLE')
+        t.equal((await verify(app, id, code, { email: same })).status, 200, same)
+        place.advance(60_000)
+      }
+    })
+
     await t.test('an unknown, a used and an expired code are answered alike', async t => {
       const place = await open(t)
       const app = await place.start()

@@ -3,7 +3,7 @@ import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import type { Checked } from '../../../captcha/records.js'
 import { problem } from '../../../problem.js'
-import { type Recipient, recipientOf } from '../../../recipient.js'
+import { isSame, type Recipient, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 
@@ -15,8 +15,7 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
   ): Promise<Checked> {
     if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
     // What the caller says the code is for must be what it is for.
-    const { identity = captcha.identity } = recipient ?? {}
-    const agrees = purpose === captcha.purpose && identity === captcha.identity
+    const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
     return fastify.captchas.check(captcha, agrees ? code : undefined)
   }
 
