@@ -95,9 +95,10 @@ function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions)
   return { channel: 'mail', to, identity, masked: maskEmail(to) }
 }
 
-/** The first two digits and the last four stay: +86*******8000 */
+/** The first two digits and the last four stay, of short numbers fewer, as four are hidden of each: +86*******8000 */
 function maskPhone(number: string): string {
-  return number.slice(0, 3) + '*'.repeat(number.length - 7) + number.slice(-4)
+  const hidden = Math.max(4, number.length - 7)
+  return number.slice(0, 3) + '*'.repeat(hidden) + number.slice(3 + hidden)
 }
 
 /** The first letter and the domain stay; how many are left out is not told. */

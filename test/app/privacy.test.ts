@@ -6,6 +6,7 @@ import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { recipientOf } from '../../app/recipient.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
@@ -128,3 +129,14 @@ t.test(
     }
   }
 )
+
+t.test('what is shown of a recipient hides four digits or more', async t => {
+  for (const [phone, masked] of [
+    ['+8613800138000', '+86*******8000'],
+    ['+4791234567', '+47****4567'],
+    ['+50051234', '+50****34'],
+    ['+2908999', '+29****9']
+  ] as const) {
+    t.equal(recipientOf({ phone }, { region: 'CN' }).masked, masked)
+  }
+})
