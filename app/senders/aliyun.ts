@@ -80,6 +80,12 @@ const REFUSED = new Set([
   'isv.BLACK_KEY_CONTROL_LIMIT',
   'isv.CUSTOMER_REFUSED'
 ])
+/** Countries that are not served, or not by this template. */
+const OF_MESSAGE = new Set([
+  'isv.COUNTRY_RESTRICTED',
+  'isv.DOMESTIC_NUMBER_NOT_SUPPORTED',
+  'isv.NOT_SUPPORTED_COUNTRY'
+])
 const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
 /** These do not say whether the message was taken. */
 const UNSURE = /^(isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
@@ -97,7 +103,7 @@ function outcomeOf(answer: Answer, clock: Clock): SendError {
     return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${statusCode}` })
   }
   const unsure = UNSURE.test(code) || (statusCode >= 500 && code !== 'ServiceUnavailable')
-  return new SendError(unsure ? 'unknown' : 'failed', { code })
+  return new SendError(unsure ? 'unknown' : 'failed', { code, ofMessage: OF_MESSAGE.has(code) })
 }
 
 function waitOf(words: string, clock: Clock): number | undefined {

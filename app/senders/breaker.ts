@@ -10,12 +10,9 @@ export const OPEN_MS = 30_000
 /** While that one is under way. */
 const TRIAL_MS = 1_000
 
-/** Failures that tell nothing about the provider. */
-const OWN = new Set(['LOCK_LOST', 'TEMPLATE_UNKNOWN', 'PARAMETER_MISSING'])
-
 /**
  * A sender that is spared while it is broken, and never takes longer than the signal.
- * `limited` and `refused` are answers of a provider that works.
+ * `limited`, `refused` and what fails for the message's sake are answers of a provider that works.
  * @throws SendError failed, BREAKER_OPEN, with the time until the next try
  */
 export function guarded(sender: Sender, clock: Clock): Sender {
@@ -36,8 +33,9 @@ export function guarded(sender: Sender, clock: Clock): Sender {
     volumeThreshold: ATTEMPTS,
     rollingPercentilesEnabled: false,
     enableSnapshots: false,
-    errorFilter: ({ outcome, code }: SendError) =>
-      outcome === 'limited' || outcome === 'refused' || OWN.has(code ?? '')
+    // A lock that is lost is ours.
+    errorFilter: ({ outcome, code, ofMessage }: SendError) =>
+      outcome === 'limited' || outcome === 'refused' || ofMessage || code === 'LOCK_LOST'
   })
   let openedAt = 0
   breaker.on('open', () => (openedAt = clock.monotonic()))

@@ -36,6 +36,8 @@ interface Details {
   code?: string
   /** When the provider would take the message, in milliseconds from now. */
   retryAfterMs?: number
+  /** Whether it is for this message's sake, as for its recipient or its language: of the provider it tells nothing. */
+  ofMessage?: boolean
 }
 
 /** Says what became of a message, and nothing about whom it was for: a provider's own words may name the recipient. */
@@ -44,15 +46,17 @@ export class SendError extends Error {
   sender?: string
   code?: string
   retryAfterMs?: number
+  readonly ofMessage: boolean
 
   constructor(
     readonly outcome: Failing,
-    { sender, code, retryAfterMs }: Details = {}
+    { sender, code, retryAfterMs, ofMessage = false }: Details = {}
   ) {
     super(`${sender ?? 'sender'}: ${outcome}${code === undefined ? '' : ` (${readable(code)})`}`)
     if (sender !== undefined) this.sender = sender
     if (code !== undefined) this.code = readable(code)
     if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
+    this.ofMessage = ofMessage
   }
 }
 

@@ -69,7 +69,9 @@ function outcomeOf({ code, command, response = '', responseCode }: SmtpError, be
   if (responseCode === undefined)
     return new SendError(begun ? 'unknown' : 'failed', { code: code ?? 'ERROR' })
   // Whatever the server answers but 2yz, it has not taken the message (RFC 5321, section 4.2.1).
-  const details = { code: String(responseCode) }
+  // A server that answers to a recipient works, unless it says goodbye (421).
+  const ofMessage = command === 'RCPT TO' && responseCode !== 421
+  const details = { code: String(responseCode), ofMessage }
   const policy = POLICY.test(response)
   if (responseCode >= 500) {
     // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.

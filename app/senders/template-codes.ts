@@ -21,15 +21,15 @@ export function readTemplateCodes(text: string): TemplateCodes {
 
 /**
  * The provider's code for the template of a message, and its parameters in the provider's order.
- * @throws SendError failed: TEMPLATE_UNKNOWN, or PARAMETER_MISSING
+ * @throws SendError failed, for the message's sake: TEMPLATE_UNKNOWN, or PARAMETER_MISSING
  */
 export function inCode(codes: TemplateCodes, { template, locale, params }: Message) {
   const found = codes.get(`${template}.${locale}`)
-  if (found === undefined) throw new SendError('failed', { code: 'TEMPLATE_UNKNOWN' })
+  if (found === undefined) throw new SendError('failed', { code: 'TEMPLATE_UNKNOWN', ofMessage: true })
   const names = found.names.length === 0 ? Object.keys(params) : found.names
   const values = names.map((name): [string, string] => {
     const value = Object.hasOwn(params, name) ? params[name] : undefined
-    if (value === undefined) throw new SendError('failed', { code: 'PARAMETER_MISSING' })
+    if (value === undefined) throw new SendError('failed', { code: 'PARAMETER_MISSING', ofMessage: true })
     return [name, value]
   })
   return { code: found.code, params: values }

@@ -97,9 +97,11 @@ function outcomeOf(code: string | undefined, clock: Clock): SendError {
     return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
+  // Countries that are not served, or not by this template.
+  const ofMessage = code.startsWith('UnsupportedOperation.')
   // Others of InternalError tell of time-outs on the way to the carrier, too.
   const unsure = code.startsWith('InternalError') && !SURE.has(code)
-  return new SendError(unsure ? 'unknown' : 'failed', { code })
+  return new SendError(unsure ? 'unknown' : 'failed', { code, ofMessage })
 }
 
 function waitOf(code: string, clock: Clock): number | undefined {

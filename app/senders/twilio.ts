@@ -39,6 +39,8 @@ interface Answer extends Error {
 
 // As listed at www.twilio.com/docs/api/errors
 const REFUSED = new Set([21211, 21214, 21217, 21265, 21407, 21408, 21610, 21612, 21614, 21635])
+/** A number that a trial account has not verified, or one's own. */
+const OF_MESSAGE = new Set([21219, 21266, 21608])
 const LIMITED = new Set([14107, 20429, 21611, 63018])
 /** 20503 is "service unavailable": not taken. */
 const SURE = new Set([20503])
@@ -54,5 +56,5 @@ function outcomeOf(error: Answer): SendError {
   if (status === 429 || (typeof code === 'number' && LIMITED.has(code)))
     return new SendError('limited', details)
   const sure = (status >= 400 && status < 500) || SURE.has(Number(code))
-  return new SendError(sure ? 'failed' : 'unknown', details)
+  return new SendError(sure ? 'failed' : 'unknown', { ...details, ofMessage: OF_MESSAGE.has(Number(code)) })
 }

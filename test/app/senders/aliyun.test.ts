@@ -55,7 +55,9 @@ const cases: [does: Doing, outcome: object][] = [
   ],
   [says('isv.MOBILE_NUMBER_ILLEGAL'), { outcome: 'refused', code: 'isv.MOBILE_NUMBER_ILLEGAL' }],
   [says('isv.BLACK_KEY_CONTROL_LIMIT'), { outcome: 'refused' }],
-  [says('isv.AMOUNT_NOT_ENOUGH'), { outcome: 'failed' }],
+  [says('isv.AMOUNT_NOT_ENOUGH'), { outcome: 'failed', ofMessage: false }],
+  [says('isv.DOMESTIC_NUMBER_NOT_SUPPORTED'), { outcome: 'failed', ofMessage: true }],
+  [says('isv.NOT_SUPPORTED_COUNTRY'), { outcome: 'failed', ofMessage: true }],
   [says('isp.RAM_PERMISSION_DENY'), { outcome: 'failed' }],
   [{ status: 400, body: { Code: 'SignatureDoesNotMatch' } }, { outcome: 'failed' }],
   [
@@ -88,7 +90,15 @@ t.test('a provider that hangs, and one that is not there', async t => {
 t.test('a template without a code', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
-  t.match(await sent(t, sender, message({ locale: 'en' })), { outcome: 'failed', code: 'TEMPLATE_UNKNOWN' })
-  t.match(await sent(t, sender, message({ params: {} })), { outcome: 'failed', code: 'PARAMETER_MISSING' })
+  t.match(await sent(t, sender, message({ locale: 'en' })), {
+    outcome: 'failed',
+    code: 'TEMPLATE_UNKNOWN',
+    ofMessage: true
+  })
+  t.match(await sent(t, sender, message({ params: {} })), {
+    outcome: 'failed',
+    code: 'PARAMETER_MISSING',
+    ofMessage: true
+  })
   t.same(provider.asked, [])
 })

@@ -3,9 +3,21 @@ import t from 'tap'
 import { guarded, OPEN_MS } from '../../../app/senders/breaker.js'
 import { chain } from '../../../app/senders/chain.js'
 import { readChoice, turns } from '../../../app/senders/choice.js'
+import { openSenders } from '../../../app/senders/open.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
 import { webhook } from '../../../app/senders/webhook.js'
-import { clock, config, type Doing, message, never, type Provider, sent, startProvider } from './servers.js'
+import { startMail } from '../smtp.js'
+import {
+  clock,
+  config,
+  type Doing,
+  mail,
+  message,
+  never,
+  type Provider,
+  sent,
+  startProvider
+} from './servers.js'
 
 type Test = Parameters<typeof startProvider>[0]
 const WEBHOOK_SECRET = `whsec_${'A'.repeat(32)}`
@@ -148,19 +160,37 @@ t.test('what does not open a breaker, and what does', async t => {
     for (let i = 0; i < 10; i++) await sent(t, sender)
     t.match(await sent(t, sender), { code: last }, JSON.stringify(does))
   }
-  for (const code of ['TEMPLATE_UNKNOWN', 'PARAMETER_MISSING', 'LOCK_LOST']) {
-    const sender = guarded(
+  for (const details of [{ code: 'LOCK_LOST' }, { code: 'X', ofMessage: true }]) {
+    const a = guarded(
       {
         name: 'a',
         async send() {
-          throw new SendError('failed', { code })
+          throw new SendError('failed', details)
         }
       },
       clock
     )
-    t.teardown(() => sender.close?.())
-    for (let i = 0; i < 10; i++) t.match(await sent(t, sender), { code })
+    t.teardown(() => a.close?.())
+    for (let i = 0; i < 10; i++) t.match(await sent(t, a), details)
+    const b = await start(t, 'b', ok)
+    const both = chain([[{ sender: a, weight: 1 }], [{ ...b, weight: 1 }]])
+    t.match(await sent(t, both), { outcome: 'sent', sender: 'b' }, 'the next is tried')
   }
+})
+
+t.test('recipients that a server defers open no breaker', async t => {
+  const mailbox = await startMail(t)
+  mailbox.mode = { at: 'rcpt', reply: '450 4.1.2 domain not found' }
+  const { senders } = await openSenders(
+    config({ SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com' }),
+    clock,
+    () => {}
+  )
+  t.teardown(() => senders.mail.close?.())
+  for (let i = 0; i < 10; i++)
+    t.match(await sent(t, senders.mail, mail()), { outcome: 'failed', code: '450' })
+  mailbox.mode = 'accept'
+  t.match(await sent(t, senders.mail, mail()), { outcome: 'sent' })
 })
 
 t.test('an open breaker passes its messages on; when all are open, it says when to come again', async t => {

@@ -105,8 +105,8 @@ export async function sent(t: Test, sender: Sender, what = message(), signal: Ab
   } catch (error) {
     if (!(error instanceof SendError)) throw error
     t.notMatch(`${error.message} ${error.code} ${error.stack}`, /13800138000|jane@|042137/)
-    const { outcome, code, retryAfterMs } = error
-    return { outcome, code, retryAfterMs }
+    const { outcome, code, retryAfterMs, ofMessage } = error
+    return { outcome, code, retryAfterMs, ofMessage }
   }
 }
 

@@ -60,16 +60,20 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { outcome: 'limited', code: '452' }
   ],
   [
-    { at: 'rcpt', reply: '450 4.2.0 mailbox busy' },
-    { outcome: 'failed', code: '450' }
+    { at: 'rcpt', reply: '450 4.1.2 domain not found' },
+    { outcome: 'failed', code: '450', ofMessage: true }
   ],
   [
     { at: 'rcpt', reply: '451 local error' },
-    { outcome: 'failed', code: '451' }
+    { outcome: 'failed', code: '451', ofMessage: true }
+  ],
+  [
+    { at: 'rcpt', reply: '421 closing' },
+    { outcome: 'failed', code: '421', ofMessage: false }
   ],
   [
     { at: 'data', reply: '554 5.6.0 content refused' },
-    { outcome: 'failed', code: '554' }
+    { outcome: 'failed', code: '554', ofMessage: false }
   ],
   [
     { at: 'data', reply: '451 4.7.0 slow down' },

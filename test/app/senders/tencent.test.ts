@@ -59,7 +59,15 @@ const cases: [does: Doing, outcome: object][] = [
   [status('FailedOperation.PhoneNumberInBlacklist'), { outcome: 'refused' }],
   [error('InvalidParameterValue.IncorrectPhoneNumber'), { outcome: 'refused' }],
   [status('FailedOperation.InsufficientBalanceInSmsPackage'), { outcome: 'failed' }],
-  [error('AuthFailure.SignatureFailure'), { outcome: 'failed', code: 'AuthFailure.SignatureFailure' }],
+  [
+    error('AuthFailure.SignatureFailure'),
+    { outcome: 'failed', code: 'AuthFailure.SignatureFailure', ofMessage: false }
+  ],
+  [
+    status('UnsupportedOperation.ChineseMainlandTemplateToGlobalPhone'),
+    { outcome: 'failed', ofMessage: true }
+  ],
+  [error('UnsupportedOperation.UnsuportedRegion'), { outcome: 'failed', ofMessage: true }],
   [error('InternalError.SigVerificationFail'), { outcome: 'failed' }],
   [error('InternalError.SendAndRecvFail'), { outcome: 'unknown' }],
   [error('InternalError'), { outcome: 'unknown' }],

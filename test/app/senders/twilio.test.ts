@@ -34,7 +34,9 @@ const cases: [does: Doing, outcome: object][] = [
   [says(400, 21614), { outcome: 'refused' }],
   [says(400, 21408), { outcome: 'refused' }],
   [says(400, 21610), { outcome: 'refused' }],
-  [says(401, 20003), { outcome: 'failed', code: '20003' }],
+  [says(400, 21266), { outcome: 'failed', code: '21266', ofMessage: true }],
+  [says(400, 21608), { outcome: 'failed', ofMessage: true }],
+  [says(401, 20003), { outcome: 'failed', code: '20003', ofMessage: false }],
   [says(503, 20503), { outcome: 'failed' }],
   [says(500, 20500), { outcome: 'unknown' }],
   [
