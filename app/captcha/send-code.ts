@@ -12,7 +12,7 @@ interface Sending {
 
 /**
  * Sends a code and answers 202. For a purpose that conceals it answers first, alike for every recipient, and sends then.
- * What surely did not go out is refunded, but there only when it was not for the recipient's sake.
+ * What surely did not go out is refunded, but there only when it was not for the message's sake.
  * @throws a problem that says how the message could not be sent
  */
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
@@ -51,9 +51,9 @@ async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Pr
   try {
     await request.server.dispatch(request, reply.limit)
   } catch (error) {
-    // What the provider says of the recipient must not show later either, in the code or in what is counted.
-    const { outcome = 'failed' } = error as { outcome?: string }
-    if (outcome === 'failed') await reply.limit?.refund()
+    // What is said of the message must not show later either, in the code or in what is counted.
+    const { outcome = 'failed', ofMessage = false } = error as { outcome?: string; ofMessage?: boolean }
+    if (outcome === 'failed' && !ofMessage) await reply.limit?.refund()
   }
 }
 

@@ -12,8 +12,9 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * Hands a message to its sender and keeps the reservation of a message that may have gone out.
-     * @throws a problem with `outcome`, `sender` and its `reason`: 429 at the provider's limit, 422 when it refuses the recipient, 502
-     *   when the message surely did not go, 504 when that is not known, 503 without a sender that works or a lock
+     * @throws a problem with `outcome`, `sender`, its `reason`, and `ofMessage` (as in SendError): 429 at the provider's
+     *   limit, 422 when it refuses the recipient, 502 when the message surely did not go, 504 when that is not known, 503
+     *   without a sender that works or a lock
      */
     deliver(message: Message, decision: Decision | null): Promise<Receipt>
     /** What would have been sent, where that is kept. */
@@ -50,7 +51,7 @@ const senders: FastifyPluginAsync<Options> = async (
     fastify.metrics.sent({ channel, sender, outcome })
     if (outcome === 'sent') return told.receipt
     fastify.log.warn({ send: { channel, sender, outcome, code: told.code } }, 'not sent')
-    throw Object.assign(told.problem, { outcome, sender, reason: told.code })
+    throw Object.assign(told.problem, { outcome, sender, reason: told.code, ofMessage: told.ofMessage })
   }
 
   fastify.decorate('outbox', opened.outbox)

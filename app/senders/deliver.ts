@@ -7,7 +7,14 @@ export type SendProblem = ProblemError & { headers?: Record<string, string> }
 
 export type Delivery =
   | { outcome: 'sent'; receipt: Receipt }
-  | { outcome: Failing; sender: string; code: string | undefined; problem: SendProblem }
+  | {
+      outcome: Failing
+      sender: string
+      code: string | undefined
+      /** As in SendError. */
+      ofMessage: boolean
+      problem: SendProblem
+    }
 
 /**
  * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the
@@ -23,7 +30,7 @@ export async function deliver(
   // An abort of before is not told again: somebody else may be sending, and nothing has left here.
   if (decision?.signal.aborted) {
     const lost = problem(503, 'LOCK_LOST', 'The message was not sent: its lock was lost. It does not count.')
-    return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', problem: lost }
+    return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', ofMessage: false, problem: lost }
   }
   const waiting = new AbortController()
   let giveUp = (_error: SendError) => {}
@@ -43,8 +50,8 @@ export async function deliver(
   } catch (thrown) {
     const error = sendErrorOf(thrown, sender.name)
     if (error.outcome === 'unknown') decision?.keep()
-    const { outcome, code, sender: name = sender.name } = error
-    return { outcome, sender: name, code, problem: problemOf(error, message) }
+    const { outcome, code, ofMessage, sender: name = sender.name } = error
+    return { outcome, sender: name, code, ofMessage, problem: problemOf(error, message) }
   } finally {
     clearTimeout(timer)
     decision?.signal.removeEventListener('abort', lose)

@@ -4,6 +4,6 @@ import { SendError, type Sender } from './sender.js'
 export const none: Sender = {
   name: 'none',
   async send() {
-    throw new SendError('failed', { sender: 'none', code: 'NO_SENDER' })
+    throw new SendError('failed', { sender: 'none', code: 'NO_SENDER', ofMessage: true })
   }
 }

@@ -36,7 +36,7 @@ interface Details {
   code?: string
   /** When the provider would take the message, in milliseconds from now. */
   retryAfterMs?: number
-  /** Whether it is for this message's sake, as for its recipient or its language: of the provider it tells nothing. */
+  /** Whether it is for this message's sake, as for its recipient, channel or language: of the provider it tells nothing. */
   ofMessage?: boolean
 }
 

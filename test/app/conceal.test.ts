@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ask, PHONE, resend, status, verify } from './captcha.js'
+import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
 import { type App, places } from './helper.js'
 import { provider } from './provider.js'
 
@@ -99,6 +99,26 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app, { purpose })).status, 202)
       await app.close()
       t.same([...order, 'closed'], ['sent', 'closed'])
+    })
+
+    await t.test('what fails for the message counts, as it does for a blocked recipient', async t => {
+      const { app, sms } = await start()
+      sms.fail('failed', { code: 'TEMPLATE_UNKNOWN', ofMessage: true })
+      for (const phone of [PHONE, BLOCKED]) {
+        t.equal((await ask(app, { purpose, phone })).status, 202)
+        await app.unfinished()
+        t.equal((await ask(app, { purpose, phone })).status, 429, phone)
+      }
+    })
+
+    await t.test('nor does a channel without a sender tell them apart', async t => {
+      const app = await (await open(t)).start({ MAIL_SENDERS: 'none' })
+      await app.lists.put('blocked@example.com', { standing: 'blocked', masked: '' })
+      for (const email of ['jane@example.com', 'blocked@example.com']) {
+        t.equal((await askMail(app, email, purpose)).status, 202)
+        await app.unfinished()
+        t.equal((await askMail(app, email, purpose)).status, 429, email)
+      }
     })
 
     await t.test('a refund follows', async t => {
