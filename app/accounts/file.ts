@@ -3,12 +3,14 @@ import { type Static, Type } from 'typebox'
 import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check } from '../check.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
+import { sha256 } from './keyring.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
 // Held against HASH by hand: the value of what may be a key in clear must not be shown.
 const Hashes = { maxItems: 100, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
+const HASH_OF_NOTHING = sha256('').toString('hex')
 
 const AccountSchema = Type.Object(
   {
@@ -101,8 +103,11 @@ function parse(file: string): unknown {
 
 function checkHashes(hashes: readonly unknown[], path: string): void {
   for (const [i, hash] of hashes.entries()) {
-    if (typeof hash === 'string' && HASH.test(hash)) continue
-    throw wrong(`${path}[${i}]`, 'must be the SHA-256 hash of a key, 64 hexadecimal digits in lower case')
+    if (typeof hash !== 'string' || !HASH.test(hash)) {
+      throw wrong(`${path}[${i}]`, 'must be the SHA-256 hash of a key, 64 hexadecimal digits in lower case')
+    }
+    if (hash === HASH_OF_NOTHING)
+      throw wrong(`${path}[${i}]`, 'is the hash of an empty text, which is no key')
   }
 }
 

@@ -78,6 +78,14 @@ const wrong: [content: unknown, message: RegExp][] = [
   [[{ id: 'a', keys: [hash], revoked: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] must be the SHA/],
   [[{ id: 'a', keys: [hash, hash] }], /^ACCOUNTS_FILE\[0\]\.keys\[1\] is listed before\.$/],
   [[{ id: 'a', keys: [hash], revoked: [hash] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] is listed before\.$/],
+  [
+    [{ id: 'a', keys: [hash, sha256('')] }],
+    /^ACCOUNTS_FILE\[0\]\.keys\[1\] is the hash of an empty text, which is no key\.$/
+  ],
+  [
+    [{ id: 'a', keys: [hash], revoked: [sha256('')] }],
+    /^ACCOUNTS_FILE\[0\]\.revoked\[0\] is the hash of an empty/
+  ],
   [[plain, { id: 'a', keys: plain.keys }], /^ACCOUNTS_FILE\[1\]\.keys\[0\] is listed before\.$/],
   [[plain, { ...shop, id: 'plain' }], /^ACCOUNTS_FILE\[1\]\.id \("plain"\) names another account\.$/],
   [[{ ...plain, dailyQuota: 0 }], /^ACCOUNTS_FILE\[0\]\.dailyQuota \(0\) must be >= 1/],
@@ -165,6 +173,9 @@ t.test('what an account may', async t => {
   t.throws(() => mayUse({ ...shop, purposes: [] }, 'purposes', 'login'), { code: 'PURPOSE_FORBIDDEN' })
 })
 
+/** Headers of a request without a key. */
+const KEYLESS: Record<string, string>[] = [{}, { 'x-api-key': '' }]
+
 const who = (app: FastifyInstance) => {
   const answer = async ({ account, caller }: { account: { id: string } | null; caller: string | null }) => ({
     account: account?.id,
@@ -187,7 +198,9 @@ t.test('a key lets in, an origin to the captcha alone', async t => {
   const post = (url: string, headers: Record<string, string>) => ask(app, 'POST', url, { headers })
   const challenge = { 'www-authenticate': /^ApiKey realm="/, 'content-type': 'application/problem+json' }
   for (const url of ['/keyed', '/v1/captcha']) {
-    t.match(await post(url, {}), { status: 401, headers: challenge, body: { code: 'API_KEY_MISSING' } })
+    for (const none of KEYLESS) {
+      t.match(await post(url, none), { status: 401, headers: challenge, body: { code: 'API_KEY_MISSING' } })
+    }
     const unknown = await post(url, { 'x-api-key': 'development-key' })
     t.match(unknown, { status: 401, headers: challenge, body: { code: 'API_KEY_UNKNOWN' } })
     const revoked = await post(url, { 'x-api-key': 'old key of shop' })
@@ -197,7 +210,9 @@ t.test('a key lets in, an origin to the captcha alone', async t => {
   }
   const origin = { origin: 'https://shop.example' }
   t.match(await post('/keyed', origin), { status: 401, body: { code: 'API_KEY_MISSING' } })
-  t.same((await post('/v1/captcha', origin)).body, { account: 'shop', caller: 'origin' })
+  for (const none of KEYLESS) {
+    t.same((await post('/v1/captcha', { ...origin, ...none })).body, { account: 'shop', caller: 'origin' })
+  }
   for (const other of ['https://evil.example', 'null', 'http://localhost:3000', '']) {
     const refused = await post('/v1/captcha', { origin: other })
     t.match(refused, { status: 403, body: { code: 'ORIGIN_UNKNOWN' } }, other)
@@ -247,7 +262,10 @@ t.test('browsers are told what they may', async t => {
 
 t.test('without configuration, outside of production, a newcomer is let in', async t => {
   const { app } = await open(t, { routes: who })
-  t.same((await ask(app, 'POST', '/v1/captcha')).body, { account: 'development', caller: null })
+  for (const headers of KEYLESS) {
+    const newcomer = await ask(app, 'POST', '/v1/captcha', { headers })
+    t.same(newcomer.body, { account: 'development', caller: null })
+  }
   t.match(await ask(app, 'POST', '/keyed'), { status: 401, body: { code: 'API_KEY_MISSING' } })
   for (const origin of ['http://127.0.0.1:3000', 'http://localhost:5173', 'http://[::1]:3000']) {
     const own = await ask(app, 'POST', '/v1/captcha', { headers: { origin } })

@@ -60,7 +60,7 @@ t.test('the accounts of the page are read', async t => {
   const file = join(folderOf(t), 'accounts.json')
   writeFileSync(file, blockOf('accounts'))
   const accounts = openAccounts(readConfig({ ACCOUNTS_FILE: file }))
-  t.match(accounts.byKey('')?.account, { id: 'shop', dailyQuota: 5_000 })
+  t.match(accounts.listed, [{ id: 'shop', dailyQuota: 5_000 }])
   t.ok(accounts.byOrigin('https://shop.example'))
 })
 
