@@ -63,10 +63,12 @@ export const AuditEventSchema = Type.Union([
     })
   }),
   kind('verification', 'a code was tried', {
-    outcome: Type.Enum(['verified', 'wrong', 'ended']),
+    outcome: Type.Enum(['verified', 'wrong', 'ended', 'unknown']),
     attemptsLeft: Type.Optional(Type.Integer({ minimum: 0 }))
   }),
-  kind('cancel', 'a code was called off', { outcome: Type.Enum(['cancelled', 'ended']) }),
+  kind('cancel', 'a code was called off', {
+    outcome: Type.Enum(['cancelled', 'ended', 'unknown'])
+  }),
   kind('quota', 'an account has used 80 % of its quota', {
     outcome: Type.Literal('soft-mark'),
     rules: Rules,
@@ -90,6 +92,8 @@ export const AuditEventSchema = Type.Union([
   })
 ])
 export type AuditEvent = Static<typeof AuditEventSchema>
+/** What an operator did. */
+export type AdminEvent = Extract<AuditEvent, { event: 'admin' }>
 
 /** What the trail fills in by itself. */
 type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'recipientHash' | 'cost'

@@ -1,5 +1,8 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import { Check } from 'typebox/value'
+import { AuditEventSchema } from '../../app/audit/event.js'
 import type { Captcha } from '../../app/captcha/captchas.js'
 import { ConfigError } from '../../app/check.js'
 import { recipientOf } from '../../app/recipient.js'
@@ -260,7 +263,7 @@ t.test('the key', async t => {
 })
 
 t.test('bad input', async t => {
-  const { app } = await open(t)
+  const { app, events, file } = await open(t)
   const cases: [what: string, payload: object, code: string][] = [
     ['lookup', {}, 'RECIPIENT_MISSING'],
     ['block', { phone, email: 'a@b.example' }, 'RECIPIENT_MISSING'],
@@ -270,7 +273,7 @@ t.test('bad input', async t => {
     ['lookup', { phone, reason: 'x' }, 'INVALID'],
     ['block', { phone, duration: 5 }, 'INVALID'],
     ['block', { phone, duration: '0s' }, 'INVALID'],
-    ['block', { phone, duration: '367d' }, 'DURATION_TOO_LONG'],
+    ['block', { phone, duration: '367d', reason: 'abuse' }, 'DURATION_TOO_LONG'],
     ['block', { phone, reason: 'two\nlines' }, 'INVALID'],
     ['block', { phone, reason: '' }, 'INVALID']
   ]
@@ -278,6 +281,16 @@ t.test('bad input', async t => {
     const answer = await act(app, what, payload)
     t.match(answer, { status: 422, headers: { 'content-type': 'application/problem+json' }, body: { code } })
   }
+  t.same(
+    events().map(each => 'action' in each && [each.action, each.outcome, each.recipient, each.reason]),
+    cases.map(([what, , code]) =>
+      code === 'DURATION_TOO_LONG'
+        ? [what, 'failed', masked, 'abuse']
+        : [what, 'failed', undefined, undefined]
+    ),
+    'each is in the audit trail once, and nothing of what is wrong'
+  )
+  t.notMatch(linesOf(file).join(), phone)
   t.same((await list(app)).body.recipients, [])
 })
 
@@ -342,10 +355,33 @@ t.test('the policy', async t => {
 
 t.test('the store is down', async t => {
   const server = await startRedis(t)
-  const { app } = await open(t, { env: { REDIS_URL: server.url }, rules, routes })
+  const { app, events } = await open(t, { env: { REDIS_URL: server.url }, rules, routes })
   server.client.on('error', () => {})
   await server.kill()
-  for (const what of ['lookup', 'block', 'allow', 'unblock'])
+  const acts = ['lookup', 'block', 'allow', 'unblock']
+  for (const what of acts)
     t.match(await act(app, what, { phone }), { status: 503, body: { code: 'LISTS_UNAVAILABLE' } }, what)
   t.equal((await list(app)).status, 503)
+  t.match(events(), [
+    ...acts.map(action => ({ event: 'admin', action, outcome: 'failed', recipient: masked })),
+    { event: 'admin', action: 'list', outcome: 'failed' }
+  ])
+  t.equal(events().length, acts.length + 1)
+  for (const event of events()) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
+})
+
+t.test('an act that ends after its answer is told once', async t => {
+  const { app, events } = await open(t, { handlerTimeout: 50 })
+  const { put } = app.lists
+  let end = () => {}
+  app.lists.put = async (...args) => {
+    await new Promise<void>(resolve => (end = resolve))
+    return put.apply(app.lists, args)
+  }
+  t.equal((await act(app, 'block', { phone, reason: 'abuse' })).status, 503)
+  end()
+  while ((await app.lists.get('+8613800138000')) === null);
+  await turn()
+  t.match(events(), [{ action: 'block', outcome: 'failed', recipient: masked, reason: 'abuse' }])
+  t.equal(events().length, 1)
 })

@@ -37,6 +37,8 @@ interface Options {
   rules?: Rule[]
   clock?: Clock
   prices?: Prices
+  /** In milliseconds. */
+  handlerTimeout?: number
   reloadPolicy?: () => Promise<{ rules: number; purposes: number }>
   /** Declares the routes of the test. */
   routes?: (app: FastifyInstance) => unknown
@@ -52,12 +54,13 @@ export function folderOf(t: Teardown): string {
 
 /** The part of the app that accounts, lists, audit trail and admin API need, and nothing else. */
 export async function open(t: Teardown, options: Options = {}) {
-  const { env = {}, rules = [], clock = systemClock, prices, log = [] } = options
+  const { env = {}, rules = [], clock = systemClock, prices, log = [], handlerTimeout = 0 } = options
   const file = join(folderOf(t), 'audit.log')
   const config = readConfig({ NODE_ENV: 'test', AUDIT_LOG: file, LIMIT_SECRET: SECRET, ...env })
   const stream = { write: (line: string) => void log.push(line) }
   const app = fastify({
     logger: { level: 'info', stream },
+    handlerTimeout,
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
   })
   t.teardown(() => app.close())

@@ -1,10 +1,24 @@
 import type { FastifyPluginAsync } from 'fastify'
+import type { AdminEvent } from '../../../audit/event.js'
 import type { Clock } from '../../../clock.js'
 import type { Recipient } from '../../../recipient.js'
 import { adminOnly } from './key.js'
 import lists from './lists.js'
 import lookup from './lookup.js'
 import policy from './policy.js'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What an operator does here, for the audit trail. */
+    action?: AdminEvent['action']
+  }
+  interface FastifyRequest {
+    /** The operator, by the first 8 hexadecimal digits of the key's hash; null for everybody else. */
+    actor: string | null
+    /** What the audit trail is to tell of the act besides; null until the handler has found it out. */
+    told: Pick<AdminEvent, 'reason' | 'until'> | null
+  }
+}
 
 export interface AdminOptions {
   adminKey: string
@@ -21,8 +35,17 @@ const admin: FastifyPluginAsync<AdminOptions> = async (
   { adminKey, clock, recipientOf, reloadPolicy }
 ) => {
   fastify.decorateRequest('actor', null)
+  fastify.decorateRequest('told', null)
   fastify.addHook('preParsing', adminOnly(adminKey))
-  fastify.addHook('onSend', async (_request, reply) => void reply.header('cache-control', 'no-store'))
+  fastify.addHook('onSend', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    const { actor, told, routeOptions } = request
+    const { action } = routeOptions.config
+    if (actor === null || action === undefined) return
+    // Where it is answered, so that it is told once: a handler that is cut off goes on.
+    const outcome = reply.statusCode < 400 ? 'done' : 'failed'
+    fastify.audit({ event: 'admin', action, actor, outcome, ...told }, request)
+  })
   await fastify.register(lookup, { recipientOf, clock })
   await fastify.register(lists, { recipientOf })
   await fastify.register(policy, { reloadPolicy })

@@ -2,13 +2,6 @@ import type { preParsingAsyncHookHandler } from 'fastify'
 import { Keyring, sha256 } from '../../../accounts/keyring.js'
 import { type ProblemError, problem } from '../../../problem.js'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The operator, by the first 8 hexadecimal digits of the key's hash; null for everybody else. */
-    actor: string | null
-  }
-}
-
 /** A hook: lets in who sends the admin key in `x-admin-key`, before the body is read. */
 export function adminOnly(key: string): preParsingAsyncHookHandler {
   const hash = sha256(key)

@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
 import {
@@ -15,7 +14,7 @@ import type { AdminOptions } from './index.js'
 import { recipientRules } from './recipient-rules.js'
 import { shown } from './shown.js'
 
-const config = { limit: 'admin-attempts' }
+const LIMIT = 'admin-attempts'
 const common = { tags: ['admin'], security: [{ adminKey: [] }] }
 const errors = problems(400, 401, 413, 415, 422, 500, 503)
 const PAGE = 50
@@ -25,8 +24,6 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
   fastify,
   { recipientOf }
 ) => {
-  const by = ({ actor }: FastifyRequest) => ({ actor: actor as string, outcome: 'done' as const })
-
   for (const [action, standing, operationId, summary] of [
     ['block', 'blocked', 'blockRecipient', 'Sends nothing to a recipient, for a duration or until unblocked'],
     ['allow', 'allowed', 'allowRecipient', 'Lets a recipient pass the rules on the recipient']
@@ -34,7 +31,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
     fastify.post(
       `/recipients/${action}`,
       {
-        config,
+        config: { limit: LIMIT, action },
         schema: {
           ...common,
           operationId,
@@ -45,13 +42,14 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
       },
       async request => {
         const { reason, duration } = request.body
-        const recipient = recipientOf(request.body)
-        const { identity, masked } = recipient
+        request.recipient = recipientOf(request.body)
+        const { identity, masked } = request.recipient
+        const why = reason === undefined ? {} : { reason }
+        request.told = why
         const durationMs = duration === undefined ? undefined : msOf(duration)
         const placed = shown(await fastify.lists.put(identity, { standing, masked, reason, durationMs }))
         const { until } = placed
-        const told = { ...(reason !== undefined && { reason }), ...(until !== undefined && { until }) }
-        fastify.audit({ event: 'admin', action, ...by(request), ...told }, request, recipient)
+        request.told = until === undefined ? why : { ...why, until }
         return { recipient: masked, ...placed }
       }
     )
@@ -60,7 +58,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
   fastify.post(
     '/recipients/unblock',
     {
-      config,
+      config: { limit: LIMIT, action: 'unblock' },
       schema: {
         ...common,
         operationId: 'unblockRecipient',
@@ -70,15 +68,14 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
       }
     },
     async request => {
-      const recipient = recipientOf(request.body)
-      const { identity, masked } = recipient
+      request.recipient = recipientOf(request.body)
+      const { identity, masked } = request.recipient
       await fastify.lists.remove(identity)
       // A lock stays: what is being sent now is still one message.
       const names = recipientRules(fastify.limit.rules, 'counting')
       const keys = Object.fromEntries(names.map(name => [name, identity]))
       await fastify.limit.clear(keys)
       await fastify.limit.unblock(keys)
-      fastify.audit({ event: 'admin', action: 'unblock', ...by(request) }, request, recipient)
       return { recipient: masked, standing: null }
     }
   )
@@ -86,7 +83,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
   fastify.get(
     '/recipients',
     {
-      config,
+      config: { limit: LIMIT, action: 'list' },
       schema: {
         ...common,
         operationId: 'listRecipients',
@@ -98,7 +95,6 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
     async request => {
       const { standing, limit, after } = request.query
       const page = await fastify.lists.all({ standing, limit: Number(limit ?? PAGE), after })
-      fastify.audit({ event: 'admin', action: 'list', ...by(request) }, request)
       const recipients = page.entries.map(placed => ({ recipient: placed.masked, ...shown(placed) }))
       return { recipients, next: page.next }
     }

@@ -15,7 +15,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
   fastify.post(
     '/recipients/lookup',
     {
-      config: { limit: 'admin-attempts' },
+      config: { limit: 'admin-attempts', action: 'lookup' },
       schema: {
         operationId: 'lookUpRecipient',
         summary: 'How a recipient stands, and how much is used of each rule',
@@ -27,17 +27,12 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
     },
     async request => {
       const recipient = recipientOf(request.body)
+      request.recipient = recipient
       const placed = await fastify.lists.get(recipient.identity)
       const names = recipientRules(fastify.limit.rules, 'all')
       const messages = recipientRules(fastify.limit.rules, 'messages')
       const verdicts = await Promise.all(
         names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
-      )
-      const { actor } = request
-      fastify.audit(
-        { event: 'admin', action: 'lookup', actor: actor as string, outcome: 'done' },
-        request,
-        recipient
       )
       return {
         recipient: recipient.masked,

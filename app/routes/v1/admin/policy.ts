@@ -12,7 +12,7 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
   fastify.post(
     '/policy',
     {
-      config: { limit: 'admin-attempts' },
+      config: { limit: 'admin-attempts', action: 'reload-policy' },
       schema: {
         operationId: 'reloadPolicy',
         summary: 'Reads the policy file again and puts it in force as a whole; a bad one changes nothing',
@@ -22,15 +22,10 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
       }
     },
     async request => {
-      const actor = request.actor as string
-      const tell = (outcome: 'done' | 'failed') =>
-        fastify.audit({ event: 'admin', action: 'reload-policy', actor, outcome }, request)
       try {
-        const { rules, purposes } = await reloadPolicy(actor)
-        tell('done')
+        const { rules, purposes } = await reloadPolicy(request.actor as string)
         return { rules, purposes }
       } catch (error) {
-        tell('failed')
         if (!isMistake(error)) throw error
         const detail = 'The policy file is not valid; the one before stays in force: {reason}'
         throw problem(422, 'POLICY_INVALID', detail, { reason: error.message })

@@ -21,9 +21,13 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
     },
     async (request, reply) => {
       const captcha = await prepareCaptcha(request, request.params.id)
-      const cancelled = await fastify.captchas.cancel(captcha)
-      const outcome = cancelled ? ('cancelled' as const) : ('ended' as const)
-      fastify.audit({ event: 'cancel', outcome, purpose: captcha.purpose }, request, captcha)
+      const tell = (outcome: 'cancelled' | 'ended' | 'unknown') =>
+        fastify.audit({ event: 'cancel', outcome, purpose: captcha.purpose }, request, captcha)
+      const cancelled = await fastify.captchas.cancel(captcha).catch(error => {
+        tell('unknown')
+        throw error
+      })
+      tell(cancelled ? 'cancelled' : 'ended')
       if (!cancelled) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
       return reply.code(204).send(null)
     }

@@ -40,20 +40,16 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
     },
     async (request, reply) => {
       const { captcha, body, recipient } = request
-      const checked = await check(captcha, body, recipient)
+      const fact = { event: 'verification' as const, ...(captcha !== null && { purpose: captcha.purpose }) }
+      const checked = await check(captcha, body, recipient).catch(error => {
+        // Redis may count it all the same.
+        fastify.audit({ ...fact, outcome: 'unknown' }, request, captcha)
+        throw error
+      })
       const { verified, attemptsLeft, tried } = checked
       // Who could count what is no guess could lock a recipient out with one code that has ended.
       if (!tried) await reply.limit?.refund()
-      fastify.audit(
-        {
-          event: 'verification',
-          outcome: outcomeOf(checked),
-          attemptsLeft,
-          ...(captcha !== null && { purpose: captcha.purpose })
-        },
-        request,
-        captcha
-      )
+      fastify.audit({ ...fact, outcome: outcomeOf(checked), attemptsLeft }, request, captcha)
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, attemptsLeft })
