@@ -14,7 +14,7 @@ declare module 'fastify' {
 
 /** How long the start waits for Redis, in milliseconds. */
 const FIRST_CONNECT = 2_000
-/** How often it is asked which node of a cluster has what, in milliseconds: one that hangs does not tell of its end. */
+/** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
 const SLOTS_REFRESH = 2_000
 
 const retry = (times: number) => Math.min(times * 100, 2_000)
@@ -38,7 +38,6 @@ function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cl
     enableOfflineQueue: false,
     clusterRetryStrategy: retry,
     retryDelayOnFailover: 0,
-    slotsRefreshInterval: SLOTS_REFRESH,
     redisOptions: {
       ...options,
       ...bounds,
@@ -69,7 +68,12 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
   else fastify.decorate('redis', client as never)
   fastify.decorate('limitsRedis', limits as Redis)
+  // Not by the client's slotsRefreshInterval, which may go on after its end.
+  const refreshing = setInterval(() => {
+    if (client instanceof Cluster) client.refreshSlotsCache()
+  }, SLOTS_REFRESH).unref()
   fastify.addHook('onClose', async () => {
+    clearInterval(refreshing)
     await Promise.all([quit(client, commandTimeout), quit(limits, commandTimeout)])
   })
 }

@@ -14,6 +14,8 @@ export interface RedisClient {
   nodes?(role: 'master'): Pick<RedisClient, 'info' | 'script'>[]
   /** Of a cluster: the names of the nodes that have each hash slot, its master first. */
   slots?: string[][]
+  /** Of a cluster: finds out anew which node has what. */
+  refreshSlotsCache?(): void
 }
 
 /**

@@ -11,6 +11,8 @@ export interface NodesOptions {
   timeout: number
   /** Hears when a node is lost, with the error, and when it is back, without. */
   onChange: (error: unknown, node: string) => void
+  /** Hears of each call that failed: another node may have taken the place of this one. */
+  onFailure: () => void
   /** Whether an error is about what stands under a key, and tells nothing of the node. */
   isOfKey: (error: unknown) => boolean
 }
@@ -64,14 +66,16 @@ export class Nodes implements Store {
 
   /** @returns the answer, however late it comes */
   private async ask([entry]: readonly Entry[], call: () => Awaitable<Facts>): Promise<Facts> {
-    const { nodeOf, timeout, isOfKey } = this.options
+    const { nodeOf, timeout, isOfKey, onFailure } = this.options
     const outage = this.outageOf(nodeOf(entry?.identity ?? ''))
     if (!outage.mayAsk()) throw new StoreUnavailableError()
     const answer = Promise.resolve(call())
     within(answer, timeout, () => new StoreUnavailableError()).then(
       () => outage.answered(),
       error => {
-        if (!isOfKey(error)) outage.failed(error)
+        if (isOfKey(error)) return
+        outage.failed(error)
+        onFailure()
       }
     )
     return answer

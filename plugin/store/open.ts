@@ -67,8 +67,11 @@ export function openStore(
     else fastify.log.error({ err: error, ...what }, 'redis does not decide')
   }
   const watched: Store = cache?.watch(redis) ?? redis
+  const onFailure = () => client.refreshSlotsCache?.()
   const cluster = client.isCluster
-    ? new ClusterStore(new Nodes(watched, { nodeOf: nodesOf(client, prefix), timeout, onChange, isOfKey }))
+    ? new ClusterStore(
+        new Nodes(watched, { nodeOf: nodesOf(client, prefix), timeout, onChange, onFailure, isOfKey })
+      )
     : undefined
   const fallback = new Fallback(cluster ?? watched, {
     timeout,

@@ -8,7 +8,6 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 interface ClientOptions {
   autoResendUnfulfilledCommands?: boolean
   retryDelayOnFailover?: number
-  slotsRefreshInterval?: number
   commandTimeout?: number
 }
 
@@ -23,18 +22,13 @@ export class RedisServer {
   get warnings(): string[] {
     const { isCluster, options = {} } = this.client
     const { redisOptions = options } = options as { redisOptions?: object }
-    const { retryDelayOnFailover, slotsRefreshInterval = 0 } = options as ClientOptions
+    const { retryDelayOnFailover } = options as ClientOptions
     const { autoResendUnfulfilledCommands, commandTimeout } = redisOptions as ClientOptions
     const found: string[] = []
     if (isCluster ? retryDelayOnFailover !== 0 : autoResendUnfulfilledCommands !== false) {
       const right = isCluster ? 'retryDelayOnFailover: 0' : 'autoResendUnfulfilledCommands: false'
       found.push(`the client of redis may count a send twice; set ${right}`)
     }
-    // Without delays for failovers it hears of them by connections that close and by what other nodes answer alone.
-    if (isCluster && slotsRefreshInterval === 0)
-      found.push(
-        'the client of redis goes on asking a node that hangs and was replaced; set slotsRefreshInterval'
-      )
     if (commandTimeout !== undefined)
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
     return found
