@@ -26,6 +26,8 @@
 local LOG, COUNT, LOCK = 1, 2, 3
 -- What a distinct log holds at most; the values in it have equal shares.
 local PAIRS = 500
+-- Between the same moment of the day in the first and the last time zone: 27 h.
+local ZONES = 9720000000
 
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
@@ -81,8 +83,9 @@ for d = 0, decisions - 1 do
       local ends, used, issued = 0
       more = more + 1
       if value ~= '' then ends, used, issued = read('>I6I6I6', value) end
-      -- a period that has begun ends when it ends, should the rule's time zone change meanwhile
-      if ends <= now then
+      -- a period that has begun ends when it ends, should the rule's time zone change meanwhile; one that would last
+      -- longer than in any zone was begun by a clock that was ahead
+      if ends <= now or ends - now > life * 100 + ZONES then
         local before, this, following, last = given[more]:match('(%d+) (%d+) (%d+) (%d+)')
         -- receipts begin at the clock: those of a count that was cleared are never issued again
         ends, used, issued, value = following + 0, 0, now - 1, ''

@@ -6,6 +6,8 @@ import type { Fields, Kind } from './kind.js'
 const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 // The wall clock may be set back: in memory a count outlives its period by an hour.
 const SLACK = 3_600_000 * TICKS_PER_MS
+// Between the same moment of the day in the first and the last time zone.
+const ZONES = 27 * 3_600_000 * TICKS_PER_MS
 // A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
 const REMEMBERED = 1_000
 
@@ -27,21 +29,21 @@ export const count: Kind<CountSpec> = {
   bounds: (spec, max) => [{ max: max?.[0] ?? spec.max, windowMs: WINDOW_MS[spec.per] }],
 
   read(facts, fields, { wall }, spec, max) {
-    const live = isLive(fields, wall)
+    const live = isLive(fields, wall, spec)
     const used = live ? fields.at(USED) : 0
     facts.push(used, (live ? fields.at(END) : periodEnd(spec, wall)) - wall)
     return used < (max?.[0] ?? spec.max)
   },
 
-  receipt: (fields, { wall, fresh }) => (isLive(fields, wall) ? fields.at(ISSUED) + 1 : fresh),
+  receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
   charge(cell, now, spec, _token, known) {
     const { wall } = now
     // Counted elsewhere in a period that is over here.
     if (known !== 0 && cell.length > 0 && cell.at(END) > known) return 0
-    const live = known === 0 ? isLive(cell, wall) : cell.length > 0 && cell.at(END) === known
+    const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
-    const receipt = count.receipt(cell, now)
+    const receipt = count.receipt(cell, now, spec)
     if (!cell.resize(live ? cell.length : REFUNDED)) return 0
     const end = live ? cell.at(END) : known || periodEnd(spec, wall)
     cell.set(END, end)
@@ -92,9 +94,11 @@ export const count: Kind<CountSpec> = {
 // The boundaries of a period are the same array until it ends.
 const told = new WeakMap<readonly number[], string>()
 
-// A period that has begun ends when it ends, should the rule's time zone change meanwhile.
-function isLive(fields: Fields, wall: number): boolean {
-  return fields.length > 0 && fields.at(END) > wall
+// A period that has begun ends when it ends, should the rule's time zone change meanwhile. One that would last longer
+// than in any zone was begun by a clock that was ahead.
+function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
+  const left = fields.length > 0 ? fields.at(END) - wall : 0
+  return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
 }
 
 /** The end of the period that holds `wall`, in ticks. */

@@ -34,8 +34,9 @@ export const distinct: Kind<DistinctSpec> = {
 
   receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
-  charge(cell, now, { ttl }, _token, value) {
-    const stamp = distinct.receipt(cell, now)
+  charge(cell, now, spec, _token, value) {
+    const { ttl } = spec
+    const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
     const share = Math.floor(PAIRS / (newest(cell, since, value).others.length + 1))
     const times = new Map<number, number>()

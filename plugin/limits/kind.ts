@@ -50,7 +50,7 @@ export interface Kind<S extends Spec> {
    */
   read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max'], value: number): boolean
   /** What the next one counted is called, above every receipt that this cell gave out before. */
-  receipt(fields: Fields, now: Now): number
+  receipt(fields: Fields, now: Now, spec: S): number
   /**
    * Counts one.
    * @param value as above; where a calendar limit was counted by another store, the end of its period, else 0

@@ -28,8 +28,9 @@ export const log: Kind<LogSpec> = {
 
   receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
-  charge(cell, now, { keep, ttl }) {
-    const stamp = log.receipt(cell, now)
+  charge(cell, now, spec) {
+    const { keep, ttl } = spec
+    const stamp = log.receipt(cell, now, spec)
     const length = Math.min(cell.length + 1, keep)
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)

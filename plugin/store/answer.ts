@@ -121,7 +121,8 @@ export function factsFrom(
     const head = facts.length
     const value = values[i] as Value
     readEntry(facts, entry, value, now, value.blockedUntil() - ticks)
-    if (admitted === 1 && facts[head] === PASSES) facts[head + 1] = kindOf(entry.spec).receipt(value, now)
+    if (admitted === 1 && facts[head] === PASSES)
+      facts[head + 1] = kindOf(entry.spec).receipt(value, now, entry.spec)
   }
   if (admitted === undefined) return facts
   facts[1] = admitted

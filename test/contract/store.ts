@@ -96,6 +96,23 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'a count that was begun by a clock far ahead is not for the clock that was put right',
+    async s => {
+      const entries = [entry(count(1, 'month'))]
+      const longer = 33 * day
+      s.time.advanceMs(longer)
+      const ahead = await s.take(entries)
+      await s.admits(entries, false, 'by the clock that is ahead')
+      s.time.advanceMs(-longer)
+      await s.admits(entries, true, 'put right')
+      const right = await s.take(entries)
+      await s.refund(ahead)
+      s.t.strictSame(await s.used(entries), [[1]])
+      await s.refund(right)
+      s.t.strictSame(await s.used(entries), [[0]])
+    }
+  ],
+  [
     'a stamp counts up to, and not with, the instant one window later',
     async s => {
       const entries = [entry(log([1, 60_000]))]
