@@ -51,8 +51,9 @@ export class Turn {
       return result
     }
     if (later) return this.after(this.held, () => (this.held ? this.reply : result))
+    // Of a thenable of its own kind, `then` may answer nothing.
     if (isPromise(result))
-      return result.then(
+      return Promise.resolve(result).then(
         value => this.resolved(value),
         error => this.rejected(error)
       )
@@ -120,7 +121,9 @@ export class Turn {
 
   private threw(error: unknown): Awaitable<unknown> {
     // The reply failed on its way out: that is not the handler's doing.
-    if (this.answered && (error === this.undelivered || error === this.reply.raw.errored)) return this.held
+    const failed =
+      error !== undefined && error !== null && [this.undelivered, this.reply.raw.errored].includes(error)
+    if (this.answered && failed) return this.held
     const settled = this.decision.settle(this.failure(error))
     return this.held ? this.held.then(() => settled) : settled
   }
@@ -129,7 +132,7 @@ export class Turn {
     if (payload instanceof Error) return this.failure(payload)
     if (foreign) return null
     // Fastify takes the status of a web Response when it sends it.
-    return payload instanceof Response ? payload.status : this.reply.statusCode
+    return isResponse(payload) ? payload.status : this.reply.statusCode
   }
 
   private failure(error: unknown): Outcome {
@@ -162,11 +165,18 @@ export class Turn {
   }
 }
 
+/** As Fastify tells one: those of undici and node-fetch are of other classes. */
+function isResponse(payload: unknown): payload is Response {
+  return Object.prototype.toString.call(payload) === '[object Response]'
+}
+
 function isHandlerTimeout(payload: unknown): boolean {
   return payload instanceof Error && (payload as { code?: unknown }).code === 'FST_ERR_HANDLER_TIMEOUT'
 }
 
 /** Whoever stopped waiting does not know whether the message left: such an end is unclear. */
 function brokeOff(error: unknown): boolean {
+  // What `request.signal` aborts with where there is a `handlerTimeout`.
+  if (isHandlerTimeout(error)) return true
   return error instanceof Error && (error.name === 'AbortError' || error.name === 'TimeoutError')
 }

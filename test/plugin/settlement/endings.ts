@@ -178,6 +178,15 @@ const errors: Ending[] = [
       throw broken()
     }
   ),
+  route(
+    'an answer, then a throw of nothing',
+    { ...failed, status: 202, late: { send: 1, wrong: 0 } },
+    scene => async (_, reply) => {
+      reply.code(202).send(body)
+      await outlive(scene)
+      throw undefined
+    }
+  ),
   route('an answer, then more work', { ...sent, late: { send: 1, wrong: 0 } }, scene => async (_, reply) => {
     reply.code(202).send(body)
     await outlive(scene)
@@ -491,6 +500,9 @@ const timeouts: Ending[] = [
   ...outlived('it throws an AbortError', { send: 1, wrong: 1 }, () => {
     throw new DOMException('aborted', 'AbortError')
   }),
+  ...outlived('it throws what its signal aborted with', { send: 1, wrong: 1 }, reply => {
+    throw reply.request.signal.reason
+  }),
   ...outlived('it throws after keep()', { send: 1, wrong: 1 }, reply => {
     reply.limit?.keep()
     throw broken()
@@ -539,8 +551,35 @@ const others: Ending[] = [
     'a web Response that fails',
     { ...failed, status: 502 },
     () => async () => new Response('{}', { status: 502 })
-  )
+  ),
+  route(
+    'a Response of another class that fails',
+    { ...failed, status: 502 },
+    () => async () => new OtherResponse('{}', { status: 502 })
+  ),
+  route('a thenable whose then returns nothing', sent, () => (_, reply) => {
+    reply.code(202)
+    // biome-ignore lint/suspicious/noThenProperty: a thenable of another kind than a promise
+    const thenable = { then: (resolve: (value: unknown) => void) => void setTimeout(resolve, 1, body) }
+    return thenable as unknown as Promise<unknown>
+  })
 ]
+
+/** As those of undici and node-fetch: no subclass of the global one. */
+class OtherResponse {
+  readonly [Symbol.toStringTag] = 'Response'
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Response['body']
+  readonly bodyUsed = false
+
+  constructor(body: string, init: ResponseInit) {
+    const { status, headers, body: stream } = new Response(body, init)
+    this.status = status
+    this.headers = headers
+    this.body = stream
+  }
+}
 
 export const endings: readonly Ending[] = [
   ...styles(202, { send: 1, wrong: 0 }),
