@@ -3,7 +3,7 @@ import { FunctionError, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import type { AllowFunction, MaxFunction, TimeZoneFunction } from './options.js'
 import type { CompiledRule } from './rules.js'
-import type { Entry, Spec } from './store/store.js'
+import { type Entry, isPromise, type Spec } from './store/store.js'
 
 type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]
 
@@ -42,7 +42,7 @@ export function isAllowed({ name, passes }: CompiledRule, source: Source | undef
   if (passes === undefined || source === undefined) return false
   // A promise would be true for everybody.
   const answer: unknown = passes(source as Request)
-  if (typeof answer !== 'boolean') throw new FunctionError(`"allow" of the rule ${name}`, 'true or false')
+  if (typeof answer !== 'boolean') throw misanswered(answer, `"allow" of the rule ${name}`, 'true or false')
   return answer
 }
 
@@ -55,7 +55,7 @@ function zoned(
   if (timeZoneOf === undefined) return spec
   const timeZone: unknown = timeZoneOf(needed(source, 'timeZone', name))
   if (!isTimeZone(timeZone))
-    throw new FunctionError(`"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')
+    throw misanswered(timeZone, `"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')
   return { ...spec, timeZone } as Spec
 }
 
@@ -70,9 +70,15 @@ function maxOf(
     const ceiling = 'limits' in spec ? spec.limits[i]?.max : spec.kind === 'count' ? spec.max : 1
     const answer: unknown = max(needed(source, 'max', name))
     if (typeof answer !== 'number' || Number.isNaN(answer))
-      throw new FunctionError(`"max" of the rule ${name}`, 'a number')
+      throw misanswered(answer, `"max" of the rule ${name}`, 'a number')
     return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
   })
+}
+
+function misanswered(answer: unknown, what: string, right: string): Error {
+  // Of an async function, which is wrong here: nobody waits for its promise, and a rejection would end the process.
+  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+  return new FunctionError(what, right)
 }
 
 function needed(source: Source | undefined, what: string, name: string): Request {

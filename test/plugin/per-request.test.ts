@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
-import type { Rule } from '../../plugin/index.js'
+import type { Limit, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { places } from './settlement/places.js'
 
@@ -167,13 +167,35 @@ t.test('a time zone may be a function of the request', async t => {
   t.equal(await send('a'), 0, 'to clear it needs none')
 })
 
+t.test("an async function is an error, and what it rejects with is nobody's", async t => {
+  const later = async () => {
+    throw new Error('nobody waits for this')
+  }
+  const limits: Record<string, Limit> = {
+    max: { max: later as never, ceiling: 1, window: '60s' },
+    timeZone: { max: 1, per: 'day', timeZone: later as never }
+  }
+  for (const [name, limit] of Object.entries(limits)) {
+    const { app, post } = await open(t, { rules: [{ name, key: 'ip', limits: [limit] }] })
+    app.post('/send', { config: { limit: name } }, async () => '')
+    t.match((await post('/send', {})).json(), { statusCode: 500, code: 'FST_SEND_LIMIT_FUNCTION' }, name)
+  }
+})
+
 t.test('allow as a function: who it names passes uncounted', async t => {
-  const answers: Record<string, unknown> = { staff: true, other: false, later: Promise.resolve(true) }
+  const answers: Record<string, () => unknown> = {
+    staff: () => true,
+    other: () => false,
+    later: async () => true,
+    never: async () => {
+      throw new Error('of nobody')
+    }
+  }
   const limit: Rule = {
     name: 'send',
     key: { phone: 'body.phone' },
     limits: [{ max: 1, window: '60s' }],
-    allow: request => answers[String(request.headers['x-who'])] as boolean,
+    allow: request => answers[String(request.headers['x-who'])]?.() as boolean,
     block: ['13800138009']
   }
   const { app, post } = await open(t, { rules: [limit] })
@@ -186,7 +208,7 @@ t.test('allow as a function: who it names passes uncounted', async t => {
   t.same([await status('staff'), await status('staff', '13800138009')], [200, 200], 'nor to a blocked number')
   t.same([await status('other', phone), await status('other', phone)], [200, 429])
   t.same([await status('other'), await status('other', '13800138009')], [400, 403])
-  for (const who of ['later', 'nobody']) {
+  for (const who of ['later', 'never', 'nobody']) {
     t.match(
       (await send(who, '13800138001')).json(),
       {
