@@ -1,6 +1,6 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, onRequestHookHandler, RouteOptions } from 'fastify'
-import { RouteTooEarlyError } from './errors.js'
+import { RouteTooEarlyError, wrongOption } from './errors.js'
 
 interface Declared {
   instance: object
@@ -17,7 +17,7 @@ subscribe('fastify.initialization', message => {
   declared.set(fastify, routes)
   fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
     if (route.config?.limit === undefined || this.hasDecorator('limit')) return
-    routes.push({ instance: this, route: `${[route.method].flat().join(',')} ${route.url}` })
+    routes.push({ instance: this, route: nameOf(route) })
   })
 })
 
@@ -48,6 +48,32 @@ export function refuseUnplanned(planner: {
     const stray = config.limit !== undefined && !planner.plans(method, url)
     done(stray ? new RouteTooEarlyError(`${method} ${url}`) : undefined)
   }
+}
+
+/** What routes were declared with. */
+export class DeclaredLimits {
+  private readonly declared: { route: RouteOptions; limit: unknown }[] = []
+
+  add(route: RouteOptions): void {
+    this.declared.push({ route, limit: route.config?.limit })
+  }
+
+  /** @throws RouteTooEarlyError when an onRoute hook that ran after this plugin's has changed a limit: nobody would hear */
+  verify(): void {
+    const changed = this.declared.find(({ route, limit }) => route.config?.limit !== limit)
+    if (changed) throw new RouteTooEarlyError(nameOf(changed.route))
+  }
+}
+
+/** @throws OptionError for a websocket: @fastify/websocket, if it comes after this plugin, calls handlers with no reply */
+export function refuseSocket(route: RouteOptions): void {
+  const { websocket, wsHandler } = route as { websocket?: unknown; wsHandler?: unknown }
+  if (websocket || wsHandler)
+    throw wrongOption(`${nameOf(route)}: websocket`, true, 'Register @fastify/websocket before this plugin.')
+}
+
+function nameOf({ method, url }: RouteOptions): string {
+  return `${[method].flat().join(',')} ${url}`
 }
 
 function unlimited(fastify: FastifyInstance): readonly Declared[] {

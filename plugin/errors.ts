@@ -63,10 +63,10 @@ export const RegisteredError = createError(
   'FST_SEND_LIMIT_REGISTERED',
   'the plugin is registered already; register it once, where all limited routes are below'
 )
-/** A route with `config.limit` was declared before the plugin was ready, or outside its scope, so nothing would limit it. */
+/** A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, so nothing would limit it. */
 export const RouteTooEarlyError = createError(
   'FST_SEND_LIMIT_ROUTE_TOO_EARLY',
-  '%s has config.limit, but was declared before the plugin was ready, or outside its scope; await app.register(limitPlugin) first, where all limited routes are below'
+  '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin; await app.register(limitPlugin) first, where all limited routes are below, and write the limit in the route'
 )
 /** This process hashes identities under another secret than those that share its Redis. */
 export const SecretMismatchError = createError(

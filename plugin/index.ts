@@ -3,11 +3,18 @@ import fp from 'fastify-plugin'
 import { conform } from './conform.js'
 import type { Verdict } from './decision.js'
 import { parseDuration } from './duration.js'
-import { isWatched, refuseEarlyRoutes, refuseStrayRoutes, refuseUnplanned } from './early-routes.js'
+import {
+  DeclaredLimits,
+  isWatched,
+  refuseEarlyRoutes,
+  refuseSocket,
+  refuseStrayRoutes,
+  refuseUnplanned
+} from './early-routes.js'
 import { RegisteredError, wrongOption } from './errors.js'
 import { Filters } from './filters.js'
 import { type Keys, Limiter } from './limiter.js'
-import { documented } from './openapi.js'
+import { Documentation } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import type { Decision } from './reservation.js'
@@ -74,16 +81,23 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   fastify.decorate('limit', decorator(limiter, options, replace))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
+  const documentation = new Documentation()
+  const routes = new DeclaredLimits()
+  const sockets = fastify.hasDecorator('websocketServer')
   fastify.addHook('onRoute', route => {
+    routes.add(route)
     const limited = planner.plan(route)
     if (limited === undefined) return
+    if (!sockets) refuseSocket(route)
     limitRoute(route, limited, shared)
-    if (fastify.hasPlugin('@fastify/swagger')) route.schema = documented(route.schema, limited.plan)
+    if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)
   })
   if (!isWatched(fastify)) fastify.addHook('onRequest', refuseUnplanned(planner))
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
+    routes.verify()
     warn(fastify, limiter.rules.values())
+    documentation.write()
     await filters.init()
   })
   fastify.addHook('onClose', async () => {

@@ -1,11 +1,10 @@
-import type { FastifySchema } from 'fastify'
+import type { FastifySchema, RouteOptions } from 'fastify'
 import { formatDuration } from './duration.js'
-import type { Plan } from './plan.js'
+import type { LimitedRoute, Plan } from './plan.js'
 import type { CompiledRule } from './rules.js'
 
 const PROBLEM = 'application/problem+json'
 
-// Open to more members: an app's own answers of these statuses pass through it as well.
 const problem = {
   type: 'object',
   additionalProperties: true,
@@ -28,8 +27,25 @@ const headers = {
   'RateLimit-Policy': { type: 'string', description: 'the policies' }
 }
 
+/** What limited routes may answer, for @fastify/swagger. */
+export class Documentation {
+  private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
+
+  add(route: RouteOptions, limited: LimitedRoute): void {
+    // Fastify compiles this object in place; what is written below must leave it alone.
+    if (route.schema) route.schema = { ...route.schema }
+    this.routes.push({ route, limited })
+  }
+
+  /** Writes it, when Fastify has compiled the schemas: else the app's own answers would be serialized by these. */
+  write(): void {
+    for (const { route, limited } of this.routes.splice(0))
+      route.schema = documented(route.schema, limited.plan)
+  }
+}
+
 /** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */
-export function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
+function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
   const rules = [...plan.attempts, ...plan.sends]
   const answers: Record<string, object> = {
     400: answer('What a rule is keyed by is missing.'),
@@ -50,7 +66,7 @@ export function documented(schema: FastifySchema | undefined, plan: Plan): Fasti
     answers[409] = { ...answer('The same send is under way.'), headers }
   // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, object>
-  // What covers a whole class also writes its bodies: an answer of ours beside it would let members out that it hides.
+  // What covers a whole class is the app's word on these answers, too.
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   const added = Object.entries(answers).filter(
     ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')

@@ -82,6 +82,19 @@ t.test('limited routes that nothing would limit', async t => {
       }
     ],
     [
+      'by a hook that runs after the plugin',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin)
+        await app.register(async child => {
+          child.addHook('onRoute', route => {
+            route.config = { ...route.config, ...limited.config }
+          })
+          child.get('/x', handler)
+        })
+      }
+    ],
+    [
       'with a name that nobody has defined',
       'GET /x',
       async app => {
@@ -95,10 +108,25 @@ t.test('limited routes that nothing would limit', async t => {
     t.ok(error instanceof errors.RouteTooEarlyError, name)
     t.equal(
       error?.message,
-      `${route} has config.limit, but was declared before the plugin was ready, or outside its scope; ` +
-        'await app.register(limitPlugin) first, where all limited routes are below'
+      `${route} has config.limit, but was declared before the plugin was ready, or outside its scope, ` +
+        'or got it from an onRoute hook that ran after the plugin; await app.register(limitPlugin) first, ' +
+        'where all limited routes are below, and write the limit in the route'
     )
   }
+})
+
+t.test('a websocket whose plugin comes later', async t => {
+  const build = async (app: FastifyInstance, first: boolean) => {
+    if (first) app.decorate('websocketServer', {})
+    await app.register(limitPlugin)
+    app.get('/x', { ...limited, websocket: true } as object, handler)
+  }
+  const error = await start(t, app => build(app, false))
+  t.match(error, {
+    code: 'FST_SEND_LIMIT_OPTION',
+    message: /^GET \/x: websocket: .* Register @fastify\/websocket before/
+  })
+  t.equal(await start(t, app => build(app, true)), undefined)
 })
 
 t.test('routes that are limited', async t => {

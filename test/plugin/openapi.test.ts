@@ -190,3 +190,30 @@ t.test('a refusal is whole, whatever the route documents', async t => {
     })
   }
 })
+
+t.test("the app's own answers are serialized as without the documentation", async t => {
+  const bodies = async (plugins: object[]) => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    for (const plugin of plugins) await app.register(plugin as typeof swagger, openapi as object)
+    await app.register(limitPlugin)
+    app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) =>
+      reply
+        .code(error.statusCode ?? 500)
+        .type('application/problem+json')
+        .send({ title: error.message, detail: { of: 'an object' } })
+    )
+    const body = { type: 'object', required: ['phone'] }
+    app.post('/send', { config: { limit: send }, schema: { body } }, async (_, reply) =>
+      reply.code(422).type('application/problem+json').send({ title: 'mine', code: 7 })
+    )
+    const answers = [{}, { phone: '1' }, { phone: '1' }].map(async payload => {
+      const { statusCode, body } = await app.inject({ method: 'POST', url: '/send', payload })
+      return `${statusCode} ${body}`
+    })
+    return Promise.all(answers)
+  }
+  const plain = await bodies([])
+  t.match(plain, [/^400 .*an object/, /^422 .*mine/])
+  t.same(await bodies([swagger]), plain)
+})
