@@ -82,10 +82,12 @@ type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }
 /** A digest's parts are values of any kind; a phone or an address among them is folded first. */
 export const DigestPart = Type.Object(
   {
-    digest: Type.Array(Type.Unsafe<string | ScalarPart>({}), {
-      minItems: 1,
-      description: 'a list of at least one path or part'
-    })
+    digest: Type.Immutable(
+      Type.Array(Type.Unsafe<string | ScalarPart>({}), {
+        minItems: 1,
+        description: 'a list of at least one path or part'
+      })
+    )
   },
   strict
 )
@@ -109,9 +111,11 @@ export const CalendarLimit = Type.Object(
 )
 export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
 
-export const List = Type.Array(Type.String({ description: 'text' }), {
-  description: 'a list of values; for addresses CIDR ranges, too'
-})
+export const List = Type.Immutable(
+  Type.Array(Type.String({ description: 'text' }), {
+    description: 'a list of values; for addresses CIDR ranges, too'
+  })
+)
 export const RuleSchema = Type.Object(
   {
     name: Name,
@@ -119,7 +123,9 @@ export const RuleSchema = Type.Object(
       description: '"ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these'
     }),
     limits: Type.Optional(
-      Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
+      Type.Immutable(
+        Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
+      )
     ),
     distinct: Type.Optional(
       Type.Unsafe<Key>({ description: 'a key like "key": what different values are counted of' })
@@ -130,7 +136,7 @@ export const RuleSchema = Type.Object(
     mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
     optional: Type.Optional(Type.Boolean()),
     private: Type.Optional(Type.Boolean()),
-    allow: Type.Optional(Type.Unsafe<string[] | AllowFunction>({})),
+    allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
     block: Type.Optional(List)
   },
   {
@@ -175,9 +181,9 @@ function isClock(value: unknown): boolean {
 export const OptionsSchema = Type.Object(
   {
     /** Rules that routes name; a rule named on several routes is one rule. */
-    rules: Type.Optional(Type.Array(Type.Unsafe<Rule>({}))),
+    rules: Type.Optional(Type.Immutable(Type.Array(Type.Unsafe<Rule>({})))),
     /** Filters that routes name. */
-    filters: Type.Optional(Type.Array(Type.Unsafe<Filter>({}))),
+    filters: Type.Optional(Type.Immutable(Type.Array(Type.Unsafe<Filter>({})))),
     /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
     store: Type.Optional(Type.Enum(['memory', 'redis'])),
     /** An ioredis client; else the one that @fastify/redis registered is used. */

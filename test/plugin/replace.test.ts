@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Rule } from '../../plugin/index.js'
+import type { Limit, Rule } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { open } from '../helper/face.js'
 import { DAY, places, until } from './settlement/places.js'
@@ -206,8 +206,8 @@ t.test('the same names take the same place, however often', t => {
     region: 'CN',
     ipv6Prefix: 64
   })
-  const limits: Rule['limits'] = [{ max: 1, window: '60s' }]
-  for (const per of ['hour', 'day', 'week', 'month'] as const) limits?.push({ max: 1, per })
+  const limits: Limit[] = [{ max: 1, window: '60s' }]
+  for (const per of ['hour', 'day', 'week', 'month'] as const) limits.push({ max: 1, per })
   const make = (name: string, owner = '') => compiler.compile({ name, key: 'ip', limits } as Rule, 'r', owner)
   const slots = (rule: ReturnType<typeof make>) => rule.specs.map(({ slot }) => slot)
   const first = make('a')

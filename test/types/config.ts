@@ -136,6 +136,23 @@ const later: Rule = { name: 'a', key: 'ip', limits: [{ max: async () => 1, ceili
 // @ts-expect-error a filter answers with an object
 const filter: Filter = { name: 'f', check: () => false }
 
+// What is fixed by `as const`.
+const fixed = [
+  {
+    name: 'a',
+    key: { phone: 'body.phone' },
+    limits: [{ max: 1, window: '60s' }],
+    allow: ['1'],
+    block: ['2']
+  },
+  { name: 'b', key: [{ digest: ['body', { ip: 'body.ip' }] }, 'ip'], limits: [{ max: 1, per: 'day' }] },
+  { name: 'c', key: 'ip', lock: '30s' }
+] as const
+const checks = [{ name: 'f', check: () => ({ allowed: true }) }] as const
+await app.register(limitPlugin, { rules: fixed, filters: checks })
+app.limit.replace(fixed)
+app.get('/', { config: { limit: fixed } }, handler)
+
 // reply.limit, with no cast.
 app.get('/', async (_request, reply) => {
   same<typeof reply.limit, Decision | null>(true)
