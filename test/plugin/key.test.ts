@@ -97,6 +97,14 @@ t.test('an optional rule does not apply where its key is missing', async t => {
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 429)
 })
 
+t.test('a content that is a list, outside of routes', async t => {
+  const { app, post } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
+  app.post('/x', { config: { limit: 'content' } }, async () => 'sent')
+  await app.limit.block({ content: [['a']] })
+  t.equal((await post('/x', ['a'])).statusCode, 403)
+  t.equal((await post('/x', ['b'])).statusCode, 200)
+})
+
 t.test('hostile bodies', async t => {
   const { post } = await route(t, { digest: ['body'] })
   const raw = (payload: string, type = 'application/json') =>
