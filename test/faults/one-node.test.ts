@@ -13,7 +13,7 @@ const rules: Rule[] = [
   { name: 'order', key: { value: 'body.who' }, lock: '30m' },
   { name: 'both', key: { value: 'body.who' }, limits: [{ max: 1, window: '1h' }] },
   { name: 'daily', key: { value: 'body.who' }, limits: [{ max: 99, per: 'day' }] },
-  { name: 'other', key: { value: 'body.other' }, limits: [{ max: 1, window: '1h' }] }
+  { name: 'other', key: { value: 'body.other' }, limits: [{ max: 99, window: '1h' }] }
 ]
 
 /** A process on this cluster, and what it logs of Redis. */
