@@ -46,7 +46,7 @@ export const tencent = kind({
           TemplateParamSet: params.map(([, value]) => value)
         }
         const answer: Answer = await client.request('SendSms', request, { signal }).catch((error: Broken) => {
-          throw error.code === undefined ? breakOf(error) : outcomeOf(error.code, clock)
+          throw 'traceId' in error && error.code !== undefined ? outcomeOf(error.code, clock) : breakOf(error)
         })
         const status = answer.SendStatusSet?.[0]
         if (status?.Code !== 'Ok') throw outcomeOf(status?.Code, clock)
@@ -61,7 +61,10 @@ interface Answer {
   SendStatusSet?: { Code?: string; SerialNo?: string }[]
 }
 
-/** An error of the SDK: with the API's code, or the status of an answer that is not the API's, or of the connection. */
+/**
+ * An error of the SDK, which has a traceId: with the API's code, or the status of an answer that is not the API's, or of
+ * the connection. One without it is of an answer that broke off, and so is its code.
+ */
 type Broken = Error & { code?: string; httpCode?: number }
 
 function breakOf(error: Broken): SendError {

@@ -73,6 +73,7 @@ const cases: [does: Doing, outcome: object][] = [
   [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
+  ['half', { outcome: 'unknown' }],
   ['break', { outcome: 'unknown', code: 'ECONNRESET' }]
 ]
 t.test('what is answered', t => tryAnswers(t, open, cases))

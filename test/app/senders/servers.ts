@@ -18,8 +18,12 @@ export interface Asked {
   body: string
 }
 
-/** What a provider does with a request. */
-export type Doing = 'hang' | 'break' | { status?: number; body: unknown; headers?: Record<string, string> }
+/** What a provider does with a request; half: it breaks off in the body of a 200. */
+export type Doing =
+  | 'hang'
+  | 'break'
+  | 'half'
+  | { status?: number; body: unknown; headers?: Record<string, string> }
 
 export interface Provider {
   url: string
@@ -59,6 +63,11 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
 function answer(response: ServerResponse, does: Doing): void {
   if (does === 'hang') return
   if (does === 'break') return void response.socket?.destroy()
+  if (does === 'half') {
+    response.writeHead(200, { 'content-type': 'application/json' }).write('{"Response":')
+    // The head is to arrive first.
+    return void setTimeout(() => response.socket?.resetAndDestroy(), 50)
+  }
   const { status = 200, body, headers } = does
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const type = typeof body === 'string' ? 'text/html' : 'application/json'

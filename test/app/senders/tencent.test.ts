@@ -83,6 +83,11 @@ const cases: [does: Doing, outcome: object][] = [
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: { Response: {} } }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
+  [
+    { body: 'no gzip', headers: { 'content-encoding': 'gzip' } },
+    { outcome: 'unknown', code: 'NO_ANSWER' }
+  ],
+  ['half', { outcome: 'unknown', code: 'NO_ANSWER' }],
   ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
 ]
 t.test('what is answered', t => tryAnswers(t, open, cases))

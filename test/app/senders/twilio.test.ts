@@ -49,6 +49,7 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 307, body: '', headers: { location: 'http://127.0.0.1:1/' } },
     { outcome: 'unknown', code: 'HTTP_307' }
   ],
+  ['half', { outcome: 'unknown' }],
   ['break', { outcome: 'unknown' }]
 ]
 t.test('what is answered', t => tryAnswers(t, open, cases))
