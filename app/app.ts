@@ -85,9 +85,9 @@ export async function build(config: Config, options: BuildOptions = {}) {
     override: options.senders,
     templates: app.templates.texts
   })
-  await app.register(dispatch, { clock })
   await app.register(captchas, { secret, clock })
   await app.register(idempotency, { secret, clock, leaseMs: 2 * handlerTimeout })
+  await app.register(dispatch, { clock, patienceMs: handlerTimeout })
   // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
   await app.register(routes, { config })

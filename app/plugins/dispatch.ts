@@ -27,21 +27,47 @@ interface Undelivered {
   reason?: string
 }
 
-const dispatch: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
+interface Options {
+  clock: Clock
+  /** How long the app waits for an answer when it closes, in milliseconds. */
+  patienceMs: number
+}
+
+/** Goes last of what takes part in an answer: when its hook runs, all that was counted and kept is settled. */
+const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceMs }) => {
   const tasks = new Set<Promise<void>>()
+  /** Ends the wait for an answer; null once there is one. */
+  const waits = new WeakMap<FastifyRequest, (() => void) | null>()
+
+  // Of a client that has hung up the server waits for no answer, but what follows its message must be done.
+  async function answered(request: FastifyRequest): Promise<void> {
+    if (waits.get(request) === null) return
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>(resolve => {
+      waits.set(request, resolve)
+      timer = setTimeout(resolve, patienceMs)
+    })
+    clearTimeout(timer)
+  }
+  fastify.addHook('onSend', (request, _reply, _payload, done) => {
+    waits.get(request)?.()
+    waits.set(request, null)
+    done()
+  })
 
   fastify.decorate('afterwards', async (task: Promise<void>) => {
     tasks.add(task)
     await task.finally(() => tasks.delete(task))
   })
   fastify.decorate('unfinished', async () => {
-    await Promise.all(tasks)
+    while (tasks.size > 0) await Promise.all(tasks)
   })
   fastify.addHook('onClose', () => fastify.unfinished())
 
   fastify.decorate('dispatch', async (request: FastifyRequest, decision: Decision | null) => {
     const { message, standing, purpose } = request
     if (message === null) throw new Error('there is no message to send')
+    fastify.afterwards(answered(request))
     const { template, segments } = message
     const fact = {
       event: 'send' as const,

@@ -1,8 +1,19 @@
 import { once } from 'node:events'
+import { request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fastify from 'fastify'
+import fp from 'fastify-plugin'
 import t from 'tap'
 import { build } from '../../app/app.js'
+import { systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
+import dispatch from '../../app/plugins/dispatch.js'
+import { SendError } from '../../app/senders/sender.js'
+import { startRedis } from '../helper/redis.js'
+import { ask, PHONE } from './captcha.js'
+import { KEY, startApp } from './helper.js'
+import { provider } from './provider.js'
 
 const HELD = 'GET /held HTTP/1.1\r\nhost: a\r\n\r\n'
 const HEALTHZ = 'GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n'
@@ -53,3 +64,65 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
     t.match(one.got(), /done$/)
   }
 })
+
+t.test('of a client that has hung up: what surely did not go out is given back', async t => {
+  const server = await startRedis(t)
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
+  const sms = provider()
+  let fail = () => {}
+  const sending = new Promise<void>(begun => {
+    sms.does(
+      () =>
+        new Promise((_, reject) => {
+          begun()
+          fail = () => reject(new SendError('failed', { code: 'X' }))
+        })
+    )
+  })
+  const one = await startApp(t, env, { senders: { sms } })
+  const two = await startApp(t, env, {})
+  await one.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = one.server.address() as AddressInfo
+  const headers = { 'content-type': 'application/json', 'x-api-key': KEY, 'idempotency-key': 'one' }
+  const lost = request({ port, method: 'POST', path: '/v1/captcha', headers }).on('error', () => {})
+  lost.end(JSON.stringify({ phone: PHONE, purpose: 'register' }))
+  await sending
+  lost.destroy()
+  while ((await connections(one)) > 0) await sleep(10)
+
+  const closed = one.close()
+  // The server itself waits for nothing.
+  await sleep(100)
+  fail()
+  await closed
+  t.same(await server.client.keys('captcha:*'), [])
+  const again = await ask(two, {}, { headers: { 'idempotency-key': 'one' }, remoteAddress: '127.0.0.1' })
+  t.match(again, { status: 202 })
+})
+
+t.test('an answer that never comes is waited for no longer than a handler may take', async () => {
+  const app = fastify()
+  for (const name of ['audit', 'senders', 'requests']) await app.register(fp(async () => {}, { name }))
+  app.decorate('audit', () => {})
+  app.decorate('deliver', async () => ({ sender: 'told' }))
+  await app.register(dispatch, { clock: systemClock, patienceMs: 50 })
+  const sent = new Promise<void>(resolve => {
+    app.get('/', async request => {
+      await app.dispatch(Object.assign(request, { message: {} as never }), null)
+      resolve()
+      await new Promise(() => {})
+    })
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const lost = request({ port }).on('error', () => {})
+  lost.end()
+  await sent
+  lost.destroy()
+  await app.close()
+})
+
+const connections = ({ server }: { server: Server }) =>
+  new Promise<number>((resolve, reject) =>
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)))
+  )
