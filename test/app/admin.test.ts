@@ -221,6 +221,40 @@ for (const [name, place] of Object.entries(places)) {
   })
 }
 
+t.test('rules that take more than their key from a request are not shown, but forgotten', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  const each: Rule[] = [
+    {
+      name: 'quota',
+      key,
+      limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }]
+    },
+    { name: 'day', key, limits: [{ max: 1, per: 'day', timeZone: { value: 'request.account.timeZone' } }] },
+    { name: 'purposes', key, distinct: { value: 'body.purpose' }, limits }
+  ]
+  const { app } = await open(t, {
+    rules: each,
+    routes: app =>
+      app.post<{ Body: { phone: string } }>(
+        '/send',
+        {
+          config: { limit: each.map(({ name }) => name) },
+          preHandler: async request => {
+            request.recipient = recipientOf(request.body, REGION)
+            request.account = { dailyQuota: 1, timeZone: 'UTC' } as never
+          }
+        },
+        async () => ({})
+      )
+  })
+  const told = (purpose: string) => ({ payload: { phone, purpose } })
+  t.equal((await ask(app, 'POST', '/send', told('a'))).status, 200)
+  t.equal((await ask(app, 'POST', '/send', told('b'))).status, 429)
+  t.match(await act(app, 'lookup', { phone }), { status: 200, body: { rules: [], retryAfterMs: 0 } })
+  t.equal((await act(app, 'unblock', { phone })).status, 200)
+  t.equal((await ask(app, 'POST', '/send', told('b'))).status, 200)
+})
+
 t.test('pages', async t => {
   const { app } = await open(t)
   for (let i = 0; i < 5; i++) await act(app, 'block', { phone: `1380013800${i}` })

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { loadPolicy, type Policy } from '../../app/policy.js'
 import { ask, askMail, cancel, E164, status, verify, wrong } from './captcha.js'
 import { lastCode, places } from './helper.js'
 
@@ -200,6 +201,26 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, lastCode(app, E164))).status, 422)
       t.match(await status(app, 'A'.repeat(22)), { status: 404, body: { code: 'CAPTCHA_UNKNOWN' } })
       t.equal((await cancel(app, 'A'.repeat(22))).status, 404)
+    })
+
+    await t.test('a status, whatever the policy has of the rule on the recipient', async t => {
+      const own = loadPolicy()
+      const limits = [{ max: 1, window: '60s' }]
+      const key = { value: 'request.recipient.identity' }
+      for (const changed of [
+        { key: [key, { value: 'request.purpose' }], limits },
+        { key, distinct: { value: 'request.purpose' }, limits },
+        { key, limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }] },
+        { key, limits: [{ max: 1, per: 'day', timeZone: { value: 'request.account.timeZone' } }] }
+      ]) {
+        const policy = {
+          ...own,
+          rules: own.rules.map(rule => (rule.name === 'recipient' ? { name: rule.name, ...changed } : rule))
+        } as Policy
+        const app = await (await open(t)).start({}, { policy })
+        const { id } = (await ask(app)).body
+        t.match(await status(app, id), { status: 200, body: { resendAt: String } }, JSON.stringify(changed))
+      }
     })
 
     await t.test('nobody sees or uses the codes of another account', async t => {
