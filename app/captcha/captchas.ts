@@ -111,7 +111,11 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
         return { id, code: code(captcha, kept.generation), lifeMs: kept.lifeMs, async undo() {} }
       }
       const begun = terms()
-      const former = await records.rotate(keyOf(id), begun)
+      const former = await records.rotate(keyOf(id), begun).catch(error => {
+        // It may have been made all the same, and nobody will get it: behind it, the former one comes back.
+        records.restore(keyOf(id), captcha.kept).catch(() => {})
+        throw error
+      })
       if (former === null) return null
       return {
         id,

@@ -2,8 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
-import { lastCode, places } from './helper.js'
+import { lastCode, places, startApp } from './helper.js'
 import { provider } from './provider.js'
 
 for (const [name, open] of Object.entries(places)) {
@@ -126,3 +128,25 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('Redis hangs while a code is renewed: the former one stays valid', async t => {
+  const server = await startRedis(t)
+  const sms = provider()
+  const own = loadPolicy()
+  const rules = own.rules.map(rule =>
+    rule.name === 'recipient' ? { name: rule.name, key: rule.key, limits: [{ max: 9, window: '60s' }] } : rule
+  )
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '300' }
+  const app = await startApp(t, env, { senders: { sms }, policy: { ...own, rules } })
+  const { id } = (await ask(app)).body
+  const { renew } = app.captchas
+  app.captchas.renew = captcha => {
+    process.kill(server.pid, 'SIGSTOP')
+    return renew(captcha)
+  }
+  t.match(await resend(app, id), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
+  process.kill(server.pid, 'SIGCONT')
+  t.equal(sms.messages.length, 1)
+  await until(async () => (await server.client.ping()) === 'PONG', 'an answer')
+  t.equal((await verify(app, id, sms.lastCode())).status, 200)
+})
