@@ -33,6 +33,8 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
     try {
       destination.reopen()
     } catch (error) {
+      // It still waits for this file, and would close the old one once more with the next.
+      destination.removeAllListeners('ready')
       report(error)
     }
   }

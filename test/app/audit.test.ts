@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { renameSync, statSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -174,6 +175,27 @@ t.test('a file that is renamed away is opened anew on SIGHUP', async t => {
   await app.close()
   t.equal(process.listenerCount('SIGHUP'), before - 1)
   t.doesNotThrow(() => app.audit(sent), 'nor does what comes after the end break anything')
+})
+
+t.test('a file is closed once, also after a rotation that failed', async t => {
+  const folder = join(folderOf(t), 'logs')
+  mkdirSync(folder)
+  const { app } = await open(t, { env: { AUDIT_LOG: join(folder, 'audit.log') } })
+  const closed: number[] = []
+  const { close } = fs
+  t.teardown(() => void (fs.close = close))
+  fs.close = ((fd: number, done: () => void) => {
+    closed.push(fd)
+    close(fd, done)
+  }) as typeof close
+  renameSync(folder, `${folder}.1`)
+  process.emit('SIGHUP')
+  mkdirSync(folder)
+  process.emit('SIGHUP')
+  await turn()
+  app.audit(sent)
+  t.equal(linesOf(join(folder, 'audit.log')).length, 1)
+  t.equal(new Set(closed).size, closed.length, `${closed}`)
 })
 
 t.test('what cannot be written is told in the log, once, and breaks nothing', async t => {
