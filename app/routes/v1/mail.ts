@@ -27,7 +27,7 @@ const mail: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
         body: MailBody(fastify.templates.offered('mail')),
         response: {
           202: MessageAnswer,
-          ...problems(400, 401, 403, 409, 413, 415, 422, 429, 500, 502, 503, 504)
+          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
         }
       }
     },

@@ -26,7 +26,7 @@ const sms: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { reg
         body: SmsBody(fastify.templates.offered('sms')),
         response: {
           202: MessageAnswer,
-          ...problems(400, 401, 403, 409, 413, 415, 422, 429, 500, 502, 503, 504)
+          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
         }
       }
     },
