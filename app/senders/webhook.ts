@@ -62,6 +62,11 @@ function answerOf(request: ClientRequest, body: string): Promise<IncomingMessage
       response.destroy()
       resolve(response)
     })
+    // 101 is no response to Node.
+    request.on('upgrade', (response, socket) => {
+      socket.destroy()
+      resolve(response)
+    })
     request.end(body)
   })
 }

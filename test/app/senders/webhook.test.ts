@@ -105,3 +105,19 @@ t.test('a body that never ends is not waited for', async t => {
   const [, response] = (await answered) as [unknown, ServerResponse]
   if (!response.closed) await once(response, 'close')
 })
+
+t.test('an upgrade is an answer', { timeout: 5_000 }, async t => {
+  const server = createServer((_request, response) => {
+    const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
+    response.socket?.write(head)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const sender = await open(`http://127.0.0.1:${port}`)
+  t.match(await sent(t, sender), { outcome: 'unknown', code: 'HTTP_101' })
+})
