@@ -49,7 +49,9 @@ function outcomeOf(error: Answer): SendError {
   const { status, code } = error
   if (status === undefined) {
     const before = notConnected(error)
-    return new SendError(before === undefined ? 'unknown' : 'failed', { code: before ?? String(code) })
+    return new SendError(before === undefined ? 'unknown' : 'failed', {
+      code: before ?? String(code ?? 'NO_ANSWER')
+    })
   }
   const details = { code: code === undefined ? `HTTP_${status}` : String(code) }
   if (typeof code === 'number' && REFUSED.has(code)) return new SendError('refused', details)

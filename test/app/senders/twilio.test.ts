@@ -43,7 +43,7 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 502, body: '<html>' },
     { outcome: 'unknown', code: 'HTTP_502' }
   ],
-  [{ body: '<html>' }, { outcome: 'unknown' }],
+  [{ body: '<html>' }, { outcome: 'unknown', code: 'NO_ANSWER' }],
   [{ body: {} }, { outcome: 'unknown' }],
   [
     { status: 307, body: '', headers: { location: 'http://127.0.0.1:1/' } },
