@@ -16,7 +16,9 @@ export const aliyun = kind({
       import('@alicloud/openapi-client')
     ])
     const { protocol, host } = new URL(config.ALIYUN_ENDPOINT ?? 'https://dysmsapi.aliyuncs.com')
-    const client = new sdk.default(
+    // Loaders that run TypeScript give the class itself.
+    const Client = sdk.default ?? (sdk as unknown as typeof sdk.default)
+    const client = new Client(
       new Config({
         accessKeyId: config.ALIYUN_ACCESS_KEY_ID,
         accessKeySecret: config.ALIYUN_ACCESS_KEY_SECRET,

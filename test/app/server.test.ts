@@ -12,9 +12,9 @@ import { startMail } from './smtp.js'
 
 const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
 
-function run(t: Test, env: NodeJS.ProcessEnv) {
+function run(t: Test, env: NodeJS.ProcessEnv, loader = typescript) {
   const { PATH } = process.env
-  const child = spawn(process.execPath, [...typescript, server], {
+  const child = spawn(process.execPath, [...loader, server], {
     env: { PATH, PORT: '0', LOG_LEVEL: 'silent', ...env }
   })
   t.teardown(() => child.kill('SIGKILL'))
@@ -98,6 +98,25 @@ t.test('a wrong variable: its name, no stack, code 1', async t => {
   const { code, stderr } = await run(t, { PORT: 'abc' }).ended
   t.equal(code, 1)
   t.equal(stderr, 'Not started: PORT ("abc") must be integer. It is the port to listen on.\n')
+})
+
+t.test('the SDKs load where TypeScript is run as it is', async t => {
+  const env = {
+    SMS_SENDERS: 'aliyun,tencent,twilio',
+    ALIYUN_ACCESS_KEY_ID: 'id',
+    ALIYUN_ACCESS_KEY_SECRET: 'secret',
+    ALIYUN_SIGN_NAME: 'shop',
+    ALIYUN_TEMPLATES: 'captcha.en=SMS_1:code',
+    TENCENT_SECRET_ID: 'id',
+    TENCENT_SECRET_KEY: 'key',
+    TENCENT_SDK_APP_ID: '1400006666',
+    TENCENT_SIGN_NAME: 'shop',
+    TENCENT_TEMPLATES: 'captcha.en=1:code',
+    TWILIO_ACCOUNT_SID: 'AC0123',
+    TWILIO_AUTH_TOKEN: 'token',
+    TWILIO_FROM: '+15005550006'
+  }
+  t.match(await run(t, env, ['--import', 'tsx']).line(), /^Listening on /)
 })
 
 t.test('Redis without a secret: says so', async t => {
