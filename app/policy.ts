@@ -67,7 +67,7 @@ export function loadPolicy(file: string | URL = OWN): Policy {
   try {
     value = JSON.parse(readFileSync(file, 'utf8'))
   } catch (error) {
-    throw new ConfigError(`The policy cannot be read: ${(error as Error).message}`)
+    throw new ConfigError(`POLICY_FILE cannot be read: ${(error as Error).message}`)
   }
   const policy = check(PolicySchema, value, 'policy.')
   for (const [i, country] of (policy.countries ?? []).entries()) {

@@ -100,6 +100,12 @@ t.test('a wrong variable: its name, no stack, code 1', async t => {
   t.equal(stderr, 'Not started: PORT ("abc") must be integer. It is the port to listen on.\n')
 })
 
+t.test('a policy that cannot be read: names the variable', async t => {
+  const { code, stderr } = await run(t, { POLICY_FILE: '/nowhere/policy.json' }).ended
+  t.equal(code, 1)
+  t.match(stderr, /^Not started: POLICY_FILE cannot be read: ENOENT/)
+})
+
 t.test('the SDKs load where TypeScript is run as it is', async t => {
   const env = {
     SMS_SENDERS: 'aliyun,tencent,twilio',
