@@ -1,5 +1,6 @@
 import createError, { type FastifyError } from '@fastify/error'
 import type { Verdict } from './decision.js'
+import { isPromise } from './store/store.js'
 
 // Each code has a paragraph with its cure in docs/errors.md; a test holds the two together.
 
@@ -73,6 +74,16 @@ export const SecretMismatchError = createError(
   'FST_SEND_LIMIT_SECRET_MISMATCH',
   'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix'
 )
+
+/**
+ * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits
+ * for it: what it rejects with would end the process.
+ */
+export function misanswered(answer: unknown, what: string, right: string): Error {
+  // A thenable may have no catch of its own.
+  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+  return new FunctionError(what, right)
+}
 
 /** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
 export function wrongOption(path: string, is: unknown, right: string): Error {

@@ -1,7 +1,14 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Verdict } from './decision.js'
-import { BlockedError, ExceededError, FunctionError, InFlightError, type LimitError } from './errors.js'
+import {
+  BlockedError,
+  ExceededError,
+  FunctionError,
+  InFlightError,
+  type LimitError,
+  misanswered
+} from './errors.js'
 import type { SendLimitOptions } from './options.js'
 import type { Audience } from './plan.js'
 import { isPromise } from './store/store.js'
@@ -121,9 +128,7 @@ export function refuse(
 
 function bodyOf(built: unknown): unknown {
   if (!isPromise(built)) return built
-  // A thenable may have no catch of its own, and nobody waits for this one.
-  Promise.resolve(built).catch(() => {})
-  throw new FunctionError('options.errorResponse', 'the body of the answer, not a promise')
+  throw misanswered(built, 'options.errorResponse', 'the body of the answer, not a promise')
 }
 
 /**

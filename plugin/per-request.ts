@@ -1,9 +1,9 @@
 import { isTimeZone } from './calendar.js'
-import { FunctionError, wrongOption } from './errors.js'
+import { misanswered, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import type { AllowFunction, MaxFunction, TimeZoneFunction } from './options.js'
 import type { CompiledRule } from './rules.js'
-import { type Entry, isPromise, type Spec } from './store/store.js'
+import type { Entry, Spec } from './store/store.js'
 
 type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]
 
@@ -73,12 +73,6 @@ function maxOf(
       throw misanswered(answer, `"max" of the rule ${name}`, 'a number')
     return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
   })
-}
-
-function misanswered(answer: unknown, what: string, right: string): Error {
-  // Of an async function, which is wrong here: nobody waits for its promise, and a rejection would end the process.
-  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
-  return new FunctionError(what, right)
 }
 
 function needed(source: Source | undefined, what: string, name: string): Request {
