@@ -72,7 +72,8 @@ export function refuseSocket(route: RouteOptions): void {
     throw wrongOption(`${nameOf(route)}: websocket`, true, 'Register @fastify/websocket before this plugin.')
 }
 
-function nameOf({ method, url }: RouteOptions): string {
+/** A route as errors and events name it: `POST /code`. */
+export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): string {
   return `${[method].flat().join(',')} ${url}`
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { RouteOptions } from 'fastify'
 import { conform } from './conform.js'
+import { nameOf } from './early-routes.js'
 import { RuleUnknownError, wrongOption } from './errors.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
@@ -111,8 +112,9 @@ export class Planner {
     return compiled
   }
 
-  private make(limit: unknown, { method, url, errorHandler }: RouteOptions, constraints: string): Planned {
-    const name = `${[method].flat().join(',')} ${url}`
+  private make(limit: unknown, route: RouteOptions, constraints: string): Planned {
+    const { errorHandler } = route
+    const name = nameOf(route)
     const list: unknown[] = Array.isArray(limit) ? limit : [limit]
     if (list.length === 0)
       throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
