@@ -14,12 +14,12 @@ local function read(entries, id, ms)
   return (ends == 0 or ends > ms) and kept or ''
 end
 
--- Takes one off all lists. keys: entries, ends, blocked, allowed. Returns 1 when there was one.
+-- Takes one off all lists. keys: entries, ends, blocked, allowed.
 local function take(keys, id)
   redis.call('ZREM', keys[2], id)
   redis.call('ZREM', keys[3], id)
   redis.call('ZREM', keys[4], id)
-  return redis.call('HDEL', keys[1], id)
+  redis.call('HDEL', keys[1], id)
 end
 
 -- Takes off what has ended, no more at once than a script may take time for: more may stay.

@@ -69,11 +69,10 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
   else fastify.decorate('redis', client as never)
   fastify.decorate('limitsRedis', limits as Redis)
   // Not by the client's slotsRefreshInterval, which may go on after its end.
-  const refreshing = setInterval(() => {
-    if (client instanceof Cluster) client.refreshSlotsCache()
-  }, SLOTS_REFRESH).unref()
+  const refreshing =
+    client instanceof Cluster && setInterval(() => client.refreshSlotsCache(), SLOTS_REFRESH).unref()
   fastify.addHook('onClose', async () => {
-    clearInterval(refreshing)
+    if (refreshing) clearInterval(refreshing)
     await Promise.all([quit(client, commandTimeout), quit(limits, commandTimeout)])
   })
 }
