@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
+import { recipientRules } from '../../../recipient-rules.js'
 import {
   ListBody,
   PageAnswer,
@@ -11,7 +12,6 @@ import {
 } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import type { AdminOptions } from './index.js'
-import { recipientRules } from './recipient-rules.js'
 import { shown } from './shown.js'
 
 const LIMIT = 'admin-attempts'

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Verdict } from '../../../../plugin/index.js'
 import type { Placed } from '../../../lists/lists.js'
+import { recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import type { AdminOptions } from './index.js'
-import { recipientRules } from './recipient-rules.js'
 import { shown } from './shown.js'
 
 /** "Why is this number blocked?" */

@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
+import { recipientRules } from '../../../recipient-rules.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
-import { recipientRules } from '../admin/recipient-rules.js'
 
 const status: FastifyPluginAsyncTypebox = async fastify => {
   fastify.get(

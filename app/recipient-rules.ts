@@ -1,9 +1,13 @@
-import type { LimitDecorator, Rule } from '../../../../plugin/index.js'
-import { valuePath } from '../../../rule-key.js'
+import type { LimitDecorator, Rule } from '../plugin/index.js'
 
 /** What a rule's key is that counts a recipient alone: of messages, and of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
 const TRIES = 'request.captcha.identity'
+
+/** Whether a rule with this key counts the messages to a recipient alone. */
+export function isOfRecipient(key: Rule['key'] | undefined): boolean {
+  return valuePath(key) === MESSAGES
+}
 
 /**
  * The names of the rules that count a recipient alone.
@@ -18,6 +22,13 @@ export function recipientRules(
   return Object.entries(rules)
     .filter(([, rule]) => paths.includes(valuePath(rule.key)) && suits(rule))
     .map(([name]) => name)
+}
+
+/** The path of a rule's key where that is one value. */
+function valuePath(key: Rule['key'] | undefined): string | undefined {
+  const [part, ...others] = [key].flat()
+  const alone = others.length === 0 && typeof part === 'object' && part !== null
+  return alone && 'value' in part ? part.value : undefined
 }
 
 /** Whether it takes more than its key from a request, and cannot be looked at without the one that it is about. */
