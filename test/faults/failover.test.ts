@@ -1,20 +1,16 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { slotOf } from '../../plugin/store/nodes.js'
 import { startApp } from '../app/helper.js'
+import { freePorts, introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 
 /** When nodes take one of them for lost, in milliseconds. */
 const NODE_TIMEOUT = 500
-const SLOTS = 16_384
+/** How long is waited for each step, in milliseconds. */
+const PATIENCE = 30_000
 
-async function startNode(t: Test): Promise<RedisServer & { bus: number }> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port: bus } = server.address() as AddressInfo
-  server.close()
+function startNode(t: Test, bus: number): Promise<RedisServer> {
   const options = {
     'cluster-enabled': 'yes',
     'cluster-port': bus,
@@ -22,37 +18,37 @@ async function startNode(t: Test): Promise<RedisServer & { bus: number }> {
     'cluster-node-timeout': NODE_TIMEOUT
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
-  return { ...(await startRedis(t, { args })), bus }
-}
-
-/** Asks until it is so, half a minute at most. */
-async function until(what: () => Promise<boolean>): Promise<void> {
-  const limit = AbortSignal.timeout(30_000)
-  while (!(await what())) await sleep(50, null, { signal: limit })
+  return startRedis(t, { args })
 }
 
 /** Three masters by the real clock, of which the first has a replica: the last. */
 async function startNodes(t: Test) {
-  const nodes = await Promise.all([startNode(t), startNode(t), startNode(t), startNode(t)])
-  const [first, second, third, replica] = nodes
-  const masters = [first, second, third]
-  for (const [i, { client }] of masters.entries()) {
-    const [from, to] = [i, i + 1].map(n => Math.ceil((n * SLOTS) / masters.length)) as [number, number]
-    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
-    await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to - 1)
-  }
-  for (const { client } of nodes)
-    for (const { port, bus } of nodes) await client.call('CLUSTER', 'MEET', '127.0.0.1', port, bus)
+  const busPorts = await freePorts(4)
+  const nodes = await Promise.all(busPorts.map(bus => startNode(t, bus)))
+  const [first, second, , replica] = nodes as [RedisServer, RedisServer, RedisServer, RedisServer]
+  await introduce(nodes, busPorts, 3)
   const info = async ({ client }: RedisServer) => String(await client.call('CLUSTER', 'INFO'))
-  await until(async () => (await info(replica)).includes('cluster_known_nodes:4'))
+  await until(async () => (await info(replica)).includes('cluster_known_nodes:4'), 'all nodes', PATIENCE)
   const id = String(await first.client.call('CLUSTER', 'MYID'))
-  await until(async () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false))
-  await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))
-  await until(async () =>
-    String(await second.client.call('CLUSTER', 'REPLICAS', id)).includes(`:${replica.port}@`)
+  await until(
+    async () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false),
+    'a replica',
+    PATIENCE
   )
-  await until(async () =>
-    (await Promise.all(nodes.map(info))).every(each => each.includes('cluster_state:ok'))
+  await until(
+    async () => (await replica.client.info('replication')).includes('master_link_status:up'),
+    'its link',
+    PATIENCE
+  )
+  await until(
+    async () => String(await second.client.call('CLUSTER', 'REPLICAS', id)).includes(`:${replica.port}@`),
+    'word of it',
+    PATIENCE
+  )
+  await until(
+    async () => (await Promise.all(nodes.map(info))).every(each => each.includes('cluster_state:ok')),
+    'slots',
+    PATIENCE
   )
   return { first, second, replica }
 }
@@ -79,6 +75,10 @@ t.test('a master that hangs and is replaced by its replica: Redis decides again'
   process.kill(first.pid, 'SIGSTOP')
   t.teardown(() => process.kill(first.pid, 'SIGCONT'))
   t.notOk((await decides()) || (await reads()))
-  await until(async () => String(await replica.client.call('ROLE')).startsWith('master'))
-  await until(async () => (await decides()) && (await reads()))
+  await until(
+    async () => String(await replica.client.call('ROLE')).startsWith('master'),
+    'a new master',
+    PATIENCE
+  )
+  await until(async () => (await decides()) && (await reads()), 'a decision by it', PATIENCE)
 })

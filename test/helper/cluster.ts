@@ -26,13 +26,13 @@ interface Teardown {
   teardown(fn: () => unknown): unknown
 }
 
-const SLOTS = 16_384
+export const SLOTS = 16_384
 const JOIN_LIMIT_MS = 15_000
 // A jump of the clocks is no failure of a node.
 const NODE_TIMEOUT_MS = 1e14
 
 /** Ports for the nodes' own talk: by default 10,000 more than the first port, which may be none. */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
   await Promise.all(servers.map(server => once(server, 'listening')))
   const ports = servers.map(server => (server.address() as AddressInfo).port)
@@ -56,9 +56,14 @@ async function startNode(t: Teardown, busPort: number): Promise<ClusterNode> {
   return node
 }
 
-async function join(nodes: readonly ClusterNode[], busPorts: readonly number[]): Promise<void> {
-  for (const [i, { client }] of nodes.entries()) {
-    const [first, next] = [i, i + 1].map(n => Math.ceil((n * SLOTS) / nodes.length)) as [number, number]
+/** Gives all slots to the first nodes, in equal shares, and has every node meet the others. */
+export async function introduce(
+  nodes: readonly RedisServer[],
+  busPorts: readonly number[],
+  masters = nodes.length
+): Promise<void> {
+  for (const [i, { client }] of nodes.slice(0, masters).entries()) {
+    const [first, next] = [i, i + 1].map(n => Math.ceil((n * SLOTS) / masters)) as [number, number]
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
     await client.call('CLUSTER', 'ADDSLOTSRANGE', first, next - 1)
   }
@@ -66,6 +71,10 @@ async function join(nodes: readonly ClusterNode[], busPorts: readonly number[]):
   for (const { client } of nodes)
     for (const [i, { port }] of nodes.entries())
       await client.call('CLUSTER', 'MEET', '127.0.0.1', port, busPorts[i] as number)
+}
+
+async function join(nodes: readonly ClusterNode[], busPorts: readonly number[]): Promise<void> {
+  await introduce(nodes, busPorts)
   const joined = async ({ client }: ClusterNode) => {
     const info = String(await client.call('CLUSTER', 'INFO'))
     return ['state:ok', `slots_ok:${SLOTS}`, `size:${nodes.length}`].every(part =>

@@ -95,8 +95,12 @@ async function usedOf(app: FastifyInstance, keys: Keys): Promise<number[]> {
 }
 
 /** Waits for a state that is due, however long that takes here. @throws when it never comes */
-export async function until(state: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const end = performance.now() + PATIENCE_MS
+export async function until(
+  state: () => boolean | Promise<boolean>,
+  what: string,
+  patienceMs = PATIENCE_MS
+): Promise<void> {
+  const end = performance.now() + patienceMs
   while (!(await state())) {
     if (performance.now() > end) throw new Error(`never came: ${what}`)
     await sleep(2)
