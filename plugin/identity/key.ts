@@ -1,7 +1,8 @@
 import { KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
 import type { Key, KeyPart } from '../options.js'
+import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
-import { type CompiledPart, compilePart, type IdentityOptions, nameOf } from './part.js'
+import { type CompiledPart, type IdentityOptions, nameOf } from './part.js'
 import { remembering } from './remembering.js'
 
 export interface CompiledKey {

@@ -21,7 +21,8 @@ const layers: readonly (readonly string[])[] = [
   ['rules'],
   ['store/open', 'limits/compile'],
   ['identity/key'],
-  ['identity/part', 'limits/from-request'],
+  ['identity/compile', 'limits/from-request'],
+  ['identity/content', 'identity/scalar'],
   ['store/examine'],
   ['store/refusal-cache'],
   ['store/fallback', 'store/cluster', 'store/nodes', 'store/redis', 'options'],
@@ -39,7 +40,8 @@ const layers: readonly (readonly string[])[] = [
     'store/arena-cell',
     'conform',
     'decision',
-    'identity/path'
+    'identity/path',
+    'identity/part'
   ],
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
@@ -91,7 +93,7 @@ const packages: Record<string, readonly string[]> = {
   'typebox/value': ['conform'],
   'temporal-polyfill': ['calendar'],
   'libphonenumber-js/max': ['identity/phone', 'identity/numbering-plan'],
-  'libphonenumber-js (types)': ['identity/part']
+  'libphonenumber-js (types)': ['identity/scalar']
 }
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
@@ -271,9 +273,11 @@ t.test('stores, rules and the decision know no more than they need', async t => 
   }
 })
 
-t.test('the pieces of identity do not know each other, but for the key', async t => {
-  const pieces = inside.filter(({ from, to }) => from.startsWith('identity/') && to.startsWith('identity/'))
-  const others = pieces.filter(({ from, to }) => !/key$|part$/.test(from) && to !== 'identity/remembering')
+t.test('what folds one kind of identity knows no other', async t => {
+  const pieces = inside.filter(
+    ({ from, to }) => /^identity\/(?:digest|email|ip|path|phone)$/.test(from) && /^identity\//.test(to)
+  )
+  const others = pieces.filter(({ to }) => to !== 'identity/remembering')
   t.same(others.map(show), ['identity/phone → identity/numbering-plan'])
 })
 

@@ -1,0 +1,55 @@
+import { conform } from '../conform.js'
+import { wrongOption } from '../errors.js'
+import { DigestPart, type KeyPart, keyParts } from '../options.js'
+import { contentPart } from './content.js'
+import type { CompiledPart, IdentityOptions } from './part.js'
+import { compilePath } from './path.js'
+import { emailPart, functionPart, ipPart, phonePart, valuePart } from './scalar.js'
+
+const right =
+  'Write "ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these.'
+
+/** @throws OptionError with the path of the mistake */
+export function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
+  if (part === 'ip') return ipPart('ip', source => source.ip, options)
+  if (part === 'all') return everybody
+  if (typeof part === 'function') return functionPart(part, at)
+  if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
+  if ('digest' in part) return compileContent(conform(DigestPart, part, at).digest, options, `${at}.digest`)
+  const kind = (Object.keys(keyParts) as (keyof typeof keyParts)[]).find(name => name in part)
+  if (kind === undefined) throw wrongOption(at, part, right)
+  if (Object.keys(part).filter(name => name in keyParts).length > 1) {
+    throw wrongOption(at, part, 'A part is of one kind; for several write a list of parts.')
+  }
+  conform(keyParts[kind], part, at)
+  const { [kind]: path, region = options.region } = part as Record<string, string>
+  const label = path as string
+  const read = compilePath(label, `${at}.${kind}`)
+  if (kind === 'ip') return ipPart(label, read, options)
+  if (kind === 'phone') return phonePart(label, read, region, `${at}.region`)
+  return kind === 'email' ? emailPart(label, read) : valuePart(label, read)
+}
+
+function compileContent(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
+  return contentPart(
+    items.map((item, i) => {
+      const where = `${at}[${i}]`
+      if (typeof item === 'string') return { kind: 'value', label: item, read: compilePath(item, where) }
+      if (typeof item === 'function' || (typeof item === 'object' && item !== null && 'digest' in item)) {
+        throw wrongOption(where, item, 'Write a path, or a part such as { phone: "body.phone" }.')
+      }
+      return compilePart(item as KeyPart, options, where)
+    })
+  )
+}
+
+/** One identity for all requests, whatever their values. */
+const everybody: CompiledPart = {
+  kind: 'all',
+  label: 'all',
+  read: () => 'all',
+  canonical: () => '',
+  list(values, at) {
+    throw wrongOption(at, values, 'Everybody is one here; allow or block in a rule keyed otherwise.')
+  }
+}

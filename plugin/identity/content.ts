@@ -1,0 +1,40 @@
+import { KeyInvalidError, wrongOption } from '../errors.js'
+import { canonicalJson } from './digest.js'
+import { type CompiledPart, nameOf } from './part.js'
+
+/** A part of a content; without `canonical` it counts as it is, a value of any kind. */
+type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPart>
+
+/** Several values as one identity: a digest of their canonical JSON. */
+export function contentPart(parts: readonly Member[]): CompiledPart {
+  const label = parts.map(part => part.label).join(', ')
+  return {
+    kind: 'digest',
+    label,
+    read(source) {
+      const values = parts.map(part => part.read(source))
+      return values.every(value => value === undefined) ? undefined : values
+    },
+    canonical(value) {
+      const values = Array.isArray(value) && value.length === parts.length ? value : [value]
+      // One of several alone would be another identity, and a block of it would block nobody.
+      if (values.length !== parts.length)
+        throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
+      const folded = parts.map((part, i) => {
+        const each = values[i]
+        if (each === undefined || part.canonical === undefined) return each
+        const one = part.canonical(each)
+        if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+        return one
+      })
+      try {
+        return canonicalJson(folded)
+      } catch {
+        throw new KeyInvalidError(label, 'content: it is nested too deeply')
+      }
+    },
+    list(values, where) {
+      throw wrongOption(where, values, 'A content has no list; allow or block in a rule keyed otherwise.')
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import type { CountryCode } from 'libphonenumber-js'
+import { FunctionError, KeyMissingError, wrongOption } from '../errors.js'
+import type { KeyFunction } from '../options.js'
+import { isPromise } from '../store/store.js'
+import { canonicalEmail } from './email.js'
+import { canonicalIp, compileIpList } from './ip.js'
+import type { CompiledPart, IdentityOptions } from './part.js'
+import { canonicalPhone, isRegion } from './phone.js'
+
+/** A value as it is. */
+export function valuePart(label: string, read: CompiledPart['read']): CompiledPart {
+  return scalarPart('value', label, read, String)
+}
+
+export function emailPart(label: string, read: CompiledPart['read']): CompiledPart {
+  return scalarPart('email', label, read, canonicalEmail)
+}
+
+/** @throws OptionError when there is no such region */
+export function phonePart(
+  label: string,
+  read: CompiledPart['read'],
+  region: string,
+  at: string
+): CompiledPart {
+  if (!isRegion(region))
+    throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
+  return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
+}
+
+export function ipPart(
+  label: string,
+  read: CompiledPart['read'],
+  { ipv6Prefix }: IdentityOptions
+): CompiledPart {
+  return {
+    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
+    list(values, at) {
+      try {
+        const matches = compileIpList(values)
+        return value => matches(scalar(value, label))
+      } catch (error) {
+        throw wrongOption(at, values, `${(error as Error).message}. Write addresses or CIDR ranges.`)
+      }
+    }
+  }
+}
+
+export function functionPart(read: KeyFunction, at: string): CompiledPart {
+  const canonical = (value: unknown) => {
+    if (typeof value === 'object' || Number.isNaN(value))
+      throw new FunctionError(at, 'a string, a number or a boolean')
+    return scalar(value, at)
+  }
+  return {
+    kind: 'function',
+    label: 'the key',
+    read(source) {
+      const value = read(source as Parameters<KeyFunction>[0])
+      if (!isPromise(value)) return value
+      const promise = Promise.resolve(value)
+      // When another key fails first, nobody waits for this one any more.
+      promise.catch(() => {})
+      return promise
+    },
+    canonical,
+    list: (values, where) => exactList(values, canonical, where)
+  }
+}
+
+function scalarPart(
+  kind: CompiledPart['kind'],
+  label: string,
+  read: CompiledPart['read'],
+  fold: (value: string) => string | undefined
+): CompiledPart {
+  const canonical = (value: unknown) => fold(scalar(value, label))
+  return { kind, label, read, canonical, list: (values, at) => exactList(values, canonical, at) }
+}
+
+function exactList(
+  values: readonly string[],
+  canonical: CompiledPart['canonical'],
+  at: string
+): (value: unknown) => boolean {
+  const set = new Set(
+    values.map((value, i) => {
+      const one = canonical(value)
+      if (one === undefined)
+        throw wrongOption(`${at}[${i}]`, value, 'It cannot be what the rule is keyed by.')
+      return one
+    })
+  )
+  return value => set.has(canonical(value) ?? '')
+}
+
+function scalar(value: unknown, label: string): string {
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint')
+    return String(value)
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value)
+  if (typeof value === 'function' || typeof value === 'symbol')
+    throw new FunctionError(label, 'a string, number or boolean')
+  throw new KeyMissingError(label)
+}
