@@ -1,46 +1,12 @@
 import { join, type Verdict } from './decision.js'
 import { attempt, Hold } from './hold.js'
-import { factsOf } from './limits/index.js'
+import type { Means, Slot } from './means.js'
+import type { Outcome } from './outcome.js'
 import type { CompiledRule } from './rules.js'
-import type { Awaitable, Facts, Settling, Taken } from './store/store.js'
-import { takenOf } from './store/taken.js'
-import { isAdmitted, type Subject, verdictOf } from './subjects.js'
+import type { Awaitable } from './store/store.js'
+import { isAdmitted, verdictOf } from './subjects.js'
 
 const NONE: readonly never[] = []
-
-/** What a reservation took of one rule. */
-interface Slot {
-  rule: CompiledRule
-  taken: readonly Taken[]
-}
-
-/**
- * What a decision follows from, and what it settles by. Of a class, like all that a request under way keeps: V8 may take
- * what a literal makes for long-lived, and then a busy server collects more garbage (docs/speed.md).
- */
-export class Means {
-  /**
-   * @param facts what the store answered; null when it was not asked
-   * @param token the holder's name on its locks
-   * @param since when it was asked for, by `performance.now()`; 0 when no lock was
-   * @param report hears of settlements that failed
-   * @param earlier the decision of the request's first stage
-   * @param said the verdict, where it does not follow from the facts
-   */
-  constructor(
-    readonly subjects: readonly Subject[],
-    readonly facts: Facts | null,
-    readonly store: Settling,
-    readonly token: string,
-    readonly since: number,
-    readonly report: (error: unknown) => void,
-    readonly earlier: Decision | null,
-    readonly said: Verdict | null
-  ) {}
-}
-
-/** How a handler ended: the status it answered with, 500 when it threw; null when that is unclear. */
-export type Outcome = number | null
 
 /**
  * The decision on a request, with the means to settle it. The first settlement wins; a later one changes nothing.
@@ -59,7 +25,7 @@ export class Decision implements Verdict {
     this.#means = means
     this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
     if (!facts || !this.allowed) this.#slots = NONE
-    else if (token !== '') this.#hold = holdOf(means, slotsOf(means, isLock))
+    else if (token !== '') this.#hold = holdOf(means, means.slots(isLock))
   }
 
   /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
@@ -113,7 +79,7 @@ export class Decision implements Verdict {
   }
 
   get #open(): readonly Slot[] {
-    this.#slots ??= slotsOf(this.#means, isSettled)
+    this.#slots ??= this.#means.slots(isSettled)
     return this.#slots
   }
 
@@ -196,16 +162,4 @@ function isLock({ options }: CompiledRule): boolean {
 /** Attempts are counted whatever becomes of them. */
 function isSettled({ counts, options }: CompiledRule): boolean {
   return counts !== 'attempts' && options.lock === undefined
-}
-
-/** What was taken of those rules. */
-function slotsOf({ subjects, facts }: Means, which: (rule: CompiledRule) => boolean): Slot[] {
-  const slots: Slot[] = []
-  let head = 2
-  for (const { rule, entries } of subjects) {
-    const taken = which(rule) ? takenOf(entries, facts ?? [], head) : []
-    if (taken.length > 0) slots.push({ rule, taken })
-    for (const { spec } of entries) head += factsOf(spec)
-  }
-  return slots
 }

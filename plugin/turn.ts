@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
-import type { Decision, Outcome } from './reservation.js'
+import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
+import type { Decision } from './reservation.js'
 import { type Awaitable, isPromise } from './store/store.js'
 
 /**
@@ -130,17 +131,11 @@ export class Turn {
 
   private outcome(payload: unknown, foreign: boolean): Outcome {
     if (payload instanceof Error) return this.failure(payload)
-    if (foreign) return null
-    // Fastify takes the status of a web Response when it sends it.
-    return isResponse(payload) ? payload.status : this.reply.statusCode
+    return foreign ? null : outcomeOf(payload, this.reply.statusCode)
   }
 
   private failure(error: unknown): Outcome {
-    if (brokeOff(error)) return null
-    const { statusCode, status = statusCode } = (error ?? {}) as { statusCode?: unknown; status?: unknown }
-    const code = Number(statusCode ?? status)
-    if (code >= 400) return code
-    return this.reply.statusCode >= 400 && !this.timedOut ? this.reply.statusCode : 500
+    return failureOf(error, this.timedOut ? 500 : this.reply.statusCode)
   }
 
   // A hijacked reply of a handler without a promise: its end is the end of the connection.
@@ -163,20 +158,4 @@ export class Turn {
     this.ended = true
     this.decision.end()
   }
-}
-
-/** As Fastify tells one: those of undici and node-fetch are of other classes. */
-function isResponse(payload: unknown): payload is Response {
-  return Object.prototype.toString.call(payload) === '[object Response]'
-}
-
-function isHandlerTimeout(payload: unknown): boolean {
-  return payload instanceof Error && (payload as { code?: unknown }).code === 'FST_ERR_HANDLER_TIMEOUT'
-}
-
-/** Whoever stopped waiting does not know whether the message left: such an end is unclear. */
-function brokeOff(error: unknown): boolean {
-  // What `request.signal` aborts with where there is a `handlerTimeout`.
-  if (isHandlerTimeout(error)) return true
-  return error instanceof Error && (error.name === 'AbortError' || error.name === 'TimeoutError')
 }

@@ -1,0 +1,56 @@
+import type { Verdict } from './decision.js'
+import { factsOf } from './limits/index.js'
+import type { CompiledRule } from './rules.js'
+import type { Facts, Settling, Taken } from './store/store.js'
+import { takenOf } from './store/taken.js'
+import type { Subject } from './subjects.js'
+
+/** What a decision took of one rule. */
+export interface Slot {
+  rule: CompiledRule
+  taken: readonly Taken[]
+}
+
+/** What the request's first stage has decided. */
+interface Earlier {
+  readonly keys: Record<string, string>
+  verdict(): Verdict
+}
+
+/**
+ * What a decision follows from, and what it settles by. Of a class, like all that a request under way keeps: V8 may take
+ * what a literal makes for long-lived, and then a busy server collects more garbage (docs/speed.md).
+ */
+export class Means {
+  /**
+   * @param facts what the store answered; null when it was not asked
+   * @param token the holder's name on its locks
+   * @param since when it was asked for, by `performance.now()`; 0 when no lock was
+   * @param report hears of settlements that failed
+   * @param earlier the decision of the request's first stage
+   * @param said the verdict, where it does not follow from the facts
+   */
+  constructor(
+    readonly subjects: readonly Subject[],
+    readonly facts: Facts | null,
+    readonly store: Settling,
+    readonly token: string,
+    readonly since: number,
+    readonly report: (error: unknown) => void,
+    readonly earlier: Earlier | null,
+    readonly said: Verdict | null
+  ) {}
+
+  /** What was taken of those rules. */
+  slots(which: (rule: CompiledRule) => boolean): Slot[] {
+    const { subjects, facts } = this
+    const slots: Slot[] = []
+    let head = 2
+    for (const { rule, entries } of subjects) {
+      const taken = which(rule) ? takenOf(entries, facts ?? [], head) : []
+      if (taken.length > 0) slots.push({ rule, taken })
+      for (const { spec } of entries) head += factsOf(spec)
+    }
+    return slots
+  }
+}
