@@ -1,3 +1,5 @@
+import { wrongOption } from './errors.js'
+
 const MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const FORM = /^(\d{1,11})(?:\.(\d{1,9}))?(ms|s|m|h|d|w)$/
 
@@ -40,4 +42,16 @@ export function formatDuration(ms: number): string {
   if (ms >= 2 * MS.m && ms % MS.m === 0) return `${ms / MS.m}m`
   if (ms >= MS.s && ms % MS.s === 0) return `${ms / MS.s}s`
   return `${ms}ms`
+}
+
+/** Milliseconds of a duration that stands in an option. @throws OptionError */
+export function durationAt(value: unknown, at: string): number {
+  const ms = parseDuration(value)
+  if (ms === undefined)
+    throw wrongOption(
+      at,
+      value,
+      'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
+    )
+  return ms
 }

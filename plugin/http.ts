@@ -9,6 +9,7 @@ import {
   type LimitError,
   misanswered
 } from './errors.js'
+import { policyHeaders, seconds } from './headers.js'
 import type { SendLimitOptions } from './options.js'
 import type { Audience } from './plan.js'
 import { isPromise } from './store/store.js'
@@ -46,8 +47,7 @@ export function refusal(verdict: Verdict, audience: Audience): LimitError {
   const policies = violatedPolicies(verdict, audience)
   const error = new make(policies.join(', ')) as LimitError
   error.headers = policyHeaders(verdict, audience, policies)
-  if (verdict.retryAfterMs !== null)
-    error.headers['retry-after'] = String(Math.ceil(verdict.retryAfterMs / 1_000))
+  if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(seconds(verdict.retryAfterMs))
   error.decision = verdict
   const { statusCode: status, message: detail, code } = error
   error.problem = {
@@ -62,35 +62,6 @@ export function refusal(verdict: Verdict, audience: Audience): LimitError {
   return error
 }
 
-/**
- * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).
- * They tell of rules on the caller itself, and of the policies that it has just met; what is left for
- * somebody's phone or mailbox is not told to strangers, and what is left of a private rule to nobody.
- */
-export function policyHeaders(
-  verdict: Verdict,
-  { callers, secrets, policies: named }: Audience,
-  met: readonly string[] = []
-): Record<string, string> {
-  const policies: string[] = []
-  const states: string[] = []
-  for (const rule of verdict.rules) {
-    if (secrets.has(rule.name)) continue
-    const told = callers.has(rule.name)
-    if (!told && met.length === 0) continue
-    const names = named.get(rule.name) ?? []
-    for (const [i, limit] of rule.limits.entries()) {
-      const name = names[i] as string
-      if (!told && !met.includes(name)) continue
-      policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
-      states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
-    }
-  }
-  return policies.length === 0
-    ? {}
-    : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
-}
-
 /** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
 function violatedPolicies({ violated, rules }: Verdict, { policies }: Audience): string[] {
   const names = new Set<string>()
@@ -101,10 +72,6 @@ function violatedPolicies({ violated, rules }: Verdict, { policies }: Audience):
       if (limit.windowMs === windowMs && limit.remaining === 0) names.add(policies.get(rule)?.[i] as string)
   }
   return [...names]
-}
-
-function seconds(ms: number): number {
-  return Math.ceil(ms / 1_000)
 }
 
 /**

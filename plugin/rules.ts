@@ -1,9 +1,10 @@
 import { conform } from './conform.js'
+import { durationAt } from './duration.js'
 import { wrongOption } from './errors.js'
 import { type CompiledKey, compileKey } from './identity/key.js'
 import type { IdentityOptions } from './identity/part.js'
 import type { Source } from './identity/path.js'
-import { compileLimits, compileLock, durationAt } from './limits/compile.js'
+import { compileLimits, compileLock } from './limits/compile.js'
 import { Numbers } from './numbers.js'
 import {
   type AllowFunction,

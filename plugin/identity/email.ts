@@ -1,4 +1,4 @@
-import { domainToASCII } from 'node:url'
+import { domainToASCII, domainToUnicode } from 'node:url'
 import { remembering } from './remembering.js'
 
 /** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
@@ -56,7 +56,9 @@ function canonicalDomain(text: string): string | undefined {
   const domain = domainToASCII(text).replace(/\.$/, '')
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)
-  if (isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
+  // From Node 24 on a label that is no punycode is left as it is.
+  const coded = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
+  if (coded || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
   return domain === 'googlemail.com' ? 'gmail.com' : domain
 }
 

@@ -1,6 +1,6 @@
 import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
-import { parseDuration } from '../duration.js'
+import { durationAt } from '../duration.js'
 import { wrongOption } from '../errors.js'
 import {
   CalendarLimit,
@@ -133,16 +133,4 @@ export function compileLock(lock: string | number, at: string, named: Named): St
   const ttl = durationAt(lock, at)
   if (ttl < LOCK_MIN_MS || ttl > LOCK_MAX_MS) throw wrongOption(at, lock, 'A lock lives from 100 ms to 24h.')
   return { spec: { ...named(':lock'), kind: 'lock', ttl }, max: [1] }
-}
-
-/** Milliseconds of a duration. @throws OptionError */
-export function durationAt(value: unknown, at: string): number {
-  const ms = parseDuration(value)
-  if (ms === undefined)
-    throw wrongOption(
-      at,
-      value,
-      'Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
-    )
-  return ms
 }

@@ -11,10 +11,10 @@ import { root } from './blocks.js'
  */
 const layers: readonly (readonly string[])[] = [
   ['index'],
-  ['planner', 'openapi', 'warnings', 'early-routes', 'filters'],
+  ['planner', 'decorator', 'openapi', 'warnings', 'early-routes', 'filters'],
   ['route'],
   ['http', 'turn', 'telling', 'filter-chain'],
-  ['limiter'],
+  ['limiter', 'headers'],
   ['reservation', 'plan'],
   ['means', 'hold'],
   ['subjects'],
@@ -40,6 +40,7 @@ const layers: readonly (readonly string[])[] = [
     'store/watched',
     'store/arena-cell',
     'conform',
+    'duration',
     'decision',
     'identity/path',
     'identity/part'
@@ -56,7 +57,6 @@ const layers: readonly (readonly string[])[] = [
     'cohort',
     'numbers',
     'calendar',
-    'duration',
     'within',
     'outcome',
     'identity/digest',
@@ -75,6 +75,7 @@ const packages: Record<string, readonly string[]> = {
   fastify: [],
   'fastify (types)': [
     'index',
+    'decorator',
     'http',
     'openapi',
     'errors',
@@ -163,6 +164,7 @@ const only: Record<string, readonly string[]> = {
   'limits/distinct': ['limits/kind', 'store/store'],
   rules: [
     'conform',
+    'duration',
     'errors',
     'identity/key',
     'identity/part',

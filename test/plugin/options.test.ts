@@ -103,9 +103,9 @@ const wrong: [options: unknown, message: string][] = [
   [{ ipv6Prefix: '64' }, 'options.ipv6Prefix: "64" is wrong. It must be a whole number from 16 to 128.'],
   [
     { timeout: 0 },
-    'options.timeout: 0 is wrong. Write a duration such as "1s" or "5m", or whole milliseconds; at most 366 days.'
+    'options.timeout: 0 is wrong. Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
   ],
-  [{ timeout: '1 second' }, 'options.timeout: "1 second" is wrong. Write a duration such as "1s" or "5m", '],
+  [{ timeout: '1 second' }, 'options.timeout: "1 second" is wrong. Write a duration such as "60s", "5m", '],
   // A timer of Node's overflows after 24 days and fires at once.
   [{ timeout: '30d' }, 'options.timeout: "30d" is wrong. A timeout is 1h or shorter.'],
   [

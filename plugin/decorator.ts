@@ -1,0 +1,53 @@
+import type { FastifyRequest } from 'fastify'
+import type { Verdict } from './decision.js'
+import { durationAt } from './duration.js'
+import type { Keys, Limiter } from './limiter.js'
+import type { Rule, SendLimitOptions } from './options.js'
+import type { Decision } from './reservation.js'
+import { isHeard, tell } from './telling.js'
+
+/** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
+export interface LimitDecorator {
+  /** Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks with `end()`. */
+  reserve(keys: Keys, request?: FastifyRequest): Promise<Decision>
+  /** The decision as it would be; changes nothing. */
+  peek(keys: Keys, request?: FastifyRequest): Promise<Verdict>
+  /** Forgets what is counted; blocks stay. */
+  clear(keys: Keys): Promise<void>
+  /** Refuses these identities, for a duration or until `unblock`. */
+  block(keys: Keys, duration?: string | number): Promise<void>
+  unblock(keys: Keys): Promise<void>
+  /**
+   * Puts these rules in the place of all that the plugin's options hold, for every route at once; what is counted
+   * under a name goes on. Rules that stand in a route stay. When it throws, nothing has changed.
+   * @throws OptionError with the path of the mistake, RuleUnknownError when a route names a rule that is gone
+   */
+  replace(rules: readonly Rule[]): void
+  /** Every rule by name; those that stand in a route as `name@METHOD url`. */
+  readonly rules: Readonly<Record<string, Rule>>
+}
+
+/** Builds `fastify.limit` over a limiter. */
+export function decorator(
+  limiter: Limiter,
+  options: SendLimitOptions,
+  replace: LimitDecorator['replace']
+): LimitDecorator {
+  return {
+    async reserve(keys, request) {
+      const decision = await limiter.decideFor(keys, request)
+      if (isHeard(options))
+        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null)
+      return decision
+    },
+    peek: async (keys, request) => limiter.peek(keys, request),
+    clear: async keys => limiter.clear(keys),
+    block: async (keys, duration) =>
+      limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration')),
+    unblock: async keys => limiter.unblock(keys),
+    replace,
+    get rules() {
+      return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))
+    }
+  }
+}
