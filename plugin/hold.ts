@@ -108,9 +108,10 @@ class Renewal {
 
   private endAt(time: number): void {
     clearTimeout(this.ending)
+    const left = Math.max(time - performance.now(), 0)
     this.ending = setTimeout(() => {
       this.end()
       this.lost()
-    }, time - performance.now()).unref()
+    }, left).unref()
   }
 }

@@ -82,12 +82,12 @@ for (const place of await places(t)) {
   })
 
   t.test(`${place.store}: a lock is renewed while its handler runs`, async t => {
-    const { app } = await place.open(t, [flight('600ms', '1h')])
+    const { app } = await place.open(t, [flight('1500ms', '1h')])
     const route = waiting(app, ['flight'])
     const first = await route.enter()
     for (let i = 0; i < 4; i++) {
-      place.advance(450)
-      await until(async () => (await left(app)) === 600, 'a renewed lock')
+      place.advance(1_100)
+      await until(async () => (await left(app)) === 1_500, 'a renewed lock')
     }
     t.equal((await app.inject(`/send?id=${id}`)).statusCode, 409, 'long after its time to live')
     t.notOk(first.decision.signal.aborted)
@@ -96,7 +96,7 @@ for (const place of await places(t)) {
     await until(async () => (await left(app)) === 0, 'a free lock')
     place.advance(1)
     const second = await route.enter()
-    t.equal(await left(app), 600)
+    t.equal(await left(app), 1_500)
     second.go()
     await second.answer
   })
@@ -125,12 +125,12 @@ for (const place of await places(t)) {
 
   t.test(`${place.store}: of several locks each is renewed up to its own maxHold`, async t => {
     const short: Rule = { name: 'short', key, lock: '100ms', maxHold: '200ms' }
-    const { app, used } = await place.open(t, [flight('600ms', '1h'), short])
+    const { app, used } = await place.open(t, [flight('1500ms', '1h'), short])
     const decision = await app.limit.reserve({ flight: id, short: id })
     if (!decision.signal.aborted) await once(decision.signal, 'abort')
     for (let i = 0; i < 3; i++) {
-      place.advance(450)
-      await until(async () => (await left(app)) === 600, 'a renewed lock')
+      place.advance(1_100)
+      await until(async () => (await left(app)) === 1_500, 'a renewed lock')
     }
     t.same(await used({ flight: id, short: id }), [1, 0])
     await decision.release()
