@@ -2,8 +2,9 @@ import type { FastifyRequest } from 'fastify'
 import type { Verdict } from './decision.js'
 import { durationAt } from './duration.js'
 import type { Keys, Limiter } from './limiter.js'
-import type { Rule, SendLimitOptions } from './options.js'
+import type { SendLimitOptions } from './options.js'
 import type { Decision } from './reservation.js'
+import type { Rule } from './rule.js'
 import { isHeard, tell } from './telling.js'
 
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { FunctionError, TimeoutError } from './errors.js'
-import type { Filter, FilterResult } from './options.js'
+import type { Filter, FilterResult } from './filter.js'
 import { within } from './within.js'
 
 export interface FilterRefusal {

@@ -1,4 +1,4 @@
-import type { Filter } from './options.js'
+import type { Filter } from './filter.js'
 
 /** All filters in use, each begun and ended once however many routes name it. */
 export class Filters {

@@ -15,10 +15,11 @@ import { RegisteredError, wrongOption } from './errors.js'
 import { Filters } from './filters.js'
 import { Limiter } from './limiter.js'
 import { Documentation } from './openapi.js'
-import { OptionsSchema, type RouteLimit, type Rule, type SendLimitOptions } from './options.js'
+import { OptionsSchema, type RouteLimit, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import type { Decision } from './reservation.js'
 import { limitRoute, PLAN, type Shared } from './route.js'
+import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
 import { warn } from './warnings.js'
@@ -97,27 +98,24 @@ export type { LimitState, RuleState, Verdict, Violation } from './decision.js'
 export type { LimitDecorator } from './decorator.js'
 export type { LimitError } from './errors.js'
 export * as errors from './errors.js'
+export type { Filter, FilterResult } from './filter.js'
 export type { Problem } from './http.js'
 export { canonicalEmail } from './identity/email.js'
 export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
 export type { Keys } from './limiter.js'
+export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
+export type { Decision } from './reservation.js'
 export type {
   AllowFunction,
-  DecisionEvent,
-  Filter,
-  FilterResult,
   Key,
   KeyFunction,
   KeyPart,
   Limit,
   MaxFunction,
   RequestValue,
-  RouteLimit,
   Rule,
-  SendLimitOptions,
   TimeZoneFunction
-} from './options.js'
-export type { Decision } from './reservation.js'
+} from './rule.js'
 export type { RedisClient } from './store/client.js'
 export type { FastifyInstance, RouteOptions }

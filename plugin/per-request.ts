@@ -1,7 +1,7 @@
 import { isTimeZone } from './calendar.js'
 import { misanswered, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
-import type { AllowFunction, MaxFunction, TimeZoneFunction } from './options.js'
+import type { AllowFunction, MaxFunction, TimeZoneFunction } from './rule.js'
 import type { CompiledRule } from './rules.js'
 import type { Entry, Spec } from './store/store.js'
 

@@ -1,6 +1,6 @@
 import { formatDuration } from './duration.js'
+import type { Filter } from './filter.js'
 import { boundsOf } from './limits/index.js'
-import type { Filter } from './options.js'
 import type { CompiledRule } from './rules.js'
 
 /** Whose figures headers may tell. */

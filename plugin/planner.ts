@@ -3,10 +3,12 @@ import type { RouteOptions } from 'fastify'
 import { conform } from './conform.js'
 import { nameOf } from './early-routes.js'
 import { RuleUnknownError, wrongOption } from './errors.js'
+import { type Filter, FilterInstance, FilterSchema } from './filter.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
-import { type Filter, FilterInstance, FilterSchema, type Rule, type SendLimitOptions } from './options.js'
+import type { SendLimitOptions } from './options.js'
 import { type LimitedRoute, planOf } from './plan.js'
+import type { Rule } from './rule.js'
 import type { CompiledRule, RuleCompiler } from './rules.js'
 
 function checkFilter(filter: unknown, at: string): Filter {

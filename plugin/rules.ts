@@ -13,7 +13,7 @@ import {
   type Rule,
   RuleSchema,
   type TimeZoneFunction
-} from './options.js'
+} from './rule.js'
 import { type Awaitable, isPromise, type Spec } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */

@@ -1,6 +1,6 @@
 import { conform } from '../conform.js'
 import { wrongOption } from '../errors.js'
-import { DigestPart, type KeyPart, keyParts } from '../options.js'
+import { DigestPart, type KeyPart, keyParts } from '../rule.js'
 import { contentPart } from './content.js'
 import type { CompiledPart, IdentityOptions } from './part.js'
 import { compilePath } from './path.js'

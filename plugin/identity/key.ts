@@ -1,5 +1,5 @@
 import { KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
-import type { Key, KeyPart } from '../options.js'
+import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
 import { type CompiledPart, type IdentityOptions, nameOf } from './part.js'

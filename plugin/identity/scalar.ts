@@ -1,6 +1,6 @@
 import type { CountryCode } from 'libphonenumber-js'
 import { FunctionError, KeyMissingError, wrongOption } from '../errors.js'
-import type { KeyFunction } from '../options.js'
+import type { KeyFunction } from '../rule.js'
 import { isPromise } from '../store/store.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'

@@ -9,7 +9,7 @@ import {
   type RequestValue,
   RollingLimit,
   type TimeZoneFunction
-} from '../options.js'
+} from '../rule.js'
 import { type CountSpec, type DistinctSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
 import { fromRequest, isRequestValue } from './from-request.js'
 

@@ -1,7 +1,7 @@
 import { conform } from '../conform.js'
 import { FunctionError, wrongOption } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
-import { keyParts, type RequestValue } from '../options.js'
+import { keyParts, type RequestValue } from '../rule.js'
 
 /** Members of a request that say what the client has sent. */
 const SENT = new Set(['raw', 'cookies', 'url', 'originalUrl', 'host', 'hostname', 'port', 'protocol'])

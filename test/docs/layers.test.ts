@@ -41,6 +41,8 @@ const layers: readonly (readonly string[])[] = [
     'store/arena-cell',
     'conform',
     'duration',
+    'rule',
+    'filter',
     'decision',
     'identity/path',
     'identity/part'
@@ -59,6 +61,7 @@ const layers: readonly (readonly string[])[] = [
     'calendar',
     'within',
     'outcome',
+    'schemas',
     'identity/digest',
     'identity/email',
     'identity/ip',
@@ -86,12 +89,14 @@ const packages: Record<string, readonly string[]> = {
     'planner',
     'early-routes',
     'options',
+    'rule',
+    'filter',
     'warnings',
     'store/open'
   ],
   'fastify-plugin': ['index'],
   '@fastify/error': ['errors'],
-  typebox: ['options'],
+  typebox: ['options', 'rule', 'filter', 'schemas'],
   'typebox (types)': ['conform'],
   'typebox/value': ['conform'],
   'temporal-polyfill': ['calendar'],
@@ -171,7 +176,7 @@ const only: Record<string, readonly string[]> = {
     'identity/path',
     'limits/compile',
     'numbers',
-    'options',
+    'rule',
     'store/store'
   ]
 }

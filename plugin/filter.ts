@@ -1,0 +1,32 @@
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { Fn, type MaybePromise, Name, strict } from './schemas.js'
+
+/** What a filter says; nothing at all means that it passes. */
+export interface FilterResult {
+  allowed: boolean
+  /** With a refusal: when to come again, in milliseconds. Without it the answer is 403. */
+  retryAfterMs?: number
+  /** With a pass: takes back what the filter did, should the request be refused after all. */
+  undo?: () => MaybePromise<void>
+}
+
+/** A check of one's own, run before the reservation, in the order it is named in. */
+export interface Filter {
+  name: string
+  /** Runs once, before the server listens. */
+  init?: () => MaybePromise<void>
+  check: (request: FastifyRequest) => MaybePromise<FilterResult | undefined | void>
+  /** Runs once, when the server closes. */
+  close?: () => MaybePromise<void>
+}
+
+const filterMembers = {
+  name: Name,
+  init: Type.Optional(Fn<Filter['init']>()),
+  check: Fn<Filter['check']>(),
+  close: Type.Optional(Fn<Filter['close']>())
+}
+export const FilterSchema = Type.Object(filterMembers, strict)
+/** An object of a class has members of its own. */
+export const FilterInstance = Type.Object(filterMembers)

@@ -1,0 +1,112 @@
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { PERIODS } from './calendar.js'
+import { Duration, type MaybePromise, Name, strict } from './schemas.js'
+
+/** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
+export type KeyFunction = (
+  request: FastifyRequest
+) => MaybePromise<string | number | bigint | boolean | null | undefined>
+/** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
+export type MaxFunction = (request: FastifyRequest) => number
+/** Answers in which IANA time zone this request's identity has its days; always the same one for an identity. */
+export type TimeZoneFunction = (request: FastifyRequest) => string
+/** Answers whether this request passes the rule uncounted. */
+export type AllowFunction = (request: FastifyRequest) => boolean
+/** What hooks have put on the request, as data: `{ value: "request.account.dailyQuota" }`. */
+export interface RequestValue {
+  value: string
+}
+
+const Path = Type.String({ description: 'a path such as "body.phone"' })
+const Max = Type.Unsafe<number | MaxFunction | RequestValue>({
+  description: 'a whole number from 1, or a function or { value: path } with a "ceiling"'
+})
+const Ceiling = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    description: 'a whole number from 1, the most that a "max" from the request may be'
+  })
+)
+
+export const keyParts = {
+  phone: Type.Object({ phone: Path, region: Type.Optional(Type.String()) }, strict),
+  email: Type.Object({ email: Path }, strict),
+  ip: Type.Object({ ip: Path }, strict),
+  value: Type.Object({ value: Path }, strict)
+}
+type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }[keyof typeof keyParts]
+/** A digest's parts are values of any kind; a phone or an address among them is folded first. */
+export const DigestPart = Type.Object(
+  {
+    digest: Type.Immutable(
+      Type.Array(Type.Unsafe<string | ScalarPart>({}), {
+        minItems: 1,
+        description: 'a list of at least one path or part'
+      })
+    )
+  },
+  strict
+)
+export type KeyPart = 'ip' | 'all' | ScalarPart | Static<typeof DigestPart> | KeyFunction
+/** Who a rule counts: one part, or several that count together. */
+export type Key = KeyPart | readonly KeyPart[]
+
+const limit = {
+  ...strict,
+  description: 'an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }'
+}
+export const RollingLimit = Type.Object({ max: Max, ceiling: Ceiling, window: Duration }, limit)
+export const CalendarLimit = Type.Object(
+  {
+    max: Max,
+    ceiling: Ceiling,
+    per: Type.Enum(PERIODS),
+    timeZone: Type.Optional(Type.Unsafe<string | TimeZoneFunction | RequestValue>({}))
+  },
+  limit
+)
+export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
+
+export const List = Type.Immutable(
+  Type.Array(Type.String({ description: 'text' }), {
+    description: 'a list of values; for addresses CIDR ranges, too'
+  })
+)
+export const RuleSchema = Type.Object(
+  {
+    name: Name,
+    key: Type.Unsafe<Key>({
+      description: '"ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these'
+    }),
+    limits: Type.Optional(
+      Type.Immutable(
+        Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
+      )
+    ),
+    distinct: Type.Optional(
+      Type.Unsafe<Key>({ description: 'a key like "key": what different values are counted of' })
+    ),
+    lock: Type.Optional(Duration),
+    maxHold: Type.Optional(Duration),
+    counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
+    mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
+    optional: Type.Optional(Type.Boolean()),
+    private: Type.Optional(Type.Boolean()),
+    allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
+    block: Type.Optional(List)
+  },
+  {
+    ...strict,
+    description: 'an object such as { name: "ip", key: "ip", limits: [{ max: 1, window: "60s" }] }'
+  }
+)
+type RuleMembers = Static<typeof RuleSchema>
+/** Who, how many (or how many different), how long; or who, one at a time. Plain data, but for functions. */
+export type Rule = Omit<RuleMembers, 'limits' | 'distinct' | 'lock' | 'maxHold'> &
+  (
+    | (Required<Pick<RuleMembers, 'limits'>> &
+        Pick<RuleMembers, 'distinct'> & { lock?: undefined; maxHold?: undefined })
+    | (Required<Pick<RuleMembers, 'lock'>> &
+        Pick<RuleMembers, 'maxHold'> & { limits?: undefined; distinct?: undefined })
+  )

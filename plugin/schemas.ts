@@ -1,0 +1,23 @@
+import { Type } from 'typebox'
+
+export type MaybePromise<T> = T | Promise<T>
+
+export const strict = { additionalProperties: false }
+
+export const Name = Type.String({
+  pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
+  description: '1 to 64 letters, digits, "_", "." and "-", a letter or digit first'
+})
+
+export const Duration = Type.Union([Type.String(), Type.Number()], {
+  description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
+})
+
+/** A function by its looks; what it takes and answers, its type says. */
+export function Fn<T>() {
+  return Type.Refine(
+    Type.Unsafe<T>({ description: 'a function' }),
+    value => typeof value === 'function',
+    () => 'must be a function'
+  )
+}
