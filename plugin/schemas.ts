@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 
 export type MaybePromise<T> = T | Promise<T>
 
+/** Refuses members that are not named. */
 export const strict = { additionalProperties: false }
 
 export const Name = Type.String({
