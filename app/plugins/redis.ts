@@ -78,9 +78,15 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
 }
 
 async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
+  const signal = AbortSignal.timeout(FIRST_CONNECT)
+  const ready = (each: Redis | Cluster) => once(each, 'ready', { signal }).catch(() => {})
   client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
+  // Left to itself it connects to a node with the first command there, and turns away those that come meanwhile.
+  if (client instanceof Cluster) client.on('+node', (node: Redis) => node.connect().catch(() => {}))
   client.connect().catch(() => {})
-  await once(client, 'ready', { signal: AbortSignal.timeout(FIRST_CONNECT) }).catch(() => {})
+  await ready(client)
+  if (client instanceof Cluster)
+    await Promise.all(client.nodes().map(node => node.status === 'ready' || ready(node)))
   return client
 }
 

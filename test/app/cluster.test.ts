@@ -19,6 +19,13 @@ t.test('two instances on a cluster of three nodes', async t => {
   const admin = (app: App, action: string) =>
     post(app, `/v1/admin/recipients/${action}`, { phone: E164 }, { headers: { 'x-admin-key': ADMIN_KEY } })
 
+  await t.test('whoever has just started is connected to every node', async t => {
+    const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
+    for (const { redis, limitsRedis } of [one, two])
+      for (const client of [redis, limitsRedis])
+        await t.resolves(Promise.all(keys.map(key => client.exists(key))))
+  })
+
   await t.test('one message of 30 parallel sends', async t => {
     const all = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i % 2 ? one : two)))
     t.equal(all.filter(each => each.status === 202).length, 1)
