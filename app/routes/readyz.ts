@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Cluster, type Redis } from 'ioredis'
 import { Type } from 'typebox'
 import { problem } from '../problem.js'
 import { problems } from '../schemas/problem.js'
@@ -20,12 +21,23 @@ const readyz: FastifyPluginAsyncTypebox = async fastify => {
     },
     async () => {
       if (fastify.hasDecorator('redis')) {
-        await fastify.redis.ping().catch(() => {
+        await works(fastify.redis).catch(() => {
           throw problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer.')
         })
       }
       return { status: 'ready' as const }
     }
+  )
+}
+
+/** A cluster works while one node says so: one that is lost holds up what stands on it alone. */
+async function works(redis: Redis | Cluster): Promise<unknown> {
+  if (!(redis instanceof Cluster)) return redis.ping()
+  return Promise.any(
+    redis.nodes('master').map(async node => {
+      const info = String(await node.cluster('INFO'))
+      if (!info.includes('cluster_state:ok')) throw new Error('the cluster is down')
+    })
   )
 }
 

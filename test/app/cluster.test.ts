@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startCluster } from '../helper/cluster.js'
+import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
 import { type App, inject, post, startApp } from './helper.js'
 import { provider } from './provider.js'
@@ -66,7 +67,19 @@ t.test('two instances on a cluster of three nodes', async t => {
     t.equal((await askMail(one)).status, 202)
   })
 
-  await t.test('ready', async t => {
-    t.same((await inject(one, { url: '/readyz' })).body, { status: 'ready' })
+  await t.test('ready: while one node is lost, and not while the cluster says that it is down', async t => {
+    const ready = () =>
+      Promise.all(Array.from({ length: 20 }, async () => (await inject(one, { url: '/readyz' })).status))
+    t.same(new Set(await ready()), new Set([200]))
+    const pid = cluster.nodes.at(-1)?.pid as number
+    process.kill(pid, 'SIGSTOP')
+    t.same(new Set(await ready()), new Set([200]))
+    process.kill(pid, 'SIGCONT')
+    for (const { client } of cluster.nodes) {
+      await client.call('CLUSTER', 'DELSLOTSRANGE', 0, 5)
+      const info = async () => String(await client.call('CLUSTER', 'INFO'))
+      await until(async () => (await info()).includes('cluster_state:fail'), 'a cluster that is down')
+    }
+    t.same(new Set(await ready()), new Set([503]))
   })
 })
