@@ -2,7 +2,7 @@
   Keeps a code, its first generation or the next.
 
   KEYS[1]   a hash: sealed, generation (the valid one), made (the last one), left (tries), ends (ms since the epoch),
-            ended ('' or how), unknown ('' or '1')
+            ended ('' or how), by (the try that verified it), unknown ('' or '1')
   ARGV[1]   what is sealed; '' to make the next generation of what is there
   ARGV[2]   lifetime of the code, in milliseconds
   ARGV[3]   tries

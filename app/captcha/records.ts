@@ -44,7 +44,8 @@ export interface Records {
   put(key: string, sealed: string, terms: Terms): Promise<void>
   get(key: string): Promise<Kept | null>
   /**
-   * Counts a try. The right code is used up by it; a wrong one costs a try, the last wrong one ends the code.
+   * Counts a try. The right code is used up by it; a wrong one costs a try, the last wrong one ends the code. A try that
+   * was not answered may count; what it used up is given back, as far as the store can be reached.
    * @param generation the generation whose code was given, 0 for a wrong code
    */
   check(key: string, generation: number): Promise<Checked>

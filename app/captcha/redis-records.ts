@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { problem } from '../problem.js'
@@ -14,6 +15,7 @@ const scripts = {
   captchaPut: lua('put'),
   captchaGet: lua('get'),
   captchaCheck: lua('check'),
+  captchaUncheck: lua('uncheck'),
   captchaRestore: lua('restore'),
   captchaCancel: lua('cancel'),
   captchaDoubt: lua('doubt')
@@ -37,7 +39,12 @@ export class RedisRecords implements Records {
   }
 
   async check(key: string, generation: number): Promise<Checked> {
-    const reply = await this.run('captchaCheck', key, generation)
+    const token = randomUUID()
+    const reply = await this.run('captchaCheck', key, generation, token).catch(error => {
+      // It may use the code up all the same, and nobody will be told that it was right.
+      this.run('captchaUncheck', key, token).catch(() => {})
+      throw error
+    })
     const [verified, attemptsLeft, tried] = reply as [number, number, number]
     return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
   }

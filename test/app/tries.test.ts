@@ -1,12 +1,17 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import { Check } from 'typebox/value'
 import { AuditEventSchema } from '../../app/audit/event.js'
+import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { problem } from '../../app/problem.js'
-import { ask, cancel, E164, verify, wrong } from './captcha.js'
-import { lastCode, places } from './helper.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
+import { ask, cancel, E164, status, verify, wrong } from './captcha.js'
+import { lastCode, places, startApp } from './helper.js'
+import { provider } from './provider.js'
 
 const eventsOf = (file: string) =>
   readFileSync(file, 'utf8')
@@ -72,3 +77,39 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('Redis hangs while a code is verified: it can be verified again, once', async t => {
+  const server = await startRedis(t)
+  const sms = provider()
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '1000' }
+  const app = await startApp(t, env, { senders: { sms } })
+  const { id } = (await ask(app)).body
+  const { check } = app.captchas
+  app.captchas.check = (...args) => {
+    process.kill(server.pid, 'SIGSTOP')
+    return check(...args)
+  }
+  t.match(await verify(app, id, sms.lastCode()), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
+  process.kill(server.pid, 'SIGCONT')
+  app.captchas.check = check
+  await until(async () => (await server.client.ping()) === 'PONG', 'an answer')
+  await until(async () => (await status(app, id)).status === 200, 'its standing')
+  const answers = await Promise.all(Array.from({ length: 9 }, () => verify(app, id, sms.lastCode())))
+  t.same(answers.map(each => each.status).sort(), [200, ...Array(8).fill(422)])
+})
+
+t.test('a try that was not answered gives back no code that another one has used up', async t => {
+  const { client, pid, url } = await startRedis(t)
+  const impatient = new Redis(url, { commandTimeout: 100 })
+  t.teardown(() => impatient.disconnect())
+  await impatient.ping()
+  const records = new RedisRecords(client)
+  await records.put('a', 'sealed', { lifeMs: 300_000, attempts: 3 })
+  process.kill(pid, 'SIGSTOP')
+  const told = records.check('a', 1)
+  await t.rejects(new RedisRecords(impatient).check('a', 1), { code: 'CODES_UNAVAILABLE' })
+  process.kill(pid, 'SIGCONT')
+  t.match(await told, { verified: true })
+  await until(async () => (await impatient.ping().catch(String)) === 'PONG', 'all of its commands')
+  t.match(await records.check('a', 1), { verified: false, tried: false })
+})
