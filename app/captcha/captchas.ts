@@ -1,4 +1,4 @@
-import { hkdfSync, randomBytes } from 'node:crypto'
+import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
 import { keyedHash } from '../keyed-hash.js'
 import type { Locale } from '../locales/locale.js'
 import type { Policy } from '../policy.js'
@@ -111,18 +111,15 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
         return { id, code: code(captcha, kept.generation), lifeMs: kept.lifeMs, async undo() {} }
       }
       const begun = terms()
-      const former = await records.rotate(keyOf(id), begun).catch(error => {
+      const token = randomUUID()
+      const undo = () => records.restore(keyOf(id), token)
+      const former = await records.rotate(keyOf(id), begun, token).catch(error => {
         // It may have been made all the same, and nobody will get it: behind it, the former one comes back.
-        records.restore(keyOf(id), captcha.kept).catch(() => {})
+        undo().catch(() => {})
         throw error
       })
       if (former === null) return null
-      return {
-        id,
-        code: code(captcha, former.made + 1),
-        lifeMs: begun.lifeMs,
-        undo: () => records.restore(keyOf(id), former)
-      }
+      return { id, code: code(captcha, former.made + 1), lifeMs: begun.lifeMs, undo }
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),

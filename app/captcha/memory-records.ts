@@ -2,7 +2,14 @@ import type { Clock } from '../clock.js'
 import { problem } from '../problem.js'
 import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
-type Held = Omit<Kept, 'lifeMs'> & { until: number }
+type Held = Omit<Kept, 'lifeMs'> & { until: number; resends: Resend[] }
+
+/** What a resend has made, and what was before it. */
+interface Resend {
+  token: string
+  generation: number
+  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'unknown'>
+}
 
 const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
 
@@ -22,7 +29,7 @@ export class MemoryRecords implements Records {
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
     if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be kept now.')
-    this.hold(key, { sealed, generation: 1, made: 1, ...this.begin(terms) })
+    this.hold(key, { sealed, generation: 1, made: 1, resends: [], ...this.begin(terms) })
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -42,19 +49,28 @@ export class MemoryRecords implements Records {
     return { verified: false, attemptsLeft: held.attemptsLeft, tried: true }
   }
 
-  async rotate(key: string, terms: Terms): Promise<Kept | null> {
+  async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
     const held = this.find(key)
     if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
+    const { sealed, generation, attemptsLeft, expiresAt, ended, unknown } = held
     const next = held.made + 1
-    this.hold(key, { sealed: held.sealed, generation: next, made: next, ...this.begin(terms) })
+    const former = { generation, attemptsLeft, expiresAt, ended, unknown }
+    // More than these are not under way at once.
+    const resends = [...held.resends, { token, generation: next, former }].slice(-9)
+    this.hold(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
     return this.kept(held)
   }
 
-  async restore(key: string, former: Kept): Promise<void> {
+  async restore(key: string, token: string): Promise<void> {
     const held = this.find(key)
-    if (held === undefined || held.generation !== former.made + 1 || held.ended !== '') return
-    const { lifeMs: _, made: __, ...rest } = former
-    Object.assign(held, rest)
+    const i = held?.resends.findIndex(each => each.token === token) ?? -1
+    const [taken] = i < 0 ? [] : (held?.resends.splice(i, 1) ?? [])
+    if (held === undefined || taken === undefined) return
+    const { generation, former } = taken
+    const later = held.resends[i]
+    if (held.generation === generation) {
+      if (held.ended === '') Object.assign(held, former)
+    } else if (later !== undefined) later.former = former
   }
 
   async cancel(key: string): Promise<boolean> {
@@ -76,7 +92,7 @@ export class MemoryRecords implements Records {
   private begin({
     lifeMs,
     attempts
-  }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation' | 'made'>> {
+  }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation' | 'made' | 'resends'>> {
     const now = this.clock.monotonic()
     return {
       attemptsLeft: attempts,
@@ -97,7 +113,7 @@ export class MemoryRecords implements Records {
     return held !== undefined && held.until > this.clock.monotonic() ? held : undefined
   }
 
-  private kept({ until: _, ...held }: Held): Kept {
+  private kept({ until: _, resends: __, ...held }: Held): Kept {
     return { ...held, lifeMs: held.expiresAt - this.clock.monotonic() }
   }
 

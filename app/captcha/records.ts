@@ -49,10 +49,17 @@ export interface Records {
    * @param generation the generation whose code was given, 0 for a wrong code
    */
   check(key: string, generation: number): Promise<Checked>
-  /** Makes the next generation the valid one, with terms of its own. @returns the record as it was, or null when it is ended for good */
-  rotate(key: string, terms: Terms): Promise<Kept | null>
-  /** Makes the former generation valid again, as it was, if nothing has happened to the later one. */
-  restore(key: string, former: Kept): Promise<void>
+  /**
+   * Makes the next generation the valid one, with terms of its own.
+   * @param token of this resend alone
+   * @returns the record as it was, or null when it is ended for good
+   */
+  rotate(key: string, terms: Terms, token: string): Promise<Kept | null>
+  /**
+   * Takes a resend back: the generation that was valid before is so again, as it was, unless the one that it made has
+   * ended. Of several at once, in whatever order they are taken back.
+   */
+  restore(key: string, token: string): Promise<void>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
   /** Notes that its message may not have gone out. */

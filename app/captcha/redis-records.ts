@@ -49,14 +49,12 @@ export class RedisRecords implements Records {
     return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
   }
 
-  async rotate(key: string, { lifeMs, attempts }: Terms): Promise<Kept | null> {
-    return keptOf(await this.run('captchaPut', key, '', lifeMs, attempts, RETENTION_MS))
+  async rotate(key: string, { lifeMs, attempts }: Terms, token: string): Promise<Kept | null> {
+    return keptOf(await this.run('captchaPut', key, '', lifeMs, attempts, RETENTION_MS, token))
   }
 
-  async restore(key: string, former: Kept): Promise<void> {
-    const { generation, made, attemptsLeft, expiresAt, ended, unknown } = former
-    const before = [generation, attemptsLeft, expiresAt, ended, unknown ? '1' : '']
-    await this.run('captchaRestore', key, made + 1, ...before)
+  async restore(key: string, token: string): Promise<void> {
+    await this.run('captchaRestore', key, token)
   }
 
   async cancel(key: string): Promise<boolean> {

@@ -1,12 +1,23 @@
 --[[
-  Makes a former generation valid again in place of the next one, unless something has ended that one or there is
-  another.
+  Takes a resend back: what was before it is valid again, unless something has ended its code; where another resend
+  has come after it, that one is what comes after what was before.
 
   KEYS[1]   the hash (layout: put.lua)
-  ARGV[1]   the next generation
-  ARGV[2]   the former generation, then its left, ends, ended, unknown
+  ARGV[1]   the resend, as put.lua was told it
 ]]
-local held = redis.call('HMGET', KEYS[1], 'generation', 'ended')
-if not held[1] or held[1] ~= ARGV[1] or held[2] ~= '' then return end
-redis.call('HSET', KEYS[1], 'generation', ARGV[2], 'left', ARGV[3], 'ends', ARGV[4], 'ended', ARGV[5],
-  'unknown', ARGV[6])
+local held = redis.call('HMGET', KEYS[1], 'generation', 'ended', 'resends')
+local resends = cjson.decode(held[3] or '[]')
+for i, resend in ipairs(resends) do
+  local token, generation, former = unpack(resend)
+  if token == ARGV[1] then
+    table.remove(resends, i)
+    if tonumber(held[1]) ~= generation then
+      if resends[i] then resends[i][3] = former end
+    elseif held[2] == '' then
+      redis.call('HSET', KEYS[1], 'generation', former[1], 'left', former[2], 'ends', former[3], 'ended', former[4],
+        'unknown', former[5])
+    end
+    redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
+    return
+  end
+end

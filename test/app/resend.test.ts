@@ -71,6 +71,18 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, code)).status, 200)
     })
 
+    await t.test('two resends at once that both fail leave the former code valid', async t => {
+      const app = await (await open(t)).start()
+      const { id } = (await ask(app)).body
+      const captcha = await app.captchas.find(id, 'development')
+      if (captcha === null) throw new Error('no code')
+      // As when Redis does not answer, and each instance holds a lock of its own.
+      const [one, two] = [await app.captchas.renew(captcha), await app.captchas.renew(captcha)]
+      await one?.undo()
+      await two?.undo()
+      t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
+    })
+
     await t.test('a resend of which nobody knows ends the former code, and its own is of use', async t => {
       const place = await open(t)
       const sms = provider()
