@@ -4,6 +4,7 @@ import { Default } from 'typebox/value'
 import { canonicalEmail } from '../plugin/index.js'
 import { ConfigError, check } from './check.js'
 import { SenderVariables } from './senders/variables.js'
+import { isUrl, redisUrls } from './urls.js'
 
 const ACCOUNTS = '[^:,\\s]+:[A-Za-z0-9_.-]{1,64}'
 
@@ -22,7 +23,8 @@ export const ConfigSchema = Type.Object({
   REDIS_URL: Type.Optional(
     Type.String({
       writeOnly: true,
-      description: 'as in redis://127.0.0.1:6379; of a cluster several nodes, separated by commas'
+      description:
+        'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
     })
   ),
   LIMIT_SECRET: Type.Optional(
@@ -128,7 +130,7 @@ function read(name: string, text: string): string | number {
 function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly string[]): void {
   const { [name]: text } = config
   if (text === undefined) return
-  const urls = name === 'REDIS_URL' ? text.split(',') : [text]
+  const urls = name === 'REDIS_URL' ? redisUrls(text) : [text]
   if (urls.every(url => isUrl(url, protocols))) return
   const right = `must be a URL with a host, of ${protocols.join(' or ')}; write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25`
   throw new ConfigError(`${name} ${right}. ${itIs(name)}`)
@@ -138,14 +140,6 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
 function itIs(name: keyof Config): string {
   const { description } = ConfigSchema.properties[name] as { description?: string }
   return `It is ${description}.`
-}
-
-function isUrl(text: string, protocols: readonly string[]): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, hostname, username, password, hash } = new URL(text)
-  // Redis and mail clients take the name and the password apart of their escapes.
-  const stray = /%(?![0-9a-f]{2})/i.test(username + password)
-  return protocols.includes(protocol) && hostname !== '' && hash === '' && !stray
 }
 
 /** One address, with the name of its owner or without (RFC 5322, section 3.4). */

@@ -4,6 +4,7 @@ import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Cluster, Redis } from 'ioredis'
+import { redisUrls } from '../urls.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,7 +29,7 @@ const options = {
 }
 
 function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cluster {
-  const [first = '', ...others] = urls.split(',')
+  const [first = '', ...others] = redisUrls(urls)
   if (others.length === 0)
     return new Redis(first, { ...options, ...bounds, lazyConnect: true, retryStrategy: retry })
   // The nodes that these tell of take the same name and password.

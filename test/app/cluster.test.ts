@@ -11,7 +11,7 @@ t.test('two instances on a cluster of three nodes', async t => {
   const cluster = await startCluster(t)
   const sms = provider()
   const env = {
-    REDIS_URL: cluster.nodes.map(({ url }) => url).join(','),
+    REDIS_URL: cluster.nodes.map(({ url }) => url).join(', '),
     LIMIT_SECRET: 'a secret of these tests',
     ADMIN_KEY
   }

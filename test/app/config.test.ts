@@ -47,7 +47,12 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/]
 ]
 const urls = {
-  REDIS_URL: ['redis://:topsecret#1@127.0.0.1', 'redis://127.0.0.1,redis://:topsecret@a b', 'redis://a,'],
+  REDIS_URL: [
+    'redis://:topsecret#1@127.0.0.1',
+    'redis://127.0.0.1,redis://:topsecret@a b',
+    'redis://a,',
+    'redis://a/topsecret'
+  ],
   SMTP_URL: ['smtp://shop:topsecret#1@127.0.0.1:25', 'smtp://shop:topsecret%@a', 'smtp://shop:1#topsecret@a'],
   WEBHOOK_URL: ['htps://topsecret@a', 'https://', 'https://topsecret@a b'],
   ALIYUN_ENDPOINT: ['https://', 'dysmsapi.aliyuncs.com'],
