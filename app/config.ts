@@ -6,7 +6,8 @@ import { ConfigError, check } from './check.js'
 import { SenderVariables } from './senders/variables.js'
 import { isUrl, redisUrls } from './urls.js'
 
-const ACCOUNTS = '[^:,\\s]+:[A-Za-z0-9_.-]{1,64}'
+// Keys are sent in headers: visible ASCII, without the two signs that the list is made of.
+const ACCOUNTS = '[!-+\\--9;-~]+:[A-Za-z0-9_.-]{1,64}'
 
 /** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
 export const ConfigSchema = Type.Object({
@@ -51,7 +52,8 @@ export const ConfigSchema = Type.Object({
     Type.String({
       pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
       writeOnly: true,
-      description: 'a list of keys and their accounts, as in key:account,key2:account2'
+      description:
+        'a list of keys, of ASCII as a header takes it, and their accounts, as in key:account,key2:account2'
     })
   ),
   POLICY_FILE: Type.Optional(
@@ -61,8 +63,9 @@ export const ConfigSchema = Type.Object({
   ADMIN_KEY: Type.Optional(
     Type.String({
       minLength: 24,
+      pattern: '^[!-~]([ -~]*[!-~])?$',
       writeOnly: true,
-      description: 'the key of the admin API, 24 characters or more'
+      description: 'the key of the admin API, 24 characters or more, of ASCII as a header takes it'
     })
   ),
   AUDIT_LOG: Type.Optional(

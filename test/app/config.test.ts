@@ -42,6 +42,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { ADMIN_KEY: 'topsecret' },
     /^ADMIN_KEY must not have fewer than 24 characters\. It is the key of the admin/
   ],
+  [
+    { ADMIN_KEY: 'topsecret, and no key for a header: ü' },
+    /^ADMIN_KEY must match .* as a header takes it\.$/
+  ],
+  [{ ADMIN_KEY: 'topsecret, read from a file\n' }, /^ADMIN_KEY must match/],
+  [{ ADMIN_KEY: ' topsecret, after a space' }, /^ADMIN_KEY must match/],
+  [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/]
