@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isSupportedCountry } from 'libphonenumber-js/max'
 import { type Static, Type } from 'typebox'
 import { Default } from 'typebox/value'
 import { canonicalEmail } from '../plugin/index.js'
@@ -45,7 +46,7 @@ export const ConfigSchema = Type.Object({
   REGION: Type.String({
     default: 'CN',
     pattern: '^[A-Z]{2}$',
-    description: 'the country of phone numbers without a country code'
+    description: 'the country of phone numbers without a country code, two letters of ISO 3166-1 as in GB'
   }),
   LOCALE: Type.Enum(['en', 'zh'], { default: 'en', description: 'the language for those who ask for none' }),
   API_KEYS: Type.Optional(
@@ -100,6 +101,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
+  }
+  if (!isSupportedCountry(config.REGION)) {
+    const right = 'is no country whose numbers are known'
+    throw new ConfigError(`REGION (${JSON.stringify(config.REGION)}) ${right}. ${itIs('REGION')}`)
   }
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
     if (!isNetwork(range.trim())) {

@@ -30,6 +30,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
   [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
+  [{ REGION: 'UK' }, /^REGION \("UK"\) is no country whose numbers are known\. It is the country of phone/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],
   [{ ...redis, LIMIT_SECRET: 'topsecret' }, /^LIMIT_SECRET must not have fewer than 16 characters\./],
   [
