@@ -6,6 +6,8 @@ import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { type ProblemError, problem } from '../problem.js'
+import { withHeader } from '../schemas/headers.js'
+import { END_USER } from './requests.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -43,6 +45,9 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     request.caller = 'key'
   })
 
+  fastify.addHook('onRoute', route => {
+    if (route.preParsing === fastify.identify) route.schema = withHeader(route.schema, END_USER, END_USER_IP)
+  })
   fastify.decorate('identify', async function (request, reply, payload) {
     const { origin } = request.headers
     const key = keyOf(request)
@@ -60,6 +65,9 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     }
   })
 }
+
+const END_USER_IP =
+  'Address of the end user for whom a server with a key asks. Limits count by it; without a key it is ignored.'
 
 // An empty key is none: its hash is easily listed by mistake.
 const keyOf = ({ headers }: FastifyRequest) => headers['x-api-key'] || undefined

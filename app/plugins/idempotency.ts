@@ -3,13 +3,13 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest, preHandlerAsyncH
 import fp from 'fastify-plugin'
 import type { Clock } from '../clock.js'
 import type { Begun, Slot } from '../idempotency/answers.js'
-import { documented } from '../idempotency/documented.js'
 import { keyOf } from '../idempotency/header.js'
 import { isKept, replay, textOf } from '../idempotency/kept.js'
 import { MemoryAnswers } from '../idempotency/memory-answers.js'
 import { namingOf } from '../idempotency/naming.js'
 import { RedisAnswers } from '../idempotency/redis-answers.js'
 import { problem } from '../problem.js'
+import { withAnswerHeader, withHeader } from '../schemas/headers.js'
 import { seal, unseal } from '../seal.js'
 
 interface Holder {
@@ -89,7 +89,9 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
     if (key !== undefined) return begin(key, request, reply)
   })
   fastify.addHook('onRoute', route => {
-    if ([route.preHandler].flat().includes(fastify.idempotent)) route.schema = documented(route.schema)
+    if (![route.preHandler].flat().includes(fastify.idempotent)) return
+    const schema = withHeader(route.schema, 'idempotency-key', KEY)
+    route.schema = withAnswerHeader(schema, [202, 422], 'idempotency-replayed', REPLAYED)
   })
   // Before the answer leaves, so that an immediate repetition finds it.
   fastify.addHook('onSend', (request, reply, payload, done) => {
@@ -102,6 +104,10 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
     })
   })
 }
+
+const KEY =
+  'One for each message, such as a UUID. A repetition with the same key and body gets the first answer again.'
+const REPLAYED = 'true: this is the first answer again'
 
 const isCutOff = ({ reason }: AbortSignal) => reason?.code === 'FST_ERR_HANDLER_TIMEOUT'
 

@@ -26,7 +26,7 @@ declare module 'fastify' {
 }
 
 /** Where a server that holds a key says for whom it asks. */
-const END_USER = 'x-end-user-ip'
+export const END_USER = 'x-end-user-ip'
 
 /**
  * The end user's address. Servers that hold a key may name it; whoever else names one is not listened to.

@@ -45,12 +45,20 @@ const descriptions = {
 }
 type Status = keyof typeof descriptions
 
+const RETRY = { type: 'integer', description: 'seconds until it may be tried again, where that is known' }
+const more: Partial<Record<Status, object>> = {
+  401: { 'www-authenticate': { type: 'string', description: 'which header takes the key' } },
+  409: { 'retry-after': RETRY },
+  503: { 'retry-after': RETRY }
+}
+
 /** Answers that are problems, documented. */
 export function problems(...statuses: Status[]) {
   const answer = (status: Status) => ({
     description: descriptions[status],
     headers: {
-      'content-language': { type: 'string', description: 'the language of title and detail' }
+      'content-language': { type: 'string', description: 'the language of title and detail' },
+      ...more[status]
     },
     content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } }
   })

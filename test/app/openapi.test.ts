@@ -13,6 +13,7 @@ interface Operation {
   operationId?: string
   tags?: string[]
   security?: object[]
+  parameters?: { name: string }[]
   responses: Record<string, { content?: object; headers?: object }>
 }
 type Document = { openapi: string; paths: Record<string, Record<string, Operation>> }
@@ -51,8 +52,10 @@ t.test('the document', async t => {
     const [method = '', url = ''] = route.split(' ')
     t.ok(app.hasRoute({ method: method as 'GET', url: url.replace(/{(\w+)}/g, ':$1') }), route)
   }
-  for (const { route, tags, security, responses } of operations) {
+  for (const { route, tags, security, responses, parameters = [] } of operations) {
     t.equal(tags?.length, 1, route)
+    const endUser = parameters.some(({ name }) => name === 'x-end-user-ip')
+    t.equal(endUser, route.includes('/v1/captcha'), route)
     t.ok(security, route)
     for (const [status, { content = {} }] of Object.entries(responses)) {
       if (Number(status) >= 400)

@@ -39,13 +39,17 @@ export function checkProblem({ status, headers, text }: Got): string {
 /** Whether the address, as it became by its parameters, is none of the operation's. */
 const isNoRoute = (code: string) => code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED'
 
+/** Headers that say what to do. */
+const TELLING = ['retry-after', 'www-authenticate', 'idempotency-replayed']
+
 /** @returns a function that throws what is wrong with an answer of the operation, by its document */
 export function judgeOf({ components }: OpenApi, { responses }: Operation): (got: Got) => void {
   const schemas = new Map(
-    Object.entries(responses).map(([status, { content = {} }]) => {
+    Object.entries(responses).map(([status, { content = {}, headers = {} }]) => {
       const [type, documented] = Object.entries(content)[0] ?? []
       const schema = { ...documented?.schema, components } as Schema
-      return [Number(status), { type, check: Compile(schema) }]
+      const told = Object.keys(headers).map(name => name.toLowerCase())
+      return [Number(status), { type, check: Compile(schema), told }]
     })
   )
   return got => {
@@ -53,6 +57,8 @@ export function judgeOf({ components }: OpenApi, { responses }: Operation): (got
     if (status >= 400 && isNoRoute(checkProblem(got))) return
     const known = schemas.get(status)
     if (known === undefined) throw new Error(`an undocumented status: ${status} ${text}`)
+    const untold = TELLING.find(name => headers[name] !== undefined && !known.told.includes(name))
+    if (untold !== undefined) throw new Error(`an undocumented header: ${status} ${untold}`)
     const type = headers['content-type']?.toString().split(';')[0]
     if (type !== known.type) throw new Error(`the type ${type} in place of ${known.type}: ${text}`)
     if (
