@@ -31,7 +31,14 @@ const options = {
 function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
   if (others.length === 0)
-    return new Redis(first, { ...options, ...bounds, lazyConnect: true, retryStrategy: retry })
+    return new Redis(first, {
+      ...options,
+      ...bounds,
+      lazyConnect: true,
+      retryStrategy: retry,
+      // A replica by now: behind its name may stand the one that has its place.
+      reconnectOnError: ({ message }) => message.includes('READONLY')
+    })
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)
   return new Cluster([first, ...others], {

@@ -5,23 +5,16 @@ import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
-import { ask, PHONE } from './captcha.js'
+import { ask, PHONE, status } from './captcha.js'
 import { post, startApp } from './helper.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
-/** A way to a server that keeps back all answers on a connection once `what` was asked there. */
-async function holding(t: Test, port: number, what: string) {
-  const held: (() => void)[] = []
-  let open = false
+/** A way to a server: each connection goes where the port then is. */
+async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
   const proxy = createServer(client => {
-    const server = connect(port, '127.0.0.1')
-    client.on('data', data => {
-      if (!open && data.includes(what)) {
-        server.pause()
-        held.push(() => server.resume())
-      }
-    })
+    const server = connect(port(), '127.0.0.1')
+    meet(client, server)
     client.pipe(server).pipe(client)
     for (const socket of [client, server]) socket.on('error', () => {})
     t.teardown(() => [client, server].map(socket => socket.destroy()))
@@ -29,11 +22,28 @@ async function holding(t: Test, port: number, what: string) {
   t.teardown(() => proxy.close())
   await once(proxy, 'listening')
   const { port: at } = proxy.address() as AddressInfo
+  return { url: `redis://127.0.0.1:${at}` }
+}
+
+/** A way to a server that keeps back all answers on a connection once `what` was asked there. */
+async function holding(t: Test, port: number, what: string) {
+  const held: (() => void)[] = []
+  let open = false
+  const { url } = await way(
+    t,
+    () => port,
+    (client, server) =>
+      client.on('data', data => {
+        if (open || !data.includes(what)) return
+        server.pause()
+        held.push(() => server.resume())
+      })
+  )
   const release = () => {
     open = true
     for (const each of held) each()
   }
-  return { url: `redis://127.0.0.1:${at}`, release }
+  return { url, release }
 }
 
 t.test('what Redis counts for a request that was refused meanwhile is given back', async t => {
@@ -47,6 +57,26 @@ t.test('what Redis counts for a request that was refused meanwhile is given back
   release()
   await until(async () => (await locks()).length === 0, 'its release')
   await until(async () => (await ask(app)).status === 202, 'a code')
+})
+
+t.test('a Redis that has become a replica is left for the one that has its place', async t => {
+  const [former, next] = [await startRedis(t), await startRedis(t)]
+  let { port } = former
+  const { url } = await way(t, () => port)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  const { id } = (await ask(app)).body
+  await former.client.replicaof('127.0.0.1', next.port)
+  port = next.port
+  for (const client of [app.redis, app.limitsRedis]) {
+    const writes = () =>
+      client.set('a key', '').then(
+        () => true,
+        () => false
+      )
+    await until(writes, 'a write')
+  }
+  t.equal((await ask(app, { phone: '13900139000' })).status, 202)
+  t.equal((await status(app, id)).status, 404, 'this one has other codes')
 })
 
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
