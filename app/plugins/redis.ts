@@ -17,6 +17,8 @@ declare module 'fastify' {
 const FIRST_CONNECT = 2_000
 /** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
 const SLOTS_REFRESH = 2_000
+/** A connection that is asked and silent for so many command times is dead: its other end may be gone without a word. */
+const SILENT = 10
 
 const retry = (times: number) => Math.min(times * 100, 2_000)
 
@@ -28,7 +30,12 @@ const options = {
   autoResendUnfulfilledCommands: false
 }
 
-function clientOf(urls: string, bounds: { commandTimeout?: number }): Redis | Cluster {
+interface Bounds {
+  commandTimeout?: number
+  socketTimeout: number
+}
+
+function clientOf(urls: string, bounds: Bounds): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
   if (others.length === 0)
     return new Redis(first, {
@@ -68,9 +75,10 @@ interface Options {
  */
 const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout = 1_000 }) => {
   if (url === undefined) return
+  const socketTimeout = SILENT * commandTimeout
   const [client, limits] = await Promise.all([
-    connect(fastify, clientOf(url, { commandTimeout })),
-    connect(fastify, clientOf(url, {}))
+    connect(fastify, clientOf(url, { commandTimeout, socketTimeout })),
+    connect(fastify, clientOf(url, { socketTimeout }))
   ])
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.

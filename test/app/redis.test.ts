@@ -10,6 +10,12 @@ import { post, startApp } from './helper.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
+const answers = (command: Promise<unknown>) =>
+  command.then(
+    () => true,
+    () => false
+  )
+
 /** A way to a server: each connection goes where the port then is. */
 async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
   const proxy = createServer(client => {
@@ -67,16 +73,28 @@ t.test('a Redis that has become a replica is left for the one that has its place
   const { id } = (await ask(app)).body
   await former.client.replicaof('127.0.0.1', next.port)
   port = next.port
-  for (const client of [app.redis, app.limitsRedis]) {
-    const writes = () =>
-      client.set('a key', '').then(
-        () => true,
-        () => false
-      )
-    await until(writes, 'a write')
-  }
+  for (const client of [app.redis, app.limitsRedis])
+    await until(() => answers(client.set('a key', '')), 'a write')
   t.equal((await ask(app, { phone: '13900139000' })).status, 202)
   t.equal((await status(app, id)).status, 404, 'this one has other codes')
+})
+
+t.test('a connection on which nothing comes any more is given up', async t => {
+  const [former, next] = [await startRedis(t), await startRedis(t)]
+  let { port } = former
+  const ways: [Socket, Socket][] = []
+  const { url } = await way(
+    t,
+    () => port,
+    (...both) => ways.push(both)
+  )
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  // As when a machine is gone, or the network: no word of an end.
+  for (const [client, server] of ways) client.unpipe(server)
+  port = next.port
+  for (const client of [app.redis, app.limitsRedis])
+    await until(() => answers(client.set('a key', '')), 'an answer')
+  t.ok(await next.client.exists('a key'))
 })
 
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
