@@ -65,6 +65,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const sockets = fastify.hasDecorator('websocketServer')
   fastify.addHook('onRoute', route => {
     routes.add(route)
+    documentation.see(route.schema)
     const limited = planner.plan(route)
     if (limited === undefined) return
     if (!sockets) refuseSocket(route)

@@ -27,9 +27,19 @@ const headers = {
   'RateLimit-Policy': { type: 'string', description: 'the policies' }
 }
 
+interface Answer {
+  content?: Record<string, { schema?: unknown } | undefined>
+}
+
 /** What limited routes may answer, for @fastify/swagger. */
 export class Documentation {
   private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
+  private foreign = false
+
+  /** Hears of every route, limited or not: the transform of an app with other schemas than JSON may read those alone. */
+  see(schema: FastifySchema | undefined): void {
+    this.foreign ||= partsOf(schema).some(isStandard)
+  }
 
   add(route: RouteOptions, limited: LimitedRoute): void {
     // Fastify compiles this object in place; what is written below must leave it alone.
@@ -39,9 +49,23 @@ export class Documentation {
 
   /** Writes it, when Fastify has compiled the schemas: else the app's own answers would be serialized by these. */
   write(): void {
+    if (this.foreign) return
     for (const { route, limited } of this.routes.splice(0))
       route.schema = documented(route.schema, limited.plan)
   }
+}
+
+/** What a schema says of a request and its answers, each in the app's own language. */
+function partsOf(schema: FastifySchema | null | undefined): unknown[] {
+  const { body, querystring, params, headers, response } = schema ?? {}
+  const answers = Object.values((response ?? {}) as Record<string, Answer | undefined>)
+  const contents = answers.flatMap(answer => Object.values(answer?.content ?? {}))
+  return [body, querystring, params, headers, ...answers, ...contents.map(content => content?.schema)]
+}
+
+/** Zod, Valibot and others (standardschema.dev). */
+function isStandard(part: unknown): boolean {
+  return (part as { '~standard'?: unknown } | null | undefined)?.['~standard'] !== undefined
 }
 
 /** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */

@@ -1,6 +1,8 @@
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
+import * as zodProvider from 'fastify-type-provider-zod'
 import t from 'tap'
+import { z } from 'zod'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
@@ -216,4 +218,29 @@ t.test("the app's own answers are serialized as without the documentation", asyn
   const plain = await bodies([])
   t.match(plain, [/^400 .*an object/, /^422 .*mine/])
   t.same(await bodies([swagger]), plain)
+})
+
+t.test('where schemas are Zod, whose transform reads nothing else, nothing is added', async t => {
+  const body = z.object({ phone: z.string() })
+  const answer = z.object({ sent: z.boolean() })
+  for (const schema of [
+    { body },
+    { response: { 200: answer } },
+    { response: { 200: { description: 'sent', content: { 'application/json': { schema: answer } } } } }
+  ]) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    app.setValidatorCompiler(zodProvider.validatorCompiler)
+    app.setSerializerCompiler(zodProvider.serializerCompiler)
+    await app.register(swagger, { ...openapi, transform: zodProvider.jsonSchemaTransform })
+    await app.register(limitPlugin)
+    app.get('/bare', { config: { limit: send } }, async () => 'sent')
+    app.post('/x', { config: { limit: send }, schema }, async () => ({ sent: true }))
+    await app.ready()
+    const { paths } = app.swagger() as unknown as Document
+    t.same(Object.keys(paths['/x']?.post?.responses ?? {}), ['200'])
+    t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200'])
+    const ask = () => app.inject({ method: 'POST', url: '/x', payload: { phone: '13800138000' } })
+    t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429, body: /violated-policies/ }])
+  }
 })
