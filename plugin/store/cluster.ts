@@ -1,127 +1,127 @@
-import { factsOf } from '../limits/index.js'
-import { type Entry, type Facts, PASSES, type Store, type Taken } from './store.js'
+import { type Group, groupsOf, merge } from './groups.js'
+import type { Reserved, Reserver } from './reserver.js'
+import type { Awaitable, Entry, Settling, Taken } from './store.js'
 import { takenOf } from './taken.js'
 
-/** The entries of one identity: their keys carry one hash tag, so one node has them all. */
-interface Group {
-  identity: string
-  entries: Entry[]
-  /** Their places among all entries. */
-  places: number[]
+/** Decides on entries of one identity at a time, wherever it lives. */
+export interface Nodes extends Reserver {
+  /** The decision as it would be; changes nothing. */
+  peek(entries: readonly Entry[]): Awaitable<Reserved>
 }
 
 /**
- * Redis Cluster: one script call for each identity, since each may live on another node.
+ * Redis Cluster: one script call for each identity, since each may live on another node; of a node that is lost, whatever
+ * decides in its place.
  * All are looked at before any is counted. They are counted one after another, everywhere in the same order (Havender,
  * "Avoiding deadlock in multitasking systems", 1968), so that of many who want the same somebody is admitted; when one
  * refuses, those before it are given back.
  */
-export class ClusterStore implements Store {
-  readonly name = 'redis'
+export class Cluster implements Reserver {
+  readonly store: Reserver['store']
 
-  /** @param store speaks to the nodes, for entries of one identity at a time */
-  constructor(private readonly store: Store) {}
+  /** @param report hears of what could not be given back */
+  constructor(
+    private readonly nodes: Nodes,
+    private readonly report: (error: unknown) => void
+  ) {
+    this.store = scattered(nodes.store)
+  }
 
-  async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
+  async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const groups = groupsOf(entries)
-    if (groups.length === 1) return this.store.reserve(entries, token)
-    const seen = await Promise.all(groups.map(group => this.store.peek(group.entries)))
-    if (seen.some(facts => facts[1] === 0)) return merge(entries, groups, seen)
-    const found = [...seen]
-    const taken: Taken[] = []
+    if (groups.length === 1) return this.one(entries, token)
+    const found = await Promise.all(groups.map(group => this.nodes.peek(group.entries)))
+    if (!found.every(admits)) return this.join(entries, groups, found)
+    let counted = 0
     try {
       for (const [i, group] of groups.entries()) {
-        const facts = await this.store.reserve(group.entries, token)
-        found[i] = facts
-        if (facts[1] === 0) break
-        taken.push(...takenOf(group.entries, facts))
+        const reserved = await this.nodes.reserve(group.entries, token)
+        found[i] = reserved
+        if (!admits(reserved)) break
+        counted++
       }
-    } catch (error) {
-      await this.refund(taken, token)
-      throw error
+    } finally {
+      if (counted < groups.length) await this.giveBack(groups.slice(0, counted), found, token)
     }
-    if (found.every(facts => facts[1] === 1)) return merge(entries, groups, found)
-    await this.refund(taken, token)
-    return merge(entries, groups, found, 0)
+    return this.join(entries, groups, found, counted < groups.length)
   }
 
-  async peek(entries: readonly Entry[]): Promise<Facts> {
-    const groups = groupsOf(entries)
-    return merge(entries, groups, await Promise.all(groups.map(group => this.store.peek(group.entries))))
+  close(): Awaitable<void> {
+    return this.nodes.close()
   }
 
-  async refund(taken: readonly Taken[], token: string): Promise<void> {
-    const groups = groupsOf(taken.map(each => each.entry))
-    await Promise.all(
-      groups.map(group =>
-        this.store.refund(
-          group.places.map(place => taken[place] as Taken),
-          token
+  private async one(entries: readonly Entry[], token: string): Promise<Reserved> {
+    const { facts, store } = await this.nodes.reserve(entries, token)
+    return { facts, store: store === this.nodes.store ? this.store : store }
+  }
+
+  private async giveBack(groups: readonly Group[], found: readonly Reserved[], token: string): Promise<void> {
+    const given = groups.map(async ({ entries }, i) => {
+      const { facts, store } = found[i] as Reserved
+      if (facts) await store.refund(takenOf(entries, facts), token)
+    })
+    await Promise.all(given.map(each => each.catch(this.report)))
+  }
+
+  /** @param givenBack whether nothing stays counted */
+  private join(
+    entries: readonly Entry[],
+    groups: readonly Group[],
+    found: readonly Reserved[],
+    givenBack = false
+  ): Reserved {
+    const all = found.map(each => each.facts)
+    const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
+    if (found.every(({ store }) => store === this.nodes.store)) return { facts, store: this.store }
+    const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
+    // What a memory has decided holds in this process alone.
+    const { name } = [...stores.values()].find(each => each.name !== this.store.name) ?? this.store
+    return { facts, store: settledBy(name, identity => stores.get(identity) as Settling) }
+  }
+}
+
+function admits({ facts }: Reserved): boolean {
+  return facts === null || facts[1] === 1
+}
+
+/** The same store, asked about one identity at a time. */
+function scattered(store: Reserver['store']): Reserver['store'] {
+  const each = async (entries: readonly Entry[], call: (group: readonly Entry[]) => Awaitable<void>) => {
+    await Promise.all(groupsOf(entries).map(group => call(group.entries)))
+  }
+  return {
+    ...settledBy(store.name, () => store),
+    peek: async entries => {
+      const groups = groupsOf(entries)
+      const found = await Promise.all(groups.map(group => store.peek(group.entries)))
+      return merge(entries, groups, found)
+    },
+    clear: entries => each(entries, group => store.clear(group)),
+    block: (entries, ms) => each(entries, group => store.block(group, ms)),
+    unblock: entries => each(entries, group => store.unblock(group)),
+    close: () => store.close()
+  }
+}
+
+/** Settles what was counted of each identity where it was. */
+function settledBy(name: string, storeOf: (identity: string) => Settling): Settling {
+  return {
+    name,
+    refund: async (taken, token) => {
+      const groups = groupsOf(taken.map(each => each.entry))
+      await Promise.all(
+        groups.map(({ identity, places }) =>
+          storeOf(identity).refund(
+            places.map(place => taken[place] as Taken),
+            token
+          )
         )
       )
-    )
-  }
-
-  async renew(entries: readonly Entry[], token: string): Promise<boolean> {
-    return (await this.each(entries, group => this.store.renew(group, token))).every(Boolean)
-  }
-
-  async clear(entries: readonly Entry[]): Promise<void> {
-    await this.each(entries, group => this.store.clear(group))
-  }
-
-  async block(entries: readonly Entry[], ms: number): Promise<void> {
-    await this.each(entries, group => this.store.block(group, ms))
-  }
-
-  async unblock(entries: readonly Entry[]): Promise<void> {
-    await this.each(entries, group => this.store.unblock(group))
-  }
-
-  close(): void {}
-
-  private each<T>(entries: readonly Entry[], call: (group: Entry[]) => T): Promise<Awaited<T>[]> {
-    return Promise.all(groupsOf(entries).map(group => call(group.entries)))
-  }
-}
-
-/** In the order in which everybody counts. */
-function groupsOf(entries: readonly Entry[]): Group[] {
-  const groups = new Map<string, Group>()
-  for (const [place, entry] of entries.entries()) {
-    const group = groups.get(entry.identity) ?? { identity: entry.identity, entries: [], places: [] }
-    group.entries.push(entry)
-    group.places.push(place)
-    groups.set(entry.identity, group)
-  }
-  return [...groups.values()].sort((a, b) => (a.identity < b.identity ? -1 : 1))
-}
-
-/**
- * The facts of all groups as those of one store, in the order of the entries.
- * @param receipt stands for every receipt, when what was counted has been given back
- */
-function merge(
-  entries: readonly Entry[],
-  groups: readonly Group[],
-  found: readonly Facts[],
-  receipt?: number
-): number[] {
-  const now = found[0]?.[0] ?? 0
-  const parts: number[][] = entries.map(() => [])
-  for (const [g, group] of groups.entries()) {
-    const facts = found[g] as Facts
-    let head = 2
-    for (const [i, { spec }] of group.entries.entries()) {
-      const part = facts.slice(head, head + factsOf(spec))
-      const passes = part[0] === PASSES
-      if (passes && receipt !== undefined) part[1] = receipt
-      // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.
-      if (passes && spec.kind === 'count' && part[1] !== 0)
-        part[3] = (part[3] as number) + (facts[0] as number) - now
-      parts[group.places[i] as number] = part
-      head += part.length
+    },
+    renew: async (entries, token) => {
+      const groups = groupsOf(entries)
+      const held = await Promise.all(groups.map(group => storeOf(group.identity).renew(group.entries, token)))
+      return held.every(Boolean)
     }
   }
-  return [now, found.every(facts => facts[1] === 1) ? 1 : 0, ...parts.flat()]
 }

@@ -1,52 +1,19 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import type { Outage } from './outage.js'
+import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
-import {
-  type Awaitable,
-  type Entry,
-  type Facts,
-  isPromise,
-  type Settling,
-  type Store,
-  type Taken
-} from './store.js'
+import { type Awaitable, type Entry, type Facts, isPromise, type Store, type Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { Hearing } from './watched.js'
-
-/** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
-export interface Reserved {
-  facts: Facts | null
-  store: Settling
-}
-
-/** Decides somewhere, whatever happens to the first choice. */
-export interface Reserver {
-  reserve(entries: readonly Entry[], token: string): Awaitable<Reserved>
-  /** For everything but decisions; its calls end in time. */
-  readonly store: Store
-  close(): Awaitable<void>
-}
-
-/** One store, and nothing behind it. */
-export function alone(store: Store): Reserver {
-  return {
-    store,
-    reserve(entries, token) {
-      const facts = store.reserve(entries, token)
-      return isPromise(facts) ? facts.then(found => ({ facts: found, store })) : { facts, store }
-    },
-    close: () => store.close()
-  }
-}
 
 export interface FallbackOptions {
   /** How long a call may take, in milliseconds. */
   timeout: number
   /** Decides while the primary store does not: this memory, or a 503 (`deny`), or nobody (`allow`). */
   otherwise: StandIn | 'deny' | 'allow'
-  /** Of the primary store; one without has parts that are lost each for itself. */
-  outage?: Outage | undefined
+  /** Of the primary store, or of that part of it which is asked. */
+  outageOf: (entries: readonly Entry[]) => Outage
   /** Whether an error is about what stands under a key: others are decided by the store as before. */
   isOfKey: (error: unknown) => boolean
   /** Hears of such an error. */
@@ -55,7 +22,7 @@ export interface FallbackOptions {
 
 /** A store that may fail, and what holds meanwhile. */
 export class Fallback implements Reserver {
-  readonly store: Store
+  readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
 
   constructor(
@@ -69,19 +36,32 @@ export class Fallback implements Reserver {
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
-    const { timeout, outage, isOfKey, onError } = this.options
-    if (outage?.mayAsk() === false) return this.otherwise(entries, token)
+    const { timeout, outageOf } = this.options
+    const outage = outageOf(entries)
+    if (!outage.mayAsk()) return this.otherwise(memory => memory.reserve(entries, token))
     const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, timeout, unavailable)
-      outage?.answered()
+      outage.answered()
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
-      if (isOfKey(error)) onError(error)
-      else outage?.failed(error)
+      this.failed(outage, error)
       return this.afterwards(entries, token, answer)
+    }
+  }
+
+  async peek(entries: readonly Entry[]): Promise<Reserved> {
+    const outage = this.options.outageOf(entries)
+    if (!outage.mayAsk()) return this.otherwise(memory => memory.peek(entries))
+    try {
+      const facts = await this.store.peek(entries)
+      outage.answered()
+      return { facts, store: this.store }
+    } catch (error) {
+      this.failed(outage, error)
+      return this.otherwise(memory => memory.peek(entries))
     }
   }
 
@@ -90,20 +70,22 @@ export class Fallback implements Reserver {
     this.standIn?.close()
   }
 
-  private async otherwise(entries: readonly Entry[], token: string): Promise<Reserved> {
+  private failed(outage: Outage, error: unknown): void {
+    const { isOfKey, onError } = this.options
+    if (isOfKey(error)) onError(error)
+    else outage.failed(error)
+  }
+
+  private otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Reserved {
     const { otherwise } = this.options
     if (otherwise === 'deny') throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
     const store = otherwise.caughtUp()
-    return { facts: store.reserve(entries, token), store }
+    return { facts: ask(store), store }
   }
 
   // An admission that comes late stays or goes back with what was decided without it.
-  private async afterwards(
-    entries: readonly Entry[],
-    token: string,
-    answer: Promise<Facts>
-  ): Promise<Reserved> {
+  private afterwards(entries: readonly Entry[], token: string, answer: Promise<Facts>): Reserved {
     const late = answer.then(
       facts => takenOf(entries, facts),
       () => []
@@ -117,7 +99,7 @@ export class Fallback implements Reserver {
         .catch(() => {})
     let admitted = false
     try {
-      const { facts, store } = await this.otherwise(entries, token)
+      const { facts, store } = this.otherwise(memory => memory.reserve(entries, token))
       admitted = facts === null || facts[1] === 1
       // Counted nowhere, nobody will release its locks.
       if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')

@@ -7,17 +7,17 @@ import type { IdentityOptions } from '../identity/part.js'
 import { isRegion } from '../identity/phone.js'
 import type { SendLimitOptions } from '../options.js'
 import type { RedisClient } from './client.js'
-import { ClusterStore } from './cluster.js'
+import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
-import { alone, Fallback, type Reserver } from './fallback.js'
+import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { Nodes, nodesOf } from './nodes.js'
+import { outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { isOfKey, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
+import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
 import { StandIn } from './stand-in.js'
-import type { Store } from './store.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
 
@@ -66,24 +66,27 @@ export function openStore(
     if (error === undefined) fastify.log.info(what, 'redis decides again')
     else fastify.log.error({ err: error, ...what }, 'redis does not decide')
   }
-  const watched: Store = cache?.watch(redis) ?? redis
-  const onFailure = () => client.refreshSlotsCache?.()
-  const cluster = client.isCluster
-    ? new ClusterStore(
-        new Nodes(watched, { nodeOf: nodesOf(client, prefix), timeout, onChange, onFailure, isOfKey })
-      )
-    : undefined
-  const fallback = new Fallback(cluster ?? watched, {
+  const outageOf = (node?: string) =>
+    new Outage(
+      timeout,
+      error => onChange(error, node),
+      () => client.refreshSlotsCache?.()
+    )
+  const outage = outageOf()
+  const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,
     otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
-    outage: cluster ? undefined : new Outage(timeout, onChange),
+    outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
     isOfKey,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a key')
   })
+  const report = (error: unknown) =>
+    fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
+  const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
   const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   fastify.addHook('onReady', () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
-  return { reserver: cache?.over(fallback) ?? fallback, identity }
+  return { reserver: cache?.over(reserver) ?? reserver, identity }
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {

@@ -5,10 +5,12 @@ export class Outage {
   /**
    * @param timeout in milliseconds
    * @param onChange hears when it is lost, with the error, and when it is back, without
+   * @param onFailure hears of each failure
    */
   constructor(
     private readonly timeout: number,
-    private readonly onChange: (error?: unknown) => void
+    private readonly onChange: (error?: unknown) => void,
+    private readonly onFailure: () => void = () => {}
   ) {}
 
   /** Whether to ask now. */
@@ -30,5 +32,6 @@ export class Outage {
     const lost = this.until === 0
     this.until = performance.now() + this.timeout
     if (lost) this.onChange(error)
+    this.onFailure()
   }
 }

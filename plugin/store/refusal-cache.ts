@@ -1,6 +1,6 @@
-import type { Reserved, Reserver } from './fallback.js'
 import type { Clock } from './memory.js'
 import { factsAt } from './reading.js'
+import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, type Facts, type Store, TICKS_PER_MS } from './store.js'
 import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf, unknown } from './told.js'
 import { watched } from './watched.js'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { alone, type Reserver } from '../../plugin/store/fallback.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { RefusalCache } from '../../plugin/store/refusal-cache.js'
+import { alone, type Reserver } from '../../plugin/store/reserver.js'
 import { BLOCKED, type Entry, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from '../../plugin/store/store.js'
 import { startRedis } from '../helper/redis.js'
 import { alike, type Command, command, entriesOf, everything, askedOf as rulesOf, seeded } from './history.js'
@@ -141,7 +141,11 @@ class World {
     }
   }
 
-  private async settle(how: 'refund' | 'release', found: Reservation, store: Store): Promise<void> {
+  private async settle(
+    how: 'refund' | 'release',
+    found: Reservation,
+    store: Reserver['store']
+  ): Promise<void> {
     const { entries, slots, told } = found
     const mine = (entry: Entry) => (entry.spec.kind === 'lock') === (how === 'release')
     const taken = takenOf(entries, told).filter(({ entry }) => mine(entry))
@@ -158,7 +162,7 @@ class World {
     if (how === 'refund') this.pass()
   }
 
-  private end(entries: readonly Entry[], store: Store): void {
+  private end(entries: readonly Entry[], store: Reserver['store']): void {
     for (const key of entries.map(keyOf)) {
       if (store === this.there) this.changed.add(key)
       else

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ClusterStore } from '../../plugin/store/cluster.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import type { Entry, Store, Taken } from '../../plugin/store/store.js'
 import { storeContract } from '../contract/store.js'
 import { Time } from '../contract/time.js'
-import { startCluster } from '../helper/cluster.js'
+import { clusterOf, startCluster } from '../helper/cluster.js'
 
 /** Everybody has another identity for each rule, so that one decision asks several nodes. */
 function scattered(store: Store): Store {
@@ -32,7 +31,7 @@ const client = await cluster.connect()
 
 async function open(start: string) {
   await cluster.flush()
-  return { store: new ClusterStore(new RedisStore(client, 'test:')), time: new Time(start, cluster.clock) }
+  return { store: clusterOf(new RedisStore(client, 'test:')).store, time: new Time(start, cluster.clock) }
 }
 
 await storeContract(t, 'cluster', (_, start) => open(start))

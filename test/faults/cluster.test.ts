@@ -1,5 +1,4 @@
 import t from 'tap'
-import { ClusterStore } from '../../plugin/store/cluster.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec } from '../../plugin/store/store.js'
 import {
@@ -15,13 +14,13 @@ import {
   usedOf
 } from '../contract/specs.js'
 import { Time } from '../contract/time.js'
-import { startCluster } from '../helper/cluster.js'
+import { clusterOf, startCluster } from '../helper/cluster.js'
 import { scriptCalls } from '../helper/redis.js'
 
 const START = '2026-03-01T00:00:00Z'
 const cluster = await startCluster(t)
 const client = await cluster.connect()
-const store = new ClusterStore(new RedisStore(client, 'test:'))
+const { store } = clusterOf(new RedisStore(client, 'test:'))
 
 /** Some people whose keys stand on a node. */
 const people: string[][] = [[], [], []]
@@ -202,7 +201,7 @@ t.test('50 at once for a lock on one node, with room on the others: one gets it'
 
 t.test('of many clients that want the same on all nodes, one gets it', async t => {
   const clients = await Promise.all(Array.from({ length: 4 }, () => cluster.connect()))
-  const stores = clients.map(each => new ClusterStore(new RedisStore(each, 'test:')))
+  const stores = clients.map(each => clusterOf(new RedisStore(each, 'test:')).store)
   const entries = [on(0, lock(30_000)), on(1, log([1, 60_000])), on(2, count(1, 'day'))]
   // Each client writes to the nodes in an order of its own.
   const orders = [entries, entries.toReversed(), [entries[1], entries[2], entries[0]] as Entry[], entries]

@@ -1,56 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
-import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
+import type { SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
-import { type ClusterNode, type RedisCluster, startCluster } from '../helper/cluster.js'
-import { logStream } from '../helper/log-stream.js'
-
-const TIMEOUT_MS = 200
-const rules: Rule[] = [
-  { name: 'once', key: { value: 'body.who' }, limits: [{ max: 1, window: '1h' }] },
-  { name: 'order', key: { value: 'body.who' }, lock: '30m' },
-  { name: 'both', key: { value: 'body.who' }, limits: [{ max: 1, window: '1h' }] },
-  { name: 'daily', key: { value: 'body.who' }, limits: [{ max: 99, per: 'day' }] },
-  { name: 'other', key: { value: 'body.other' }, limits: [{ max: 99, window: '1h' }] }
-]
-
-/** A process on this cluster, and what it logs of Redis. */
-async function open(t: Test, cluster: RedisCluster, options: SendLimitOptions) {
-  const { lines, stream } = logStream()
-  const client = new Cluster([cluster.nodes[0]?.port as number], {
-    enableOfflineQueue: false,
-    retryDelayOnFailover: 0,
-    lazyConnect: true
-  })
-  client.on('error', () => {})
-  await client.connect()
-  const app = Fastify({ logger: { stream } }) as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
-  const secret = '0123456789abcdef'
-  await app.register(limitPlugin, { client, rules, secret, timeout: TIMEOUT_MS, ...options })
-  await app.ready()
-  const changes = () =>
-    lines
-      .map(line => JSON.parse(line))
-      .filter(({ msg }) => /^redis (does not decide|decides again)$/.test(msg))
-  return { app, client, changes }
-}
-
-/** A value whose keys stand on each node. */
-async function values(cluster: RedisCluster, app: FastifyInstance): Promise<string[]> {
-  const found: string[] = []
-  for (let i = 0; found.filter(Boolean).length < 3; i++) {
-    const { keys } = await app.limit.reserve({ once: `p${i}` })
-    found[await cluster.nodeOf(`sl:{${keys.once}}:x`)] ??= `p${i}`
-  }
-  await cluster.flush()
-  return found
-}
+import { type ClusterNode, startCluster } from '../helper/cluster.js'
+import { open, TIMEOUT_MS, values } from './process.js'
 
 const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {
   hangs: (t, { pid }) => {

@@ -1,7 +1,12 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Cluster } from 'ioredis'
+import { Cluster as Client } from 'ioredis'
+import { Cluster } from '../../plugin/store/cluster.js'
+import { Fallback } from '../../plugin/store/fallback.js'
+import { Outage } from '../../plugin/store/outage.js'
+import { isOfKey } from '../../plugin/store/redis.js'
+import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { type RedisServer, startRedis } from './redis.js'
 
@@ -13,7 +18,7 @@ export interface RedisCluster {
   /** Sets all clocks to one time. */
   clock: Clock
   /** A client of its own, connected; closed in teardown. */
-  connect(): Promise<Cluster>
+  connect(): Promise<Client>
   /** Empties every node. */
   flush(): Promise<void>
   /** Which node has a key. */
@@ -28,6 +33,7 @@ interface Teardown {
 
 export const SLOTS = 16_384
 const JOIN_LIMIT_MS = 15_000
+const PATIENCE_MS = 60_000
 // A jump of the clocks is no failure of a node.
 const NODE_TIMEOUT_MS = 1e14
 
@@ -119,7 +125,7 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
     nodes,
     clock,
     async connect() {
-      const client = new Cluster([{ host: '127.0.0.1', port: first.port }], { lazyConnect: true })
+      const client = new Client([{ host: '127.0.0.1', port: first.port }], { lazyConnect: true })
       t.teardown(() => client.disconnect())
       await client.connect()
       return client
@@ -133,4 +139,17 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
     },
     contents: () => Promise.all(nodes.map(contentsOf))
   }
+}
+
+/** Decides over the nodes that a store speaks to; nothing stands in for them. */
+export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
+  const outage = new Outage(PATIENCE_MS, () => {})
+  const fail = (error: unknown) => {
+    throw error
+  }
+  const options = { timeout: PATIENCE_MS, otherwise: 'deny', outageOf: () => outage, isOfKey } as const
+  const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), fail)
+  const reserve: Store['reserve'] = async (entries, token) =>
+    (await cluster.reserve(entries, token)).facts ?? []
+  return { cluster, store: { ...cluster.store, reserve } }
 }

@@ -3,10 +3,11 @@ import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
-import { alone, Fallback, type FallbackOptions, type Reserved } from '../../../plugin/store/fallback.js'
+import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
+import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
@@ -32,7 +33,8 @@ async function open(t: Test, otherwise: Otherwise) {
   const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
   const onError = () => changes.push('error')
   const outage = new Outage(TIMEOUT_MS, onChange)
-  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, outage, isOfKey, onError })
+  const outageOf = () => outage
+  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, outageOf, isOfKey, onError })
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
 }

@@ -2,12 +2,12 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
-import { ClusterStore } from '../../../plugin/store/cluster.js'
-import { alone } from '../../../plugin/store/fallback.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
+import { alone } from '../../../plugin/store/reserver.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, named, sentTo, takenOf, token } from '../../contract/specs.js'
+import { clusterOf } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { sharedOptions } from '../settlement/places.js'
 
@@ -422,7 +422,7 @@ t.test('what decides in place of Redis is asked each time; what Redis refused ho
 
 t.test('over several nodes: the calls of each are heard', async t => {
   const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
-  const reserver = cache.over(alone(new ClusterStore(cache.watch(new RedisStore(client, 'nodes:')))))
+  const reserver = cache.over(clusterOf(cache.watch(new RedisStore(client, 'nodes:'))).cluster)
   const spec = log([1, 60_000])
   const entries = [entry(spec, 'x'), entry(log([5, 60_000]), 'y')]
   const { facts } = await reserver.reserve(entries, '')
@@ -431,6 +431,8 @@ t.test('over several nodes: the calls of each are heard', async t => {
   await reserver.store.refund(takenOf(entries, named(entries, facts ?? [])), '')
   const after = await reserver.reserve(entries, '')
   t.same([after.store.name, after.facts?.[1]], ['redis', 1])
+  await reserver.reserve(entries.slice(0, 1), '')
+  t.equal((await reserver.reserve(entries.slice(0, 1), '')).store.name, 'cache', 'of one node alone, too')
 })
 
 t.test('a hot key on two instances: one trip each within the time, not one more admitted', async t => {

@@ -1,0 +1,56 @@
+import { factsOf } from '../limits/index.js'
+import { type Entry, type Facts, PASSES } from './store.js'
+import { unknown } from './told.js'
+
+/** The entries of one identity: their keys carry one hash tag, so one node of a cluster has them all. */
+export interface Group {
+  identity: string
+  entries: Entry[]
+  /** Their places among all entries. */
+  places: number[]
+}
+
+/** In the order in which everybody counts. */
+export function groupsOf(entries: readonly Entry[]): Group[] {
+  const groups = new Map<string, Group>()
+  for (const [place, entry] of entries.entries()) {
+    const group = groups.get(entry.identity) ?? { identity: entry.identity, entries: [], places: [] }
+    group.entries.push(entry)
+    group.places.push(place)
+    groups.set(entry.identity, group)
+  }
+  return [...groups.values()].sort((a, b) => (a.identity < b.identity ? -1 : 1))
+}
+
+/**
+ * The facts of all groups as those of one store, in the order of the entries.
+ * @param found null for what was allowed without being asked about
+ * @param givenBack whether nothing stays counted: then no entry has a receipt
+ */
+export function merge(
+  entries: readonly Entry[],
+  groups: readonly Group[],
+  found: readonly (Facts | null)[],
+  givenBack = false
+): Facts {
+  const asked = found.filter(facts => facts !== null)
+  const now = asked[0]?.[0] ?? 0
+  const parts: number[][] = entries.map(() => [])
+  for (const [g, group] of groups.entries()) {
+    const facts = found[g] as Facts | null
+    let head = 2
+    for (const [i, entry] of group.entries.entries()) {
+      const { spec } = entry
+      const part = facts?.slice(head, head + factsOf(spec)) ?? []
+      if (facts === null) unknown(part, entry)
+      const passes = part[0] === PASSES
+      if (passes && givenBack) part[1] = 0
+      // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.
+      if (passes && spec.kind === 'count' && part[1] !== 0)
+        part[3] = (part[3] as number) + ((facts?.[0] as number) - now)
+      parts[group.places[i] as number] = part
+      head += part.length
+    }
+  }
+  return [now, asked.every(facts => facts[1] === 1) ? 1 : 0, ...parts.flat()]
+}

@@ -1,0 +1,27 @@
+import { type Awaitable, type Entry, type Facts, isPromise, type Settling, type Store } from './store.js'
+
+/** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
+export interface Reserved {
+  facts: Facts | null
+  store: Settling
+}
+
+/** Decides somewhere, whatever happens to the first choice. */
+export interface Reserver {
+  reserve(entries: readonly Entry[], token: string): Awaitable<Reserved>
+  /** For everything but decisions; its calls end in time. */
+  readonly store: Omit<Store, 'reserve'>
+  close(): Awaitable<void>
+}
+
+/** One store, and nothing behind it. */
+export function alone(store: Store): Reserver {
+  return {
+    store,
+    reserve(entries, token) {
+      const facts = store.reserve(entries, token)
+      return isPromise(facts) ? facts.then(found => ({ facts: found, store })) : { facts, store }
+    },
+    close: () => store.close()
+  }
+}
