@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Verdict } from '../../../../plugin/index.js'
 import type { Placed } from '../../../lists/lists.js'
-import { recipientRules } from '../../../recipient-rules.js'
+import { isOfRecipient, recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import type { AdminOptions } from './index.js'
@@ -29,8 +29,8 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
       const recipient = recipientOf(request.body)
       request.recipient = recipient
       const placed = await fastify.lists.get(recipient.identity)
-      const names = recipientRules(fastify.limit.rules, 'all')
-      const messages = recipientRules(fastify.limit.rules, 'messages')
+      const { rules } = fastify.limit
+      const names = recipientRules(rules, 'all')
       const verdicts = await Promise.all(
         names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
       )
@@ -40,7 +40,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
         rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
         retryAfterMs: waiting(
           placed,
-          verdicts.filter((_, i) => messages.includes(names[i] as string)),
+          verdicts.filter((_, i) => isOfRecipient(rules[names[i] as string]?.key)),
           clock.wall()
         )
       }
