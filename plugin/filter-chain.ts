@@ -14,15 +14,18 @@ export interface FilterRefusal {
 export class FilterChain {
   private readonly undos: NonNullable<FilterResult['undo']>[] = []
 
-  constructor(private readonly request: FastifyRequest) {}
+  /** @param timeout how long each may take, to check and to undo, in milliseconds */
+  constructor(
+    private readonly request: FastifyRequest,
+    private readonly timeout: number
+  ) {}
 
   /**
    * Runs filters one after another, to the first that refuses.
-   * @param timeout how long each may take, in milliseconds
    * @throws TimeoutError, FunctionError, what a filter throws
    */
-  async check(filters: readonly Filter[], timeout: number): Promise<FilterRefusal | null> {
-    const { request } = this
+  async check(filters: readonly Filter[]): Promise<FilterRefusal | null> {
+    const { request, timeout } = this
     for (const filter of filters) {
       const { name } = filter
       const checked = Promise.resolve(filter.check(request))
@@ -44,7 +47,8 @@ export class FilterChain {
   async undo(): Promise<void> {
     for (const undo of this.undos.splice(0).reverse()) {
       try {
-        await undo()
+        const undone = Promise.resolve(undo())
+        await within(undone, this.timeout, () => new TimeoutError('the undo of a filter', this.timeout))
       } catch (error) {
         this.request.log.error({ err: error }, 'a filter could not undo')
       }

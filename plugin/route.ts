@@ -115,9 +115,9 @@ async function filterThenDecide(
   reply: FastifyReply
 ): Promise<Decision> {
   const { limiter, timeout } = shared
-  const chain = new FilterChain(request)
+  const chain = new FilterChain(request, timeout)
   try {
-    const refused = await chain.check(plan.filters, timeout)
+    const refused = await chain.check(plan.filters)
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
       : await limiter.decide(plan.sends, request, reply.limit)

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Filter, FilterResult, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { logStream } from '../helper/log-stream.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
@@ -180,6 +181,19 @@ t.test('undo', async t => {
   })
   t.equal((await app.inject('/x')).statusCode, 500)
   t.same(log, [], 'an admitted request keeps what its filters did')
+})
+
+t.test('an undo that does not end holds up no answer', async t => {
+  const { lines, stream } = logStream()
+  const { app } = await open(t, { timeout: 20 }, { logger: { stream } })
+  const log: string[] = []
+  const first = { name: 'first', check: () => ({ allowed: true, undo: () => void log.push('undone') }) }
+  const stuck = { name: 'stuck', check: () => ({ allowed: true, undo: () => new Promise<void>(() => {}) }) }
+  app.get('/x', { config: { limit: [first, stuck, send] } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 200)
+  t.equal((await app.inject('/x')).statusCode, 429)
+  t.same(log, ['undone'])
+  t.match(lines.join(''), 'the undo of a filter took longer than 20 ms')
 })
 
 t.test('a filter that outlives the handlerTimeout of its route is undone', async t => {
