@@ -41,8 +41,12 @@ export class RedisServer {
    */
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
-    await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
-    if ((await this.client.get(key)) !== fingerprint) throw new SecretMismatchError(this.prefix)
+    const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
+    if (first === 'OK') return
+    const found = await this.client.get(key)
+    // A cluster's client may read from replicas (`scaleReads`), which may be behind.
+    if (found === null) throw new Error('the fingerprint of the secret is not there yet')
+    if (found !== fingerprint) throw new SecretMismatchError(this.prefix)
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 

@@ -2,6 +2,7 @@ import { Cluster, Redis } from 'ioredis'
 import t from 'tap'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { startRedis } from '../../helper/redis.js'
+import { until } from '../settlement/places.js'
 
 const { client } = await startRedis(t)
 
@@ -19,6 +20,27 @@ t.test('processes whose secrets differ find out', async t => {
   })
   await new RedisServer(client, 'other:').verify('another')
   t.ok((await client.pttl('test:secret')) > 0)
+})
+
+t.test('a client that reads from a replica which is behind does not take it for another secret', async t => {
+  const { client: master, port } = await startRedis(t)
+  const { client: replica } = await startRedis(t, { args: ['--replicaof', `127.0.0.1 ${port}`] })
+  // Refused by its master, it stays behind.
+  const link = (up: boolean) =>
+    until(async () => {
+      await replica.config('SET', 'masterauth', up ? '' : 'wrong')
+      if (!up) await replica.call('CLIENT', 'KILL', 'TYPE', 'master')
+      return (await replica.info('replication')).includes(`master_link_status:${up ? 'up' : 'down'}`)
+    }, 'the link')
+  await link(true)
+  await link(false)
+  const reads = Object.create(master, { get: { value: (key: string) => replica.get(key) } }) as Redis
+  const verify = (fingerprint: string) => new RedisServer(reads, 'test:').verify(fingerprint)
+  await verify('one')
+  await t.rejects(verify('one'), { message: /not there yet/ })
+  await link(true)
+  await verify('one')
+  await t.rejects(verify('another'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
 })
 
 t.test('says what Redis may do to live keys', async t => {
