@@ -3,25 +3,31 @@ import type { CompiledRule } from './rules.js'
 
 /** Warns of what makes a rule weaker than it reads. */
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
-  if (!trustsEveryProxy(fastify)) return
+  const danger = dangerOf(trustProxyOf(fastify))
+  if (danger === undefined) return
   for (const { name, key } of rules) {
     if (!key.parts.some(part => part.label === 'ip' || part.label === 'request.ip')) continue
-    fastify.log.warn(
-      `the rule ${name} counts by address, but with trustProxy: true the client chooses its address; name the proxies instead`
-    )
+    fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
   }
 }
 
+function dangerOf(trustProxy: unknown): string | undefined {
+  if (trustProxy === true) return 'trustProxy: true the client chooses its address'
+  // A number of proxies has been believed of nobody since Fastify 5.12.1, and of anybody before.
+  if (typeof trustProxy === 'number' && trustProxy > 0)
+    return `trustProxy: ${trustProxy} all clients behind a proxy have one address, or each chooses its own`
+  return undefined
+}
+
 // Fastify tells of its options in no other way.
-function trustsEveryProxy(fastify: FastifyInstance): boolean {
+function trustProxyOf(fastify: FastifyInstance): unknown {
   for (
     let scope: object | null = fastify;
     scope !== null;
     scope = Object.getPrototypeOf(scope) as object | null
   ) {
     const symbol = Object.getOwnPropertySymbols(scope).find(each => each.description === 'fastify.options')
-    if (symbol)
-      return (scope as Record<symbol, { trustProxy?: unknown } | undefined>)[symbol]?.trustProxy === true
+    if (symbol) return (scope as Record<symbol, { trustProxy?: unknown } | undefined>)[symbol]?.trustProxy
   }
-  return false
+  return undefined
 }

@@ -176,14 +176,15 @@ t.test('no personal data in the log, whatever goes wrong', async t => {
   t.notMatch(ours.join(''), personal)
 })
 
-t.test('trustProxy: true and a rule by address', async t => {
+t.test('trustProxy: true, or a number, and a rule by address', async t => {
   const byAddress =
-    /the rule (\S+) counts by address, but with trustProxy: true the client chooses its address; name the proxies instead/
+    /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|1 all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
   const table: [trustProxy: unknown, warned: string[]][] = [
     [true, ['ip', 'path', 'inline']],
     [false, []],
     ['loopback', []],
-    [1, []],
+    [1, ['ip', 'path', 'inline']],
+    [0, []],
     [['10.0.0.0/8'], []],
     [() => true, []]
   ]
