@@ -117,12 +117,11 @@ function unavailable(): Error {
   return new StoreUnavailableError()
 }
 
-function inTime(store: Store, ms: number): Store {
+function inTime(store: Store, ms: number): Reserver['store'] {
   const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
     isPromise(answer) ? within(answer, ms, unavailable) : answer
   return {
     name: store.name,
-    reserve: (entries, token) => call(store.reserve(entries, token)),
     peek: entries => call(store.peek(entries)),
     refund: (taken, token) => call(store.refund(taken, token)),
     renew: (entries, token) => call(store.renew(entries, token)),

@@ -48,7 +48,7 @@ export class StandIn {
   }
 
   /** That store's own; what it has cleared, blocked or unblocked is so in the memory, too. */
-  following(store: Store): Pick<Store, 'clear' | 'block' | 'unblock'> {
+  following(store: Omit<Store, 'reserve'>): Pick<Store, 'clear' | 'block' | 'unblock'> {
     return {
       clear: async entries => {
         await store.clear(entries)
