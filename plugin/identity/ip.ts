@@ -10,7 +10,8 @@ const IPV4_BITS = 96
  *
  * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address. Of any other IPv6
  * address the first `ipv6Prefix` bits count (1 to 128), since what is behind them belongs to one customer:
- * `2001:db8::/64`. A zone (`%eth0`) and the brackets of a URL are dropped.
+ * `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are
+ * dropped.
  */
 export function canonicalIp(text: string, ipv6Prefix: number): string | undefined {
   if (isIP(text) === 4) return text
@@ -64,10 +65,14 @@ function range(entry: string): [base: number[], prefix: number] {
   return [base, prefix]
 }
 
+/** Brackets around IPv6, and a port behind those or behind IPv4. */
+const AROUND = /^(?:\[(.*:.*)\]|([\d.]+))(?::\d{1,5})?$/
+
 /** The eight groups of an address, those of IPv4 mapped. */
 function parse(text: string): number[] | undefined {
   if (text.length > MAX_LENGTH) return undefined
-  const bare = text.replace(/^\[(.*:.*)\]$/, '$1')
+  const [, ipv6, ipv4] = AROUND.exec(text) ?? []
+  const bare = ipv6 ?? ipv4 ?? text
   const version = isIP(bare)
   if (version === 0) return undefined
   if (version === 4) return [0, 0, 0, 0, 0, 0xffff, ...numbers(bare)]
