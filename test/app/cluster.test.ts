@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
 import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
@@ -7,7 +7,10 @@ import { provider } from './provider.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
 
-t.test('two instances on a cluster of three nodes', async t => {
+const admin = (app: App, action: string, phone = E164) =>
+  post(app, `/v1/admin/recipients/${action}`, { phone }, { headers: { 'x-admin-key': ADMIN_KEY } })
+
+async function scene(t: Test) {
   const cluster = await startCluster(t)
   const sms = provider()
   const env = {
@@ -15,10 +18,12 @@ t.test('two instances on a cluster of three nodes', async t => {
     LIMIT_SECRET: 'a secret of these tests',
     ADMIN_KEY
   }
-  const start = () => startApp(t, env, { senders: { sms } })
+  return { cluster, sms, start: () => startApp(t, env, { senders: { sms } }) }
+}
+
+t.test('two instances on a cluster of three nodes', async t => {
+  const { cluster, sms, start } = await scene(t)
   const [one, two] = [await start(), await start()]
-  const admin = (app: App, action: string) =>
-    post(app, `/v1/admin/recipients/${action}`, { phone: E164 }, { headers: { 'x-admin-key': ADMIN_KEY } })
 
   await t.test('whoever has just started is connected to every node', async t => {
     const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
@@ -82,4 +87,24 @@ t.test('two instances on a cluster of three nodes', async t => {
     }
     t.same(new Set(await ready()), new Set([503]))
   })
+})
+
+t.test('a node is gone: what stands on the others can be asked for, looked at and verified', async t => {
+  const { cluster, sms, start } = await scene(t)
+  const app = await start()
+  const asked: { id: string; code: string }[] = []
+  for (let i = 10; i < 30; i++) {
+    const headers = { 'x-end-user-ip': `198.51.100.${i}` }
+    const { body } = await ask(app, { phone: `139001390${i}` }, { headers })
+    asked.push({ id: body.id, code: sms.lastCode() })
+  }
+  await cluster.nodes.at(-1)?.kill()
+  const found = new Set<number>()
+  for (const { id, code } of asked) {
+    const seen = await status(app, id)
+    t.ok(seen.status === 200 || seen.body.code === 'CODES_UNAVAILABLE', `${seen.status} ${seen.body.code}`)
+    t.equal((await verify(app, id, code)).status, seen.status)
+    found.add(seen.status)
+  }
+  t.equal(found.size, 2, 'here and there')
 })

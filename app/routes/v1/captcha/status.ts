@@ -25,9 +25,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         request,
         request.params.id
       )
-      // A policy may count by something else, too: what the next request will be nobody knows.
-      const known = recipientRules(fastify.limit.rules, 'messages').includes('recipient')
-      const retryAfterMs = known ? (await fastify.limit.peek({ recipient: identity })).retryAfterMs : 0
+      const retryAfterMs = await waiting(identity)
       const now = fastify.clock.wall()
       return {
         id,
@@ -42,6 +40,15 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       }
     }
   )
+
+  // A policy may count by something else, too, and what is counted may be out of reach while the code is not.
+  async function waiting(recipient: string): Promise<number | null> {
+    if (!recipientRules(fastify.limit.rules, 'messages').includes('recipient')) return 0
+    return fastify.limit.peek({ recipient }).then(
+      ({ retryAfterMs }) => retryAfterMs,
+      () => 0
+    )
+  }
 }
 
 function statusOf({ ended, lifeMs }: Kept): Exclude<Ended, ''> | 'pending' | 'expired' {
