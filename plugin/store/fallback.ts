@@ -53,10 +53,11 @@ export class Fallback implements Reserver {
   }
 
   async peek(entries: readonly Entry[]): Promise<Reserved> {
-    const outage = this.options.outageOf(entries)
+    const { timeout, outageOf } = this.options
+    const outage = outageOf(entries)
     if (!outage.mayAsk()) return this.otherwise(memory => memory.peek(entries))
     try {
-      const facts = await this.store.peek(entries)
+      const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
       outage.answered()
       return { facts, store: this.store }
     } catch (error) {
@@ -117,17 +118,26 @@ function unavailable(): Error {
   return new StoreUnavailableError()
 }
 
+function away(cause: unknown): never {
+  throw cause instanceof StoreUnavailableError ? cause : Object.assign(unavailable(), { cause })
+}
+
 function inTime(store: Store, ms: number): Reserver['store'] {
   const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
     isPromise(answer) ? within(answer, ms, unavailable) : answer
+  // What an app asks for itself has nothing to fall to.
+  const asked = <T>(answer: Awaitable<T>): Awaitable<T> => {
+    const found = call(answer)
+    return isPromise(found) ? found.catch(away) : found
+  }
   return {
     name: store.name,
-    peek: entries => call(store.peek(entries)),
+    peek: entries => asked(store.peek(entries)),
     refund: (taken, token) => call(store.refund(taken, token)),
     renew: (entries, token) => call(store.renew(entries, token)),
-    clear: entries => call(store.clear(entries)),
-    block: (entries, ms) => call(store.block(entries, ms)),
-    unblock: entries => call(store.unblock(entries)),
+    clear: entries => asked(store.clear(entries)),
+    block: (entries, ms) => asked(store.block(entries, ms)),
+    unblock: entries => asked(store.unblock(entries)),
     close: () => store.close()
   }
 }

@@ -99,6 +99,10 @@ t.test('a node is gone: what stands on the others can be asked for, looked at an
     asked.push({ id: body.id, code: sms.lastCode() })
   }
   await cluster.nodes.at(-1)?.kill()
+  const lookedUp = new Set<unknown>()
+  for (let i = 10; i < 30; i++) lookedUp.add((await admin(app, 'lookup', `139001390${i}`)).body.code)
+  lookedUp.delete('LISTS_UNAVAILABLE')
+  t.same(lookedUp, new Set([undefined, 'FST_SEND_LIMIT_STORE_UNAVAILABLE']))
   const found = new Set<number>()
   for (const { id, code } of asked) {
     const seen = await status(app, id)
