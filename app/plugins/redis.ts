@@ -94,16 +94,20 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
 }
 
 async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
-  const signal = AbortSignal.timeout(FIRST_CONNECT)
-  const ready = (each: Redis | Cluster) => once(each, 'ready', { signal }).catch(() => {})
   client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
   // Left to itself it connects to a node with the first command there, and turns away those that come meanwhile.
   if (client instanceof Cluster) client.on('+node', (node: Redis) => node.connect().catch(() => {}))
   client.connect().catch(() => {})
-  await ready(client)
-  if (client instanceof Cluster)
-    await Promise.all(client.nodes().map(node => node.status === 'ready' || ready(node)))
+  await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(() => {})
   return client
+}
+
+/** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error */
+async function ready(client: Redis | Cluster): Promise<void> {
+  await once(client, 'ready')
+  if (!(client instanceof Cluster)) return
+  const connecting = client.nodes().filter(({ status }) => status !== 'ready')
+  await Promise.allSettled(connecting.map(node => once(node, 'ready')))
 }
 
 /** Ends it after what is under way; one that hangs is not waited for. */
