@@ -20,6 +20,9 @@ const SLOTS_REFRESH = 2_000
 /** A connection that is asked and silent for so many command times is dead: its other end may be gone without a word. */
 const SILENT = 10
 
+/** How often what stands on both sides of a slot that moves is asked again, in milliseconds: 16 times in all. */
+const TRY_AGAIN = 20
+
 const retry = (times: number) => Math.min(times * 100, 2_000)
 
 /** Commands fail at once while Redis is away; none is kept for later or sent twice. */
@@ -53,6 +56,7 @@ function clientOf(urls: string, bounds: Bounds): Redis | Cluster {
     enableOfflineQueue: false,
     clusterRetryStrategy: retry,
     retryDelayOnFailover: 0,
+    retryDelayOnTryAgain: TRY_AGAIN,
     redisOptions: {
       ...options,
       ...bounds,

@@ -91,11 +91,15 @@ export class RedisStore implements Store {
   }
 }
 
-/** Whether Redis says that a key holds what is none of ours: something of another type, or of another length. */
+// What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
+// cluster's client is sent from one to the other.
+const OF_KEY = /\bWRONGTYPE\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED)\b/
+
+/** Whether an error is about what stands under a key, and says nothing of Redis. */
 export function isOfKey(error: unknown): boolean {
   // A RangeError where it was this process that read too short a value, to look.
   if (error instanceof RangeError) return true
-  return error instanceof Error && /\bWRONGTYPE\b|data string too short/.test(error.message)
+  return error instanceof Error && OF_KEY.test(error.message)
 }
 
 function ttlOf({ spec }: Entry): number {

@@ -60,6 +60,29 @@ t.test('a foreign value under a key is no outage of its node', async t => {
   t.strictSame(changes(), [])
 })
 
+t.test('a slot that is half moved is no outage of its node', async t => {
+  const cluster = await startCluster(t)
+  const { app, changes } = await open(t, cluster, {})
+  const [here] = (await values(cluster, app)) as [string]
+  const { keys } = await app.limit.reserve({ once: here })
+  const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
+  const slot = slotOf(`sl:{${keys.once}}`)
+  const ids = await Promise.all([first, second].map(({ client }) => client.call('CLUSTER', 'MYID')))
+  await second.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
+  await first.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
+
+  t.match(await app.limit.reserve({ once: here }), { allowed: false, store: 'redis' }, 'what has not moved')
+  t.match(await app.limit.reserve({ daily: here }), { allowed: true, store: 'redis' }, 'what is new')
+  t.match(await app.limit.reserve({ once: here, daily: here }), { store: 'memory' }, 'what is on both sides')
+  let other = ''
+  for (let i = 0; other === ''; i++) {
+    const { keys, store } = await app.limit.reserve({ both: `q${i}` })
+    t.equal(store, 'redis')
+    if ((await cluster.nodeOf(`sl:{${keys.both}}`)) === 0) other = `q${i}`
+  }
+  t.strictSame(changes(), [])
+})
+
 t.test('a key is on the node that the cluster says', async t => {
   const cluster = await startCluster(t)
   const client = await cluster.connect()

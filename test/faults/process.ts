@@ -20,6 +20,7 @@ export async function open(t: Test, cluster: RedisCluster, options: SendLimitOpt
   const client = new Cluster([cluster.nodes[0]?.port as number], {
     enableOfflineQueue: false,
     retryDelayOnFailover: 0,
+    retryDelayOnTryAgain: 1,
     lazyConnect: true
   })
   client.on('error', () => {})
