@@ -28,7 +28,7 @@ export class RedisStore implements Store {
     let { now, values, admitted } = await this.decide(entries, token)
     if (admitted === undefined) {
       // Named by our clock, the periods missed Redis's: ask once more by its own.
-      this.ahead = now / TICKS_PER_MS + EPOCH_MS - Date.now()
+      this.setClock(now)
       ;({ now, values, admitted } = await this.decide(entries, token))
     }
     if (admitted === undefined) throw new Error('the calendar periods of Redis cannot be told')
@@ -40,6 +40,7 @@ export class RedisStore implements Store {
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
+    this.setClock(now)
     const found = values.map(value => new Value(value ?? NONE, 0, value?.length ?? 0))
     return factsFrom(entries, found, now)
   }
@@ -69,6 +70,10 @@ export class RedisStore implements Store {
 
   /** The client is its owner's to close. */
   close(): void {}
+
+  private setClock(now: number): void {
+    this.ahead = now / TICKS_PER_MS + EPOCH_MS - Date.now()
+  }
 
   private tell(script: Script, entries: readonly Entry[], args: readonly Argument[] = []): Promise<unknown> {
     return this.calls.call(script, this.keys(entries), args)

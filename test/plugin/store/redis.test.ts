@@ -144,7 +144,8 @@ t.test('nothing is lost or charged beside a key of another type, wherever it sta
 t.test('calendar limits go by the clock of Redis, whatever the clock of this process', async t => {
   const { store, time } = await open()
   const day = [entry(count(1, 'day', 'Asia/Shanghai')), entry(log([9, 60_000]))]
-  await store.peek(day)
+  // Sends the script that looks.
+  await new RedisStore(client, 'test:').peek(day)
   const start = await allCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
   t.equal((await allCalls()) - start, 2, 'asked again with the periods of that clock')
@@ -162,6 +163,11 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
     t.strictSame([facts.now, facts.admitted], [far.ticks, false])
     t.equal(facts.entries[0]?.limits[0]?.reset, 16 * 3_600_000 * 100)
   }
+  new Time('2027-01-01T00:00:00Z', clock)
+  await store.peek(day)
+  const looked = await allCalls()
+  t.equal((await store.reserve(day, ''))[1], 1)
+  t.equal((await allCalls()) - looked, 1, 'a look tells the clock as well')
 })
 
 t.test('any number of entries, with values of any length', async t => {
