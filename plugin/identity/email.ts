@@ -57,8 +57,8 @@ function canonicalDomain(text: string): string | undefined {
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)
   // From Node 24 on a label that is no punycode is left as it is.
-  const coded = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
-  if (coded || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
+  const broken = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
+  if (broken || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
   return domain === 'googlemail.com' ? 'gmail.com' : domain
 }
 
