@@ -64,13 +64,12 @@ export class MemoryRecords implements Records {
   async restore(key: string, token: string): Promise<void> {
     const held = this.find(key)
     const i = held?.resends.findIndex(each => each.token === token) ?? -1
-    const [taken] = i < 0 ? [] : (held?.resends.splice(i, 1) ?? [])
-    if (held === undefined || taken === undefined) return
-    const { generation, former } = taken
+    if (held === undefined || i < 0) return
+    const [{ generation, former }] = held.resends.splice(i, 1) as [Resend]
     const later = held.resends[i]
-    if (held.generation === generation) {
-      if (held.ended === '') Object.assign(held, former)
-    } else if (later !== undefined) later.former = former
+    if (held.generation !== generation) {
+      if (later) later.former = former
+    } else if (held.ended === '') Object.assign(held, former)
   }
 
   async cancel(key: string): Promise<boolean> {
