@@ -99,11 +99,24 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
 
 async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
   client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
-  // Left to itself it connects to a node with the first command there, and turns away those that come meanwhile.
-  if (client instanceof Cluster) client.on('+node', (node: Redis) => node.connect().catch(() => {}))
+  if (client instanceof Cluster) connectNodes(client)
   client.connect().catch(() => {})
   await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(() => {})
   return client
+}
+
+/**
+ * Connects to each node. Left to itself a cluster's client does so with the first command there, and turns away those that
+ * come meanwhile; before it is ready, its own question whether the cluster works may be one of them.
+ */
+function connectNodes(cluster: Cluster): void {
+  const connect = (node: Redis) => {
+    if (node.status === 'wait') node.connect().catch(() => {})
+  }
+  cluster.on('ready', () => cluster.nodes().forEach(connect))
+  cluster.on('+node', (node: Redis) => {
+    if (cluster.status === 'ready') connect(node)
+  })
 }
 
 /** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error */
