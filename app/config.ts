@@ -1,79 +1,12 @@
 import { isIP } from 'node:net'
 import { isSupportedCountry } from 'libphonenumber-js/max'
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
 import { Default } from 'typebox/value'
 import { canonicalEmail } from '../plugin/index.js'
 import { ConfigError, check } from './check.js'
-import { SenderVariables } from './senders/variables.js'
+import { ConfigSchema } from './config-schema.js'
 import { isUrl, redisUrls } from './urls.js'
 
-// Keys are sent in headers: visible ASCII, without the two signs that the list is made of.
-const ACCOUNTS = '[!-+\\--9;-~]+:[A-Za-z0-9_.-]{1,64}'
-
-/** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
-export const ConfigSchema = Type.Object({
-  NODE_ENV: Type.Enum(['development', 'production', 'test'], { default: 'development' }),
-  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'the address to listen on' }),
-  PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65_535, description: 'the port to listen on' }),
-  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], { default: 'info' }),
-  TRUST_PROXY: Type.String({
-    default: 'false',
-    // Who believes everybody, or counts hops alone, lets the client choose its address.
-    pattern: '^(?!true$|[0-9]+$).+$',
-    description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
-  }),
-  REDIS_URL: Type.Optional(
-    Type.String({
-      writeOnly: true,
-      description:
-        'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
-    })
-  ),
-  LIMIT_SECRET: Type.Optional(
-    Type.String({
-      minLength: 16,
-      writeOnly: true,
-      description: 'a secret of 16 characters or more that nobody can guess, the same in all instances'
-    })
-  ),
-  STORE_TIMEOUT: Type.Integer({
-    default: 1_000,
-    minimum: 100,
-    maximum: 60_000,
-    description: 'how long Redis may take to answer, in milliseconds'
-  }),
-  ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], { default: 'memory' }),
-  REGION: Type.String({
-    default: 'CN',
-    pattern: '^[A-Z]{2}$',
-    description: 'the country of phone numbers without a country code, two letters of ISO 3166-1 as in GB'
-  }),
-  LOCALE: Type.Enum(['en', 'zh'], { default: 'en', description: 'the language for those who ask for none' }),
-  API_KEYS: Type.Optional(
-    Type.String({
-      pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
-      writeOnly: true,
-      description:
-        'a list of keys, of ASCII as a header takes it, and their accounts, as in key:account,key2:account2'
-    })
-  ),
-  POLICY_FILE: Type.Optional(
-    Type.String({ description: 'the path of a JSON file, in place of app/policy.json' })
-  ),
-  ACCOUNTS_FILE: Type.Optional(Type.String({ description: 'the path of a JSON file that lists accounts' })),
-  ADMIN_KEY: Type.Optional(
-    Type.String({
-      minLength: 24,
-      pattern: '^[!-~]([ -~]*[!-~])?$',
-      writeOnly: true,
-      description: 'the key of the admin API, 24 characters or more, of ASCII as a header takes it'
-    })
-  ),
-  AUDIT_LOG: Type.Optional(
-    Type.String({ description: 'where the audit trail goes: the path of a file, stdout, or off' })
-  ),
-  ...SenderVariables
-})
 export type Config = Static<typeof ConfigSchema>
 
 const WEB = ['http:', 'https:']

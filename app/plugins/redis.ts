@@ -19,7 +19,6 @@ const FIRST_CONNECT = 2_000
 const SLOTS_REFRESH = 2_000
 /** A connection that is asked and silent for so many command times is dead: its other end may be gone without a word. */
 const SILENT = 10
-
 /** How often what stands on both sides of a slot that moves is asked again, in milliseconds: 16 times in all. */
 const TRY_AGAIN = 20
 

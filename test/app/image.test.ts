@@ -1,5 +1,6 @@
 import t from 'tap'
-import { ConfigSchema, readConfig } from '../../app/config.js'
+import { readConfig } from '../../app/config.js'
+import { ConfigSchema } from '../../app/config-schema.js'
 import { read } from '../docs/blocks.js'
 
 const dockerfile = read('Dockerfile')

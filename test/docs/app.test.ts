@@ -1,6 +1,7 @@
 import t from 'tap'
 import { build } from '../../app/app.js'
-import { ConfigSchema, readConfig } from '../../app/config.js'
+import { readConfig } from '../../app/config.js'
+import { ConfigSchema } from '../../app/config-schema.js'
 import { loadPolicy } from '../../app/policy.js'
 import { type Block, blocksOf, read } from './blocks.js'
 

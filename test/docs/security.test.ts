@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import t from 'tap'
 import { build } from '../../app/app.js'
-import { ConfigSchema, readConfig } from '../../app/config.js'
+import { readConfig } from '../../app/config.js'
+import { ConfigSchema } from '../../app/config-schema.js'
 import { loadPolicy } from '../../app/policy.js'
 import { read, root } from './blocks.js'
 

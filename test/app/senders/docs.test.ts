@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { ConfigSchema } from '../../../app/config.js'
+import { ConfigSchema } from '../../../app/config-schema.js'
 import { kinds } from '../../../app/senders/kinds.js'
 import { SenderVariables } from '../../../app/senders/variables.js'
 

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { ConfigSchema } from '../../../app/config.js'
+import { ConfigSchema } from '../../../app/config-schema.js'
 import { type Kind, openKind } from '../../../app/senders/kind.js'
 import { kinds } from '../../../app/senders/kinds.js'
 import { missingCodes, openSenders } from '../../../app/senders/open.js'
