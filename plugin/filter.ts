@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { conform } from './conform.js'
 import { Fn, type MaybePromise, Name, strict } from './schemas.js'
 
 /** What a filter says; nothing at all means that it passes. */
@@ -27,6 +28,13 @@ const filterMembers = {
   check: Fn<Filter['check']>(),
   close: Type.Optional(Fn<Filter['close']>())
 }
-export const FilterSchema = Type.Object(filterMembers, strict)
+const FilterSchema = Type.Object(filterMembers, strict)
 /** An object of a class has members of its own. */
-export const FilterInstance = Type.Object(filterMembers)
+const FilterInstance = Type.Object(filterMembers)
+
+/** @throws OptionError with the path of the mistake */
+export function checkFilter(filter: unknown, at: string): Filter {
+  const plain =
+    typeof filter !== 'object' || filter === null || Object.getPrototypeOf(filter) === Object.prototype
+  return conform(plain ? FilterSchema : FilterInstance, filter, at) as Filter
+}

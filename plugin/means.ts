@@ -1,6 +1,6 @@
+import type { CompiledRule } from './compiled-rule.js'
 import type { Verdict } from './decision.js'
 import { factsOf } from './limits/index.js'
-import type { CompiledRule } from './rules.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
 import type { Subject } from './subjects.js'

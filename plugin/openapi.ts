@@ -1,7 +1,7 @@
 import type { FastifySchema, RouteOptions } from 'fastify'
+import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { LimitedRoute, Plan } from './plan.js'
-import type { CompiledRule } from './rules.js'
 
 const PROBLEM = 'application/problem+json'
 

@@ -1,8 +1,8 @@
 import { isTimeZone } from './calendar.js'
+import type { CompiledRule } from './compiled-rule.js'
 import { misanswered, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
 import type { AllowFunction, MaxFunction, TimeZoneFunction } from './rule.js'
-import type { CompiledRule } from './rules.js'
 import type { Entry, Spec } from './store/store.js'
 
 type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]

@@ -1,7 +1,7 @@
+import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
 import { boundsOf } from './limits/index.js'
-import type { CompiledRule } from './rules.js'
 
 /** Whose figures headers may tell. */
 export interface Audience {

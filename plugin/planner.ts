@@ -1,21 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { RouteOptions } from 'fastify'
-import { conform } from './conform.js'
+import type { CompiledRule } from './compiled-rule.js'
 import { nameOf } from './early-routes.js'
 import { RuleUnknownError, wrongOption } from './errors.js'
-import { type Filter, FilterInstance, FilterSchema } from './filter.js'
+import { checkFilter, type Filter } from './filter.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
 import { type LimitedRoute, planOf } from './plan.js'
 import type { Rule } from './rule.js'
-import type { CompiledRule, RuleCompiler } from './rules.js'
-
-function checkFilter(filter: unknown, at: string): Filter {
-  const plain =
-    typeof filter !== 'object' || filter === null || Object.getPrototypeOf(filter) === Object.prototype
-  return conform(plain ? FilterSchema : FilterInstance, filter, at) as Filter
-}
+import type { RuleCompiler } from './rules.js'
 
 // JSON makes `{}` of every regular expression.
 function patterns(_name: string, value: unknown): unknown {

@@ -1,8 +1,8 @@
+import type { CompiledRule } from './compiled-rule.js'
 import { join, type Verdict } from './decision.js'
 import { attempt, Hold } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
-import type { CompiledRule } from './rules.js'
 import type { Awaitable } from './store/store.js'
 import { isAdmitted, verdictOf } from './subjects.js'
 

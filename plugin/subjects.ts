@@ -1,7 +1,7 @@
+import type { CompiledRule } from './compiled-rule.js'
 import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './decision.js'
 import type { Source } from './identity/path.js'
 import { entriesFor, isAllowed } from './per-request.js'
-import type { CompiledRule } from './rules.js'
 import type { Entry, Facts } from './store/store.js'
 
 /** A rule that applies to a request, with the identity it counts now and what the store is asked about it. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { CompiledRule } from './rules.js'
+import type { CompiledRule } from './compiled-rule.js'
 
 /** Warns of what makes a rule weaker than it reads. */
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {

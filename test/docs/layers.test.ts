@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['subjects'],
   ['per-request'],
   ['rules'],
-  ['store/open', 'limits/compile'],
+  ['store/open', 'limits/compile', 'compiled-rule'],
   ['identity/key'],
   ['identity/compile', 'limits/from-request'],
   ['identity/content', 'identity/scalar'],
@@ -174,6 +174,7 @@ const only: Record<string, readonly string[]> = {
   'limits/lock': ['limits/kind', 'store/store'],
   'limits/distinct': ['limits/kind', 'store/store'],
   rules: [
+    'compiled-rule',
     'conform',
     'duration',
     'errors',

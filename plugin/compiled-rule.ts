@@ -1,0 +1,37 @@
+import type { CompiledKey } from './identity/key.js'
+import type { Source } from './identity/path.js'
+import type { AllowFunction, MaxFunction, Rule, TimeZoneFunction } from './rule.js'
+import type { Awaitable, Spec } from './store/store.js'
+
+/** A rule, validated and ready to decide by. */
+export interface CompiledRule {
+  /** As the rule was given. */
+  options: Rule
+  name: string
+  /** Unique to its name in this process. */
+  index: number
+  counts: 'sends' | 'attempts' | 'failures'
+  observed: boolean
+  optional: boolean
+  key: CompiledKey
+  /** What different values are counted of. */
+  distinct: CompiledKey | undefined
+  /** The values of the key's parts, then those of `distinct`. */
+  read(source: Source): Awaitable<readonly unknown[]>
+  /**
+   * Which one of the different values those are, by number; undefined where none are told apart, null when the rule
+   * does not apply.
+   * @throws KeyMissingError, KeyInvalidError
+   */
+  valueOf(values: readonly unknown[]): number | null | undefined
+  specs: readonly Spec[]
+  /** Where a `max` is a function: for each spec, the `max` of each of its limits. */
+  max: readonly (readonly (number | MaxFunction)[])[] | undefined
+  /** Where a time zone comes from the request: the function of each spec that has one. */
+  timeZones: readonly (TimeZoneFunction | undefined)[] | undefined
+  /** How long a lock is renewed, in milliseconds. */
+  maxHold: number
+  passes: AllowFunction | undefined
+  allows: ((value: unknown) => boolean) | undefined
+  blocks: ((value: unknown) => boolean) | undefined
+}
