@@ -18,7 +18,8 @@
              `next` is where the next entry begins.
 
   Returns, packed by cmsgpack, one list: the values of KEYS, each as its decision found it; of each decision whether it
-  admits (0, 1), or false when the boundaries do not hold this server's clock: ask again with that clock; and the clock.
+  admits (0, 1), or false when the boundaries do not hold this server's clock, and for all behind it, to keep their order:
+  ask again with that clock; and the clock.
   What is used, what is left and the receipts follow from those, so the caller reckons them.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
@@ -160,6 +161,10 @@ for d = 0, decisions - 1 do
     end
   end
   values[total + d + 1] = admitted
+  if admitted == false then
+    for behind = d + 2, decisions do values[total + behind] = false end
+    break
+  end
 end
 
 -- Something of another type, of which MGET tells nothing, is not overwritten: then MSETNX writes none of them.

@@ -170,6 +170,24 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   t.equal((await allCalls()) - looked, 1, 'a look tells the clock as well')
 })
 
+t.test(
+  'decisions asked together keep their order, though one has to be asked again by the clock of Redis',
+  async t => {
+    const { store } = await open()
+    const day = count(9, 'day')
+    const shared = entry(log([2, 60_000]))
+    const decision = (who: string) => [entry(day, who), shared]
+    const begun = new RedisStore(client, 'test:')
+    await begun.peek(decision('known'))
+    await begun.reserve(decision('known'), '')
+    const asked = ['new', 'known'].map(who => store.reserve(decision(who), ''))
+    t.strictSame(
+      (await Promise.all(asked)).map(facts => facts[1]),
+      [1, 0]
+    )
+  }
+)
+
 t.test('any number of entries, with values of any length', async t => {
   const { store } = await open()
   for (const many of [13, 14, 40]) {
