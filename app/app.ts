@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import swaggerUi from '@fastify/swagger-ui'
 import fastify from 'fastify'
 import { type Clock, systemClock } from './clock.js'
-import type { Config } from './config.js'
+import { type Config, handlerTimeoutOf } from './config.js'
 import { answerBrokenRequest, documentOf, sendProblem } from './failure.js'
 import { loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
@@ -39,20 +39,18 @@ export interface BuildOptions {
 }
 
 const MAX_BODY_BYTES = 16_384
-/** On top of the sender's time, in milliseconds: the stores and the settlement. */
-const HANDLER_SLACK = 5_000
 
 /** Builds the app; it listens to nothing yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
   const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
-  const handlerTimeout = config.SEND_TIMEOUT + HANDLER_SLACK
+  const handlerTimeout = handlerTimeoutOf(config)
   const app = fastify({
     logger: loggerOptions(config, options.logStream),
     genReqId: () => randomUUID(),
     trustProxy: config.TRUST_PROXY === 'false' ? false : config.TRUST_PROXY,
     bodyLimit: MAX_BODY_BYTES,
-    connectionTimeout: 60_000,
+    connectionTimeout: handlerTimeout + 30_000,
     requestTimeout: 10_000,
     handlerTimeout,
     // Node's own answer would be no problem document; errors.ts has ours.

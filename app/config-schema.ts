@@ -33,7 +33,7 @@ export const ConfigSchema = Type.Object({
   STORE_TIMEOUT: Type.Integer({
     default: 1_000,
     minimum: 100,
-    maximum: 60_000,
+    maximum: 10_000,
     description: 'how long Redis may take to answer, in milliseconds'
   }),
   ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], { default: 'memory' }),

@@ -62,6 +62,14 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   return config
 }
 
+/** So often one request may wait for Redis at most, one time after another: limits, lists, codes and the settlement. */
+const STORE_WAITS = 5
+
+/** How long a request may take, in milliseconds. */
+export function handlerTimeoutOf({ SEND_TIMEOUT, STORE_TIMEOUT }: Config): number {
+  return SEND_TIMEOUT + STORE_WAITS * Math.max(STORE_TIMEOUT, 1_000)
+}
+
 function read(name: string, text: string): string | number {
   const { type } = ConfigSchema.properties[name as keyof Config] as { type?: string }
   return type === 'integer' && /^-?\d+$/.test(text) ? Number(text) : text

@@ -1,9 +1,9 @@
 import { build } from './app.js'
 import { ConfigError } from './check.js'
-import { type Config, DEVELOPMENT_KEY, readConfig } from './config.js'
+import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
 
-/** Longer than any handler: what is being sent is finished. */
-const CLOSE_LIMIT_MS = 45_000
+/** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
+const CLOSE_SLACK = 15_000
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
@@ -14,7 +14,7 @@ async function serve(): Promise<void> {
     for (const name of SIGNALS) process.removeListener(name, stop)
     app.log.info({ signal }, 'closing')
     // A second signal finds no listener and ends the process at once.
-    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
+    setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
     app.close().catch(error => fail(error))
   }
   for (const name of SIGNALS) process.on(name, stop)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { build } from '../../app/app.js'
 import { check } from '../../app/check.js'
 import { readConfig } from '../../app/config.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
@@ -6,6 +7,20 @@ import { loadPolicy, PolicySchema } from '../../app/policy.js'
 t.test('defaults', async t => {
   t.match(readConfig({ PORT: '', UNKNOWN: 'x' }), { NODE_ENV: 'development', HOST: '127.0.0.1', PORT: 3000 })
   t.equal(readConfig({ PORT: '8080' }).PORT, 8080)
+})
+
+t.test('a request may take as long as its sender and Redis may, and its connection longer', async t => {
+  for (const [env, handlerTimeout] of [
+    [{}, 15_000],
+    [{ STORE_TIMEOUT: '100' }, 15_000],
+    [{ STORE_TIMEOUT: '10000', SEND_TIMEOUT: '25000' }, 75_000]
+  ] as const) {
+    const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }))
+    t.teardown(() => app.close())
+    const { connectionTimeout = 0, ...rest } = app.initialConfig
+    t.match(rest, { handlerTimeout })
+    t.ok(connectionTimeout > handlerTimeout)
+  }
 })
 
 t.test('mail comes from one address, with a name or without', async t => {
