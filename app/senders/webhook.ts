@@ -76,8 +76,8 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
   const retryAfterMs = waitOf(retryAfter, clock)
   if (status === 429)
     return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
-  if (status === 404 || status === 410 || status === 422) return new SendError('refused', { code })
-  // A redirect is not followed; 503 with a time is what a service says that has taken nothing.
+  if (status === 422) return new SendError('refused', { code })
+  // 404 and 410 are about the address of the service, not the recipient's. A redirect is not followed; 503 with a time is what a service says that has taken nothing.
   const sure = (status >= 300 && status < 500) || (status === 503 && retryAfterMs !== undefined)
   return new SendError(sure ? 'failed' : 'unknown', { code })
 }
