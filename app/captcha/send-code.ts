@@ -18,7 +18,12 @@ interface Sending {
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
   const { asked, issued } = sending
   const { server } = request
-  request.message = messageOf(request, sending)
+  try {
+    request.message = messageOf(request, sending)
+  } catch (error) {
+    await undone(error, request, sending)
+    throw error
+  }
   const now = server.clock.wall()
   const answer = {
     id: issued.id,

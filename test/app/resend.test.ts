@@ -71,6 +71,20 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, code)).status, 200)
     })
 
+    await t.test('a resend whose message cannot be written leaves the former code valid', async t => {
+      const place = await open(t)
+      const app = await place.start()
+      const { id } = (await ask(app)).body
+      const code = lastCode(app, E164)
+      place.advance(60_000)
+      // As when somebody has edited the file of the templates.
+      app.templates.render = () => {
+        throw new Error('no such parameter')
+      }
+      t.equal((await resend(app, id)).status, 500)
+      t.equal((await verify(app, id, code)).status, 200)
+    })
+
     await t.test('two resends at once that both fail leave the former code valid', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
