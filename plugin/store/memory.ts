@@ -89,14 +89,10 @@ export class MemoryStore implements Store {
    * @returns its receipt; 0 when it is over, or there is no room
    */
   count(entry: Entry, at: number): number {
-    const { steady, wall } = this.now()
-    this.arena.expire(steady, 2)
-    if (at + entry.spec.ttl * TICKS_PER_MS <= steady) return 0
-    return this.charge(
-      entry,
-      { steady: at, wall: wall - (steady - at), fresh: Math.max(at, this.spent + 1) },
-      ''
-    )
+    const now = this.now()
+    this.arena.expire(now.steady, 2)
+    if (at + entry.spec.ttl * TICKS_PER_MS <= now.steady) return 0
+    return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '')
   }
 
   peek(entries: readonly Entry[]): Facts {
@@ -111,7 +107,7 @@ export class MemoryStore implements Store {
       ends
     } of taken) {
       const cell = this.cell.open(identity, spec, steady)
-      this.spent = Math.max(this.spent, Math.min(receipt, kindOf(spec).latest(cell)))
+      this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
       kindOf(spec).refund(cell, receipt, ends, token)
     }
   }

@@ -110,6 +110,20 @@ t.test('what has expired makes room, as the store is used', async t => {
   t.ok(store.size <= 10)
 })
 
+t.test('what has expired goes sooner than what is new comes', async t => {
+  const { store, time } = open(t)
+  const specs = [log([1, 60_000]), log([2, 60_000]), log([3, 60_000])]
+  const reserve = (who: string) =>
+    store.reserve(
+      specs.map(spec => entry(spec, who)),
+      ''
+    )
+  for (let i = 0; i < 10; i++) reserve(`${i}`)
+  time.advanceMs(61_000)
+  for (let i = 0; i < 5; i++) reserve(`later ${i}`)
+  t.equal(store.size, 15)
+})
+
 t.test('a refund of all that was counted leaves no key', async t => {
   const { store } = open(t)
   const entries = [entry(log([1, 60_000]))]
@@ -118,11 +132,15 @@ t.test('a refund of all that was counted leaves no key', async t => {
 })
 
 t.test('within one tick too, a receipt is issued once', async t => {
-  const { store } = open(t)
+  const { store, time } = open(t)
   const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
-  const take = () => takenOf(entries, named(entries, store.reserve(entries, '')))
+  const others = entries.map(({ spec }) => entry(spec, 'somebody else'))
+  const take = (some = entries) => takenOf(some, named(some, store.reserve(some, '')))
+  const older = take(others)
+  time.advance(1)
   const first = take()
   store.refund(first, '')
+  store.refund(older, '')
   const second = take()
   store.refund(first, '')
   t.strictSame(used(store, entries), [1, 1], 'given back and taken again')
@@ -131,6 +149,13 @@ t.test('within one tick too, a receipt is issued once', async t => {
   store.refund(first, '')
   store.refund(second, '')
   t.strictSame(used(store, entries), [1, 1], 'cleared and taken again')
+  store.clear(entries)
+  time.advance(9)
+  const last = take()
+  store.refund(last, '')
+  for (const each of entries) store.count(each, store.ticks)
+  store.refund(last, '')
+  t.strictSame(used(store, entries), [1, 1], 'given back and counted for another store')
 })
 
 t.test('rolling limits do not hear of a wall clock that is set; calendar limits do', async t => {

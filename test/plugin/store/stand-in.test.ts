@@ -104,13 +104,27 @@ t.test('whenever it is asked, it knows what it would know had it decided itself'
 })
 
 t.test('it counts as far as it has room', async t => {
-  const { reserve, used, close } = open({ maxKeys: 2 })
+  const { time, reserve, used, close } = open({ maxKeys: 2 })
   t.teardown(close)
   const entries = ['a', 'b', 'c'].map(who => entry(spec, who))
   const last = entries.map(each => reserve([each])).pop()
   t.strictSame(used(entries), [1, 1, 0])
   await last?.counted.refund(last.taken, '')
   t.strictSame(used(entries), [1, 1, 0], 'what is not counted is not given back')
+  time.advanceMs(61_000)
+  const late = [entry(spec, 'late')]
+  reserve(late)
+  t.strictSame(used(late), [1], 'what has expired makes room')
+})
+
+t.test('what is over when it would be counted takes no room', async t => {
+  const { time, memory, reserve, used, close } = open()
+  t.teardown(close)
+  const entries = [entry(spec)]
+  reserve(entries)
+  time.advanceMs(spec.ttl)
+  t.strictSame(used(entries), [0])
+  t.equal(memory.size, 0)
 })
 
 t.test('locks, attempts and what is only observed are counted in the other store alone', async t => {
@@ -139,6 +153,18 @@ t.test('a calendar limit is counted in the period of the other store', async t =
   time.advanceMs(3_000)
   t.strictSame(used(entries), [2], 'after midnight')
   await first.counted.refund(first.taken, '')
+  t.strictSame(used(entries), [1])
+})
+
+t.test('a calendar limit that is counted late is kept to the end of its period', async t => {
+  const { time, standIn, reserve, used, close } = open()
+  t.teardown(close)
+  const entries = [entry(count(5, 'day'))]
+  reserve(entries)
+  time.advanceMs(8 * 3_600_000)
+  t.strictSame(used(entries), [1])
+  time.advanceMs(15 * 3_600_000)
+  standIn.caughtUp().reserve([entry(spec)], '')
   t.strictSame(used(entries), [1])
 })
 
