@@ -113,6 +113,16 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'a count that was begun by a clock a little ahead goes on when the clock is put right',
+    async s => {
+      const entries = [entry(count(1, 'month'))]
+      await s.take(entries)
+      s.time.advanceMs(-2 * hour)
+      await s.admits(entries, false, 'in the month before')
+      s.t.equal((await s.reserve(entries)).admitted, false)
+    }
+  ],
+  [
     'a stamp counts up to, and not with, the instant one window later',
     async s => {
       const entries = [entry(log([1, 60_000]))]
@@ -302,13 +312,13 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
   [
     'several locks are renewed; one that is lost is told, the others go on',
     async s => {
-      const both = [entry(lock(30_000)), entry(lock(10_000))]
+      const all = [entry(lock(10_000)), entry(lock(30_000)), entry(lock(10_000))]
       const mine = token()
-      await s.take(both, mine)
+      await s.take(all, mine)
       s.time.advanceMs(10_000)
-      s.t.equal(await s.store.renew(both, mine), false)
+      s.t.equal(await s.store.renew(all, mine), false)
       s.time.advanceMs(25_000)
-      s.t.strictSame(await s.used(both), [[1], [0]])
+      s.t.strictSame(await s.used(all), [[0], [1], [0]])
     }
   ],
   [

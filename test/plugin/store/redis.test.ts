@@ -71,6 +71,20 @@ t.test('a block for a time expires with the later of itself and what is counted'
   t.strictSame(await ttls(client, counted), [60_001])
 })
 
+t.test('a count that a block has kept past its period begins anew, without what was given back', async t => {
+  const { store, time } = await open()
+  const entries = [entry(count(2, 'day'))]
+  const facts = named(entries, await store.reserve(entries, ''))
+  await store.reserve(entries, '')
+  await store.refund(takenOf(entries, facts), '')
+  await store.block(entries, 86_400_000)
+  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 31)
+  time.advanceMs(86_400_000)
+  t.equal((await store.reserve(entries, ''))[1], 1)
+  t.strictSame(usedOf(entries, await store.peek(entries)), [1])
+  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 18)
+})
+
 t.test('what is given back wholly leaves no key', async t => {
   const { store } = await open()
   const entries = [entry(log([2, 60_000])), entry(lock(30_000))]
@@ -168,6 +182,20 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   const looked = await allCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
   t.equal((await allCalls()) - looked, 1, 'a look tells the clock as well')
+  const edges = [
+    ['2027-01-01T00:00:00Z', '2026-12-30T16:00:00Z', 1, 'the first instant of the period before is in it'],
+    ['2027-01-01T00:00:00Z', '2027-01-02T16:00:00Z', 2, 'the end of the one after is not']
+  ] as const
+  for (const [known, now, trips, message] of edges) {
+    await client.flushall()
+    new Time(known, clock)
+    await store.peek(day)
+    const before = await allCalls()
+    new Time(now, clock)
+    t.equal((await store.reserve(day, ''))[1], 1)
+    t.equal((await allCalls()) - before, trips, message)
+    t.equal((await store.reserve(day, ''))[1], 0)
+  }
 })
 
 t.test(
