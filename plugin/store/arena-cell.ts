@@ -17,8 +17,8 @@ export class ArenaCell implements Cell {
 
   constructor(private readonly arena: Arena) {}
 
-  /** Turns to the record of an identity, there or not. @param steady now, in ticks */
-  open(identity: string, spec: Spec, steady: number): this {
+  /** Turns to the record of an identity, there or not. @param steady now, in ticks, for what is to expire */
+  open(identity: string, spec: Spec, steady = 0): this {
     this.#identity = identity
     this.#spec = spec
     this.#steady = steady

@@ -41,7 +41,7 @@ export class MemoryStore implements Store {
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
   private readonly sweeper: NodeJS.Timeout
-  // The last receipt given back. None is given out twice, though two decisions may share a tick.
+  // The last receipt given back. None is given out twice, though two decisions may share a tick, and 0 is none.
   private spent = 0
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
@@ -100,13 +100,12 @@ export class MemoryStore implements Store {
   }
 
   refund(taken: readonly Taken[], token: string): void {
-    const { steady } = this.now()
     for (const {
       entry: { identity, spec },
       receipt,
       ends
     } of taken) {
-      const cell = this.cell.open(identity, spec, steady)
+      const cell = this.cell.open(identity, spec)
       this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
       kindOf(spec).refund(cell, receipt, ends, token)
     }
@@ -124,7 +123,7 @@ export class MemoryStore implements Store {
 
   clear(entries: readonly Entry[]): void {
     for (const { identity, spec } of entries) {
-      const cell = this.cell.open(identity, spec, 0)
+      const cell = this.cell.open(identity, spec)
       this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
       cell.resize(0)
     }
@@ -154,14 +153,13 @@ export class MemoryStore implements Store {
     const facts = factsAt(now.wall)
     for (const entry of entries) {
       const blockedFor = this.blocks.size > 0 ? (this.blocks.get(keyOf(entry)) ?? 0) - now.steady : 0
-      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec, now.steady), now, blockedFor)
+      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
     }
     return facts
   }
 
-  // From 1: a receipt of 0 means that nothing was counted.
   private now(): Now {
-    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) + 1
+    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS)
     // A machine that has not heard of the time yet is in 1970.
     const wall = Math.max(toTicks(this.clock.wall()), 0)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }

@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import type { Entry, LogSpec } from '../../../plugin/store/store.js'
@@ -26,7 +27,7 @@ t.test('answers at once, by the clocks of the system', async t => {
 })
 
 t.test('a machine that is in 1970 counts from the day that it hears of the time', async t => {
-  const clock = { now: 0, monotonic: () => 1_000, wall: () => clock.now }
+  const clock = { now: 0, monotonic: () => 0, wall: () => clock.now }
   const store = new MemoryStore({ clock })
   t.teardown(() => store.close())
   const entries = [entry(count(1, 'day'))]
@@ -96,6 +97,35 @@ t.test('a flood of attempts stays within the bound and frees no live send', asyn
   let live = 0
   for (let who = 0; who < 500; who++) live += used(store, [entry(sends, who)])[0] ?? 0
   t.equal(live, 500)
+})
+
+t.test('a rule that counted attempts and was replaced by one that counts sends keeps them', async t => {
+  const { store } = open(t, 2)
+  const spec = log([5, 60_000])
+  store.reserve([entry(forgettable(spec), 1)], '')
+  store.reserve([entry(spec, 2)], '')
+  t.throws(() => store.reserve([entry(spec, 3)], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+})
+
+t.test('once a second what has expired goes, until it is closed', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { store, time } = open(t)
+  const [blocked, some] = [
+    [entry(log([1, 60_000]), 'blocked')],
+    [1, 2, 3].map(who => entry(log([1, 1_000]), who))
+  ]
+  store.block(blocked, 60_000)
+  for (let round = 0; round < 2; round++) {
+    store.reserve(some, '')
+    mock.timers.tick(1_000)
+    t.equal(store.size, 3, 'live')
+    time.advanceMs(2_000)
+    mock.timers.tick(1_000)
+    t.equal(store.size, round * 3)
+    store.close()
+  }
+  t.equal(store.peek(blocked)[1], 0)
 })
 
 t.test('what has expired makes room, as the store is used', async t => {
