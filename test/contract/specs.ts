@@ -67,14 +67,14 @@ export function entry(spec: Spec, who: string | number = 'a', max?: readonly num
   return { spec, identity: identity(who), ...(max && { max }) }
 }
 
-/** The same with a value, where different ones are counted. Numbers of all 48 bits. */
+/** The same with a value, where different ones are counted. Of the numbers some are below every stamp, some above. */
 export function sentTo(
   spec: Spec,
   value: number,
   max?: readonly number[],
   who: string | number = 'a'
 ): Entry {
-  return { ...entry(spec, who, max), value: 2 ** 48 - 1 - value }
+  return { ...entry(spec, who, max), value: value % 2 === 0 ? value + 1 : 2 ** 48 - 1 - value }
 }
 
 /** A holder's name, 24 characters. */

@@ -586,6 +586,14 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'of one rule, too, what is not blocked passes',
+    async s => {
+      const entries = oneRule([log([3, hour]), count(9, 'month')]).map(spec => entry(spec))
+      await s.store.block(entries.slice(1), 0)
+      s.t.strictSame(states(await s.reserve(entries)), [PASSES, BLOCKED])
+    }
+  ],
+  [
     'unblock keeps what is counted; blocking again replaces the block',
     async s => {
       const entries = [entry(log([1, hour])), entry(count(1, 'day'))]
@@ -703,14 +711,18 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
-    'windows of 40 days hold',
+    'windows of 40 and of 130 days hold',
     async s => {
-      const entries = [entry(log([1, 40 * day]))]
-      await s.take(entries)
-      s.time.advance(40 * day * 100 - 1)
-      await s.admits(entries, false, 'one tick before')
-      s.time.advance(1)
-      await s.take(entries)
+      for (const days of [40, 130]) {
+        const entries = [entry(log([2, days * day]))]
+        await s.take(entries)
+        s.time.advanceMs((days - 1) * day)
+        await s.take(entries)
+        s.time.advance(day * 100 - 1)
+        await s.admits(entries, false, 'one tick before')
+        s.time.advance(1)
+        await s.take(entries)
+      }
     }
   ],
   [

@@ -4,12 +4,14 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import type { Entry } from '../../../plugin/store/store.js'
 import {
   count,
+  distinct,
   entry,
   identity,
   lock,
   log,
   named,
   observed,
+  sentTo,
   takenOf,
   token,
   usedOf
@@ -276,6 +278,16 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
     await client.script('FLUSH')
     await t.resolves(Promise.resolve(call()))
   }
+})
+
+t.test('a distinct log holds 500 pairs at most, of one value, too', async t => {
+  const { store, time } = await open()
+  const entries = [sentTo(distinct([1, 60_000]), 1)]
+  for (let i = 0; i < 505; i++) {
+    await store.reserve(entries, '')
+    time.advanceMs(1)
+  }
+  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 500 * 12)
 })
 
 t.test('the largest log costs Redis six bytes a stamp', async t => {
