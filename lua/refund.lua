@@ -6,8 +6,6 @@
   ARGV[1]   a flat JSON array of numbers, for each key: kind (1 log, 2 count, 3 lock, 4 distinct log), receipt,
             and the end of the period it was counted in (0 but for a count)
   ARGV[2]   the token of the locks
-
-  Returns how many were given back.
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
 -- A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
@@ -54,13 +52,12 @@ local function refund(kind, value, receipt, ends)
   if value:sub(7) == ARGV[2] then return '' end
 end
 
-local values, specs, given = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1]), 0
+local values, specs = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1])
 for i = 1, #KEYS do
   local value, trailer = values[i] or '', ''
   if #value % 6 == 1 then value, trailer = value:sub(1, -8), value:sub(-7) end
   local left = refund(specs[i * 3 - 2], value, specs[i * 3 - 1], specs[i * 3])
   if left then
-    given = given + 1
     if left .. trailer == '' then
       redis.call('DEL', KEYS[i])
     else
@@ -68,4 +65,3 @@ for i = 1, #KEYS do
     end
   end
 end
-return given

@@ -3,13 +3,10 @@
 
   KEYS[i]   logs or counts
   ARGV[i]   time to live of what is counted under key i, in milliseconds
-  Returns how many blocks were ended.
 ]]
-local ended = 0
 for i, key in ipairs(KEYS) do
   local value = redis.call('GET', key) or ''
   if #value % 6 == 1 then
-    ended = ended + 1
     if #value == 7 then
       redis.call('DEL', key)
     else
@@ -17,4 +14,3 @@ for i, key in ipairs(KEYS) do
     end
   end
 end
-return ended
