@@ -27,7 +27,7 @@ export class ArenaCell implements Cell {
   }
 
   get length(): number {
-    return this.#record === 0 ? 0 : this.arena.length(this.#record)
+    return this.arena.length(this.#record)
   }
 
   at(index: number): number {

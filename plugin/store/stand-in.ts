@@ -15,7 +15,7 @@ const CLEARED = -1
  * little by little; all the rest when the memory has to decide. Locks, attempts and what is only observed are not.
  */
 export class StandIn {
-  /** Grows whenever somebody is blocked here: before, and after. */
+  /** Grows whenever somebody is blocked here. */
   blockings = 0
   private readonly journal = new Journal()
   private readonly counting: NodeJS.Timeout
@@ -57,7 +57,6 @@ export class StandIn {
         for (const entry of entries) this.journal.note(entry, 0, CLEARED)
       },
       block: async (entries, ms) => {
-        this.blockings++
         await store.block(entries, ms)
         this.memory.block(entries, ms)
         this.blockings++
@@ -77,7 +76,7 @@ export class StandIn {
   private giveBack(taken: readonly Taken[], first: number, count: number): void {
     for (const each of taken) {
       const receipt = this.journal.strike(each.entry.spec, first, count)
-      if (receipt !== 0) this.memory.refund([{ ...each, receipt }], '')
+      this.memory.refund([{ ...each, receipt }], '')
     }
   }
 

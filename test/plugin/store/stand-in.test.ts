@@ -33,7 +33,10 @@ import { Time } from '../../contract/time.js'
 function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
   const { monotonic, wall } = time.clock
-  const primary = new MemoryStore({ clock: { monotonic, wall: () => wall() + ahead } })
+  // Its receipts are others.
+  const primary = new MemoryStore({
+    clock: { monotonic: () => monotonic() + 5_000, wall: () => wall() + ahead }
+  })
   const memory = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(memory)
   const close = () => {
@@ -202,7 +205,7 @@ t.test('what is cleared stays so when its note has made room', async t => {
 
 t.test('it counts little by little', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
-  const { memory, reserve, close } = open()
+  const { time, memory, reserve, close } = open()
   t.teardown(() => {
     close()
     mock.timers.reset()
@@ -212,6 +215,11 @@ t.test('it counts little by little', async t => {
   // One at least each time, however busy the machine.
   mock.timers.tick(3_000)
   t.equal(memory.size, 3)
+  reserve([entry(spec, 4)])
+  time.advanceMs(61_000)
+  close()
+  mock.timers.tick(3_000)
+  t.equal(memory.size, 3, 'nothing once it is closed')
 })
 
 t.test('who is blocked in the other store is blocked', async t => {
@@ -234,11 +242,21 @@ t.test('an answer that is older than a block does not end it', async t => {
   const { primary, standIn, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
-  const { blockings } = standIn
+  const before = standIn.blockings
   const facts = primary.reserve(entries, '')
-  await standIn.following(primary).block(entries, 0)
-  standIn.note(entries, facts, primary, blockings)
+  const blocking = standIn.following(primary).block(entries, 0)
+  const meanwhile = standIn.blockings
+  await blocking
+  for (const blockings of [before, meanwhile]) standIn.note(entries, facts, primary, blockings)
   t.equal(named(entries, standIn.caughtUp().peek(entries)).entries[0]?.state, BLOCKED)
+})
+
+t.test('what is struck out before it is counted has no receipt', async t => {
+  const journal = new Journal()
+  for (const at of [7, 8]) journal.note(entry(spec), 0, at)
+  journal.countNext(() => 9)
+  t.equal(journal.strike(spec, 1, 1), 0)
+  t.equal(journal.strike(spec, 0, 1), 9)
 })
 
 t.test('the latest 65,536 are kept', async t => {
