@@ -18,6 +18,7 @@ async function facts(s: Subject, one: Entry) {
   const decided = await s.reserve([one])
   s.t.strictSame(decided.entries[0]?.limits, limits)
   s.t.equal(decided.entries[0]?.state, state)
+  s.t.equal(decided.admitted, state === PASSES || one.spec.observed)
   const taken = takenOf([one], decided)
   if (taken.length > 0) await s.refund(taken)
   return [state, ...(limits ?? []).map(({ used, reset }) => [used, reset / 100])]

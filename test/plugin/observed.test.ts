@@ -17,6 +17,9 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
       { config: { limit: ['watched', 'other'] } },
       async (_request, reply) => reply.limit?.observed
     )
+    app.post('/fails', { config: { limit: ['watched', 'other'] } }, async (_request, reply) =>
+      reply.code(502).send()
+    )
     const answers = [await post('/', { id: 1 }), await post('/', { id: 1 }), await post('/', { id: 1 })]
     t.same(
       answers.map(each => [each.statusCode, each.json().length]),
@@ -28,5 +31,10 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
       'the first rule of all is only observed'
     )
     t.equal((await post('/', { id: 1 })).statusCode, 429)
+
+    await post('/', { id: 2 })
+    await app.limit.block({ watched: 2 })
+    for (let i = 0; i < 4; i++)
+      t.equal((await post('/fails', { id: 2 })).statusCode, 502, 'given back beside a block')
   })
 }

@@ -59,18 +59,37 @@ t.test('every key has an expiry, after which it is gone', async t => {
   t.equal(await client.exists(entries.map(keyOf)), 0)
 })
 
+t.test('a lock that is renewed expires with its end', async t => {
+  const { store, time } = await open()
+  const locks = [entry(lock(30_000)), entry(lock(10_000))]
+  const holder = token()
+  await store.reserve(locks, holder)
+  time.advanceMs(5_000)
+  t.equal(await store.renew(locks, holder), true)
+  t.strictSame(await ttls(client, locks), [30_000, 10_000])
+  t.strictSame(
+    named(locks, await store.peek(locks)).entries.map(({ limits }) => limits[0]?.reset),
+    [3_000_000, 1_000_000]
+  )
+})
+
 t.test('a block for a time expires with the later of itself and what is counted', async t => {
   const { store } = await open()
-  const counted = [entry(log([2, 60_000]))]
+  const counted = [entry(log([2, 60_000])), entry(log([2, 7_200_000]))]
   await store.reserve(counted, '')
   await store.block(counted, 1_000)
-  t.strictSame(await ttls(client, counted), [60_001])
+  t.strictSame(await ttls(client, counted), [60_001, 7_200_001])
   await store.block(counted, 3_600_000)
-  t.strictSame(await ttls(client, counted), [3_600_000])
+  t.strictSame(await ttls(client, counted), [3_600_000, 7_200_001])
+  await store.clear(counted)
+  t.strictSame(await ttls(client, counted), [3_600_000, 7_200_001], 'what is cleared has no part in it')
   await store.block(counted, 0)
-  t.strictSame(await ttls(client, counted), [-1], 'for ever')
+  t.strictSame(await ttls(client, counted), [-1, -1], 'for ever')
   await store.unblock(counted)
-  t.strictSame(await ttls(client, counted), [60_001])
+  await store.reserve(counted, '')
+  await store.block(counted, 0)
+  await store.unblock(counted)
+  t.strictSame(await ttls(client, counted), [60_001, 7_200_001])
 })
 
 t.test('a count that a block has kept past its period begins anew, without what was given back', async t => {

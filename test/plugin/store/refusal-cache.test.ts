@@ -236,6 +236,11 @@ t.test('never: limits from the request, observed rules, locks', async t => {
   const observed = await open(t, [{ ...one, mode: 'observe' }])
   for (let i = 0; i < 3; i++) t.equal(await observed.told(), '200 redis 1')
   t.match(observed.events.at(-1), { observed: [{ rule: 'one' }] })
+  const watched = await open(t, [{ ...dynamic, name: 'seen', mode: 'observe' }, one])
+  t.same([await watched.told(), await watched.told(), await watched.told()].slice(1), [
+    '429 redis 1',
+    '429 cache 0'
+  ])
 
   const flight: Rule = { name: 'flight', key, lock: '10m' }
   const locked = await open(t, [flight, { ...one, limits: [{ max: 5, window: '60s' }] }])
@@ -398,6 +403,22 @@ t.test('an answer that is older than an ending is not believed', async t => {
   await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
   t.equal((await again).store.name, 'redis')
   t.equal(await by(entries), 'cache 0', 'the end of a lock ends nothing')
+})
+
+t.test('an answer that was long on its way is believed no longer for that', async t => {
+  const own = { now: 0, monotonic: () => own.now }
+  const cache = new RefusalCache({ ms: 60_000, clock: own })
+  const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'slow:'))))
+  const entries = [entry(log([1, 10_000]))]
+  const by = async () => (await reserver.reserve(entries, '')).store.name
+  await by()
+  const refused = by()
+  own.now += 4_000
+  t.equal(await refused, 'redis')
+  own.now += 5_999
+  t.equal(await by(), 'cache')
+  own.now++
+  t.equal(await by(), 'redis')
 })
 
 t.test('what decides in place of Redis is asked each time; what Redis refused holds meanwhile', async t => {
