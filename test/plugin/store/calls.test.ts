@@ -2,7 +2,18 @@ import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
-import { count, distinct, entry, lock, log, named, observed, sentTo, token } from '../../contract/specs.js'
+import {
+  count,
+  distinct,
+  entry,
+  lock,
+  log,
+  named,
+  observed,
+  sentTo,
+  token,
+  usedOf
+} from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 
@@ -21,6 +32,8 @@ async function open() {
   return { store, time, decide, warm }
 }
 
+/** Until what was put off to the end of this step is done. */
+const turn = () => new Promise<void>(done => process.nextTick(done))
 const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
 const many = <T>(length: number, of: (i: number) => T): T[] => Array.from({ length }, (_, i) => of(i))
 
@@ -44,6 +57,36 @@ t.test('a hundred decisions at once are few commands in few writes, and all are 
   t.ok(writes > 0 && writes < 15, `${writes} writes`)
   const calls = (await scriptCalls(client)).called - before
   t.ok(calls > 0 && calls < 15, `${calls} calls`)
+  writes = 0
+  await Promise.all(many(5, i => [entry(log([i + 1, 60_000]))]).map(decide))
+  t.equal(writes, 1, 'of five mixtures, too')
+  writes = 0
+  const alone = decide([entry(spec, 'alone')])
+  await turn()
+  t.equal(writes, 1, 'once all is answered, what is asked alone leaves at once')
+  await alone
+})
+
+t.test('what is lost on its way is not asked again', async t => {
+  const { store } = await open()
+  const losing = client.duplicate({ retryStrategy: () => 1, maxRetriesPerRequest: 0 })
+  t.teardown(() => losing.disconnect())
+  const other = new RedisStore(losing, 'test:')
+  const spec = log([9, 60_000])
+  await other.reserve([entry(spec)], '')
+  for (const together of [1, 5]) {
+    const entries = [entry(spec, `lost ${together}`)]
+    const asked = many(together, () => other.reserve(entries, ''))
+    await turn()
+    losing.stream.destroy()
+    const ended = await Promise.allSettled(asked)
+    t.ok(
+      ended.every(({ status }) => status === 'rejected'),
+      'all hear of it'
+    )
+    await other.peek(entries)
+    t.ok(Number(usedOf(entries, await store.peek(entries))[0]) <= together, 'counted once at most')
+  }
 })
 
 t.test('of decisions at once each finds what those before it have counted', async t => {

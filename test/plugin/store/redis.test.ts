@@ -237,6 +237,34 @@ t.test(
   }
 )
 
+t.test('where the clock of Redis jumps with every call, nothing is counted, and nobody admitted', async t => {
+  await open()
+  let year = 2030
+  const jumping =
+    (call: 'evalBuffer' | 'evalshaBuffer') =>
+    (...args: unknown[]) => {
+      clock.set(Date.UTC((year += 2), 0))
+      return Reflect.apply(
+        (client as unknown as Record<string, () => unknown>)[call] as () => unknown,
+        client,
+        args
+      )
+    }
+  const jumpy = Object.create(client, {
+    evalBuffer: { value: jumping('evalBuffer') },
+    evalshaBuffer: { value: jumping('evalshaBuffer') }
+  }) as Redis
+  await t.rejects(new RedisStore(jumpy, 'test:').reserve([entry(count(1, 'day'))], ''), /cannot be told/)
+  t.equal(await client.dbsize(), 0)
+})
+
+t.test('a look and a decision tell the same instant', async t => {
+  const { store } = await open()
+  clock.set(Date.parse(START) + 0.009)
+  const entries = [entry(log([1, 60_000]))]
+  t.equal((await store.peek(entries))[0], (await store.reserve(entries, ''))[0])
+})
+
 t.test('any number of entries, with values of any length', async t => {
   const { store } = await open()
   for (const many of [13, 14, 40]) {
