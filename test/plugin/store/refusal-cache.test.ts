@@ -262,7 +262,7 @@ t.test('never: limits from the request, observed rules, locks', async t => {
 
 t.test('an observed rule beside a refusal is told as Redis told it', async t => {
   const watched: Rule = { name: 'watched', key, mode: 'observe', limits: [{ max: 1, window: '10s' }] }
-  const { told, events } = await open(t, [watched, one], { refusalCache: '1m' })
+  const { app, told, events } = await open(t, [watched, one], { refusalCache: '1m' })
   for (let i = 0; i < 3; i++) await told()
   t.match(events.slice(1), [{ store: 'redis' }, { store: 'cache' }])
   t.strictSame(events[2]?.observed, events[1]?.observed)
@@ -270,6 +270,10 @@ t.test('an observed rule beside a refusal is told as Redis told it', async t => 
   advance(10_000)
   await told()
   t.match(events[3], { store: 'redis', observed: [] })
+  await app.limit.clear({ one: 'a' })
+  for (let i = 0; i < 2; i++) await told()
+  await app.limit.clear({ one: 'a' })
+  t.equal(await told(), '200 redis 1', 'alone it refuses nothing, known or not')
 })
 
 t.test('what is refused under one set of rules is refused under every other', async t => {
