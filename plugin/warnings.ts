@@ -1,12 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
+import { pathsOf } from './identity/part.js'
 
 /** Warns of what makes a rule weaker than it reads. */
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   const danger = dangerOf(trustProxyOf(fastify))
   if (danger === undefined) return
-  for (const { name, key } of rules) {
-    if (!key.parts.some(part => part.label === 'ip' || part.label === 'request.ip')) continue
+  for (const { name, key, distinct } of rules) {
+    const paths = [...key.parts, ...(distinct?.parts ?? [])].flatMap(pathsOf)
+    if (!paths.includes('ip') && !paths.includes('request.ip')) continue
     fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
   }
 }

@@ -2,7 +2,7 @@ import { KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
 import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
-import { type CompiledPart, type IdentityOptions, nameOf } from './part.js'
+import { type CompiledPart, type IdentityOptions, nameOf, pathsOf } from './part.js'
 import { remembering } from './remembering.js'
 
 export interface CompiledKey {
@@ -54,9 +54,4 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       return parts.length === 1 && typeof value === 'string' ? known(value) : identityOf(values, optional)
     }
   }
-}
-
-/** Of a content there are several. */
-function pathsOf({ label }: CompiledPart): string[] {
-  return label.split(', ')
 }

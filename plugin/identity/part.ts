@@ -32,3 +32,8 @@ export function nameOf({ kind }: Pick<CompiledPart, 'kind'>): string {
     function: 'key'
   }[kind]
 }
+
+/** What it is read from; of a content there are several. */
+export function pathsOf({ label }: Pick<CompiledPart, 'label'>): string[] {
+  return label.split(', ')
+}

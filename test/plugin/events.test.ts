@@ -180,10 +180,10 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
   const byAddress =
     /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|1 all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
   const table: [trustProxy: unknown, warned: string[]][] = [
-    [true, ['ip', 'path', 'inline']],
+    [true, ['ip', 'path', 'content', 'different', 'inline']],
     [false, []],
     ['loopback', []],
-    [1, ['ip', 'path', 'inline']],
+    [1, ['ip', 'path', 'content', 'different', 'inline']],
     [0, []],
     [['10.0.0.0/8'], []],
     [() => true, []]
@@ -197,6 +197,8 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
         rules: [
           { name: 'ip', key: 'ip', limits },
           { name: 'path', key: [{ ip: 'request.ip' }, { value: 'query.a' }], limits },
+          { name: 'content', key: { digest: [{ ip: 'request.ip' }, 'query.a'] }, limits },
+          { name: 'different', key: { value: 'query.a' }, distinct: 'ip', limits },
           { name: 'other', key: { value: 'query.a' }, limits }
         ]
       },
