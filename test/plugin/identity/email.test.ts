@@ -45,6 +45,7 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
     ['jané@gmail.com', 'jane\u0301@gmail.com', 'JAN.É@gmail.com', '"jane.\u0301"@gmail.com']
   ],
   ['οδοσ@example.com', ['οδος@example.com', 'οδοσ@example.com', 'ΟΔΟΣ@example.com', 'ΟΔΟΣ+x@example.com']],
+  ['ǰane@example.com', ['ǰane@example.com', 'j\u030cane@example.com', 'J\u030CANE@example.com']],
   ['"a b"@example.com', ['"a b"@example.com', '"A\\ b"@example.com', '"a b+c"@EXAMPLE.com']],
   ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']]
 ]
