@@ -20,8 +20,11 @@ const DISTINCT_MAX = 100
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
 const LOCK_MAX_MS = 86_400_000
-/** Longest time a count lives, in milliseconds: its period. */
-const PERIOD_TTL = { hour: 3_600_000, day: 90_000_000, week: 608_400_000, month: 2_682_000_000 }
+/**
+ * Longest time a count lives, in milliseconds: its period, as long as a clock that is set back makes it. That is half an
+ * hour where the hour is longer for it (Lord Howe Island), and two hours at most (Troll).
+ */
+const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month: 2_685_600_000 }
 
 /** Numbers what a rule keeps, and ends the name of its keys. */
 export type Named = (suffix: string) => Pick<Spec, 'name' | 'rule' | 'slot' | 'observed' | 'forgettable'>

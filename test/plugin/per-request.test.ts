@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { Limit, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
-import { places } from './settlement/places.js'
+import { NOON, places, redis } from './settlement/places.js'
 
 interface Account {
   id: string
@@ -143,6 +143,36 @@ for (const place of await places(t)) {
     t.equal((await ask('other', '192.0.2.6')).statusCode, 403)
   })
 }
+
+t.test('redis: a period that the clock makes longer is counted to its end, after a block, too', async t => {
+  const place = await redis(t)
+  const table = [
+    ['hour', 'Australia/Lord_Howe', '2026-04-04T14:00Z', '2026-04-04T15:30Z'],
+    ['day', 'Antarctica/Troll', '2026-10-24T22:00Z', '2026-10-26T00:00Z'],
+    ['week', 'Antarctica/Troll', '2027-10-24T22:00Z', '2027-11-01T00:00Z'],
+    ['month', 'Antarctica/Troll', '2028-09-30T22:00Z', '2028-11-01T00:00Z']
+  ] as const
+  const { app } = await place.open(
+    t,
+    table.map(([per, timeZone]) => ({ name: per, key: 'all', limits: [{ max: 1, per, timeZone }] }))
+  )
+  let now = NOON
+  const moveTo = (time: number) => {
+    place.advance(time - now)
+    now = time
+  }
+  for (const [per, , start, end] of table) {
+    const admitted = async () => (await app.limit.reserve({ [per]: '' })).allowed
+    moveTo(Date.parse(start))
+    t.ok(await admitted(), per)
+    await app.limit.block({ [per]: '' })
+    await app.limit.unblock({ [per]: '' })
+    moveTo(Date.parse(end) - 1)
+    t.notOk(await admitted(), `${per}: one millisecond before its end`)
+    moveTo(Date.parse(end))
+    t.ok(await admitted(), `${per}: the next one`)
+  }
+})
 
 t.test('a time zone may be a function of the request', async t => {
   const { app } = await open(t)

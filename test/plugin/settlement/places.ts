@@ -6,7 +6,8 @@ import limitPlugin, { type Keys, type Rule, type SendLimitOptions } from '../../
 import { startRedis } from '../../helper/redis.js'
 
 export const DAY = 86_400_000
-const NOON = Date.UTC(2026, 2, 2, 12)
+/** When these clocks begin. */
+export const NOON = Date.UTC(2026, 2, 2, 12)
 const PATIENCE_MS = 10_000
 
 interface Teardown {
