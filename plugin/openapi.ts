@@ -70,20 +70,12 @@ function isStandard(part: unknown): boolean {
 
 /** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */
 function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
-  const rules = [...plan.attempts, ...plan.sends]
+  const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const answers: Record<string, object> = {
     400: answer('What a rule is keyed by is missing.'),
     403: answer('Blocked.'),
     422: answer('What a rule is keyed by cannot be such an identity.'),
-    429: {
-      ...answer(
-        `Limit reached. ${rules
-          .filter(rule => !rule.observed)
-          .map(sentence)
-          .join(' ')}`.trim()
-      ),
-      headers
-    },
+    429: { ...answer(`Limit reached. ${rules.map(sentence).join(' ')}`.trim()), headers },
     503: answer('The limits cannot be checked now.')
   }
   if (rules.some(rule => rule.options.lock !== undefined))

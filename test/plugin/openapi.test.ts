@@ -61,7 +61,8 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
       { name: 'flood', key: 'ip', limits: [{ max: 100, window: '60s' }], counts: 'attempts' }
     ]
     app.post('/x', { config: { limit } }, async () => 'sent')
-    app.get('/one', { config: { limit: send } }, async () => 'sent')
+    const watched: Rule = { name: 'watched', key: 'ip', lock: '30s', mode: 'observe' }
+    app.get('/one', { config: { limit: [send, watched] } }, async () => 'sent')
     app.get('/free', async () => 'free')
     await app.ready()
     const { paths } = app.swagger() as unknown as Document
@@ -84,7 +85,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     for (const status of [400, 403, 409, 422, 429, 503]) {
       t.same(Object.keys(answers[status]?.content ?? {}), ['application/problem+json'])
     }
-    t.notOk('409' in (paths['/one']?.get?.responses ?? {}), 'without a lock there is no 409')
+    t.notOk('409' in (paths['/one']?.get?.responses ?? {}), 'without a lock in force there is no 409')
     t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])
   }
 })
@@ -225,6 +226,9 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
   const answer = z.object({ sent: z.boolean() })
   for (const schema of [
     { body },
+    { querystring: z.object({}) },
+    { params: z.object({}) },
+    { headers: z.object({}) },
     { response: { 200: answer } },
     { response: { 200: { description: 'sent', content: { 'application/json': { schema: answer } } } } }
   ]) {
@@ -234,8 +238,8 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
     app.setSerializerCompiler(zodProvider.serializerCompiler)
     await app.register(swagger, { ...openapi, transform: zodProvider.jsonSchemaTransform })
     await app.register(limitPlugin)
-    app.get('/bare', { config: { limit: send } }, async () => 'sent')
     app.post('/x', { config: { limit: send }, schema }, async () => ({ sent: true }))
+    app.get('/bare', { config: { limit: send } }, async () => 'sent')
     await app.ready()
     const { paths } = app.swagger() as unknown as Document
     t.same(Object.keys(paths['/x']?.post?.responses ?? {}), ['200'])
