@@ -74,7 +74,7 @@ export function refuseSocket(route: RouteOptions): void {
 
 /** A route as errors and events name it: `POST /code`. */
 export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): string {
-  return `${[method].flat().join(',')} ${url}`
+  return `${method} ${url}`
 }
 
 function unlimited(fastify: FastifyInstance): readonly Declared[] {
