@@ -93,7 +93,12 @@ const wrong: [options: unknown, message: string][] = [
     { secret: 5 },
     'options.secret: the number given is wrong. It must be text of at least 16 characters that nobody can guess.'
   ],
+  [
+    { secret: 'only 15 letters' },
+    'options.secret: the string given is wrong. It must be text of at least 16 characters that nobody can guess.'
+  ],
   [{ prefix: 'a{b}' }, 'options.prefix: "a{b}" is wrong. It must be text without braces and white space.'],
+  [{ prefix: 'a b' }, 'options.prefix: "a b" is wrong. It must be text without braces and white space.'],
   [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
   [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
   [{ region: 86 }, 'options.region: 86 is wrong. It must be a string.'],
@@ -106,6 +111,7 @@ const wrong: [options: unknown, message: string][] = [
     'options.timeout: 0 is wrong. Write a duration such as "60s", "5m", "1h", "24h", "30d", or whole milliseconds; at most 366 days.'
   ],
   [{ timeout: '1 second' }, 'options.timeout: "1 second" is wrong. Write a duration such as "60s", "5m", '],
+  [{ timeout: 3_600_001 }, 'options.timeout: 3600001 is wrong. A timeout is 1h or shorter.'],
   // A timer of Node's overflows after 24 days and fires at once.
   [{ timeout: '30d' }, 'options.timeout: "30d" is wrong. A timeout is 1h or shorter.'],
   [
@@ -132,6 +138,14 @@ const wrong: [options: unknown, message: string][] = [
     'options.clock: {} is wrong. It must be an object of two functions, monotonic() and wall().'
   ],
   [
+    { clock: { monotonic: Date.now } },
+    'options.clock: {} is wrong. It must be an object of two functions, monotonic() and wall().'
+  ],
+  [
+    { clock: { wall: Date.now } },
+    'options.clock: {} is wrong. It must be an object of two functions, monotonic() and wall().'
+  ],
+  [
     { clock: Date },
     'options.clock: a function is wrong. It must be an object of two functions, monotonic() and wall().'
   ]
@@ -142,6 +156,22 @@ t.test('wrong options', async t => {
     const told = await refused(options)
     t.equal(told.slice(0, message.length), message)
     t.ok(message.endsWith('.') ? told === message : told.endsWith('.'), 'the sentence ends')
+  }
+})
+
+t.test('options at their borders', async t => {
+  for (const options of [
+    { secret: '16 letters of it' },
+    { ipv6Prefix: 16 },
+    { ipv6Prefix: 128 },
+    { timeout: '1h' },
+    { maxKeys: 1 },
+    { prefix: '' }
+  ]) {
+    const app = Fastify()
+    await app.register(limitPlugin, options)
+    t.ok(app.hasDecorator('limit'), JSON.stringify(options))
+    await app.close()
   }
 })
 
