@@ -40,6 +40,18 @@ t.test('refused attempts are not read to their end', async t => {
   t.equal(parsed, 1)
 })
 
+t.test('behind a refused attempt nothing runs, though its reply is held up', async t => {
+  const { app } = await open(t)
+  // Until such a hook is through, Fastify does not take the reply for sent.
+  app.addHook('onSend', (_req, _reply, payload, done) => void setImmediate(done, null, payload))
+  let ran = 0
+  const limit: Rule = { ...flood, limits: [{ max: 1, window: '60s' }] }
+  app.get('/x', { config: { limit } }, async () => `${++ran}`)
+  t.equal((await app.inject('/x')).statusCode, 200)
+  t.equal((await app.inject('/x')).statusCode, 429)
+  t.equal(ran, 1)
+})
+
 t.test('authentication comes first: what it refuses costs no send, what it finds is a key', async t => {
   const { app } = await open(t)
   app.decorateRequest('account', null)
