@@ -55,8 +55,13 @@ t.test('an init that throws ends the start, and what has begun is closed', async
 t.test('each is closed, though another fails to', async t => {
   const log: string[] = []
   const { app } = await open(t)
-  const broken = { name: 'broken', check() {}, close: () => Promise.reject(new Error('stuck')) }
-  app.get('/x', { config: { limit: [noted(log, 'a'), broken] } }, async () => 'sent')
+  const broken = (name: string, error: string) => ({
+    name,
+    check() {},
+    close: () => Promise.reject(new Error(error))
+  })
+  const limit = [broken('last', 'broken, too'), noted(log, 'a'), broken('first', 'stuck')]
+  app.get('/x', { config: { limit } }, async () => 'sent')
   await app.ready()
   await t.rejects(app.close(), { message: 'stuck' })
   t.same(log, ['init a', 'close a'])
@@ -144,6 +149,18 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
   })
   await undone
   t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+})
+
+t.test('a filter that fails after its time harms nobody', async t => {
+  const { lines, stream } = logStream()
+  const { app } = await open(t, { timeout: 20 }, { logger: { level: 'error', stream } })
+  let fail: (error: Error) => void = () => {}
+  const check = () => new Promise<FilterResult>((_, failed) => (fail = failed))
+  app.get('/x', { config: { limit: { name: 'slow', check } } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 503)
+  fail(new Error('no list'))
+  await new Promise(setImmediate)
+  t.match(lines.join(''), /no list.*filter slow/)
 })
 
 t.test('undo', async t => {
