@@ -259,6 +259,15 @@ t.test('HEAD shares the limits of its GET', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/two' })).statusCode, 429)
 })
 
+t.test('a HEAD that stands for itself has its own limits', async t => {
+  const { app } = await open(t)
+  const limit = (max: number): Rule => ({ name: 'send', key: 'ip', limits: [{ max, window: '60s' }] })
+  app.get('/x', { exposeHeadRoute: false, config: { limit: limit(9) } }, async () => '')
+  app.head('/x', { config: { limit: limit(1) } }, async () => '')
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
+})
+
 t.test('routes without limits keep their handler and get no hooks', async t => {
   const app = Fastify({ exposeHeadRoutes: false })
   t.teardown(() => app.close())

@@ -1,4 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -45,14 +46,15 @@ t.test('every decision is told, by the option and on the channel', async t => {
   const { app, send } = await sending(t, {
     onDecision: (event, request) => {
       events.push(event)
-      requests.push(request?.url)
+      requests.push(request?.url ?? request)
     }
   })
   t.equal(await send({ phone, to: mail, text: 'card 4111' }), 200)
   t.equal(await send({ phone, to: mail }), 429)
   t.equal(await send({ phone: '13900139000', to: 'blocked@example.com' }), 403)
   t.equal(await send({ to: mail }), 400)
-  await app.limit.reserve({ mobile: phone })
+  await app.limit.reserve({ mobile: phone, seen: phone })
+  await app.limit.reserve({ mobile: phone }, { url: '/job' } as FastifyRequest)
   await app.limit.peek({ mobile: phone })
   t.same(
     events.map(({ stage, route, allowed, refusal, violated, store }) => [
@@ -71,10 +73,16 @@ t.test('every decision is told, by the option and on the channel', async t => {
       ['attempts', 'POST /x', true, null, [], 'memory'],
       ['sends', 'POST /x', false, 'blocked', ['mail'], 'none'],
       ['attempts', 'POST /x', true, null, [], 'memory'],
+      ['sends', null, false, 'exceeded', ['mobile'], 'memory'],
       ['sends', null, false, 'exceeded', ['mobile'], 'memory']
     ]
   )
-  t.same(requests, [...Array(7).fill('/x'), undefined])
+  const seen = [{ rule: 'seen', windowMs: 60_000 }]
+  t.strictSame(
+    events.map(({ observed }) => observed),
+    [[], [], [], seen, [], [], [], seen, []]
+  )
+  t.strictSame(requests, [...Array(7).fill('/x'), null, '/job'])
   t.strictSame(published, events)
   for (const { keys, rules: told } of events) {
     for (const [name, key] of Object.entries(keys)) t.match(key, /^[\w-]{22}$/, name)
