@@ -55,7 +55,6 @@ export async function build(config: Config, options: BuildOptions = {}) {
     handlerTimeout,
     // Node's own answer would be no problem document; errors.ts has ours.
     http: { requireHostHeader: false },
-    forceCloseConnections: 'idle',
     // The plugin closing answers instead.
     return503OnClosing: false,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply, documentOf(error)),

@@ -11,13 +11,10 @@ export function isOfRecipient(key: Rule['key'] | undefined): boolean {
 
 /**
  * The names of the rules that count a recipient alone.
- * @param which those that can be looked at: all, or those that hold up messages; or those that can be forgotten: no locks
+ * @param which those that can be looked at, or those that can be forgotten: no locks
  */
-export function recipientRules(
-  rules: LimitDecorator['rules'],
-  which: 'all' | 'messages' | 'counting'
-): string[] {
-  const paths: (string | undefined)[] = which === 'messages' ? [MESSAGES] : [MESSAGES, TRIES]
+export function recipientRules(rules: LimitDecorator['rules'], which: 'all' | 'counting'): string[] {
+  const paths: (string | undefined)[] = [MESSAGES, TRIES]
   const suits = (rule: Rule) => (which === 'counting' ? rule.lock === undefined : !variesByRequest(rule))
   return Object.entries(rules)
     .filter(([, rule]) => paths.includes(valuePath(rule.key)) && suits(rule))

@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
-import { recipientRules } from '../../../recipient-rules.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 
@@ -42,8 +41,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
   )
 
   // A policy may count by something else, too, and what is counted may be out of reach while the code is not.
-  async function waiting(recipient: string): Promise<number | null> {
-    if (!recipientRules(fastify.limit.rules, 'messages').includes('recipient')) return 0
+  function waiting(recipient: string): Promise<number | null> {
     return fastify.limit.peek({ recipient }).then(
       ({ retryAfterMs }) => retryAfterMs,
       () => 0
