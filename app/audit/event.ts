@@ -45,7 +45,7 @@ export const AuditEventSchema = Type.Union([
     outcome: Type.Enum(['sent', 'limited', 'refused', 'failed', 'unknown', 'suppressed']),
     code: Type.Optional(Type.String({ description: 'why it failed' })),
     reference: Type.Optional(Type.String({ description: "the provider's own id of the message" })),
-    segments: Type.Optional(Type.Integer({ minimum: 0, description: 'of an SMS; 1 for a mail' })),
+    segments: Type.Optional(Type.Integer({ minimum: 0, description: 'of an SMS' })),
     cost: Type.Optional(
       Type.Object(
         { amount: Type.Number({ minimum: 0 }), currency: Type.String() },
