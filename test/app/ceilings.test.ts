@@ -1,8 +1,8 @@
 import t from 'tap'
 import { check } from '../../app/check.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
-import { ask, E164, verify, wrong } from './captcha.js'
-import { type App, lastCode, places } from './helper.js'
+import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
+import { type App, inject, lastCode, places, post } from './helper.js'
 
 const DAY_MINUTES = 1_440
 
@@ -53,6 +53,86 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+const headers = { 'x-admin-key': 'the key of the operator of these tests' }
+const operate = (app: App, action: string) =>
+  post(app, `/v1/admin/recipients/${action}`, { phone: '13900139000' }, { headers })
+const params = { order: 'A-17' }
+const endpoints = {
+  send: (app: App) => ask(app, { phone: '13700137000' }),
+  resend,
+  status,
+  cancel,
+  verify: (app: App, id: string) => verify(app, id, '000000'),
+  sms: (app: App) => post(app, '/v1/sms', { phone: E164, template: 'order-shipped', params }),
+  mail: (app: App) => post(app, '/v1/mail', { to: 'jane@example.com', template: 'order-shipped', params }),
+  lookup: (app: App) => operate(app, 'lookup'),
+  block: (app: App) => operate(app, 'block'),
+  allow: (app: App) => operate(app, 'allow'),
+  unblock: (app: App) => operate(app, 'unblock'),
+  list: (app: App) => inject(app, { url: '/v1/admin/recipients', headers }),
+  policy: (app: App) => inject(app, { method: 'POST', url: '/v1/admin/policy', headers })
+}
+
+/** Which endpoints each rule of the policy holds back. */
+const holds: Record<string, (keyof typeof endpoints)[]> = {
+  'ip-attempts': ['send', 'resend', 'status', 'cancel'],
+  'verify-attempts': ['verify'],
+  'api-attempts': ['sms', 'mail'],
+  'admin-attempts': ['lookup', 'block', 'allow', 'unblock', 'list', 'policy'],
+  ip: ['send', 'resend'],
+  'ip-recipients': ['send', 'resend'],
+  recipient: ['send', 'resend'],
+  'recipient-network': ['send', 'resend'],
+  account: ['send', 'resend', 'sms', 'mail'],
+  service: ['send', 'resend', 'sms', 'mail'],
+  'verify-failures': ['verify'],
+  'verify-failures-recipient': ['verify'],
+  'same-content': ['sms', 'mail'],
+  mobile: ['sms'],
+  mail: ['mail']
+}
+
+t.test('what each rule holds back', async t => {
+  let used = ''
+  const policy = loadPolicy()
+  const rules = policy.rules.map(rule => {
+    const max = () => (used === rule.name ? 0 : 100)
+    return rule.lock !== undefined ? rule : { ...rule, limits: [{ max, ceiling: 100, window: '60s' }] }
+  })
+  const env = { ADMIN_KEY: headers['x-admin-key'] }
+  const app = await (await places.memory(t)).start(env, { policy: { ...policy, rules } })
+  const { id } = (await ask(app)).body
+  t.same(Object.keys(holds).sort(), policy.rules.flatMap(({ name, lock }) => (lock ? [] : name)).sort())
+  for (const [rule, held] of Object.entries(holds)) {
+    used = rule
+    const refused = []
+    for (const [name, call] of Object.entries(endpoints)) {
+      // It reads the policy file, in which nothing is used up.
+      if (name === 'policy' && rule !== 'admin-attempts') continue
+      const { status, body } = await call(app, id)
+      if (status === 429) refused.push([name, body['violated-policies']])
+    }
+    t.same(
+      refused,
+      held.map(name => [name, [rule]])
+    )
+  }
+})
+
+t.test('who is blocked is sent nothing, by no endpoint', async t => {
+  const app = await (await places.memory(t)).start()
+  const [{ body: sms }, { body: mail }] = [await ask(app), await askMail(app, 'jane@example.com')]
+  for (const identity of [E164, 'jane@example.com']) {
+    await app.lists.put(identity, { standing: 'blocked', masked: '' })
+  }
+  const { length } = app.outbox?.messages ?? []
+  const calls = [ask(app), askMail(app, 'jane@example.com'), resend(app, sms.id), resend(app, mail.id)]
+  for (const answer of await Promise.all([...calls, endpoints.sms(app), endpoints.mail(app)])) {
+    t.match(answer, { status: 403, body: { 'violated-policies': ['block-list'] } })
+  }
+  t.equal(app.outbox?.messages.length, length)
+})
 
 t.test('no policy lets a code live longer than ten minutes, or be tried more than ten times', async t => {
   const policy = loadPolicy()
