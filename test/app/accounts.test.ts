@@ -9,7 +9,7 @@ import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
-import { startApp } from './helper.js'
+import { post, startApp } from './helper.js'
 import { ask, folderOf, open } from './operating.js'
 
 type Test = Parameters<typeof folderOf>[0]
@@ -89,6 +89,10 @@ const wrong: [content: unknown, message: RegExp][] = [
   [[plain, { id: 'a', keys: plain.keys }], /^ACCOUNTS_FILE\[1\]\.keys\[0\] is listed before\.$/],
   [[plain, { ...shop, id: 'plain' }], /^ACCOUNTS_FILE\[1\]\.id \("plain"\) names another account\.$/],
   [[{ ...plain, dailyQuota: 0 }], /^ACCOUNTS_FILE\[0\]\.dailyQuota \(0\) must be >= 1/],
+  [
+    [{ ...plain, dailyQuota: 10_000_001 }],
+    /^ACCOUNTS_FILE\[0\]\.dailyQuota \(10000001\) must be <= 10000000/
+  ],
   [[{ ...plain, dailyQuota: '9' }], /^ACCOUNTS_FILE\[0\]\.dailyQuota \("9"\) must be integer/],
   [
     [{ ...plain, timeZone: 'Asia/Peking' }],
@@ -98,6 +102,7 @@ const wrong: [content: unknown, message: RegExp][] = [
   [[{ ...plain, timeZone: '+08:00' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("\+08:00"\) is no time zone/],
   [[{ ...plain, quota: 5 }], /^ACCOUNTS_FILE\[0\]\.quota /],
   [[{ ...plain, purposes: 'login' }], /^ACCOUNTS_FILE\[0\]\.purposes \("login"\) must be array/],
+  [[{ ...plain, purposes: ['login', 'login'] }], /^ACCOUNTS_FILE\[0\]\.purposes .* duplicate/],
   [[{ ...plain, purposes: ['Log in'] }], /^ACCOUNTS_FILE\[0\]\.purposes\.0 \("Log in"\) must match/],
   [
     [shop, { ...plain, origins: [shop.origins[0]] }],
@@ -171,6 +176,27 @@ t.test('what an account may', async t => {
   })
   t.throws(() => mayUse(shop, 'templates', 'welcome'), { statusCode: 403, code: 'TEMPLATE_FORBIDDEN' })
   t.throws(() => mayUse({ ...shop, purposes: [] }, 'purposes', 'login'), { code: 'PURPOSE_FORBIDDEN' })
+})
+
+t.test('an account sends for its purposes and by its templates alone', async t => {
+  const may = { purposes: ['login'], templates: ['order-shipped'] }
+  const app = await startApp(t, { ACCOUNTS_FILE: fileOf(t, [{ ...plain, ...may }]) }, {})
+  const send = (url: string, payload: object) =>
+    post(app, url, payload, { headers: { 'x-api-key': 'key of plain' } })
+  const phone = '13800138000'
+  const to = 'jane@example.com'
+  const registering = await send('/v1/captcha', { phone, purpose: 'register' })
+  t.match(registering, { status: 403, body: { code: 'PURPOSE_FORBIDDEN' } })
+  const welcome = { template: 'welcome', params: { name: 'Jane' } }
+  t.match(await send('/v1/mail', { to, ...welcome }), { status: 403, body: { code: 'TEMPLATE_FORBIDDEN' } })
+  t.same(app.outbox?.messages, [])
+  const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
+  const right = [
+    ['/v1/captcha', { phone, purpose: 'login' }],
+    ['/v1/mail', { to, ...shipped }],
+    ['/v1/sms', { phone: '13900139000', ...shipped }]
+  ] as const
+  for (const [url, body] of right) t.equal((await send(url, body)).status, 202, 'nothing was counted')
 })
 
 /** Headers of a request without a key. */
@@ -253,11 +279,25 @@ t.test('browsers are told what they may', async t => {
   // An error can be read by the page, too.
   const headers = { origin: 'https://shop.example', 'x-api-key': 'wrong' }
   const refused = await ask(app, 'POST', '/v1/captcha', { headers })
-  t.match(refused, { status: 401, headers: { 'access-control-allow-origin': 'https://shop.example' } })
+  t.match(refused, {
+    status: 401,
+    headers: { 'access-control-allow-origin': 'https://shop.example', vary: 'Origin, accept-language' }
+  })
   t.match(
     refused.headers['access-control-expose-headers'],
     'retry-after, ratelimit, ratelimit-policy, idempotency-replayed'
   )
+})
+
+t.test('pages may call the captcha endpoints, and no others', async t => {
+  const app = await startApp(t, {}, {})
+  const headers = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
+  const allowed = async (url: string) =>
+    (await app.inject({ method: 'OPTIONS', url, headers })).headers['access-control-allow-origin']
+  const id = 'A'.repeat(22)
+  for (const path of ['', '/verify', `/${id}`, `/${id}/resend`])
+    t.equal(await allowed(`/v1/captcha${path}`), headers.origin, path)
+  for (const url of ['/v1/sms', '/v1/mail', '/v1/dev/outbox']) t.equal(await allowed(url), undefined, url)
 })
 
 t.test('without configuration, outside of production, a newcomer is let in', async t => {

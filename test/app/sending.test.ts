@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ask, E164, verify } from './captcha.js'
+import { ask, E164, PHONE, resend, verify } from './captcha.js'
 import { type App, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
 
@@ -56,6 +56,23 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(sms.messages.length, 1, 'not repeated')
     })
 
+    await t.test('a code that cannot be taken back hides nothing of what became of its message', async t => {
+      const { app, sms } = await start()
+      sms.fail('failed')
+      app.captchas.drop = async () => {
+        throw new Error('away')
+      }
+      t.match(await ask(app), { status: 502, body: { code: 'SEND_FAILED' } })
+    })
+
+    await t.test('what cannot be sent is refused before limits are asked', async t => {
+      const { app } = await start()
+      const { id } = (await ask(app)).body
+      const refused = { status: 422, body: { code: 'LOCALE_UNKNOWN' } }
+      t.match(await ask(app, { locale: 'fr' }), refused)
+      t.match(await resend(app, id, { payload: { locale: 'fr' } }), refused)
+    })
+
     await t.test('unknown: not refunded', async t => {
       const { app, sms } = await start()
       sms.fail('unknown')
@@ -76,6 +93,23 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
+    await t.test('one message to a recipient at a time, also to one who is allowed', async t => {
+      const sms = provider()
+      const app = await (await open(t)).start({}, { senders: { sms } })
+      await app.lists.put(E164, { standing: 'allowed', masked: '' })
+      const { id } = (await ask(app)).body
+      let arrive = () => {}
+      const arriving = new Promise<void>(resolve => {
+        sms.does(() => new Promise(done => resolve(void (arrive = done))))
+      })
+      const first = ask(app)
+      await arriving
+      const taken = { status: 409, body: { code: 'FST_SEND_LIMIT_IN_FLIGHT' } }
+      t.match([await ask(app), await resend(app, id)], [taken, taken])
+      arrive()
+      t.equal((await first).status, 202)
+    })
+
     await t.test('50 at once make one message', async t => {
       const { app, sms } = await start()
       const all = await Promise.all(Array.from({ length: 50 }, () => ask(app)))
@@ -85,6 +119,27 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('every endpoint that sends answers a repetition as the first time, and sends once', async t => {
+  const place = await places.memory(t)
+  const app = await place.start()
+  const { id } = (await ask(app, { phone: '13900139000' })).body
+  place.advance(60_000)
+  const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
+  for (const [url, body] of [
+    ['/v1/captcha', { phone: PHONE, purpose: 'register' }],
+    [`/v1/captcha/${id}/resend`, {}],
+    ['/v1/sms', { phone: PHONE, ...shipped }],
+    ['/v1/mail', { to: 'jane@example.com', ...shipped }]
+  ] as const) {
+    const send = () => post(app, url, body, { headers: { 'idempotency-key': 'a-key' } })
+    const first = await send()
+    const sent = app.outbox?.messages.length
+    t.equal(first.status, 202, url)
+    t.match(await send(), { ...first, headers: { 'idempotency-replayed': 'true' } })
+    t.equal(app.outbox?.messages.length, sent)
+  }
+})
 
 t.test('the outbox shows the newest first, and each as a line', async t => {
   const lines: string[] = []
