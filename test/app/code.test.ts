@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { captchasOf } from '../../app/captcha/captchas.js'
 import { codeOf, sameCode } from '../../app/captcha/code.js'
+import { MemoryRecords } from '../../app/captcha/memory-records.js'
+import { systemClock } from '../../app/clock.js'
+import { loadPolicy } from '../../app/policy.js'
 import { seal, unseal } from '../../app/seal.js'
 
 const key = Buffer.alloc(32, 1)
@@ -50,4 +54,22 @@ t.test('what is sealed opens with its key in its context alone', async t => {
   t.throws(() => unseal(key, sealed, 'other'))
   t.throws(() => unseal(Buffer.alloc(32, 2), sealed, 'id'))
   t.throws(() => unseal(key, `${sealed.slice(0, -2)}AA`, 'id'))
+})
+
+t.test('what is kept of one code does not open under the id of another', async t => {
+  const records = new MemoryRecords(systemClock)
+  const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
+  const { put } = records
+  const names: string[] = []
+  let first: string | undefined
+  // As whoever can write to Redis could copy it.
+  records.put = (name, sealed, terms) => {
+    names.push(name)
+    return put.call(records, name, (first ??= sealed), terms)
+  }
+  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const [one, other] = [await captchas.start({ ...of, ...asked }), await captchas.start({ ...of, ...asked })]
+  t.match(await captchas.find(one.id, null), { identity: of.identity })
+  await t.rejects(captchas.find(other.id, null))
+  t.notOk(names.includes(one.id), 'its name tells no id')
 })

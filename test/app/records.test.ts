@@ -91,6 +91,14 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
 
+    await t.test('the next generation is kept as long as the first', async t => {
+      const key = await put()
+      advance(RETENTION_MS - 1)
+      await records.rotate(key, terms, 'a')
+      advance(RETENTION_MS - 1)
+      t.match(await records.get(key), { generation: 2 })
+    })
+
     await t.test('a former generation comes back as it was, unless the later one has ended', async t => {
       const key = await put()
       await records.check(key, 0)
@@ -105,6 +113,13 @@ for (const [store, open] of Object.entries(stores)) {
       await records.check(key, 3)
       await records.restore(key, 'b')
       t.match(await records.get(key), { generation: 3, ended: 'verified' })
+
+      const failed = await put()
+      await records.doubt(failed)
+      for (let i = 0; i < 3; i++) await records.check(failed, 0)
+      await records.rotate(failed, terms, 'c')
+      await records.restore(failed, 'c')
+      t.match(await records.get(failed), { ended: 'failed', unknown: true })
     })
 
     await t.test('of several at once each is taken back for itself, in any order', async t => {
@@ -128,6 +143,8 @@ for (const [store, open] of Object.entries(stores)) {
       for (let i = 0; i < 20; i++) await records.rotate(key, terms, `${i}`)
       await records.restore(key, '19')
       t.match(await records.get(key), { generation: 20 })
+      for (let i = 18; i >= 0; i--) await records.restore(key, `${i}`)
+      t.match(await records.get(key), { generation: 12 }, 'no more than nine are remembered')
     })
 
     await t.test(
@@ -180,7 +197,15 @@ t.test('full memory takes no more, rather than forget', async t => {
   await records.put('b', 'sealed', terms)
   await t.rejects(records.put('c', 'sealed', terms), { code: 'CODES_FULL', statusCode: 503 })
   t.ok(await records.get('a'))
+  now = 1
+  await records.rotate('a', terms, 'a')
   now = RETENTION_MS
   await records.put('c', 'sealed', terms)
-  t.equal(await records.get('a'), null)
+  t.match([await records.get('a'), await records.get('b')], [{ generation: 2 }, null])
+})
+
+t.test('a doubt leaves nothing in Redis where nothing was', async t => {
+  const { client } = await startRedis(t)
+  await new RedisRecords(client).doubt('a')
+  t.same(await client.keys('*'), [])
 })

@@ -5,7 +5,7 @@ import { loadPolicy } from '../../app/policy.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
-import { lastCode, places, startApp } from './helper.js'
+import { lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
 
 for (const [name, open] of Object.entries(places)) {
@@ -18,7 +18,8 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await resend(app, id), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
       t.equal((await verify(app, id, wrong(first))).body.attemptsLeft, 4)
       place.advance(60_000)
-      const again = await resend(app, id)
+      const again = await resend(app, id, { payload: { locale: 'zh' } })
+      t.match(app.outbox?.messages[0]?.text, '验证码')
       t.match(again, { status: 202, body: { id, channel: 'sms', recipient: '+86*******8000' } })
       t.equal(Date.parse(again.body.expiresAt) - Date.parse(again.body.resendAt), 240_000)
       const second = lastCode(app, E164)
@@ -37,12 +38,17 @@ for (const [name, open] of Object.entries(places)) {
       const { id, expiresAt } = (await ask(app)).body
       const code = lastCode(app, E164)
       await verify(app, id, wrong(code))
-      place.advance(60_000)
+      place.advance(90_000)
       t.match(await resend(app, id), { status: 202, body: { expiresAt } })
       t.equal(lastCode(app, E164), code)
+      t.match(app.outbox?.messages[0]?.text, '4 min', 'of what is left, rounded up')
       t.match(await status(app, id), { body: { attemptsLeft: 4, expiresAt } })
-      place.advance(240_000)
-      t.equal((await resend(app, id)).status, 410)
+      await verify(app, id, code)
+      place.advance(60_000)
+      t.equal((await resend(app, id)).status, 410, 'used up')
+      const mailed = (await askMail(app)).body.id
+      place.advance(300_000)
+      t.equal((await resend(app, mailed)).status, 410, 'expired')
     })
 
     await t.test('a code that has expired or failed can be followed by another', async t => {
@@ -127,7 +133,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(tried, 10)
     })
 
-    await t.test('nothing is sent again to a country that is no longer served', async t => {
+    await t.test('nothing is sent, nor sent again, to a country that is not or no longer served', async t => {
       const file = join(t.testdir(), 'policy.json')
       const serve = (countries: string[]) =>
         writeFileSync(file, JSON.stringify({ ...loadPolicy(), countries }))
@@ -139,7 +145,10 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       serve(['SG'])
       await app.reloadPolicy('a test')
-      t.match(await resend(app, id), { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } })
+      const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
+      const sms = await post(app, '/v1/sms', { phone: E164, ...shipped })
+      for (const answer of [await resend(app, id), await ask(app), sms])
+        t.match(answer, { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } })
       t.equal(app.outbox?.messages.length, 2)
       t.equal((await resend(app, mailed)).status, 202, 'mail has no country')
       serve(['CN'])
