@@ -1,3 +1,4 @@
+import type { InjectOptions } from 'fastify'
 import t from 'tap'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { ask, askMail, cancel, E164, status, verify, wrong } from './captcha.js'
@@ -237,8 +238,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('wrong codes end at the ceiling of recipient, purpose and network', async t => {
       const place = await open(t)
       const app = await place.start()
-      const guess = async (purpose: string, remoteAddress: string) => {
-        const from = { remoteAddress }
+      const guess = async (purpose: string, from: InjectOptions = {}) => {
         const { id } = (await ask(app, { purpose }, from)).body
         const statuses: number[] = []
         for (let i = 0; i < 5; i++) {
@@ -248,11 +248,12 @@ for (const [name, open] of Object.entries(places)) {
         return statuses
       }
       const all = (status: number) => Array(5).fill(status)
-      t.same(await guess('login', '192.0.2.1'), all(422))
-      t.same(await guess('login', '192.0.2.1'), all(422))
-      t.same(await guess('login', '192.0.2.1'), all(429))
-      t.same(await guess('register', '192.0.2.1'), all(422), 'another purpose')
-      t.same(await guess('login', '198.51.100.1'), all(422), 'another network')
+      t.same(await guess('login'), all(422))
+      t.same(await guess('login'), all(422))
+      t.same(await guess('login'), all(429))
+      t.same(await guess('register'), all(422), 'another purpose')
+      const named = { headers: { 'x-end-user-ip': '198.51.100.1' } }
+      t.same(await guess('login', named), all(422), 'another network')
     })
 
     await t.test('the end user’s address counts, when a server with a key names it', async t => {
@@ -267,6 +268,11 @@ for (const [name, open] of Object.entries(places)) {
         status: 422,
         body: { code: 'END_USER_IP_INVALID' }
       })
+      for (let i = 0; i < 6; i++) {
+        const headers = { 'x-api-key': '', 'x-end-user-ip': i === 0 ? 'x' : `203.0.113.${i}` }
+        const { status } = await ask(app, { phone: `1390013900${i}` }, { headers })
+        t.equal(status, i < 5 ? 202 : 429, 'without a key nobody is listened to')
+      }
     })
   })
 }

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
 import { type App, places } from './helper.js'
@@ -87,9 +88,30 @@ for (const [name, open] of Object.entries(places)) {
       sms.does(() => new Promise(resolve => (arrive = resolve)))
       t.equal((await ask(app, { purpose })).status, 202)
       const second = await ask(app, { purpose })
-      t.match(second, { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+      t.equal(second.status, 429)
+      t.same(second.body['violated-policies'], ['recipient-60s'])
       t.equal(sms.messages.length, 1)
       arrive()
+    })
+
+    await t.test('the message goes when the answer has left', async t => {
+      const { app, sms } = await start()
+      let answer: ServerResponse | undefined
+      app.server.on('request', (_request, response: ServerResponse) => {
+        answer = response
+        const { end } = response
+        // It takes its time to leave.
+        response.end = ((...args: Parameters<typeof end>) =>
+          setImmediate(() => end.apply(response, args))) as never
+      })
+      const left: unknown[] = []
+      sms.does(async () => void left.push(answer?.writableFinished))
+      const url = await app.listen()
+      const body = JSON.stringify({ phone: PHONE, purpose })
+      const headers = { 'content-type': 'application/json' }
+      t.equal((await fetch(`${url}/v1/captcha`, { method: 'POST', body, headers })).status, 202)
+      await app.unfinished()
+      t.same(left, [true])
     })
 
     await t.test('the app closes when what goes on has ended', async t => {

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { loadPolicy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
 
 const POST = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n'
@@ -15,6 +16,7 @@ t.test(
     const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn' })
     const app = await build(config, { logStream: stream })
     t.teardown(() => app.close())
+    t.match(app.server, { requestTimeout: 10_000, timeout: 60_000 })
     app.get('/slow', () => new Promise(() => {}))
     await app.listen({ host: '127.0.0.1', port: 0 })
     mock.timers.enable({ apis: ['setTimeout'] })
@@ -38,3 +40,52 @@ t.test(
     t.equal(lines.length, 1)
   }
 )
+
+t.test('what is no request that can be read is answered all the same', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  t.teardown(() => app.close())
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const answerTo = async (text: string, then = (_server: Socket) => {}) => {
+    const connected = once(app.server, 'connection')
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    const answer = once(socket, 'data')
+    socket.write(text)
+    then((await connected)[0])
+    return String((await answer)[0])
+  }
+  t.match(await answerTo('GET /healthz HTTP/1.1\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_MISSING"/)
+  t.match(await answerTo('GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'of that version it may')
+  t.match(await answerTo('what?\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"BROKEN_REQUEST"/)
+  const large = `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`
+  t.match(await answerTo(large), /^HTTP\/1\.1 431 [\s\S]*"code":"HEADERS_TOO_LARGE"/)
+  // As Node does when its time is up.
+  const late = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  const slow = await answerTo('GET /', socket => app.server.emit('clientError', late, socket))
+  t.match(slow, /^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
+})
+
+t.test('what goes wrong inside is not told, nor what a library says', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  t.teardown(() => app.close())
+  app.get('/broken', (_request, reply) => reply.type('text/plain').send({}))
+  app.get('/refused', async () => {
+    throw Object.assign(new Error('its words'), { statusCode: 418, code: 'TEAPOT' })
+  })
+  const broken = await app.inject('/broken')
+  t.match([broken.statusCode, broken.json()], [500, { code: 'INTERNAL' }])
+  const refused = await app.inject('/refused')
+  t.match([refused.statusCode, refused.json()], [418, { code: 'REFUSED' }])
+  t.notMatch(refused.body, 'its words')
+})
+
+t.test('a rule whose key is missing names it', async t => {
+  const { rules, ...own } = loadPolicy()
+  const key = { value: 'headers.x-tenant' }
+  const changed = rules.map(rule => (rule.name === 'ip-attempts' ? { ...rule, key } : rule))
+  const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' })
+  const app = await build(config, { policy: { ...own, rules: changed } })
+  t.teardown(() => app.close())
+  const { statusCode, body } = await app.inject(`/v1/captcha/${'A'.repeat(22)}`)
+  t.match([statusCode, JSON.parse(body)], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING', key: key.value }])
+})

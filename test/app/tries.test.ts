@@ -6,11 +6,12 @@ import t from 'tap'
 import { Check } from 'typebox/value'
 import { AuditEventSchema } from '../../app/audit/event.js'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
+import { loadPolicy } from '../../app/policy.js'
 import { problem } from '../../app/problem.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
-import { ask, cancel, E164, status, verify, wrong } from './captcha.js'
-import { lastCode, places, startApp } from './helper.js'
+import { ask, cancel, E164, PHONE, status, verify, wrong } from './captcha.js'
+import { lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
 
 const eventsOf = (file: string) =>
@@ -52,6 +53,40 @@ for (const [name, open] of Object.entries(places)) {
       const own = { purpose: 'register', channel: 'sms', recipient: '+86*******8000' }
       for (const event of events.slice(0, 5)) t.match(event, own)
       t.notOk('recipient' in events[5], 'of an unknown id nobody is known')
+    })
+
+    await t.test('so is what is sent, refused and suppressed, and the quota', async t => {
+      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
+      t.teardown(() => rmSync(folder, { recursive: true }))
+      const file = join(folder, 'audit.log')
+      const limits = [{ max: 5, per: 'day', timeZone: 'UTC' } as const]
+      const { rules, ...policy } = loadPolicy()
+      const own = rules.map(rule =>
+        rule.name === 'account' ? { name: rule.name, key: rule.key, limits } : rule
+      )
+      const app = await (await open(t)).start({ AUDIT_LOG: file }, { policy: { ...policy, rules: own } })
+      const from = (address: string) => ({ headers: { 'x-end-user-ip': address } })
+      await ask(app, {}, from('2001:db8::1'))
+      await ask(app, {}, from('2001:db8::2'))
+      const conceals = { phone: '13900139000', purpose: 'reset-password' }
+      await app.lists.put('+8613900139000', { standing: 'blocked', masked: '' })
+      await ask(app, conceals, from('2001:db8:0:1::1'))
+      await app.unfinished()
+      const shipped = { phone: PHONE, template: 'order-shipped', params: { order: 'A-17' } }
+      for (let i = 0; i < 3; i++) await post(app, '/v1/sms', shipped)
+
+      const [first, second, third, ...more] = eventsOf(file)
+      const cost = { amount: 0.0071, currency: 'USD' }
+      t.match(first, { event: 'send', outcome: 'sent', purpose: 'register', account: 'development', cost })
+      t.match(second, { event: 'refusal', outcome: 'exceeded', rules: ['recipient'], network: first.network })
+      t.match(third, { event: 'send', outcome: 'suppressed', sender: 'none', purpose: 'reset-password' })
+      t.not(third.network, first.network)
+      t.match(more, [
+        { event: 'send', outcome: 'sent', template: 'order-shipped' },
+        { event: 'quota', outcome: 'soft-mark', used: 4, max: 5 },
+        { event: 'send', outcome: 'sent', template: 'order-shipped' },
+        { event: 'refusal', rules: ['same-content'], template: 'order-shipped' }
+      ])
     })
 
     await t.test('what may have been done all the same is unknown there', async t => {
