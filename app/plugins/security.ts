@@ -8,7 +8,11 @@ import fp from 'fastify-plugin'
  */
 const security: FastifyPluginAsync = async fastify => {
   await fastify.register(helmet, {
-    contentSecurityPolicy: { directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+    contentSecurityPolicy: {
+      // Those of helmet would let in scripts and styles again.
+      useDefaults: false,
+      directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] }
+    },
     // A page of another origin that may ask (CORS) must be able to read the answer.
     crossOriginResourcePolicy: { policy: 'cross-origin' }
   })

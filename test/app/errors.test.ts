@@ -65,6 +65,21 @@ t.test('what is no request that can be read is answered all the same', async t =
   t.match(slow, /^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
 })
 
+t.test('answers are for programs: not to be kept, nor shown, but read by pages that may ask', async t => {
+  const env = { NODE_ENV: 'test', LOG_LEVEL: 'silent', ADMIN_KEY: 'the key of the operator of these tests' }
+  const app = await build(readConfig(env))
+  t.teardown(() => app.close())
+  for (const url of ['/healthz', '/v1/dev/outbox', '/v1/admin/recipients', '/nothing']) {
+    const { headers } = await app.inject({ url, headers: { 'x-admin-key': env.ADMIN_KEY } })
+    t.match(headers, {
+      'cache-control': 'no-store',
+      'content-security-policy': /^default-src 'none';frame-ancestors 'none'$/,
+      'cross-origin-resource-policy': 'cross-origin',
+      'x-content-type-options': 'nosniff'
+    })
+  }
+})
+
 t.test('what goes wrong inside is not told, nor what a library says', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.close())

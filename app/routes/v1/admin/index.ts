@@ -38,7 +38,6 @@ const admin: FastifyPluginAsync<AdminOptions> = async (
   fastify.decorateRequest('told', null)
   fastify.addHook('preParsing', adminOnly(adminKey))
   fastify.addHook('onSend', async (request, reply) => {
-    reply.header('cache-control', 'no-store')
     const { actor, told, routeOptions } = request
     const { action } = routeOptions.config
     if (actor === null || action === undefined) return

@@ -15,8 +15,7 @@ const dev: FastifyPluginAsyncTypebox<{ outbox: Outbox }> = async (fastify, { out
         response: { 200: OutboxAnswer, ...problems(500, 503) }
       }
     },
-    async (_request, reply) =>
-      reply.header('cache-control', 'no-store').send({ messages: [...outbox.messages] })
+    async () => ({ messages: [...outbox.messages] })
   )
 }
 
