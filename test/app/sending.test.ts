@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ask, E164, PHONE, resend, verify } from './captcha.js'
+import { ask, askMail, E164, PHONE, resend, verify } from './captcha.js'
 import { type App, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
 
@@ -119,6 +119,18 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('a message goes to one recipient, and to what may be a mobile phone', async t => {
+  const app = await (await places.memory(t)).start()
+  // A country that does not tell them from landlines; a number that follows its owner; a mobile phone.
+  for (const phone of ['+1 212 555 0100', '+44 70 1234 5678', '+44 7911 123456'])
+    t.equal((await ask(app, { phone })).status, 202, phone)
+  const mailed = await askMail(app, ' Jane@example.com ')
+  t.equal(mailed.body.recipient, 'J***@example.com')
+  t.equal(app.outbox?.messages[0]?.to, 'Jane@example.com')
+  const both = { phone: PHONE, email: 'jane@example.com', purpose: 'register' }
+  t.match(await post(app, '/v1/captcha', both), { status: 422, body: { code: 'RECIPIENT_MISSING' } })
+})
 
 t.test('every endpoint that sends answers a repetition as the first time, and sends once', async t => {
   const place = await places.memory(t)
