@@ -23,9 +23,9 @@ export function namingOf(secret: string): (key: string, request: FastifyRequest)
 }
 
 /** The account where a key proves it; pages of an origin are strangers to each other. */
-function ownerOf({ account, caller, network, ip }: FastifyRequest) {
+function ownerOf({ account, caller, ip }: FastifyRequest) {
   if (account && caller !== 'origin') return ['account', account.id]
-  const address = canonicalIp(network ?? ip ?? '', 64)
+  const address = canonicalIp(ip ?? '', 64)
   return account ? ['page', account.id, address] : ['network', address]
 }
 

@@ -47,20 +47,21 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'pages of one origin share no Idempotency-Key: one would hear of the id of another',
+      'pages share no Idempotency-Key, of one origin or of two: one would hear of the id of another',
       async t => {
         const app = await (await open(t)).start({ ACCOUNTS_FILE: accountsOf(t) })
-        const by = (remoteAddress: string) =>
+        const by = (remoteAddress: string, origin = 'https://shop.example') =>
           app.inject({
             method: 'POST',
             url: '/v1/captcha',
             payload: { phone: PHONE, ...LOGIN },
             remoteAddress,
-            headers: { origin: 'https://shop.example', 'idempotency-key': '1' }
+            headers: { origin, 'idempotency-key': '1' }
           })
         t.equal((await by('192.0.2.1')).statusCode, 202)
         t.match((await by('192.0.2.1')).headers, { 'idempotency-replayed': 'true' })
         t.equal((await by('192.0.2.2')).statusCode, 429)
+        t.equal((await by('192.0.2.1', 'https://other.example')).statusCode, 429)
       }
     )
 
@@ -106,11 +107,15 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-/** A file of one account, whose pages may ask. */
+/** A file of two accounts, whose pages may ask. */
 function accountsOf(t: Parameters<typeof folderOf>[0]): string {
   const file = join(folderOf(t), 'accounts.json')
-  const account = { id: 'shop', keys: ['0'.repeat(64)], origins: ['https://shop.example'] }
-  writeFileSync(file, JSON.stringify([account]))
+  const accounts = ['shop', 'other'].map((id, i) => ({
+    id,
+    keys: [`${i}`.repeat(64)],
+    origins: [`https://${id}.example`]
+  }))
+  writeFileSync(file, JSON.stringify(accounts))
   return file
 }
 

@@ -1,5 +1,7 @@
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { Slot } from '../../../app/idempotency/answers.js'
+import { namingOf } from '../../../app/idempotency/naming.js'
 import { startRedis } from '../../helper/redis.js'
 import { DAY, LEASE, type Place, places, signal, start } from './scene.js'
 
@@ -81,9 +83,19 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   t.equal(keys.length, 2)
   for (const key of keys) t.ok((await client.pttl(key)) > DAY - 60_000)
   const slots = keys.find(key => !key.endsWith(':ends')) as string
+  const values = await client.hvals(slots)
   const held = JSON.stringify([keys, await client.hgetall(slots)])
-  t.equal(await client.hlen(slots), 2)
+  t.equal(new Set(values.map(value => value.slice(1, 23))).size, 2, 'nor that two bodies are the same')
   for (const word of ['secret', 'account', '13800138000', 'message', '192.0.2.1']) t.notMatch(held, word)
   seen.open.resolve()
   await running
+})
+
+t.test('another secret gives other names', async t => {
+  const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip: '192.0.2.1' }
+  const request = { ...at, body: {}, account: null, caller: null } as unknown as FastifyRequest
+  const [one, other] = [namingOf('one')('a-key', request), namingOf('other')('a-key', request)]
+  t.not(one.slot.scope, other.slot.scope)
+  t.not(one.slot.key, other.slot.key)
+  t.not(one.body, other.body)
 })
