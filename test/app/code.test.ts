@@ -72,4 +72,7 @@ t.test('what is kept of one code does not open under the id of another', async t
   t.match(await captchas.find(one.id, null), { identity: of.identity })
   await t.rejects(captchas.find(other.id, null))
   t.notOk(names.includes(one.id), 'its name tells no id')
+  const policy = () => loadPolicy()
+  const others = captchasOf({ records, secret: 'another secret of these tests', policy })
+  t.equal(await others.find(one.id, null), null, 'nor does another secret find it')
 })

@@ -113,6 +113,19 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
+t.test('persons have other hashes there under another secret', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'audit.log')
+  for (const which of ['one', 'another']) {
+    const env = { AUDIT_LOG: file, LIMIT_SECRET: `${which} secret of these tests` }
+    await ask(await (await places.memory(t)).start(env))
+  }
+  const [one, other] = eventsOf(file)
+  t.not(one.recipientHash, other.recipientHash)
+  t.not(one.network, other.network)
+})
+
 t.test('Redis hangs while a code is verified: it can be verified again, once', async t => {
   const server = await startRedis(t)
   const sms = provider()
