@@ -209,3 +209,29 @@ t.test('a doubt leaves nothing in Redis where nothing was', async t => {
   await new RedisRecords(client).doubt('a')
   t.same(await client.keys('*'), [])
 })
+
+t.test('a try that is taken back twice does not bring back what has ended since', async t => {
+  const { client } = await startRedis(t)
+  const records = new RedisRecords(client)
+  const tries: string[] = []
+  const { captchaCheck } = client as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>
+  Object.assign(client, {
+    captchaCheck: (...args: unknown[]) => {
+      tries.push(args[2] as string)
+      return captchaCheck?.apply(client, args)
+    }
+  })
+  const key = name()
+  await records.put(key, 'sealed', terms)
+  t.match(await records.check(key, 1), { verified: true })
+  const takeBack = () =>
+    (client as unknown as Record<string, (...args: unknown[]) => unknown>).captchaUncheck?.(
+      `captcha:{${key}}`,
+      tries[0]
+    )
+  await takeBack()
+  t.match(await records.get(key), { ended: '' })
+  for (let i = 0; i < 3; i++) await records.check(key, 0)
+  await takeBack()
+  t.match(await records.get(key), { ended: 'failed' })
+})
