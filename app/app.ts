@@ -50,7 +50,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     genReqId: () => randomUUID(),
     trustProxy: config.TRUST_PROXY === 'false' ? false : config.TRUST_PROXY,
     bodyLimit: MAX_BODY_BYTES,
-    connectionTimeout: handlerTimeout + 30_000,
+    connectionTimeout: handlerTimeout + 45_000,
     requestTimeout: 10_000,
     handlerTimeout,
     // Node's own answer would be no problem document; errors.ts has ours.

@@ -41,7 +41,7 @@ export class MemoryStore implements Store {
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
   private readonly sweeper: NodeJS.Timeout
-  // The last receipt given back. None is given out twice, though two decisions may share a tick, and 0 is none.
+  // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
@@ -158,8 +158,9 @@ export class MemoryStore implements Store {
     return facts
   }
 
+  // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
   private now(): Now {
-    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS)
+    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) + 1
     // A machine that has not heard of the time yet is in 1970.
     const wall = Math.max(toTicks(this.clock.wall()), 0)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }

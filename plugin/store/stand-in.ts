@@ -8,7 +8,7 @@ const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
 /** In place of the time at which something was counted. */
-const CLEARED = -1
+const CLEARED = 0
 
 /**
  * The memory that decides while another store does not. The sends which that one admits here are noted, and counted

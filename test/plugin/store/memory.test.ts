@@ -37,6 +37,21 @@ t.test('a machine that is in 1970 counts from the day that it hears of the time'
   t.equal(store.reserve(entries, '')[1], 1)
 })
 
+t.test('windows are exact by a clock that begins at 0, too', async t => {
+  const clock = { now: 0, monotonic: () => clock.now, wall: () => Date.UTC(2026, 2, 1) + clock.now }
+  const store = new MemoryStore({ clock })
+  t.teardown(() => store.close())
+  const entries = [entry(log([1, 60_000]))]
+  for (const [now, admitted] of [
+    [0, 1],
+    [59_999.99, 0],
+    [60_000, 1]
+  ] as const) {
+    clock.now = now
+    t.equal(store.reserve(entries, '')[1], admitted, `at ${now}`)
+  }
+})
+
 t.test('full of live limits it throws rather than forget one, and counts nothing', async t => {
   const { store } = open(t, 10)
   const spec = log([2, 60_000])
