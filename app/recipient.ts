@@ -24,8 +24,11 @@ export interface RecipientOptions {
   pointer?: string
 }
 
-/** Kinds of numbers that take an SMS; where a country does not tell mobile numbers from others, all of both. */
-const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE', 'PERSONAL_NUMBER'])
+/**
+ * Kinds of numbers that take an SMS; where a country does not tell mobile numbers from others, all of both. Personal
+ * numbers (+44 70) are not among them: they cost as their owners please, who share in it.
+ */
+const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
 
 /**
  * Reads the one recipient of a body.

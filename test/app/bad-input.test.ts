@@ -73,7 +73,8 @@ const bodies: Record<string, [status: number, body: unknown, code?: string][]> =
     [422, { to, template, params }, 'INVALID'],
     [422, { phone: '123', template, params }, 'PHONE_INVALID'],
     [422, { phone: '+86 10 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS'],
-    [422, { phone: '+44 56 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS']
+    [422, { phone: '+44 56 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS'],
+    [422, { phone: '+44 70 1234 5678', template, params }, 'PHONE_TAKES_NO_SMS']
   ],
   '/v1/mail': [
     [422, { to: 'jane', template, params }, 'EMAIL_INVALID'],
