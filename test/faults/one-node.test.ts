@@ -22,6 +22,13 @@ for (const [how, destroy] of Object.entries(breaks)) {
     const memories = [await start({}), await start({}), await start({})] as const
     const denies = await start({ onStoreError: 'deny' })
     const [here, there, lost] = (await values(cluster, denies.app)) as [string, string, string]
+    const { client } = denies
+    const looking = client.refreshSlotsCache.bind(client)
+    let looks = 0
+    client.refreshSlotsCache = done => {
+      looks++
+      looking(done)
+    }
     await destroy(t, cluster.nodes[2] as ClusterNode)
 
     const admitted: string[] = []
@@ -37,6 +44,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await sleep(TIMEOUT_MS * 1.2)
     }
     t.strictSame(admitted, ['a send'])
+    t.ok(looks >= 3, 'each failure has the client look whether a replica has taken its place')
     for (const { changes } of [...memories, denies]) {
       const [change, ...more] = changes()
       t.match(change, { msg: 'redis does not decide', node: `127.0.0.1:${cluster.nodes[2]?.port}` })
