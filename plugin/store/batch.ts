@@ -26,7 +26,12 @@ export class Batch<T> {
 
   /** Hears how many were answered. */
   answered(count: number): void {
-    this.unanswered -= count
+    this.unanswered = Math.max(this.unanswered - count, 0)
+  }
+
+  /** Hears that nothing which is on its way will be answered any more. */
+  lost(): void {
+    this.unanswered = this.gathered.length
   }
 
   private flush(): void {

@@ -17,9 +17,17 @@ class Call {
 export class Calls {
   private readonly client: RedisClient & Binary
   private readonly batch = new Batch<Call>(calls => this.send(calls))
+  // A client that sends nothing twice never tells those who asked.
+  private readonly lost = () => this.batch.lost()
 
   constructor(client: RedisClient) {
     this.client = client as RedisClient & Binary
+    client.on?.('close', this.lost)
+  }
+
+  /** Leaves the client, which is its owner's to close. */
+  close(): void {
+    this.client.off?.('close', this.lost)
   }
 
   /** @returns what Redis answered */

@@ -68,8 +68,9 @@ export class RedisStore implements Store {
     await this.tell(scripts.unblock, entries, entries.map(ttlOf))
   }
 
-  /** The client is its owner's to close. */
-  close(): void {}
+  close(): void {
+    this.calls.close()
+  }
 
   private setClock(now: number): void {
     this.ahead = now / TICKS_PER_MS + EPOCH_MS - Date.now()

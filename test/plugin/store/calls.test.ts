@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
@@ -37,33 +38,38 @@ const turn = () => new Promise<void>(done => process.nextTick(done))
 const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
 const many = <T>(length: number, of: (i: number) => T): T[] => Array.from({ length }, (_, i) => of(i))
 
+/** How often a client has written since. */
+function written({ stream }: typeof client): { count: number } {
+  const writes = { count: 0 }
+  const handle = stream as unknown as Record<'_write' | '_writev', (...args: unknown[]) => void>
+  for (const name of ['_write', '_writev'] as const) {
+    const original = handle[name]
+    handle[name] = function (...args) {
+      writes.count++
+      original.apply(this, args)
+    }
+  }
+  return writes
+}
+
 t.test('a hundred decisions at once are few commands in few writes, and all are answered', async t => {
   const { decide, warm } = await open()
   const spec = log([1, 60_000])
   await warm([entry(spec)])
-  let writes = 0
-  const handle = client.stream as unknown as Record<'_write' | '_writev', (...args: unknown[]) => void>
-  for (const name of ['_write', '_writev'] as const) {
-    const original = handle[name]
-    handle[name] = function (...args) {
-      writes++
-      original.apply(this, args)
-    }
-  }
   const before = (await scriptCalls(client)).called
-  writes = 0
+  const writes = written(client)
   const all = await Promise.all(many(100, i => [entry(spec, i)]).map(decide))
   t.ok(all.every(facts => facts.admitted))
-  t.ok(writes > 0 && writes < 15, `${writes} writes`)
+  t.ok(writes.count > 0 && writes.count < 15, `${writes.count} writes`)
   const calls = (await scriptCalls(client)).called - before
   t.ok(calls > 0 && calls < 15, `${calls} calls`)
-  writes = 0
+  writes.count = 0
   await Promise.all(many(5, i => [entry(log([i + 1, 60_000]))]).map(decide))
-  t.equal(writes, 1, 'of five mixtures, too')
-  writes = 0
+  t.equal(writes.count, 1, 'of five mixtures, too')
+  writes.count = 0
   const alone = decide([entry(spec, 'alone')])
   await turn()
-  t.equal(writes, 1, 'once all is answered, what is asked alone leaves at once')
+  t.equal(writes.count, 1, 'once all is answered, what is asked alone leaves at once')
   await alone
 })
 
@@ -87,6 +93,27 @@ t.test('what is lost on its way is not asked again', async t => {
     await other.peek(entries)
     t.ok(Number(usedOf(entries, await store.peek(entries))[0]) <= together, 'counted once at most')
   }
+})
+
+t.test('what was lost on its way holds up nothing that is asked later', async t => {
+  await open()
+  const losing = client.duplicate({ autoResendUnfulfilledCommands: false, retryStrategy: () => 1 })
+  t.teardown(() => losing.disconnect())
+  const other = new RedisStore(losing, 'test:')
+  const entries = [entry(log([9, 60_000]))]
+  await other.reserve(entries, '')
+  for (let i = 0; i < 5; i++) other.reserve(entries, '').catch(() => {})
+  await turn()
+  losing.stream.destroy()
+  await once(losing, 'ready')
+  const writes = written(losing)
+  const alone = other.reserve(entries, '')
+  await turn()
+  t.equal(writes.count, 1, 'it leaves at once')
+  await alone
+  const listening = losing.listenerCount('close')
+  other.close()
+  t.equal(losing.listenerCount('close'), listening - 1)
 })
 
 t.test('of decisions at once each finds what those before it have counted', async t => {
