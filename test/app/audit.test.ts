@@ -25,7 +25,7 @@ const someone = recipientOf({ email: 'Some.One@gmail.com' }, REGION)
 const number = recipientOf({ phone: '13800138000' }, REGION)
 const prices: Prices = {
   currency: 'CNY',
-  sms: { default: 0.5, '86': 0.045, '1': 0.06, '1876': 0.1 },
+  sms: { default: 0.5, '86': 0.045, '1': 0.06, '1876': 0.1, '3706123': 0.2 },
   mail: 0.001
 }
 const sent: AuditFact = { event: 'send', sender: 'outbox', outcome: 'sent', segments: 2, latencyMs: 5 }
@@ -147,6 +147,7 @@ t.test('cost', async t => {
   t.equal(cost('+8613800138000', 3), 0.135, 'without the noise of floating point')
   t.equal(cost('+12125550100'), 0.06)
   t.equal(cost('+18765550100'), 0.1, 'the longest prefix')
+  t.equal(cost('+37061234567'), 0.2, 'of seven digits at most')
   t.equal(cost('+4915112345678', 2), 1, 'else the default')
   t.equal(costOf('mail', 'constructor@example.com', 1, prices)?.amount, 0.001)
   t.equal(costOf('sms', '+491', 1, { currency: 'EUR', sms: { '86': 1 } }), undefined)

@@ -5,7 +5,19 @@ import { readConfig } from '../../app/config.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
 
 t.test('defaults', async t => {
-  t.match(readConfig({ PORT: '', UNKNOWN: 'x' }), { NODE_ENV: 'development', HOST: '127.0.0.1', PORT: 3000 })
+  t.same(readConfig({ PORT: '', UNKNOWN: 'x' }), {
+    NODE_ENV: 'development',
+    HOST: '127.0.0.1',
+    PORT: 3000,
+    LOG_LEVEL: 'info',
+    TRUST_PROXY: 'false',
+    STORE_TIMEOUT: 1_000,
+    ON_STORE_ERROR: 'memory',
+    REGION: 'CN',
+    LOCALE: 'en',
+    SEND_TIMEOUT: 10_000,
+    DEV_OUTBOX: 'on'
+  })
   t.equal(readConfig({ PORT: '8080' }).PORT, 8080)
 })
 
@@ -29,6 +41,20 @@ t.test('mail comes from one address, with a name or without', async t => {
     t.match(readConfig({ MAIL_FROM }), { MAIL_FROM })
 })
 
+t.test('what is right', async t => {
+  const LIMIT_SECRET = 'x'.repeat(16)
+  for (const env of [
+    { HOST: 'localhost' },
+    { HOST: '::1' },
+    { HOST: '127.1.2.3' },
+    { HOST: '0.0.0.0', NODE_ENV: 'production', AUDIT_LOG: 'off' },
+    { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
+    { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/1', LIMIT_SECRET },
+    { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` }
+  ])
+    t.match(readConfig(env), env)
+})
+
 const redis = { REDIS_URL: 'redis://127.0.0.1' }
 const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ PORT: 'abc' }, /^PORT \("abc"\) must be integer\. It is the port to listen on\.$/],
@@ -41,9 +67,16 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
   [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8,::/0' }, /^TRUST_PROXY \("::\/0"\) is no network/],
+  [{ TRUST_PROXY: '10.0.0.0/8/8' }, /^TRUST_PROXY .* is no network/],
+  [{ TRUST_PROXY: 'proxy/8' }, /^TRUST_PROXY .* is no network/],
+  [{ TRUST_PROXY: 'loopback-not' }, /^TRUST_PROXY .* is no network/],
   [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production/],
   [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
   [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],
+  [{ HOST: 'localhost.example' }, /^HOST .* must be a loopback address/],
+  [{ STORE_TIMEOUT: '99' }, /^STORE_TIMEOUT \(99\) must be >= 100/],
+  [{ STORE_TIMEOUT: '10001' }, /^STORE_TIMEOUT \(10001\) must be <= 10000/],
+  [{ SEND_TIMEOUT: '99' }, /^SEND_TIMEOUT \(99\) must be >= 100/],
   [{ SEND_TIMEOUT: '60000' }, /^SEND_TIMEOUT \(60000\) must be <= 25000\. .* in milliseconds\.$/],
   [{ REGION: 'UK' }, /^REGION \("UK"\) is no country whose numbers are known\. It is the country of phone/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],
@@ -54,6 +87,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS must match .* as in key:account/],
   [{ API_KEYS: 'topsecret:' }, /^API_KEYS must match/],
+  [{ API_KEYS: 'topsecret:and:shop' }, /^API_KEYS must match/],
+  [{ API_KEYS: 'topsecret:shop,' }, /^API_KEYS must match/],
+  [{ API_KEYS: ',topsecret:shop' }, /^API_KEYS must match/],
+  [{ API_KEYS: `topsecret:${'a'.repeat(65)}` }, /^API_KEYS must match/],
   [
     { ADMIN_KEY: 'topsecret' },
     /^ADMIN_KEY must not have fewer than 24 characters\. It is the key of the admin/
@@ -74,9 +111,17 @@ const urls = {
     'redis://:topsecret#1@127.0.0.1',
     'redis://127.0.0.1,redis://:topsecret@a b',
     'redis://a,',
-    'redis://a/topsecret'
+    'redis://a/topsecret',
+    'redis:///1',
+    'redis://topsecret%:1@a'
   ],
-  SMTP_URL: ['smtp://shop:topsecret#1@127.0.0.1:25', 'smtp://shop:topsecret%@a', 'smtp://shop:1#topsecret@a'],
+  SMTP_URL: [
+    'smtp://shop:topsecret#1@127.0.0.1:25',
+    'smtp://shop:topsecret%@a',
+    'smtp://shop:1#topsecret@a',
+    'smtp://shop:topsecret%2g@a',
+    'http://topsecret@a'
+  ],
   WEBHOOK_URL: ['htps://topsecret@a', 'https://', 'https://topsecret@a b'],
   ALIYUN_ENDPOINT: ['https://', 'dysmsapi.aliyuncs.com'],
   TENCENT_ENDPOINT: ['ftp://sms.tencentcloudapi.com'],
@@ -92,6 +137,7 @@ for (const [name, texts] of Object.entries(urls))
 const addresses = ['not an address', 'Shop', 'a@b@c', 'Shop <shop@example.com>, Other <o@example.com>']
   .concat(
     'Shop <shop@example.com>\r\nBcc: x@y.example',
+    '"Shop\r\nBcc: x@y.example" <shop@example.com>',
     'Shop, Inc <shop@example.com>',
     'a@b.example, c@d.example'
   )
@@ -108,12 +154,42 @@ for (const [env, message] of wrong) {
 
 t.test('the policy names what is wrong in it', async t => {
   const policy = loadPolicy()
-  const code = { ...policy.code, tries: 0 }
-  t.throws(() => check(PolicySchema, { ...policy, code }, 'policy.'), {
-    message: /^policy\.code\.tries \(0\) must be >= 1/
-  })
-  t.throws(() => check(PolicySchema, { ...policy, rule: [] }, 'policy.'), { message: /^policy\.rule/ })
-  t.throws(() => check(PolicySchema, { ...policy, purposes: {} }, 'policy.'), {
-    message: /^policy\.purposes/
-  })
+  for (const [name, least, most] of [
+    ['digits', 4, 10],
+    ['lifetimeSeconds', 30, 600],
+    ['tries', 1, 10]
+  ] as const) {
+    const of = (value: number) =>
+      check(PolicySchema, { ...policy, code: { ...policy.code, [name]: value } }, 'policy.')
+    t.equal(of(least).code[name], least)
+    t.equal(of(most).code[name], most)
+    const at = `^policy\\.code\\.${name} \\(${least - 1}\\) must be >= ${least}`
+    t.throws(() => of(least - 1), { message: new RegExp(at) })
+    t.throws(() => of(most + 1), { message: new RegExp(`must be <= ${most}`) })
+  }
+  const login = { action: { en: 'log in', zh: '登录' } }
+  const wrong: [change: object, message: RegExp][] = [
+    [{ rule: [] }, /^policy\.rule /],
+    [{ purposes: {} }, /^policy\.purposes /],
+    [{ purposes: { Login: login } }, /^policy\.purposes\.Login /],
+    [{ purposes: { ['a'.repeat(33)]: login } }, /^policy\.purposes\.a{33} /],
+    [{ purposes: { login: { ...login, concealed: true } } }, /^policy\.purposes\.login\.concealed /],
+    [{ purposes: { login: { action: { en: 'log in' } } } }, /^policy\.purposes\.login\.action\.zh /],
+    [
+      { purposes: { login: { action: { ...login.action, de: 'x' } } } },
+      /^policy\.purposes\.login\.action\.de /
+    ],
+    [
+      { code: { ...policy.code, resend: 'renew' } },
+      /^policy\.code\.resend \("renew"\) must be one of rotate, reuse\.$/
+    ],
+    [{ code: { ...policy.code, attempts: 5 } }, /^policy\.code\.attempts /],
+    [{ countries: [] }, /^policy\.countries \(\[\]\) /],
+    [{ countries: ['CHN'] }, /^policy\.countries\.0 \("CHN"\) must match/],
+    [{ prices: { currency: 'CNYX' } }, /^policy\.prices\.currency \("CNYX"\) must match/],
+    [{ prices: { currency: 'CNY', email: 1 } }, /^policy\.prices\.email /],
+    [{ prices: { currency: 'CNY', sms: { '+86': 1 } } }, /^policy\.prices\.sms\.\+86 /]
+  ]
+  for (const [change, message] of wrong)
+    t.throws(() => check(PolicySchema, { ...policy, ...change }, 'policy.'), { message }, `${message}`)
 })

@@ -99,7 +99,7 @@ t.test('a connection on which nothing comes any more is given up', async t => {
 
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
   const cluster = await startCluster(t)
-  const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(','), LIMIT_SECRET }
+  const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(', '), LIMIT_SECRET }
   const app = await startApp(t, env, {})
   const send = () => post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' })
   const key = { 'api-attempts': '192.0.2.1' }

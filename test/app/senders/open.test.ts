@@ -73,8 +73,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ ...hook, SMS_SENDERS: 'webhook,webhook' }, /^SMS_SENDERS names webhook twice\.$/],
   [{ SMS_SENDERS: 'webhook;none' }, /^SMS_SENDERS \("webhook;none"\) must match/],
   [{ SMS_SENDERS: 'webhook:0' }, /^SMS_SENDERS .* must match/],
+  [{ SMS_SENDERS: 'webhook|none:0' }, /^SMS_SENDERS .* must match/],
   [{ ALIYUN_TEMPLATES: 'captcha=1' }, /^ALIYUN_TEMPLATES .* as in captcha\.zh=SMS_154950909:code\.$/],
+  [{ ALIYUN_TEMPLATES: 'captcha.zh=1;captcha.en=2' }, /^ALIYUN_TEMPLATES .* must match/],
   [{ WEBHOOK_SECRET: 'topsecret' }, /^WEBHOOK_SECRET must match/],
+  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(22)}` }, /^WEBHOOK_SECRET must match/],
+  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(23)} #` }, /^WEBHOOK_SECRET must match/],
+  [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID .* must match/],
   [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
 ]
 for (const [env, message] of wrong) {
