@@ -1,5 +1,6 @@
 import t from 'tap'
 import { aliyun } from '../../../app/senders/aliyun.js'
+import { startMail } from '../smtp.js'
 import { clock, config, type Doing, HOURS_13, message, sent, startProvider, tryAnswers } from './servers.js'
 
 const env = {
@@ -48,14 +49,21 @@ const cases: [does: Doing, outcome: object][] = [
   ],
   [says('isv.BUSINESS_LIMIT_CONTROL', '?'), { outcome: 'limited', retryAfterMs: undefined }],
   [says('isv.DAY_LIMIT_CONTROL'), { outcome: 'limited', retryAfterMs: HOURS_13 }],
+  [says('isv.MONTH_LIMIT_CONTROL'), { outcome: 'limited', retryAfterMs: undefined }],
+  [says('isv.MINUTE_LIMIT_CONTROL'), { outcome: 'limited', retryAfterMs: 60_000 }],
   [says('VALVE:M_MC'), { outcome: 'limited', retryAfterMs: 60_000 }],
+  [says('VALVE:H_MC'), { outcome: 'limited', retryAfterMs: 3_600_000 }],
+  [says('VALVE:D_MC'), { outcome: 'limited', retryAfterMs: HOURS_13 }],
   [
     { status: 400, body: { Code: 'Throttling.User' }, headers: { 'x-acs-retry-after': '2000' } },
     { outcome: 'limited', retryAfterMs: 2_000 }
   ],
   [says('isv.MOBILE_NUMBER_ILLEGAL'), { outcome: 'refused', code: 'isv.MOBILE_NUMBER_ILLEGAL' }],
+  [says('isv.PHONE_NUMBER_ILLEGAL'), { outcome: 'refused' }],
   [says('isv.BLACK_KEY_CONTROL_LIMIT'), { outcome: 'refused' }],
+  [says('isv.CUSTOMER_REFUSED'), { outcome: 'refused' }],
   [says('isv.AMOUNT_NOT_ENOUGH'), { outcome: 'failed', ofMessage: false }],
+  [says('isv.COUNTRY_RESTRICTED'), { outcome: 'failed', ofMessage: true }],
   [says('isv.DOMESTIC_NUMBER_NOT_SUPPORTED'), { outcome: 'failed', ofMessage: true }],
   [says('isv.NOT_SUPPORTED_COUNTRY'), { outcome: 'failed', ofMessage: true }],
   [says('isp.RAM_PERMISSION_DENY'), { outcome: 'failed' }],
@@ -69,7 +77,14 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 500, body: { Code: 'InternalError' } },
     { outcome: 'unknown', code: 'InternalError' }
   ],
-  [says('isp.SYSTEM_ERROR'), { outcome: 'unknown' }],
+  [{ status: 500, body: { Code: 'Other' } }, { outcome: 'unknown' }],
+  [
+    { status: 500, body: {} },
+    { outcome: 'unknown', code: 'HTTP_500' }
+  ],
+  ...['isp.SYSTEM_ERROR', 'isp.UNKNOWN', 'isp.GATEWAY_ERROR', 'InternalError', 'SystemError'].map(
+    (code): [Doing, object] => [says(code), { outcome: 'unknown' }]
+  ),
   [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
@@ -86,6 +101,9 @@ t.test('a provider that hangs, and one that is not there', async t => {
     outcome: 'failed',
     code: /ENOTFOUND|EAI_AGAIN/
   })
+  const { url } = await startMail(t, 'implicit')
+  const untrusted = await open(url.replace('smtps:', 'https:'))
+  t.match(await sent(t, untrusted), { outcome: 'failed' }, 'a certificate of nobody, so nothing was sent')
 })
 
 t.test('a template without a code', async t => {
@@ -101,5 +119,7 @@ t.test('a template without a code', async t => {
     code: 'PARAMETER_MISSING',
     ofMessage: true
   })
+  const inherited = await open(provider.url, { ALIYUN_TEMPLATES: 'captcha.zh=SMS_1:constructor' })
+  t.match(await sent(t, inherited), { code: 'PARAMETER_MISSING' })
   t.same(provider.asked, [])
 })

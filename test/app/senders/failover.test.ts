@@ -92,7 +92,7 @@ t.test('nobody waits: no other sender is tried', async t => {
 })
 
 t.test('equals take turns by weight, and stand in for each other', async t => {
-  const [step = []] = readChoice('a:3|b:1')
+  const [step = []] = readChoice('a:3|b')
   const next = turns(step)
   const order = Array.from({ length: 8 }, () =>
     next()
@@ -149,6 +149,73 @@ t.test('a breaker opens, tries again after 30 seconds, and closes', async t => {
   t.match(await sent(t, sender), { outcome: 'sent' })
 })
 
+t.test('a breaker counts what was sent within a minute, and opens when more than half failed', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const opens = async (...doings: Doing[]) => {
+    const { provider, sender } = await start(t, 'a', ok)
+    for (const does of doings) {
+      provider.does = does
+      await sent(t, sender)
+    }
+    provider.does = ok
+    return (await sent(t, sender)).outcome !== 'sent'
+  }
+  const five = <D>(does: D) => Array<D>(5).fill(does)
+  t.equal(await opens(...five(failed).slice(1)), false, 'four are too few')
+  t.equal(await opens(...five(ok), ...five(failed)), false, 'half')
+  t.equal(await opens(...five(ok), ...five(failed), failed), true)
+
+  for (const [ms, open] of [
+    [50_000, true],
+    [60_000, false]
+  ] as const) {
+    const { sender } = await start(t, 'a', failed)
+    for (let i = 0; i < 4; i++) await sent(t, sender)
+    mock.timers.tick(ms)
+    await sent(t, sender)
+    t.match(await sent(t, sender), { code: open ? 'BREAKER_OPEN' : 'HTTP_400' }, `after ${ms} ms`)
+  }
+})
+
+t.test('a breaker has no time-out of its own', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  let finish = () => {}
+  const slow = guarded(
+    {
+      name: 'slow',
+      send: () => new Promise(resolve => (finish = () => resolve({ sender: 'slow' })))
+    },
+    clock
+  )
+  t.teardown(() => slow.close?.())
+  const sending = sent(t, slow)
+  mock.timers.tick(25_000)
+  finish()
+  t.match(await sending, { outcome: 'sent' })
+})
+
+t.test('closing ends every sender: nothing is sent after', async t => {
+  const calls: string[] = []
+  const link = (name: string) => {
+    const sender: Sender = {
+      name,
+      async send() {
+        calls.push(`send ${name}`)
+        return { sender: name }
+      },
+      close: () => void calls.push(`close ${name}`)
+    }
+    return { sender: guarded(sender, clock), weight: 1 }
+  }
+  const all = chain([[link('a'), link('b')], [link('c')]])
+  await all.close?.()
+  t.same(calls.toSorted(), ['close a', 'close b', 'close c'])
+  t.match(await sent(t, all), { outcome: 'failed' })
+  t.equal(calls.length, 3)
+})
+
 t.test('what does not open a breaker, and what does', async t => {
   for (const [does, last] of [
     [limited(1), 'HTTP_429'],
@@ -202,6 +269,8 @@ t.test('an open breaker passes its messages on; when all are open, it says when 
   t.match(await sent(t, both), { outcome: 'sent', sender: 'b' })
   b.provider.does = limited(20)
   t.match(await sent(t, both), { outcome: 'limited', retryAfterMs: 20_000 })
+  const reversed = chain([[{ ...b, weight: 1 }], [{ ...a, weight: 1 }]])
+  t.match(await sent(t, reversed), { outcome: 'limited', retryAfterMs: 20_000 }, 'whichever is first')
   b.provider.does = failed
   for (let i = 0; i < 5; i++) await sent(t, both)
   t.match(await sent(t, both), { outcome: 'failed', code: 'BREAKER_OPEN', retryAfterMs: OPEN_MS })
@@ -220,6 +289,21 @@ t.test('a sender that never ends is ended by the signal, and any error has a nam
   })
   stop.abort(new SendError('unknown', { code: 'LOCK_LOST' }))
   await sending
+  const knowing = guarded(
+    {
+      name: 'knowing',
+      send: (_message, signal) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => setImmediate(reject, new SendError('failed')))
+        })
+    },
+    clock
+  )
+  t.teardown(() => knowing.close?.())
+  const again = new AbortController()
+  const known = sent(t, knowing, message(), again.signal)
+  again.abort(new SendError('unknown', { code: 'TIMED_OUT' }))
+  t.match(await known, { outcome: 'failed', code: 'TIMED_OUT' }, 'it knows that nothing has left')
   const odd = guarded(
     {
       name: 'odd',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { smtp } from '../../../app/senders/smtp.js'
 import { type Mailbox, startMail } from '../smtp.js'
-import { clock, config, first, mail, sent } from './servers.js'
+import { clock, config, first, mail, sent, startSilence } from './servers.js'
 
 async function open(t: Parameters<typeof startMail>[0], url: string, more = {}) {
   const sender = await smtp.open(
@@ -46,6 +46,10 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
   [
     { at: 'rcpt', reply: '553 bad address' },
     { outcome: 'refused', code: '553' }
+  ],
+  [
+    { at: 'rcpt', reply: '501 5.1.3 bad address' },
+    { outcome: 'refused', code: '501' }
   ],
   [
     { at: 'rcpt', reply: '550 5.7.1 relaying denied' },
@@ -120,7 +124,7 @@ for (const kept of [false, true]) {
       const sending = sent(t, sender, mail(), stop.signal)
       await arrived
       if (mode !== 'break') stop.abort()
-      t.match(await sending, { outcome }, mode)
+      t.match(await sending, { outcome, ...(mode !== 'break' && { code: 'EABORT' }) }, mode)
       t.equal(mailbox.received.length, before + (mode === 'break' ? 1 : 0))
     }
   })
@@ -140,6 +144,30 @@ t.test('a kept connection that the server has ended costs nothing', async t => {
   mailbox.drop()
   t.match(await sent(t, sender, mail()), { outcome: 'sent' })
   t.equal(mailbox.received.length, 2)
+})
+
+t.test('a server that never greets is given up, and nothing was sent', { timeout: 10_000 }, async t => {
+  for (const protocol of ['smtp', 'smtps']) {
+    const sender = await open(t, `${protocol}://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
+    t.match(await sent(t, sender, mail()), { outcome: 'failed', code: 'ETIMEDOUT' }, protocol)
+  }
+})
+
+t.test('one address stays one', async t => {
+  const mailbox = await startMail(t)
+  const sender = await open(t, mailbox.url)
+  const two = await sent(t, sender, mail({ to: 'one@example.com, other@example.com' }))
+  t.not(two.outcome, 'sent')
+  t.same(mailbox.received, [])
+})
+
+t.test('after its end nothing is sent', async t => {
+  const mailbox = await startMail(t)
+  const sender = await open(t, mailbox.url)
+  await sent(t, sender, mail())
+  await sender.close?.()
+  t.match(await sent(t, sender, mail()), { outcome: 'failed' })
+  t.equal(mailbox.received.length, 1)
 })
 
 t.test('a server that is not there, and a password that is wrong', async t => {

@@ -48,6 +48,8 @@ t.test('what is asked', async t => {
   })
   await sent(t, sender, message({ template: 'order-shipped', locale: 'en' }))
   t.match(JSON.parse(provider.asked[1]?.body ?? ''), { TemplateId: '7', TemplateParamSet: ['042137', '5'] })
+  await sent(t, await open(provider.url, { TENCENT_REGION: 'ap-beijing' }))
+  t.equal(provider.asked[2]?.headers['x-tc-region'], 'ap-beijing')
 })
 
 const cases: [does: Doing, outcome: object][] = [
@@ -57,6 +59,8 @@ const cases: [does: Doing, outcome: object][] = [
   [status('LimitExceeded.DeliveryFrequencyLimit'), { outcome: 'limited', retryAfterMs: undefined }],
   [error('RequestLimitExceeded'), { outcome: 'limited', code: 'RequestLimitExceeded' }],
   [status('FailedOperation.PhoneNumberInBlacklist'), { outcome: 'refused' }],
+  [status('FailedOperation.PhoneNumberOnBlacklist'), { outcome: 'refused' }],
+  [error('InvalidParameterValue.InvalidPhoneNumber'), { outcome: 'refused' }],
   [error('InvalidParameterValue.IncorrectPhoneNumber'), { outcome: 'refused' }],
   [status('FailedOperation.InsufficientBalanceInSmsPackage'), { outcome: 'failed' }],
   [
@@ -68,7 +72,9 @@ const cases: [does: Doing, outcome: object][] = [
     { outcome: 'failed', ofMessage: true }
   ],
   [error('UnsupportedOperation.UnsuportedRegion'), { outcome: 'failed', ofMessage: true }],
-  [error('InternalError.SigVerificationFail'), { outcome: 'failed' }],
+  ...['JsonParseFail', 'RequestTimeException', 'RestApiInterfaceNotExist', 'SigFieldMissing']
+    .concat('SigVerificationFail')
+    .map((mistake): [Doing, object] => [error(`InternalError.${mistake}`), { outcome: 'failed' }]),
   [error('InternalError.SendAndRecvFail'), { outcome: 'unknown' }],
   [error('InternalError'), { outcome: 'unknown' }],
   [error('13800138000'), { outcome: 'failed', code: 'UNREADABLE' }],

@@ -21,6 +21,8 @@ t.test('what is asked', async t => {
   const service = `MG${'0'.repeat(32)}`
   await sent(t, await open(provider.url, { TWILIO_FROM: service }))
   t.match(form(provider.asked[1]?.body), { MessagingServiceSid: service })
+  await sent(t, await open(provider.url, { TWILIO_FROM: 'MGSHOP' }))
+  t.match(form(provider.asked[2]?.body), { From: 'MGSHOP' })
 })
 
 const cases: [does: Doing, outcome: object][] = [
@@ -29,11 +31,13 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 429, body: '<html>' },
     { outcome: 'limited', code: 'HTTP_429' }
   ],
-  [says(400, 14107), { outcome: 'limited' }],
+  ...[14107, 21611, 63018].map((code): [Doing, object] => [says(400, code), { outcome: 'limited' }]),
   [says(400, 21211), { outcome: 'refused', code: '21211' }],
-  [says(400, 21614), { outcome: 'refused' }],
-  [says(400, 21408), { outcome: 'refused' }],
-  [says(400, 21610), { outcome: 'refused' }],
+  ...[21214, 21217, 21265, 21407, 21408, 21610, 21612, 21614, 21635].map((code): [Doing, object] => [
+    says(400, code),
+    { outcome: 'refused' }
+  ]),
+  [says(400, 21219), { outcome: 'failed', ofMessage: true }],
   [says(400, 21266), { outcome: 'failed', code: '21266', ofMessage: true }],
   [says(400, 21608), { outcome: 'failed', ofMessage: true }],
   [says(401, 20003), { outcome: 'failed', code: '20003', ofMessage: false }],

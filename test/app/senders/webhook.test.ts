@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { mock } from 'node:test'
 import t from 'tap'
 import { webhook } from '../../../app/senders/webhook.js'
 import {
@@ -39,9 +40,12 @@ t.test('what is asked, and its signature', async t => {
 })
 
 const inAnHour = new Date(START_MS + 3_600_000).toUTCString()
+const anHourAgo = new Date(START_MS - 3_600_000).toUTCString()
 const cases: [status: number, retryAfter: string | undefined, outcome: object][] = [
   [429, '30', { outcome: 'limited', code: 'HTTP_429', retryAfterMs: 30_000 }],
   [429, inAnHour, { outcome: 'limited', retryAfterMs: 3_600_000 }],
+  [429, anHourAgo, { outcome: 'limited', retryAfterMs: 0 }],
+  [429, '99999999', { outcome: 'limited', retryAfterMs: undefined }],
   [429, 'soon', { outcome: 'limited', retryAfterMs: undefined }],
   [429, undefined, { outcome: 'limited', retryAfterMs: undefined }],
   [422, undefined, { outcome: 'refused' }],
@@ -106,10 +110,28 @@ t.test('a body that never ends is not waited for', async t => {
   if (!response.closed) await once(response, 'close')
 })
 
+t.test('a service that is connected may take its time', async t => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const asked = once(server, 'request')
+  const sending = sent(t, await open(`http://127.0.0.1:${port}`))
+  const [, response] = (await asked) as [unknown, ServerResponse]
+  mock.timers.tick(9_999)
+  response.writeHead(202).end()
+  t.match(await sending, { outcome: 'sent' })
+})
+
 t.test('an upgrade is an answer', { timeout: 5_000 }, async t => {
+  let closed = () => {}
+  const ended = new Promise<void>(resolve => (closed = resolve))
   const server = createServer((_request, response) => {
     const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
     response.socket?.write(head)
+    response.socket?.once('close', closed)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -120,4 +142,5 @@ t.test('an upgrade is an answer', { timeout: 5_000 }, async t => {
   const { port } = server.address() as AddressInfo
   const sender = await open(`http://127.0.0.1:${port}`)
   t.match(await sent(t, sender), { outcome: 'unknown', code: 'HTTP_101' })
+  await ended
 })
