@@ -123,6 +123,13 @@ for (const [name, open] of Object.entries(places)) {
         t.match({ status, code: body.code }, { status: 422, code: 'POLICY_INVALID' }, what)
         t.match(body.detail, says)
       }
+      write(policy => ({
+        ...withRecipient([{ max: 0, window: '60s' }])(policy),
+        code: { ...policy.code, digits: 8 },
+        purposes: { pay: { action: { en: 'pay', zh: '付款' } } }
+      }))
+      t.equal((await reload(app)).status, 422)
+      t.same(app.policy, loadPolicy(), 'nor what stands beside a rule that is wrong')
       writeFileSync(file, '{')
       t.equal((await reload(app)).status, 422)
       t.equal((await ask(app)).status, 202)

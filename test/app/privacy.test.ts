@@ -2,10 +2,12 @@ import { channel } from 'node:diagnostics_channel'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { loggerOptions } from '../../app/logger.js'
 import { recipientOf } from '../../app/recipient.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
@@ -129,6 +131,20 @@ t.test(
     }
   }
 )
+
+t.test('what would name a person is not logged, on its own or one step down', async t => {
+  const { lines, stream } = logStream()
+  const app = fastify({ logger: loggerOptions(readConfig({ NODE_ENV: 'test' }), stream) })
+  t.teardown(() => app.close())
+  const personal = Object.fromEntries(
+    ['phone', 'to', 'email', 'body', 'text', 'headers', 'params'].map(name => [name, `secret ${name}`])
+  )
+  const err = Object.assign(new Error('broken'), { code: 'E', command: { args: ['secret argument'] } })
+  app.log.error({ ...personal, message: personal, err }, 'something')
+  app.log.warn(err)
+  t.match(lines.join(''), '"message":"broken"')
+  t.notMatch(lines.join(''), 'secret')
+})
 
 t.test('what is shown of a recipient hides four digits or more', async t => {
   for (const [phone, masked] of [
