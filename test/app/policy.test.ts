@@ -7,8 +7,9 @@ import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
-import { ask, verify } from './captcha.js'
+import { ask, E164, verify } from './captcha.js'
 import { type App, inject, lastCode, places } from './helper.js'
+import { provider } from './provider.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
 const reload = (app: App) =>
@@ -49,6 +50,45 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 202)
       await app.lists.put('+8613800138000', { standing: 'allowed', masked: '' })
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202, 'the operator still allows')
+    })
+
+    await t.test(
+      'whom the operator allows is counted with others, and sent one message at a time',
+      async t => {
+        const told = provider()
+        let finish = () => {}
+        const app = await (await open(t)).start({}, { senders: { sms: told } })
+        await app.lists.put(E164, { standing: 'allowed', masked: '' })
+        const begun = new Promise<void>(resolve =>
+          told.does(async () => {
+            resolve()
+            await new Promise<void>(done => (finish = done))
+          })
+        )
+        const first = ask(app)
+        await begun
+        t.match(await ask(app), { status: 409, body: { code: 'FST_SEND_LIMIT_IN_FLIGHT' } })
+        finish()
+        t.equal((await first).status, 202)
+        told.work()
+        for (let i = 0; i < 4; i++) t.equal((await ask(app)).status, 202)
+        t.match(await ask(app), { status: 429, body: { 'violated-policies': [/^ip/] } })
+        t.equal(told.messages.length, 5)
+      }
+    )
+
+    await t.test('the list of a rule says whom it lets pass, not the operator', async t => {
+      const { file, write } = policyFile(t)
+      write(policy => ({
+        ...policy,
+        rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, allow: [E164] } : rule))
+      }))
+      const app = await (await open(t)).start({ POLICY_FILE: file })
+      const phone = '13900139000'
+      await app.lists.put('+8613900139000', { standing: 'allowed', masked: '' })
+      for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202)
+      t.equal((await ask(app, { phone })).status, 202)
+      t.match(await ask(app, { phone }), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
     })
 
     await t.test('the audit trail says who had it replaced', async t => {
