@@ -4,17 +4,18 @@ import fs, { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import { Check } from 'typebox/value'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import { costOf, type Prices, PricesSchema } from '../../app/audit/cost.js'
 import { type AuditEvent, AuditEventSchema, type AuditFact } from '../../app/audit/event.js'
+import { refusalOf } from '../../app/audit/refusal.js'
 import { openTrail } from '../../app/audit/trail.js'
 import { readConfig } from '../../app/config.js'
 import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
-import type { Rule } from '../../plugin/index.js'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
 import { typescript } from '../helper/typescript.js'
 import { ask, folderOf, linesOf, open, REGION } from './operating.js'
@@ -176,6 +177,28 @@ t.test('a file that is renamed away is opened anew on SIGHUP', async t => {
   await app.close()
   t.equal(process.listenerCount('SIGHUP'), before - 1)
   t.doesNotThrow(() => app.audit(sent), 'nor does what comes after the end break anything')
+})
+
+t.test('a file that is there already is written on', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  writeFileSync(file, 'a line of before\n')
+  const { app } = await open(t, { env: { AUDIT_LOG: file } })
+  app.audit(sent)
+  t.match(linesOf(file), ['a line of before', /"event":"send"/])
+})
+
+t.test('a refusal says which kind it is, each rule once, and what was to be sent', async t => {
+  const violated = [{ rule: 'a' }, { rule: 'a' }, { rule: 'b' }]
+  const event = { stage: 'sends', refusal: 'in-flight', retryAfterMs: 5, violated }
+  const request = { purpose: null, message: { template: 'welcome' } }
+  t.same(refusalOf(event as unknown as DecisionEvent, request as unknown as FastifyRequest), {
+    event: 'refusal',
+    stage: 'sends',
+    outcome: 'in-flight',
+    rules: ['a', 'b'],
+    retryAfterMs: 5,
+    template: 'welcome'
+  })
 })
 
 t.test('a file is closed once, also after a rotation that failed', async t => {

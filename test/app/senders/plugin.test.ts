@@ -43,11 +43,12 @@ t.test('a receipt, or a problem that tells outcome and sender; both are counted'
   t.same(await app.deliver(message(), null), { sender: 'inner', reference: '1' })
   t.match(await app.deliver(mail(), null), { sender: 'outbox' })
   sms.does = async () => {
-    throw new SendError('limited', { sender: 'inner', code: 'X', retryAfterMs: 1_000 })
+    throw new SendError('limited', { sender: 'inner', code: 'X', retryAfterMs: 1_000, ofMessage: true })
   }
   const problem = await app.deliver(message(), null).catch(error => error)
   const headers = { 'retry-after': '1' }
   t.match(problem, { outcome: 'limited', sender: 'inner', statusCode: 429, headers })
+  t.match(problem, { reason: 'X', ofMessage: true })
   t.same(counted, [
     { channel: 'sms', sender: 'inner', outcome: 'sent' },
     { channel: 'mail', sender: 'outbox', outcome: 'sent' },
