@@ -11,9 +11,9 @@ export function outcomeOf(payload: unknown, statusCode: number): Outcome {
 export function failureOf(error: unknown, statusCode: number): Outcome {
   if (brokeOff(error)) return null
   const named = (error ?? {}) as { statusCode?: unknown; status?: unknown }
-  const code = Number(named.statusCode ?? named.status)
-  if (code >= 400) return code
-  return statusCode >= 400 ? statusCode : 500
+  // As Fastify does: the first that is an error's.
+  const codes = [named.statusCode, named.status, statusCode].map(Number)
+  return codes.find(code => code >= 400 && code <= 599) ?? 500
 }
 
 export function isHandlerTimeout(payload: unknown): boolean {

@@ -3,6 +3,8 @@ import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.
 import type { Decision } from './reservation.js'
 import { type Awaitable, isPromise } from './store/store.js'
 
+const NOTHING = Symbol('nothing')
+
 /**
  * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.
  *
@@ -12,11 +14,10 @@ import { type Awaitable, isPromise } from './store/store.js'
 export class Turn {
   private readonly send: FastifyReply['send']
   private answered = false
-  private ended = false
   private timedOut = false
   private callback = false
   private held: Promise<unknown> | undefined
-  private undelivered: unknown
+  private undelivered: unknown = NOTHING
 
   constructor(
     private readonly reply: FastifyReply,
@@ -28,7 +29,7 @@ export class Turn {
     // A promise asks this of the reply when the handler has returned the reply.
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (...waiters) => {
-      if (!this.answered && !this.ended && !this.timedOut && !reply.sent) this.callback = true
+      if (!this.answered && !this.timedOut) this.callback = true
       const wait = () => then.apply(reply, waiters)
       if (this.held) void this.held.then(wait, wait)
       else wait()
@@ -41,9 +42,7 @@ export class Turn {
     try {
       result = handler()
     } catch (error) {
-      return this.after(this.threw(error), () => {
-        throw error
-      })
+      return this.rejected(error)
     }
     const later = result === undefined || result === this.reply
     if (later && !this.answered) {
@@ -51,7 +50,7 @@ export class Turn {
       if (this.decision.locked) this.reply.raw.once('close', () => this.closed())
       return result
     }
-    if (later) return this.after(this.held, () => (this.held ? this.reply : result))
+    if (later) return this.after(this.held, () => this.reply)
     // Of a thenable of its own kind, `then` may answer nothing.
     if (isPromise(result))
       return Promise.resolve(result).then(
@@ -62,21 +61,15 @@ export class Turn {
   }
 
   private resolved(value: unknown): unknown {
-    if (this.waits()) return value
+    // The reply that the handler returned is out or cut off, but the handler has yet to send.
+    if (this.callback && (this.timedOut || !this.reply.sent)) return value
     return this.after(this.held ?? this.returned(value), () => value)
   }
 
   private rejected(error: unknown): unknown {
-    if (this.waits()) throw error
     return this.after(this.threw(error), () => {
       throw error
     })
-  }
-
-  // The reply that the handler returned is out or cut off, but the handler has yet to send.
-  private waits(): boolean {
-    if (this.callback && !this.answered) this.closed()
-    return this.callback && !this.ended
   }
 
   // Stands in for reply.send while the handler runs.
@@ -84,7 +77,7 @@ export class Turn {
     if (isHandlerTimeout(payload)) this.timedOut = true
     // Until the reply to a time-out is out, it is an error handler that sends.
     const foreign = this.timedOut && !this.reply.sent
-    if (foreign || this.answered || this.ended) return this.send.call(this.reply, payload)
+    if (foreign || this.answered) return this.send.call(this.reply, payload)
     this.answered = true
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
     if (!isPromise(settled)) return this.deliver(payload)
@@ -106,7 +99,7 @@ export class Turn {
   }
 
   private deliver(payload: unknown): FastifyReply {
-    if (this.callback) this.end()
+    if (this.callback) this.decision.end()
     try {
       return this.send.call(this.reply, payload)
     } catch (error) {
@@ -117,16 +110,16 @@ export class Turn {
 
   private returned(value: unknown): Awaitable<void> {
     if (this.answered) return
+    this.answered = true
     return this.decision.settle(this.outcome(value, this.timedOut || this.reply.sent))
   }
 
-  private threw(error: unknown): Awaitable<unknown> {
+  private threw(error: unknown): Awaitable<void> {
     // The reply failed on its way out: that is not the handler's doing.
-    const failed =
-      error !== undefined && error !== null && [this.undelivered, this.reply.raw.errored].includes(error)
-    if (this.answered && failed) return this.held
-    const settled = this.decision.settle(this.failure(error))
-    return this.held ? this.held.then(() => settled) : settled
+    const failures: unknown[] = [this.undelivered, this.reply.raw.errored ?? NOTHING]
+    if (this.answered && failures.includes(error)) return
+    this.answered = true
+    return this.decision.settle(this.failure(error))
   }
 
   private outcome(payload: unknown, foreign: boolean): Outcome {
@@ -140,22 +133,17 @@ export class Turn {
 
   // A hijacked reply of a handler without a promise: its end is the end of the connection.
   private closed(): void {
-    if (this.reply.sent && !this.answered && !this.timedOut) this.end()
+    if (this.reply.sent && !this.timedOut) this.decision.end()
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
     if (!isPromise(settled)) {
-      this.end()
+      this.decision.end()
       return then()
     }
     return settled.then(() => {
-      this.end()
+      this.decision.end()
       return then()
     })
-  }
-
-  private end(): void {
-    this.ended = true
-    this.decision.end()
   }
 }

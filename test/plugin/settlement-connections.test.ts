@@ -239,6 +239,22 @@ for (const place of await places(t)) {
     }
   )
 
+  t.test(`${place.store}: a reply that an async handler has returned and hijacks later`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (_, reply) => {
+      setImmediate(() => {
+        scene.look()
+        reply.hijack()
+        reply.raw.end('mine')
+      })
+      return reply
+    })
+    const client = await call(scene)
+    client.end()
+    await once(client, 'response')
+    await settled(t, scene, { send: 1, wrong: 1 })
+  })
+
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
     const opened = await place.open(t, [
       {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyReply, RouteHandlerMethod } from 'fastify'
@@ -134,6 +135,16 @@ const errors: Ending[] = [
   route('an error that names a good status', failed, () => async () => {
     throw broken({ statusCode: 200 })
   }),
+  route('an error that names two statuses: the client gets statusCode', refused, () => async () => {
+    throw broken({ statusCode: 422, status: 502 })
+  }),
+  route('an error whose statusCode is none of an error', refused, () => async () => {
+    throw broken({ statusCode: 200, status: 422 })
+  }),
+  route('an error that names no status of HTTP, after a 4xx was set', refused, () => async (_, reply) => {
+    reply.code(422)
+    throw broken({ statusCode: 1_000 })
+  }),
   route('an error after a 4xx status was set', refused, () => async (_, reply) => {
     reply.code(422)
     throw broken()
@@ -196,6 +207,14 @@ const errors: Ending[] = [
     { ...failed, status: 502, late: { send: 0, wrong: 0 } },
     scene => async (_, reply) => {
       reply.code(502).send(body)
+      await outlive(scene)
+    }
+  ),
+  route(
+    'an answer of 502 that the handler waits for, then more work',
+    { ...failed, status: 502, late: { send: 0, wrong: 0 } },
+    scene => async (_, reply) => {
+      await reply.code(502).send(body)
       await outlive(scene)
     }
   )
@@ -506,7 +525,63 @@ const timeouts: Ending[] = [
   ...outlived('it throws after keep()', { send: 1, wrong: 1 }, reply => {
     reply.limit?.keep()
     throw broken()
-  })
+  }),
+  {
+    name: 'handlerTimeout, which an error handler answers with 408, then it throws an error of its own',
+    stage(scene) {
+      scene.app.setErrorHandler((_error: FastifyError, _request, reply) => reply.code(408).send(body))
+      scene.route(
+        async () => {
+          await outlive(scene)
+          throw broken()
+        },
+        { handlerTimeout: scene.handlerTimeout }
+      )
+    },
+    status: 408,
+    send: 0,
+    wrong: 0,
+    late: { send: 1, wrong: 1 }
+  },
+  {
+    name: 'handlerTimeout, while the handler waits for the reply, then it throws',
+    stage(scene) {
+      scene.route(
+        async (_, reply) => {
+          await reply
+          await outlive(scene)
+          throw broken()
+        },
+        { handlerTimeout: scene.handlerTimeout }
+      )
+    },
+    status: 503,
+    send: 0,
+    wrong: 0,
+    late: { send: 1, wrong: 1 }
+  },
+  {
+    name: 'handlerTimeout, and the handler leaves the reply to an error handler that takes its time',
+    stage(scene) {
+      scene.app.setErrorHandler(async (_error: FastifyError, _request, reply) => {
+        await sleep(1)
+        reply.code(504)
+        return body
+      })
+      scene.route(
+        async (request, reply) => {
+          // The time-out came first, and its error handler has yet to answer: to be played again.
+          if (request.signal.aborted) scene.decision = undefined
+          else await once(request.signal, 'abort')
+          return reply
+        },
+        { handlerTimeout: scene.handlerTimeout }
+      )
+    },
+    status: 504,
+    send: 1,
+    wrong: 1
+  }
 ]
 
 const others: Ending[] = [

@@ -33,6 +33,8 @@ export interface Counts {
 /** A request in a limited route, watched. */
 export class Scene {
   decision: Decision | undefined
+  /** Whether a time-out may come before the handler. */
+  timed = false
   /** Whether the lock was seen to be held, at each look. */
   readonly looks: Promise<boolean>[] = []
   /** What a handler waits for that is to outlive its reply. */
@@ -62,6 +64,7 @@ export class Scene {
       return handler.call(this, request, reply)
     }
     const scene = this
+    this.timed = options.handlerTimeout !== undefined
     this.app.route({ method: 'GET', url: '/send', config: { limit }, ...options, handler: watched })
   }
 
