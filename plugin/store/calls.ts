@@ -17,21 +17,18 @@ class Call {
 export class Calls {
   private readonly client: RedisClient & Binary
   private readonly batch = new Batch<Call>(calls => this.send(calls))
-  // A client that sends nothing twice never tells those who asked.
-  private readonly lost = () => this.batch.lost()
+  private stream: Binary['stream']
 
   constructor(client: RedisClient) {
     this.client = client as RedisClient & Binary
-    client.on?.('close', this.lost)
-  }
-
-  /** Leaves the client, which is its owner's to close. */
-  close(): void {
-    this.client.off?.('close', this.lost)
   }
 
   /** @returns what Redis answered */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+    const { stream } = this.client
+    // A client that sends nothing twice never tells those whom a lost connection has left without an answer.
+    if (stream !== this.stream) this.batch.lost()
+    this.stream = stream
     return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))
   }
 

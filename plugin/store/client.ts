@@ -8,9 +8,6 @@ export interface RedisClient {
   get(key: string): Promise<string | null>
   info(section: string): Promise<string>
   script(load: 'LOAD', text: string): Promise<unknown>
-  /** Tells when its connection is lost. */
-  on?(event: 'close', listener: () => void): unknown
-  off?(event: 'close', listener: () => void): unknown
   isCluster?: boolean
   options?: object
   /** Of a cluster: its nodes, as far as they are known. */

@@ -111,9 +111,6 @@ t.test('what was lost on its way holds up nothing that is asked later', async t 
   await turn()
   t.equal(writes.count, 1, 'it leaves at once')
   await alone
-  const listening = losing.listenerCount('close')
-  other.close()
-  t.equal(losing.listenerCount('close'), listening - 1)
 })
 
 t.test('of decisions at once each finds what those before it have counted', async t => {
