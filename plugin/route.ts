@@ -12,6 +12,7 @@ import { policyHeaders } from './headers.js'
 import { fail, refusal, refuse } from './http.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
+import { isHandlerTimeout } from './outcome.js'
 import type { LimitedRoute, Plan } from './plan.js'
 import type { Decision } from './reservation.js'
 import type { Awaitable } from './store/store.js'
@@ -74,8 +75,8 @@ function limitHandler(
     const plan = (request as Begun)[PLAN] ?? limited.plan
     if (plan.sends.length === 0 && plan.filters.length === 0) return handler.call(this, request, reply)
     const run = (decision: Decision) => {
-      // Answered meanwhile (Fastify's handlerTimeout): as after any hook, the handler does not run.
-      if (reply.sent) return abandon(decision)
+      // As after any hook, the handler does not run.
+      if (isOver(request, reply)) return abandon(decision, reply)
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
@@ -93,9 +94,15 @@ function limitHandler(
   }
 }
 
-async function abandon(decision: Decision): Promise<undefined> {
+/** Whether it was answered meanwhile, or Fastify's `handlerTimeout` is over and an error handler has yet to answer. */
+function isOver(request: FastifyRequest, reply: FastifyReply): boolean {
+  return reply.sent || (request.routeOptions.handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
+}
+
+async function abandon(decision: Decision, reply: FastifyReply): Promise<FastifyReply> {
   await decision.refund()
   decision.end()
+  return reply
 }
 
 function enter(
@@ -121,8 +128,7 @@ async function filterThenDecide(
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
       : await limiter.decide(plan.sends, request, reply.limit)
-    // Answered meanwhile (Fastify's handlerTimeout), the request does not reach its handler either.
-    if (!decision.allowed || reply.sent) await chain.undo()
+    if (!decision.allowed || isOver(request, reply)) await chain.undo()
     return decision
   } catch (error) {
     await chain.undo()

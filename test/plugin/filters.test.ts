@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Filter, FilterResult, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -231,6 +233,29 @@ t.test('a filter that outlives the handlerTimeout of its route is undone', async
   t.notOk(ran)
   t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
 })
+
+t.test(
+  'whose time is over before its handler begins does not reach it, however long its error handler takes',
+  async t => {
+    const late: Filter = {
+      name: 'late',
+      check: async request => {
+        await once(request.signal, 'abort')
+        return { allowed: true, undo: () => void log.push('undone') }
+      }
+    }
+    const log: string[] = []
+    const { app } = await open(t, { rules: [send] })
+    app.setErrorHandler(async (_error, _request, reply) => {
+      for (let i = 0; i < 10; i++) await turn()
+      return reply.code(504).send('too late')
+    })
+    app.get('/x', { config: { limit: ['send', late] }, handlerTimeout: 20 }, async () => log.push('sent'))
+    t.equal((await app.inject('/x')).statusCode, 504)
+    t.same(log, ['undone'])
+    t.match((await app.limit.peek({ send: '127.0.0.1' })).rules, [{ limits: [{ remaining: 1 }] }])
+  }
+)
 
 t.test('filters alone: a decision without rules', async t => {
   const { app } = await open(t)

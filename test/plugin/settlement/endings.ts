@@ -570,9 +570,7 @@ const timeouts: Ending[] = [
       })
       scene.route(
         async (request, reply) => {
-          // The time-out came first, and its error handler has yet to answer: to be played again.
-          if (request.signal.aborted) scene.decision = undefined
-          else await once(request.signal, 'abort')
+          await once(request.signal, 'abort')
           return reply
         },
         { handlerTimeout: scene.handlerTimeout }
