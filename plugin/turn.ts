@@ -3,8 +3,6 @@ import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.
 import type { Decision } from './reservation.js'
 import { type Awaitable, isPromise } from './store/store.js'
 
-const NOTHING = Symbol('nothing')
-
 /**
  * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.
  *
@@ -17,7 +15,7 @@ export class Turn {
   private timedOut = false
   private callback = false
   private held: Promise<unknown> | undefined
-  private undelivered: unknown = NOTHING
+  private undelivered: unknown
 
   constructor(
     private readonly reply: FastifyReply,
@@ -116,8 +114,8 @@ export class Turn {
 
   private threw(error: unknown): Awaitable<void> {
     // The reply failed on its way out: that is not the handler's doing.
-    const failures: unknown[] = [this.undelivered, this.reply.raw.errored ?? NOTHING]
-    if (this.answered && failures.includes(error)) return
+    const failed = error === this.undelivered || error === this.reply.raw.errored
+    if (this.answered && error && failed) return
     this.answered = true
     return this.decision.settle(this.failure(error))
   }
