@@ -77,7 +77,8 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
   if (status === 429)
     return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
   if (status === 422) return new SendError('refused', { code })
-  // 404 and 410 are about the address of the service, not the recipient's. A redirect is not followed; 503 with a time is what a service says that has taken nothing.
+  // 404 and 410 are about the service's address, not the recipient's. A redirect is not followed; 503 with a time is what
+  // a service says that has taken nothing.
   const sure = (status >= 300 && status < 500) || (status === 503 && retryAfterMs !== undefined)
   return new SendError(sure ? 'failed' : 'unknown', { code })
 }

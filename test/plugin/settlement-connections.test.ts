@@ -205,18 +205,26 @@ for (const place of await places(t)) {
     await settled(t, scene, given)
   })
 
-  t.test(`${place.store}: a hijacked reply whose handler returned it`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route(async (_, reply) => {
-      reply.hijack()
-      reply.raw.end('mine')
-      return reply
+  for (const [when, begin] of [
+    ['before', (hijack: () => void) => hijack()],
+    ['after', setImmediate]
+  ] as const) {
+    t.test(`${place.store}: a reply that is hijacked ${when} its handler has returned it`, async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route(async (_, reply) => {
+        begin(() => {
+          scene.look()
+          reply.hijack()
+          reply.raw.end('mine')
+        })
+        return reply
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'response')
+      await settled(t, scene, { send: 1, wrong: 1 })
     })
-    const client = await call(scene)
-    client.end()
-    await once(client, 'response')
-    await settled(t, scene, { send: 1, wrong: 1 })
-  })
+  }
 
   t.test(
     `${place.store}: a hijacked reply of a handler without a promise ends with its connection`,
@@ -238,22 +246,6 @@ for (const place of await places(t)) {
       await settled(t, scene, { send: 1, wrong: 1 })
     }
   )
-
-  t.test(`${place.store}: a reply that an async handler has returned and hijacks later`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route(async (_, reply) => {
-      setImmediate(() => {
-        scene.look()
-        reply.hijack()
-        reply.raw.end('mine')
-      })
-      return reply
-    })
-    const client = await call(scene)
-    client.end()
-    await once(client, 'response')
-    await settled(t, scene, { send: 1, wrong: 1 })
-  })
 
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
     const opened = await place.open(t, [
