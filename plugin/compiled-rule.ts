@@ -1,7 +1,7 @@
 import type { CompiledKey } from './identity/key.js'
 import type { Source } from './identity/path.js'
 import type { AllowFunction, MaxFunction, Rule, TimeZoneFunction } from './rule.js'
-import type { Awaitable, Spec } from './store/store.js'
+import type { Spec } from './store/store.js'
 
 /** A rule, validated and ready to decide by. */
 export interface CompiledRule {
@@ -17,7 +17,9 @@ export interface CompiledRule {
   /** What different values are counted of. */
   distinct: CompiledKey | undefined
   /** The values of the key's parts, then those of `distinct`. */
-  read(source: Source): Awaitable<readonly unknown[]>
+  read(source: Source): readonly unknown[]
+  /** Whether some of them may be promises. */
+  late: boolean
   /**
    * Which one of the different values those are, by number; undefined where none are told apart, null when the rule
    * does not apply.

@@ -60,33 +60,26 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
     const rule: RuleState = { name, limits: [] }
     const violated = observed ? verdict.observed : verdict.violated
     for (const entry of entries) {
+      const { kind } = entry.spec
       const state = facts[head] as number
-      if (state === UNKNOWN) {
-        head += factsOf(entry.spec)
-        continue
-      }
-      const charged = state === PASSES && facts[head + 1] !== 0
-      head += 2
+      const limits = limitsOf(entry, facts, head)
+      const charged = isCharged(facts, head)
+      head += factsOf(entry.spec)
       if (state === BLOCKED) {
         // Once a rule, however many things it keeps.
         if (!violated.some(each => each.rule === name && each.windowMs === 0))
           violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
-      for (const { max, windowMs } of boundsOf(entry)) {
-        const used = facts[head] as number
-        const reset = facts[head + 1] as number
-        head += 2
-        const remaining = Math.max(max - used - Number(charged), 0)
-        const resetMs = resetOf(entry, used, charged, windowMs, reset)
-        rule.limits.push({ max, remaining, resetMs, windowMs })
-        const refuses = used >= max
-        if (refuses) violated.push({ rule: name, windowMs })
+      for (const limit of limits) {
+        const { max, remaining, resetMs, windowMs } = limit
+        rule.limits.push(limit)
+        if (remaining > 0) continue
+        if (!charged) violated.push({ rule: name, windowMs })
         if (observed) continue
-        if (refuses && entry.spec.kind !== 'lock') locksOnly = false
+        if (!charged && kind !== 'lock') locksOnly = false
         // The one that comes next may be this request again.
-        if (remaining === 0 && !(charged && kindOf(entry.spec).repeatable))
-          wait(verdict, max === 0 ? null : resetMs)
+        if (!(charged && kindOf(entry.spec).repeatable)) wait(verdict, max === 0 ? null : resetMs)
       }
     }
     if (rule.limits.length > 0) verdict.rules.push(rule)
@@ -94,6 +87,21 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
   return verdict
+}
+
+/** The part of a verdict that says what is left of the rules of these names. */
+export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
+  const states: RuleState[] = []
+  let head = 2
+  for (const { name, entries } of applied) {
+    const limits: LimitState[] = []
+    for (const entry of entries) {
+      if (names.has(name)) limits.push(...limitsOf(entry, facts, head))
+      head += factsOf(entry.spec)
+    }
+    if (limits.length > 0) states.push({ name, limits })
+  }
+  return states
 }
 
 /** The two stages of one request as one: the later one's answer, both stages' rules and waiting times. */
@@ -111,6 +119,21 @@ export function join(earlier: Verdict, later: Verdict): Verdict {
 function wait(verdict: Verdict, ms: number | null): void {
   verdict.retryAfterMs =
     ms === null || verdict.retryAfterMs === null ? null : Math.max(verdict.retryAfterMs, ms)
+}
+
+/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
+function limitsOf(entry: Entry, facts: Facts, head: number): LimitState[] {
+  if (facts[head] === UNKNOWN) return []
+  const charged = isCharged(facts, head)
+  return boundsOf(entry).map(({ max, windowMs }, i) => {
+    const used = facts[head + 2 + 2 * i] as number
+    const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
+    return { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
+  })
+}
+
+function isCharged(facts: Facts, head: number): boolean {
+  return facts[head] === PASSES && facts[head + 1] !== 0
 }
 
 function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {

@@ -1,4 +1,4 @@
-import type { Verdict } from './decision.js'
+import type { RuleState } from './decision.js'
 import type { Audience } from './plan.js'
 
 /**
@@ -7,13 +7,13 @@ import type { Audience } from './plan.js'
  * somebody's phone or mailbox is not told to strangers, and what is left of a private rule to nobody.
  */
 export function policyHeaders(
-  verdict: Verdict,
+  rules: readonly RuleState[],
   { callers, secrets, policies: named }: Audience,
   met: readonly string[] = []
 ): Record<string, string> {
   const policies: string[] = []
   const states: string[] = []
-  for (const rule of verdict.rules) {
+  for (const rule of rules) {
     if (secrets.has(rule.name)) continue
     const told = callers.has(rule.name)
     if (!told && met.length === 0) continue

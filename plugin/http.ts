@@ -46,7 +46,7 @@ export function refusal(verdict: Verdict, audience: Audience): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
   const policies = violatedPolicies(verdict, audience)
   const error = new make(policies.join(', ')) as LimitError
-  error.headers = policyHeaders(verdict, audience, policies)
+  error.headers = policyHeaders(verdict.rules, audience, policies)
   if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(seconds(verdict.retryAfterMs))
   error.decision = verdict
   const { statusCode: status, message: detail, code } = error

@@ -34,13 +34,11 @@ export class Limiter {
    */
   decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
     const values = rules.map(rule => rule.read(source))
-    if (!values.some(value => isPromise(value))) {
-      return this.reserve(rules, values as readonly (readonly unknown[])[], source, earlier)
-    }
+    if (!values.some((each, i) => rules[i]?.late && each.some(isPromise)))
+      return this.reserve(rules, values, source, earlier)
+    const all = Promise.all(values.map(each => Promise.all(each)))
     const late = () => new TimeoutError('a key function', this.timeout)
-    return within(Promise.all(values), this.timeout, late).then(found =>
-      this.reserve(rules, found, source, earlier)
-    )
+    return within(all, this.timeout, late).then(found => this.reserve(rules, found, source, earlier))
   }
 
   /** A refusal that somebody else pronounced. @param retryAfterMs null: no time can be named */
@@ -107,8 +105,7 @@ export class Limiter {
     earlier: Decision | null = null,
     said: Verdict | null = null
   ): Decision {
-    // Copied to its length: a list that has grown has room to spare, and this one is kept.
-    const facts = reserved?.facts?.slice() ?? null
+    const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
     return new Decision(new Means(subjects, facts, store, token, since, this.report, earlier, said))
   }

@@ -1,5 +1,5 @@
 import type { CompiledRule } from './compiled-rule.js'
-import type { Verdict } from './decision.js'
+import type { RuleState, Verdict } from './decision.js'
 import { factsOf } from './limits/index.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
@@ -15,6 +15,7 @@ export interface Slot {
 interface Earlier {
   readonly keys: Record<string, string>
   verdict(): Verdict
+  statesOf(names: ReadonlySet<string>): RuleState[]
 }
 
 /**

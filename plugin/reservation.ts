@@ -1,5 +1,5 @@
 import type { CompiledRule } from './compiled-rule.js'
-import { join, type Verdict } from './decision.js'
+import { join, type RuleState, statesOf, type Verdict } from './decision.js'
 import { attempt, Hold } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
@@ -33,6 +33,13 @@ export class Decision implements Verdict {
     const { subjects, facts, earlier, said } = this.#means
     const own = said ?? verdictOf(subjects, facts)
     return earlier ? join(earlier.verdict(), own) : own
+  }
+
+  /** What is left of the rules of these names, as `rules` tells it. */
+  statesOf(names: ReadonlySet<string>): RuleState[] {
+    const { subjects, facts, earlier } = this.#means
+    const own = facts ? statesOf(subjects, facts, names) : []
+    return earlier ? [...earlier.statesOf(names), ...own] : own
   }
 
   get retryAfterMs(): number | null {

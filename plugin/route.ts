@@ -145,15 +145,17 @@ function answer(
   request: FastifyRequest,
   reply: FastifyReply
 ): void {
-  const told = reply.limit?.observed.length ?? 0
+  const earlier = reply.limit
   reply.limit = decision
-  const heard = isHeard(shared.options)
-  if (decision.allowed && !heard && plan.callers.size === 0) return
-  const verdict = decision.verdict()
-  if (heard) tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request)
-  if (!decision.allowed) {
-    logRefusal(decision, verdict, stage, request)
-    return refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
+  if (isHeard(shared.options)) {
+    const told = earlier?.observed.length ?? 0
+    tell({ stage, route: plan.route, told }, decision, shared.options, request)
   }
-  reply.headers(policyHeaders(verdict, plan))
+  if (decision.allowed) {
+    reply.headers(policyHeaders(decision.statesOf(plan.callers), plan))
+    return
+  }
+  const verdict = decision.verdict()
+  logRefusal(decision, verdict, stage, request)
+  refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
 }

@@ -7,7 +7,6 @@ import type { IdentityOptions } from './identity/part.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { Numbers } from './numbers.js'
 import { List, type Rule, RuleSchema } from './rule.js'
-import { isPromise } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
@@ -93,18 +92,12 @@ function reading(
   key: CompiledKey,
   distinct: CompiledKey | undefined,
   optional: boolean
-): Pick<CompiledRule, 'distinct' | 'read' | 'valueOf'> {
+): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
   return {
     distinct,
-    read(source) {
-      const values = parts.map(part => part.read(source))
-      if (!values.some(value => isPromise(value))) return values
-      const all = Promise.all(values)
-      // When another rule fails first, nobody waits for this one any more.
-      all.catch(() => {})
-      return all
-    },
+    read: source => parts.map(part => part.read(source)),
+    late: parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.')),
     valueOf(values) {
       if (distinct === undefined) return undefined
       const what = distinct.identify(values.slice(key.parts.length), optional)

@@ -77,7 +77,8 @@ export function hasher(algorithm: Algorithm, secret: string): (text: string) => 
   hash(algorithm, prefix)
   return text => {
     // UTF-8 writes every lone surrogate as U+FFFD; UTF-16 keeps them, and its prefix has other bytes.
-    const data = text.isWellFormed() ? prefix + text : Buffer.from(prefix + text, 'utf16le')
+    const whole = prefix + text
+    const data = whole.isWellFormed() ? whole : Buffer.from(whole, 'utf16le')
     return hash(algorithm, data, 'base64url').slice(0, 22)
   }
 }

@@ -28,10 +28,11 @@ export const count: Kind<CountSpec> = {
 
   bounds: (spec, max) => [{ max: max?.[0] ?? spec.max, windowMs: WINDOW_MS[spec.per] }],
 
-  read(facts, fields, { wall }, spec, max) {
+  read(facts, at, fields, { wall }, spec, max) {
     const live = isLive(fields, wall, spec)
     const used = live ? fields.at(USED) : 0
-    facts.push(used, (live ? fields.at(END) : periodEnd(spec, wall)) - wall)
+    facts[at] = used
+    facts[at + 1] = (live ? fields.at(END) : periodEnd(spec, wall)) - wall
     return used < (max?.[0] ?? spec.max)
   },
 

@@ -16,7 +16,7 @@ export const distinct: Kind<DistinctSpec> = {
   bounds: ({ limits }, max) =>
     limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
 
-  read(facts, pairs, { steady }, { limits, ttl }, max, value) {
+  read(facts, at, pairs, { steady }, { limits, ttl }, max, value) {
     const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
     // Of them, those counted after the own value: all, where it is not counted.
     const ahead = newer(others, own)
@@ -26,7 +26,8 @@ export const distinct: Kind<DistinctSpec> = {
       const all = newer(others, steady - limit.window)
       const used = ahead < most ? Math.min(all, most - 1) : all
       const oldest = Math.min(used, most)
-      facts.push(used, oldest > 0 ? (others[oldest - 1] as number) + limit.window - steady : 0)
+      facts[at + i * 2] = used
+      facts[at + i * 2 + 1] = oldest > 0 ? (others[oldest - 1] as number) + limit.window - steady : 0
       if (used >= most) passes = false
     }
     return passes

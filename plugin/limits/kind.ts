@@ -44,11 +44,20 @@ export interface Kind<S extends Spec> {
   /** Those limits. */
   bounds(spec: S, max: Entry['max']): readonly Bounds[]
   /**
-   * Adds two facts a limit: used before, and ticks until a slot returns.
+   * Writes two facts a limit: used before, and ticks until a slot returns.
+   * @param at where they begin
    * @param value what this request would count, where different values are counted; else 0
    * @returns whether one more may go
    */
-  read(facts: number[], fields: Fields, now: Now, spec: S, max: Entry['max'], value: number): boolean
+  read(
+    facts: number[],
+    at: number,
+    fields: Fields,
+    now: Now,
+    spec: S,
+    max: Entry['max'],
+    value: number
+  ): boolean
   /** What the next one counted is called, above every receipt that this cell gave out before. */
   receipt(fields: Fields, now: Now, spec: S): number
   /**

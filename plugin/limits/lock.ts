@@ -9,9 +9,10 @@ export const lock: Kind<LockSpec> = {
 
   bounds: ({ ttl }) => [{ max: 1, windowMs: ttl }],
 
-  read(facts, fields, { steady }) {
+  read(facts, at, fields, { steady }) {
     const left = fields.length > 0 ? Math.max(fields.at(0) - steady, 0) : 0
-    facts.push(left > 0 ? 1 : 0, left)
+    facts[at] = left > 0 ? 1 : 0
+    facts[at + 1] = left
     return left === 0
   },
 

@@ -13,14 +13,15 @@ export const log: Kind<LogSpec> = {
   bounds: ({ limits }, max) =>
     limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
 
-  read(facts, stamps, { steady }, { limits }, max) {
+  read(facts, at, stamps, { steady }, { limits }, max) {
     let passes = true
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i] as (typeof limits)[number]
       const most = max?.[i] ?? limit.max
       const used = newer(stamps, steady - limit.window)
       const oldest = Math.min(used, most)
-      facts.push(used, oldest > 0 ? stamps.at(oldest - 1) + limit.window - steady : 0)
+      facts[at + i * 2] = used
+      facts[at + i * 2 + 1] = oldest > 0 ? stamps.at(oldest - 1) + limit.window - steady : 0
       if (used >= most) passes = false
     }
     return passes

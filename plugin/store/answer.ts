@@ -116,19 +116,20 @@ export function factsFrom(
   admitted?: number
 ): Facts {
   const now = { steady: ticks, wall: ticks, fresh: ticks }
-  const facts = factsAt(ticks)
+  const facts = factsAt(ticks, entries)
+  let head = 2
   for (const [i, entry] of entries.entries()) {
-    const head = facts.length
     const value = values[i] as Value
-    readEntry(facts, entry, value, now, value.blockedUntil() - ticks)
+    readEntry(facts, head, entry, value, now, value.blockedUntil() - ticks)
     if (admitted === 1 && facts[head] === PASSES)
       facts[head + 1] = kindOf(entry.spec).receipt(value, now, entry.spec)
+    head += factsOf(entry.spec)
   }
   if (admitted === undefined) return facts
   facts[1] = admitted
   const skipped = admitted === 1 && observedRefusals(entries, facts)
   if (!skipped) return facts
-  let head = 2
+  head = 2
   for (const { spec } of entries) {
     if (skipped.has(spec.rule) && facts[head] === PASSES) facts[head + 1] = 0
     head += factsOf(spec)

@@ -1,6 +1,5 @@
 import { factsOf } from '../limits/index.js'
-import { type Entry, type Facts, PASSES } from './store.js'
-import { unknown } from './told.js'
+import { type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
 
 /** The entries of one identity: their keys carry one hash tag, so one node of a cluster has them all. */
 export interface Group {
@@ -41,8 +40,7 @@ export function merge(
     let head = 2
     for (const [i, entry] of group.entries.entries()) {
       const { spec } = entry
-      const part = facts?.slice(head, head + factsOf(spec)) ?? []
-      if (facts === null) unknown(part, entry)
+      const part = facts?.slice(head, head + factsOf(spec)) ?? [UNKNOWN, ...Array(factsOf(spec) - 1).fill(0)]
       const passes = part[0] === PASSES
       if (passes && givenBack) part[1] = 0
       // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.

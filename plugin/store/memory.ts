@@ -150,10 +150,12 @@ export class MemoryStore implements Store {
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {
-    const facts = factsAt(now.wall)
+    const facts = factsAt(now.wall, entries)
+    let head = 2
     for (const entry of entries) {
       const blockedFor = this.blocks.size > 0 ? (this.blocks.get(keyOf(entry)) ?? 0) - now.steady : 0
-      readEntry(facts, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
+      readEntry(facts, head, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
+      head += factsOf(entry.spec)
     }
     return facts
   }

@@ -2,34 +2,41 @@ import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields, Now } from '../limits/kind.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
 
-// Copied, not written: V8 may take what a literal makes for long-lived (docs/speed.md). The clock is no small integer,
-// so neither is what stands in its place.
-const nothingAsked: Facts = [0.5, 1]
+// As many as were ever asked for. The first is no small integer, since the clock is none.
+const blank = [0.5]
 
-/** The facts before any entry is read. @param now ticks of the wall clock */
-export function factsAt(now: number): number[] {
-  const facts = nothingAsked.slice()
+/**
+ * The facts before any entry is read, at their final length. Copied, not written: V8 may take what a literal makes for
+ * long-lived (docs/speed.md).
+ * @param now ticks of the wall clock
+ */
+export function factsAt(now: number, entries: readonly Entry[]): number[] {
+  let length = 2
+  for (const { spec } of entries) length += factsOf(spec)
+  while (blank.length < length) blank.push(0)
+  const facts = blank.slice(0, length)
   facts[0] = now
+  facts[1] = 1
   return facts
 }
 
 /**
- * Adds the facts of one entry as it stands, nothing counted, and what they mean for the whole.
+ * Writes the facts of one entry as it stands, nothing counted, and what they mean for the whole.
+ * @param head where they begin
  * @param blockedFor ticks until its block ends; not above 0 when there is none
  */
 export function readEntry(
   facts: number[],
+  head: number,
   { spec, max, value = 0 }: Entry,
   fields: Fields,
   now: Now,
   blockedFor: number
 ): void {
-  const head = facts.push(PASSES, 0) - 2
-  const passes = kindOf(spec).read(facts, fields, now, spec, max, value)
-  if (passes && blockedFor <= 0) return
-  facts[head] = blockedFor > 0 ? BLOCKED : REFUSES
+  const passes = kindOf(spec).read(facts, head + 2, fields, now, spec, max, value) && blockedFor <= 0
+  facts[head] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
   facts[head + 1] = Math.max(blockedFor, 0)
-  if (!spec.observed) facts[1] = 0
+  if (!passes && !spec.observed) facts[1] = 0
 }
 
 /** Rules that are only observed and would refuse, or nothing: those are not counted. */

@@ -1,8 +1,9 @@
+import { factsOf } from '../limits/index.js'
 import type { Clock } from './memory.js'
 import { factsAt } from './reading.js'
 import type { Reserved, Reserver } from './reserver.js'
-import { type Entry, type Facts, type Store, TICKS_PER_MS } from './store.js'
-import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf, unknown } from './told.js'
+import { type Entry, type Facts, type Store, TICKS_PER_MS, UNKNOWN } from './store.js'
+import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf } from './told.js'
 import { watched } from './watched.js'
 
 export interface RefusalCacheOptions {
@@ -115,13 +116,15 @@ export class RefusalCache {
     const found = entries.map(entry => this.find(entry, now))
     const first = found.find(known => known && !known.told.entry.spec.observed)
     if (first === undefined) return undefined
-    const facts = factsAt(first.refusal.now + now - first.refusal.answered)
+    const facts = factsAt(first.refusal.now + now - first.refusal.answered, entries)
     facts[1] = 0
+    let head = 2
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
       const known = found[i] ?? passedIn(found, entry)
-      if (known) tell(facts, known.told, now - known.refusal.answered)
-      else unknown(facts, entry)
+      if (known) tell(facts, head, known.told, now - known.refusal.answered)
+      else facts[head] = UNKNOWN
+      head += factsOf(entry.spec)
     }
     return facts
   }

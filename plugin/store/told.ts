@@ -1,5 +1,5 @@
 import { boundsOf, factsOf } from '../limits/index.js'
-import { BLOCKED, type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
+import { BLOCKED, type Entry, type Facts, PASSES } from './store.js'
 
 /** What a store has answered of one entry: state, receipt, and two numbers a limit. */
 export interface Told {
@@ -39,18 +39,13 @@ export function isSame(a: Entry, b: Entry): boolean {
   return a.spec === b.spec && a.identity === b.identity && a.value === b.value && isLasting(b)
 }
 
-/** Adds what was told, as it is so many ticks later. */
-export function tell(facts: number[], { facts: told }: Told, later: number): void {
-  const state = told[0] as number
-  facts.push(state, state === BLOCKED ? Math.max((told[1] as number) - later, 1) : 0)
+/** Writes what was told, as it is so many ticks later. @param head where it begins */
+export function tell(facts: number[], head: number, { facts: told }: Told, later: number): void {
+  facts[head] = told[0] as number
+  facts[head + 1] = told[0] === BLOCKED ? Math.max((told[1] as number) - later, 1) : 0
   for (let i = 2; i < told.length; i += 2) {
     const reset = told[i + 1] as number
-    facts.push(told[i] as number, reset === 0 ? 0 : Math.max(reset - later, 1))
+    facts[head + i] = told[i] as number
+    facts[head + i + 1] = reset === 0 ? 0 : Math.max(reset - later, 1)
   }
-}
-
-/** Adds as many facts of an entry that was not asked about. */
-export function unknown(facts: number[], { spec }: Entry): void {
-  facts.push(UNKNOWN)
-  for (let left = factsOf(spec); left > 1; left--) facts.push(0)
 }

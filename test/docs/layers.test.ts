@@ -144,10 +144,11 @@ const only: Record<string, readonly string[]> = {
   'store/page': [],
   'store/scripts': [],
   'store/cluster': ['store/store', 'store/taken', 'store/groups', 'store/reserver'],
-  'store/groups': ['store/store', 'store/told', 'limits/index'],
+  'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
   'store/reserver': ['store/store'],
   'store/refusal-cache': [
+    'limits/index',
     'store/store',
     'store/reserver',
     'store/memory',
