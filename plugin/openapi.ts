@@ -21,13 +21,17 @@ const problem = {
 }
 
 // @fastify/swagger takes a header as its schema.
-const headers = {
-  'Retry-After': { type: 'integer', description: 'seconds until every rule admits' },
+const policies = {
   RateLimit: { type: 'string', description: 'what is left, by policy' },
   'RateLimit-Policy': { type: 'string', description: 'the policies' }
 }
+const headers = {
+  'Retry-After': { type: 'integer', description: 'seconds until every rule admits' },
+  ...policies
+}
 
 interface Answer {
+  headers?: object
   content?: Record<string, { schema?: unknown } | undefined>
 }
 
@@ -68,7 +72,10 @@ function isStandard(part: unknown): boolean {
   return (part as { '~standard'?: unknown } | null | undefined)?.['~standard'] !== undefined
 }
 
-/** The schema of a limited route with the answers that its rules can give; what the route documents itself is left. */
+/**
+ * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
+ * that its successes name the headers which tell the caller what is left.
+ */
 function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const answers: Record<string, object> = {
@@ -81,13 +88,22 @@ function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchem
   if (rules.some(rule => rule.options.lock !== undefined))
     answers[409] = { ...answer('The same send is under way.'), headers }
   // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
-  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, object>
+  const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
   // What covers a whole class is the app's word on these answers, too.
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   const added = Object.entries(answers).filter(
     ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
   )
-  return { ...schema, response: { ...Object.fromEntries(added), ...own } }
+  const kept = Object.entries(own).map(([status, its]) => [
+    status,
+    plan.callers.size > 0 && status.startsWith('2') ? withPolicies(its) : its
+  ])
+  return { ...schema, response: { ...Object.fromEntries(added), ...Object.fromEntries(kept) } }
+}
+
+/** What stands elsewhere, behind a `$ref`, is left. */
+function withPolicies(its: Answer): Answer {
+  return '$ref' in its ? its : { ...its, headers: { ...policies, ...its.headers } }
 }
 
 function answer(description: string): object {

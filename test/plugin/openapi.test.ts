@@ -85,8 +85,10 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     for (const status of [400, 403, 409, 422, 429, 503]) {
       t.same(Object.keys(answers[status]?.content ?? {}), ['application/problem+json'])
     }
+    t.same(Object.keys(answers[200]?.headers ?? {}), ['RateLimit', 'RateLimit-Policy'], 'told to the caller')
     t.notOk('409' in (paths['/one']?.get?.responses ?? {}), 'without a lock in force there is no 409')
     t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])
+    t.notOk(paths['/free']?.get?.responses[200]?.headers)
   }
 })
 
@@ -110,6 +112,40 @@ t.test("a route's own answers are left alone, and its schema object as it was", 
   t.equal(operation.responses[429]?.description, 'mine')
   t.equal(operation.responses[422]?.description, 'What a rule is keyed by cannot be such an identity.')
   t.same(schema, before)
+})
+
+t.test("a route's own successes name the headers that its rules on the caller add", async t => {
+  const item = { $id: 'item', description: 'one', type: 'object', properties: { id: { type: 'string' } } }
+  const whole = { type: 'string', description: 'the whole', headers: { RateLimit: { type: 'integer' } } }
+  const response = {
+    '2xx': whole,
+    201: { description: 'made', content: { 'text/plain': { schema: { type: 'string' } } } },
+    202: { $ref: 'item#' },
+    204: { description: 'none', type: 'null' },
+    302: { description: 'moved', type: 'null' }
+  }
+  const stranger: Rule = { name: 'stranger', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
+  const { paths } = await documentedBy(t, app => {
+    app.addSchema(item)
+    app.get('/x', { schema: { response }, config: { limit: send } }, async () => 'sent')
+    app.get('/y', { schema: { response }, config: { limit: stranger } }, async () => 'sent')
+    app.get('/z', { config: { limit: { ...send, private: true } } }, async () => 'sent')
+  })
+  const named = (url: string) =>
+    Object.fromEntries(
+      Object.entries(paths[url]?.get?.responses ?? {})
+        .filter(([, { headers }]) => headers)
+        .map(([status, { headers }]) => [status, Object.keys(headers ?? {})])
+    )
+  const refusal = ['Retry-After', 'RateLimit', 'RateLimit-Policy']
+  const success = ['RateLimit', 'RateLimit-Policy']
+  t.same(named('/x'), { 201: success, 204: success, '2XX': success, 429: refusal })
+  t.same(named('/y'), { '2XX': ['RateLimit'], 429: refusal }, 'what is left is not told to strangers')
+  t.same(named('/z'), { 429: refusal }, 'of a private rule to nobody')
+  const answers = paths['/x']?.get?.responses as Answers
+  t.match(answers['2XX']?.headers, { RateLimit: { schema: { type: 'integer' } } }, 'its own word on one')
+  t.equal(answers[201]?.description, 'made')
+  t.same(Object.keys(answers[201]?.content ?? {}), ['text/plain'])
 })
 
 t.test('who documents a whole class documents ours', async t => {
