@@ -35,6 +35,12 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
   }
+  const nodes = redisUrls(config.REDIS_URL ?? '')
+  if (nodes.length > 1 && nodes.some(url => /[1-9]/.test(new URL(url).pathname))) {
+    throw new ConfigError(
+      `REDIS_URL names a database beside several nodes, and a cluster has none but 0. ${itIs('REDIS_URL')}`
+    )
+  }
   if (!isSupportedCountry(config.REGION)) {
     const right = 'is no country whose numbers are known'
     throw new ConfigError(`REGION (${JSON.stringify(config.REGION)}) ${right}. ${itIs('REGION')}`)

@@ -4,6 +4,7 @@ import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Cluster, Redis } from 'ioredis'
+import { ConfigError } from '../check.js'
 import { redisUrls } from '../urls.js'
 
 declare module 'fastify' {
@@ -100,7 +101,12 @@ async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, clie
   client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
   if (client instanceof Cluster) connectNodes(client)
   client.connect().catch(() => {})
-  await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(() => {})
+  await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
+    // It would go on in the first database.
+    if (error.command?.name !== 'select') return
+    client.disconnect()
+    throw new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
+  })
   return client
 }
 

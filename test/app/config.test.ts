@@ -49,7 +49,8 @@ t.test('what is right', async t => {
     { HOST: '127.1.2.3' },
     { HOST: '0.0.0.0', NODE_ENV: 'production', AUDIT_LOG: 'off' },
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
-    { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/1', LIMIT_SECRET },
+    { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
+    { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
     { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` }
   ])
     t.match(readConfig(env), env)
@@ -84,6 +85,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [
     { REDIS_URL: 'http://:topsecret@a' },
     /^REDIS_URL must be a URL with a host, of redis: or rediss:.* as in redis:/
+  ],
+  [
+    { REDIS_URL: 'redis://a, redis://:topsecret@b/1', LIMIT_SECRET: 'x'.repeat(16) },
+    /^REDIS_URL names a database beside several nodes, and a cluster has none but 0\. It is as in redis:/
   ],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS must match .* as in key:account/],
   [{ API_KEYS: 'topsecret:' }, /^API_KEYS must match/],

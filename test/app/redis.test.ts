@@ -52,6 +52,17 @@ async function holding(t: Test, port: number, what: string) {
   return { url, release }
 }
 
+t.test('a database that Redis does not have: says so', async t => {
+  const { port } = await startRedis(t)
+  const env = { LIMIT_SECRET, REDIS_URL: `redis://127.0.0.1:${port}/99` }
+  await t.rejects(startApp(t, env, {}), {
+    name: 'ConfigError',
+    message: 'REDIS_URL names a database that Redis refuses: ERR DB index is out of range.'
+  })
+  const app = await startApp(t, { ...env, REDIS_URL: `redis://127.0.0.1:${port}/1` }, {})
+  t.match(await ask(app), { status: 202 })
+})
+
 t.test('what Redis counts for a request that was refused meanwhile is given back', async t => {
   const redis = await startRedis(t)
   const { url, release } = await holding(t, redis.port, ':in-flight')
