@@ -38,6 +38,6 @@ export const SmsBody = (offered: Offered) => Type.Object({ phone: Phone, ...part
 export const MailBody = (offered: Offered) => Type.Object({ to: Email, ...parts(offered) }, strict)
 
 export const MessageAnswer = Type.Object(
-  { id: Type.String({ format: 'uuid' }) },
+  { id: Type.String({ format: 'uuid', description: 'names it in the log and the audit trail' }) },
   { description: 'The message is on its way.' }
 )

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
@@ -33,7 +32,7 @@ const mail: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
     },
     async (request, reply) => {
       await fastify.dispatch(request, reply.limit)
-      return reply.code(202).send({ id: randomUUID() })
+      return reply.code(202).send({ id: request.id })
     }
   )
 }

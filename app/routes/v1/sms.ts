@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
@@ -32,7 +31,7 @@ const sms: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { reg
     },
     async (request, reply) => {
       await fastify.dispatch(request, reply.limit)
-      return reply.code(202).send({ id: randomUUID() })
+      return reply.code(202).send({ id: request.id })
     }
   )
 }
