@@ -20,7 +20,8 @@ export function policyHeaders(
     const names = named.get(rule.name) ?? []
     for (const [i, limit] of rule.limits.entries()) {
       const name = names[i] as string
-      if (!told && !met.includes(name)) continue
+      // A block is told by the name of its rule: that is no quota, and of it more may be left.
+      if (!told && (limit.remaining > 0 || !met.includes(name))) continue
       policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
       states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
     }

@@ -213,6 +213,22 @@ t.test('blocked: no time, no quota', async t => {
   )
 })
 
+t.test('of a rule on somebody else who is blocked, what is left is not told', async t => {
+  const { app, post } = await open(t, {
+    rules: [
+      { name: 'mobile', key: phone, limits: [{ max: 2, window: '60s' }] },
+      { name: 'ip', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+    ]
+  })
+  app.post('/x', { config: { limit: ['mobile', 'ip'] } }, async () => 'sent')
+  await post('/x', body)
+  await app.limit.block({ mobile: body.phone })
+  const blocked = await post('/x', body)
+  t.equal(blocked.statusCode, 403)
+  t.same(blocked.json()['violated-policies'], ['mobile'])
+  t.strictSame(policies(blocked.headers), { ip: [9, 60, 8, 60] })
+})
+
 t.test('an allowed caller has no quota to be told of', async t => {
   const { app } = await open(t)
   app.get(
