@@ -4,7 +4,17 @@ import { compilePath, type Source } from '../identity/path.js'
 import { keyParts, type RequestValue } from '../rule.js'
 
 /** Members of a request that say what the client has sent. */
-const SENT = new Set(['raw', 'cookies', 'url', 'originalUrl', 'host', 'hostname', 'port', 'protocol'])
+const SENT = new Set([
+  'raw',
+  'cookies',
+  'url',
+  'originalUrl',
+  'host',
+  'hostname',
+  'port',
+  'protocol',
+  'mediaType'
+])
 
 /** Whether an option is to be read from the request. */
 export function isRequestValue(value: unknown): value is RequestValue {

@@ -226,14 +226,22 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"headers.x-zone"',
     own
   ],
-  ...['raw.headers.x-zone', 'cookies.zone', 'url', 'originalUrl', 'host', 'hostname', 'port', 'protocol'].map(
-    (path): [object, string, string, string] => [
-      { limits: [{ max: 1, per: 'day', timeZone: { value: `request.${path}` } }] },
-      '.limits[0].timeZone.value',
-      `"request.${path}"`,
-      own
-    ]
-  ),
+  ...[
+    'raw.headers.x-zone',
+    'cookies.zone',
+    'url',
+    'originalUrl',
+    'host',
+    'hostname',
+    'port',
+    'protocol',
+    'mediaType'
+  ].map((path): [object, string, string, string] => [
+    { limits: [{ max: 1, per: 'day', timeZone: { value: `request.${path}` } }] },
+    '.limits[0].timeZone.value',
+    `"request.${path}"`,
+    own
+  ]),
   [
     { limits: [{ max: 1, per: 'day', timeZone: { value: 3 } }] },
     '.limits[0].timeZone.value',
