@@ -39,14 +39,14 @@ export class Hold {
     private readonly holder: Holder
   ) {
     this.locks = locks.map(({ taken }) => taken)
-    this.renewals = locks.map(lock => new Renewal(lock, holder, () => this.lose()))
+    this.renewals = locks.map(lock => new Renewal(lock, holder, () => this.lose(lock)))
   }
 
   get locked(): boolean {
     return this.locks.length > 0
   }
 
-  /** Aborts, with an `AbortError`, when a lock is lost before it was released. */
+  /** Aborts, with an `AbortError`, when a lock in force is lost before it was released. */
   get signal(): AbortSignal {
     return this.controller.signal
   }
@@ -63,9 +63,11 @@ export class Hold {
     await this.releasing
   }
 
-  // The others are held on: who sends beside this request must not do so twice.
-  private lose(): void {
-    if (this.locked) this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
+  // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no send.
+  private lose({ taken }: Lock): void {
+    const { observed } = taken.entry.spec
+    if (this.locked && !observed)
+      this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
   }
 }
 

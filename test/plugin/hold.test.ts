@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Hold } from '../../plugin/hold.js'
-import { entry, lock, token } from '../contract/specs.js'
+import { entry, lock, observed, token } from '../contract/specs.js'
 import { until } from './settlement/places.js'
 
 t.test('a lock that is released while it is renewed leaves no timer', async t => {
@@ -25,4 +25,21 @@ t.test('a lock that is released while it is renewed leaves no timer', async t =>
   await new Promise(setImmediate)
   t.strictSame(timers(), [])
   t.notOk(hold.signal.aborted)
+})
+
+t.test('a lock that is only observed aborts nothing when it is lost', async t => {
+  const store = { name: 'redis', refund: async () => {}, renew: async () => false }
+  const report = (error: unknown) => t.fail(`${error}`)
+  const hold = (spec: ReturnType<typeof lock>) =>
+    new Hold([{ taken: { entry: entry(spec), receipt: 1, ends: 0 }, maxHold: 60_000 }], {
+      store,
+      token: token(),
+      since: performance.now(),
+      report
+    })
+  const watched = hold(observed(lock(300)))
+  const held = hold(lock(300))
+  // Renewed one after the other, and lost so.
+  await until(() => held.signal.aborted, 'a lost lock')
+  t.notOk(watched.signal.aborted)
 })
