@@ -729,6 +729,18 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'a log holds as many as its largest max, no more',
+    async s => {
+      const spec = log([1, 1_000], [2, 2_000])
+      for (let i = 0; i < 4; i++) {
+        await s.take([entry(spec)])
+        s.time.advanceMs(1_000)
+      }
+      const wider = { ...log([9, hour]), name: spec.name, slot: spec.slot }
+      s.t.strictSame(await s.used([entry(wider)]), [[2]], 'to a rule that was put in its place')
+    }
+  ],
+  [
     'the largest log is kept whole',
     async s => {
       const entries = [entry(log([1_000, hour]))]

@@ -214,3 +214,21 @@ t.test('rolling limits do not hear of a wall clock that is set; calendar limits 
   wall -= 86_400_000
   t.strictSame(used(store, entries), [1, 1, 1], 'set back, the count is still there')
 })
+
+t.test('a count outlives its period by an hour, for a wall clock that is set back', async t => {
+  const clock = {
+    passed: 0,
+    back: 0,
+    monotonic: () => clock.passed,
+    wall: () => start + clock.passed - clock.back
+  }
+  const start = Date.parse('2026-03-01T23:59:59Z')
+  const store = new MemoryStore({ maxKeys: 10, clock })
+  t.teardown(() => store.close())
+  const entries = [entry(count(1, 'day'))]
+  t.equal(store.reserve(entries, '')[1], 1)
+  clock.passed += 3_600_000
+  store.reserve([entry(log([1, 60_000]))], '')
+  clock.back = 3_600_000
+  t.equal(store.reserve(entries, '')[1], 0)
+})
