@@ -16,7 +16,6 @@ export function policyHeaders(
   for (const rule of rules) {
     if (secrets.has(rule.name)) continue
     const told = callers.has(rule.name)
-    if (!told && met.length === 0) continue
     const names = named.get(rule.name) ?? []
     for (const [i, limit] of rule.limits.entries()) {
       const name = names[i] as string
