@@ -172,14 +172,17 @@ t.test('a calendar limit that is counted late is kept to the end of its period',
 })
 
 t.test('where the memory is still in the period before, the later one begins', async t => {
-  const { time, standIn, reserve, used, close } = open({ ahead: 2_000 })
-  t.teardown(close)
-  time.advanceMs(86_399_000)
-  const entries = [entry(count(5, 'day'))]
-  for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
-  reserve(entries)
-  time.advanceMs(3_000)
-  t.strictSame(used(entries), [1])
+  for (const soon of [true, false]) {
+    const { time, standIn, reserve, used, close } = open({ ahead: 2_000 })
+    t.teardown(close)
+    time.advanceMs(86_399_000)
+    const entries = [entry(count(5, 'day'))]
+    for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
+    reserve(entries)
+    if (soon) standIn.caughtUp()
+    time.advanceMs(3_000)
+    t.strictSame(used(entries), [1], soon ? 'counted before it begins here' : 'counted after')
+  }
 })
 
 t.test('where the memory is in the period after, the one before changes nothing', async t => {
