@@ -144,9 +144,10 @@ t.test('a max of 0 names no time', async t => {
 t.test("a max of the request's own is the one that is told", async t => {
   const applied = [
     rule('paying', entry(log([5, 60_000], [9, 3_600_000]), 'a', [2, 7])),
-    rule('day', entry(count(9, 'day'), 'a', [3]))
+    rule('day', entry(count(9, 'day'), 'a', [3])),
+    rule('recipients', entry(distinct([5, 60_000]), 'a', [4]))
   ]
-  const found = decide(applied, [NOW, 0, REFUSES, 0, 4, 100, 4, 200, REFUSES, 0, 3, 300])
+  const found = decide(applied, [NOW, 0, REFUSES, 0, 4, 100, 4, 200, REFUSES, 0, 3, 300, PASSES, 0, 1, 400])
   t.strictSame(
     found.rules.map(({ limits }) => limits.map(({ max, remaining }) => [max, remaining])),
     [
@@ -154,7 +155,8 @@ t.test("a max of the request's own is the one that is told", async t => {
         [2, 0],
         [7, 3]
       ],
-      [[3, 0]]
+      [[3, 0]],
+      [[4, 3]]
     ]
   )
 })

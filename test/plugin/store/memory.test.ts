@@ -2,7 +2,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import type { Entry, LogSpec } from '../../../plugin/store/store.js'
-import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
 type Test = typeof t
@@ -63,6 +63,8 @@ t.test('full of live limits it throws rather than forget one, and counts nothing
   t.equal(store.size, 8)
   for (let who = 0; who < 8; who++) t.strictSame(used(store, [entry(spec, who)]), [1])
   t.equal(store.reserve([held, entry(spec, 'x')], token())[1], 1, 'what fits is counted')
+  for (const one of [spec, count(5, 'day'), lock(60_000), distinct([5, 60_000])])
+    t.throws(() => store.reserve([entry(one, 'y')], token()), { code: 'FST_SEND_LIMIT_STORE_FULL' }, one.kind)
 })
 
 t.test('what it gives back when full is exactly what it took', async t => {
