@@ -282,7 +282,10 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       const held = [entry(lock(30_000))]
       const mine = token()
       const taken = await s.take(held, mine)
-      await s.refund(taken, token())
+      const [first, second, third] = [mine.slice(0, 8), mine.slice(8, 16), mine.slice(16)]
+      const other = token().slice(0, 8)
+      for (const stranger of [token(), other + second + third, first + other + third, first + second + other])
+        await s.refund(taken, stranger)
       await s.admits(held, false, 'a stranger released nothing')
       await s.refund(taken, mine)
       await s.admits(held, true, 'its holder did')

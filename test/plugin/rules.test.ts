@@ -311,6 +311,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'It must be a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds.'
   ],
   [{ limits: undefined, lock: 99 }, '.lock', '99', 'A lock lives from 100 ms to 24h.'],
+  [{ limits: undefined, lock: 86_400_001 }, '.lock', '86400001', 'A lock lives from 100 ms to 24h.'],
   // It is renewed by a timer, and those overflow.
   [{ limits: undefined, lock: '90d' }, '.lock', '"90d"', 'A lock lives from 100 ms to 24h.'],
   [

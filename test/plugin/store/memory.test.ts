@@ -157,6 +157,18 @@ t.test('what has expired makes room, as the store is used', async t => {
   t.ok(store.size <= 10)
 })
 
+t.test('a lock that is renewed keeps no room from those that have ended', async t => {
+  const { store, time } = open(t, 2)
+  const spec = lock(60_000)
+  const mine = token()
+  store.reserve([entry(spec, 'mine')], mine)
+  store.reserve([entry(spec, 'another')], token())
+  time.advanceMs(50_000)
+  t.equal(store.renew([entry(spec, 'mine')], mine), true)
+  time.advanceMs(11_000)
+  t.equal(store.reserve([entry(spec, 'late')], token())[1], 1)
+})
+
 t.test('what has expired goes sooner than what is new comes', async t => {
   const { store, time } = open(t)
   const specs = [log([1, 60_000]), log([2, 60_000]), log([3, 60_000])]
