@@ -83,7 +83,8 @@ export class RefusalCache {
   }
 
   private remember(entries: readonly Entry[], facts: Facts, asked: number): void {
-    const told = toldOf(entries, facts)
+    // A lost node of a cluster may have been passed over: of what stands there nothing is known.
+    const told = toldOf(entries, facts).filter(each => each.facts[0] !== UNKNOWN)
     // The entries of a rule are known together, or not at all.
     const fleeting = new Set(entries.filter(entry => !isLasting(entry)).map(({ spec }) => spec.rule))
     const lasts = ({ entry }: Told) => !fleeting.has(entry.spec.rule)

@@ -2,10 +2,13 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
-import { RedisStore } from '../../../plugin/store/redis.js'
+import { Cluster } from '../../../plugin/store/cluster.js'
+import { Fallback } from '../../../plugin/store/fallback.js'
+import { Outage } from '../../../plugin/store/outage.js'
+import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
-import type { Entry } from '../../../plugin/store/store.js'
+import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, named, sentTo, takenOf, token } from '../../contract/specs.js'
 import { clusterOf } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
@@ -458,6 +461,29 @@ t.test('over several nodes: the calls of each are heard', async t => {
   t.same([after.store.name, after.facts?.[1]], ['redis', 1])
   await reserver.reserve(entries.slice(0, 1), '')
   t.equal((await reserver.reserve(entries.slice(0, 1), '')).store.name, 'cache', 'of one node alone, too')
+})
+
+t.test('what a lost node was not asked about is refused to nobody', async t => {
+  const own = { now: 0, monotonic: () => own.now }
+  const cache = new RefusalCache({ ms: 60_000, clock: own })
+  const [up, down] = [new Outage(1_000_000, () => {}), new Outage(1_000_000, () => {})]
+  const spec = log([1, 60_000])
+  const [full, lost] = [entry(spec, 'x'), entry(log([5, 60_000]), 'y')]
+  const nodes = new Fallback(cache.watch(new RedisStore(client, 'half:')), {
+    timeout: 60_000,
+    otherwise: 'allow',
+    outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
+    isOfKey,
+    onError: () => {}
+  })
+  const reserver = cache.over(new Cluster(nodes, () => {}))
+  await reserver.reserve([full], '')
+  down.failed(new Error('lost'))
+  t.equal((await reserver.reserve([full, lost], '')).facts?.[1], 0)
+  t.equal((await reserver.reserve([lost], '')).facts, null, 'alone it is allowed, as before')
+  const { facts, store } = await reserver.reserve([full, lost], '')
+  t.equal(store.name, 'cache', 'what refused is known')
+  t.match(named([full, lost], facts ?? []).entries, [{ state: REFUSES }, { state: UNKNOWN }])
 })
 
 t.test('a hot key on two instances: one trip each within the time, not one more admitted', async t => {
