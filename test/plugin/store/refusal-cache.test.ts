@@ -227,15 +227,15 @@ t.test('never: limits from the request, observed rules, locks', async t => {
     const seen = [await send(), await send(), await send()].map(({ status, by }) => `${status} ${by}`)
     t.same(seen, ['200 redis', '429 redis', '429 redis'])
   }
-  const beside: Rule = {
-    ...one,
-    limits: [
-      { max: 1, per: 'hour', timeZone: () => 'UTC' },
+  // Refused by the limit of its own zone, then by the other one alone.
+  for (const max of [1, 2]) {
+    const limits: Rule['limits'] = [
+      { max, per: 'hour', timeZone: () => 'UTC' },
       { max: 1, per: 'day' }
     ]
+    const { told } = await open(t, [{ ...one, limits }])
+    t.same([await told(), await told(), await told()].slice(1), ['429 redis 1', '429 redis 1'])
   }
-  const { told } = await open(t, [beside])
-  t.same([await told(), await told(), await told()].slice(1), ['429 redis 1', '429 redis 1'])
   const observed = await open(t, [{ ...one, mode: 'observe' }])
   for (let i = 0; i < 3; i++) t.equal(await observed.told(), '200 redis 1')
   t.match(observed.events.at(-1), { observed: [{ rule: 'one' }] })
@@ -287,7 +287,7 @@ t.test('what is refused under one set of rules is refused under every other', as
     limits: [{ max: 5, window: '1h' }]
   }
   const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
-  const { send } = await open(t, [one, mail, wide])
+  const { send, events } = await open(t, [mail, one, wide])
   await send('to=a&mail=m')
   const first = await send('to=a&mail=m')
   const again = await send('to=a&mail=m')
@@ -299,7 +299,12 @@ t.test('what is refused under one set of rules is refused under every other', as
   )
   const other = await send('to=a&mail=n')
   t.same([other.status, other.by, other.trips], [429, 'cache', 0])
-  t.equal(other.reply.headers.ratelimit, first.reply.headers.ratelimit, 'the new one is not told of')
+  t.equal(other.reply.headers.ratelimit, first.reply.headers.ratelimit)
+  t.strictSame(
+    events.at(-1)?.rules.map(({ name }) => name),
+    ['one', 'wide'],
+    'the new one is not told of'
+  )
   const none = await send('to=a')
   t.same([none.status, none.by], [429, 'cache'])
 })
@@ -379,6 +384,73 @@ t.test('different values: the same one is refused, others are asked for', async 
   t.equal(await by([sentTo(spec, 3)]), 'redis 1', 'cleared for all values')
 })
 
+t.test('what it tells is what Redis told, and what has passed meanwhile is no time to wait', async t => {
+  const { reserver } = layer()
+  const [tight, some] = [log([1, 60_000], [5, 500]), log([5, 500])]
+  const entries = [tight, some, count(9, 'hour'), log([5, 60_000])].map(spec => entry(spec))
+  await reserver.reserve(entries.slice(0, 3), '')
+  advance(100)
+  const [first, second] = [await reserver.reserve(entries, ''), await reserver.reserve(entries, '')]
+  t.equal(second.store.name, 'cache')
+  t.strictSame(second.facts, first.facts)
+  advance(900)
+  const { store, facts } = await reserver.reserve(entries, '')
+  t.equal(store.name, 'cache')
+  const resets = named(entries, facts ?? []).entries.map(({ limits }) => limits.map(({ reset }) => reset))
+  t.match(resets, [[5_900_000, 1], [1], [Number], [0]])
+  t.equal(facts?.[0], (first.facts?.[0] ?? 0) + 90_000, 'its clock goes on')
+})
+
+t.test('of a block and a limit that refuse, neither is told of when it is over', async t => {
+  const own = { now: 0, monotonic: () => own.now }
+  const cache = new RefusalCache({ ms: 60_000, clock: own })
+  const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'blocked:'))))
+  const entries = [entry(log([1, 10_000]))]
+  await reserver.reserve(entries, '')
+  for (const [blocked, over] of [
+    [30_000, 10_000],
+    [5_000, 5_000]
+  ] as const) {
+    await reserver.store.block(entries, blocked)
+    await reserver.reserve(entries, '')
+    own.now += over - 1
+    t.equal((await reserver.reserve(entries, '')).store.name, 'cache')
+    own.now++
+    t.equal((await reserver.reserve(entries, '')).store.name, 'redis')
+  }
+})
+
+t.test('what ends a refusal of one rule ends that of no other, and leaves nothing', async t => {
+  const { cache, reserver, by } = layer()
+  const [first, second] = [entry(log([1, 60_000])), entry(log([1, 60_000]))]
+  for (const each of [first, second])
+    for (const expected of ['redis 1', 'redis 0']) t.equal(await by([each]), expected)
+  await reserver.store.clear([first])
+  t.equal(await by([second]), 'cache 0')
+  await reserver.store.clear([second])
+  t.equal(cache.size, 0)
+})
+
+t.test('who brings a max of its own is asked for', async t => {
+  const { by } = layer()
+  const spec = log([1, 60_000])
+  for (const expected of ['redis 1', 'redis 0', 'cache 0']) t.equal(await by([entry(spec)]), expected)
+  t.equal(await by([entry(spec, 'a', [2])]), 'redis 1')
+})
+
+t.test('who was refused again of late is forgotten last', async t => {
+  const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() }, maxKeys: 2 })
+  const reserver = cache.over(alone(new RedisStore(client, 'late:')))
+  const spec = log([1, 60_000])
+  const by = async (who: string) => (await reserver.reserve([entry(spec, who)], '')).store.name
+  for (const who of ['a', 'b', 'c']) await by(who)
+  await by('a')
+  await by('b')
+  advance(1_000)
+  for (const who of ['a', 'c']) t.equal(await by(who), 'redis')
+  t.same([await by('a'), await by('c'), await by('b')], ['cache', 'cache', 'redis'])
+})
+
 t.test('a flood of different keys stays within the bound', async t => {
   const { cache, reserver, by } = layer()
   const spec = log([1, 60_000])
@@ -426,6 +498,11 @@ t.test('an answer that was long on its way is believed no longer for that', asyn
   t.equal(await by(), 'cache')
   own.now++
   t.equal(await by(), 'redis')
+  const { size } = cache
+  const other = reserver.reserve([entry(count(0, 'day'), 'other')], '')
+  own.now += 60_000
+  await other
+  t.equal(cache.size, size, 'nor is one kept whose time was over when it came')
 })
 
 t.test('what decides in place of Redis is asked each time; what Redis refused holds meanwhile', async t => {
