@@ -326,6 +326,7 @@ t.test('bounded in bytes', async t => {
   arena.set(record, 999, STAMP)
   t.equal(arena.resize('', 1, record, 1), record, 'fewer fields are always possible')
   t.equal(arena.resize('', 1, record, 1024), record, 'and the room is kept while there is no smaller one')
+  t.equal(arena.resize('', 1, record, 1024, true), record, 'and while there is none of another width')
   t.equal(arena.resize(identity(999), 1, 0, 1), 0)
 
   for (let i = 0; i < maxPages * 8; i++) arena.remove(arena.find(identity(i), 1))
@@ -344,6 +345,14 @@ t.test('bounded in bytes', async t => {
     Array.from({ length: 8 }, (_, i) => arena.find(identity(i), 7)),
     [0, 0, 0, 0, 0, 0, 0, 0]
   )
+})
+
+t.test('the room that a record has left is used again', async t => {
+  const arena = new Arena({ maxKeys: 1, maxBytes: 0 })
+  const record = arena.resize(identity(1), 1, 0, 1)
+  let lost = 0
+  for (let i = 0; i < 1_000; i++) if (arena.resize('', 1, record, i % 2 === 0 ? 1024 : 1) === 0) lost++
+  t.equal(lost, 0)
 })
 
 t.test('a record that grows is not freed for its own sake', async t => {

@@ -563,6 +563,13 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
   t.match(named([full, lost], facts ?? []).entries, [{ state: REFUSES }, { state: UNKNOWN }])
 })
 
+t.test('it closes what it stands before', async t => {
+  let closed = 0
+  const behind = alone(new RedisStore(client, 'closed:'))
+  await new RefusalCache({ ms: 1_000 }).over({ ...behind, close: () => void closed++ }).close()
+  t.equal(closed, 1)
+})
+
 t.test('a hot key on two instances: one trip each within the time, not one more admitted', async t => {
   const rule: Rule = { ...one, limits: [{ max: 5, window: '60s' }] }
   const prefix = { prefix: 'hot:' }
