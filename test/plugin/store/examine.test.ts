@@ -70,6 +70,18 @@ t.test('an app that ends asks no more', async t => {
   t.match(log(), /the secret of redis is not known yet/)
 })
 
+t.test('what a user of Redis may not look at is warned of, and keeps no server from starting', async t => {
+  const { client: admin, port } = await startRedis(t, { args: ['--maxmemory-policy', 'allkeys-lru'] })
+  await admin.call('ACL', 'SETUSER', 'few', 'on', '>password', '~*', '+@all', '-info', '-script')
+  const client = new Redis({ port, username: 'few', password: 'password', enableReadyCheck: false })
+  t.teardown(() => client.disconnect())
+  const { log } = await start(t, client)
+  t.match(log(), /redis could not load the scripts/)
+  t.match(log(), /the eviction policy of redis is not known/)
+  t.notMatch(log(), /may evict|the secret of redis/)
+  t.equal(await admin.exists('sl:secret'), 1)
+})
+
 t.test('a client that sends again whose answer was lost is warned of', async t => {
   const server = await startRedis(t)
   for (const autoResendUnfulfilledCommands of [true, false]) {

@@ -22,6 +22,15 @@ t.test('processes whose secrets differ find out', async t => {
   t.ok((await client.pttl('test:secret')) > 0)
 })
 
+t.test('the secret is known for 30 days from the last start', async t => {
+  const server = await open()
+  for (let start = 0; start < 2; start++) {
+    await server.verify('one')
+    t.ok((await client.ttl('test:secret')) > 29 * 86_400)
+    await client.expire('test:secret', 60)
+  }
+})
+
 t.test('a client that reads from a replica which is behind does not take it for another secret', async t => {
   const { client: master, port } = await startRedis(t)
   const { client: replica } = await startRedis(t, { args: ['--replicaof', `127.0.0.1 ${port}`] })
