@@ -347,6 +347,12 @@ t.test('bounded in bytes', async t => {
   )
 })
 
+t.test('left alone it has room for 16 fields a key', async t => {
+  const arena = new Arena({ maxKeys: 50_000 })
+  for (let i = 0; i < 50_000; i++) arena.resize(String(i).padStart(12, '-'), 1, 0, 16)
+  t.equal(arena.size, 50_000)
+})
+
 t.test('the room that a record has left is used again', async t => {
   const arena = new Arena({ maxKeys: 1, maxBytes: 0 })
   const record = arena.resize(identity(1), 1, 0, 1)
@@ -376,6 +382,8 @@ t.test('misuse', async t => {
   t.throws(() => arena.field(record, 2), RangeError)
   t.throws(() => arena.set(record, -1, 1), RangeError)
   t.throws(() => arena.move(record, 1, 0, 2), RangeError)
+  t.throws(() => arena.move(record, -1, 0, 1), RangeError)
+  t.throws(() => arena.move(record, 0, -1, 1), RangeError)
   arena.remove(record)
   const stale = [
     () => arena.field(record, 0),
