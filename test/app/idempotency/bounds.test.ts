@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { Slot } from '../../../app/idempotency/answers.js'
 import { namingOf } from '../../../app/idempotency/naming.js'
+import { RedisAnswers } from '../../../app/idempotency/redis-answers.js'
 import { startRedis } from '../../helper/redis.js'
 import { DAY, LEASE, type Place, places, signal, start } from './scene.js'
 
@@ -36,7 +37,20 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(await answers.finish(four, 'token', 'too late'), false)
       t.same(await begin(three, 'another token'), { is: 'begun' })
       t.equal(await answers.finish(three, 'token', 'too late'), false)
+      t.same(await begin(five), { is: 'begun' }, 'in place of one whose lease has ended')
       t.same(await begin(other), { is: 'finished', answer: 'an answer' })
+    })
+
+    await t.test('bounds: the one answer is found behind however many that run', async t => {
+      const place = await open(t)
+      const answers = place.answers({ perScope: 130, max: 1_000, keepMs: DAY })
+      const body = 'b'.repeat(22)
+      const begin = (key: string) => answers.begin({ scope: 'mine', key }, body, 'token', LEASE)
+      await begin('finished')
+      await answers.finish({ scope: 'mine', key: 'finished' }, 'token', 'an answer')
+      for (let i = 1; i < 130; i++) await begin(`${i}`)
+      t.same(await begin('next'), { is: 'begun' })
+      t.same(await begin('another'), { is: 'full' })
     })
   })
 }
@@ -54,6 +68,19 @@ t.test('memory is bounded in all', async t => {
   t.same(await begin('b'), { is: 'full' })
   place.advance(LEASE)
   t.same(await begin('b'), { is: 'begun' })
+})
+
+t.test('in memory a lease that has ended and is begun anew takes no second place', async t => {
+  const place = await places.memory(t)
+  const answers = place.answers({ perScope: 10, max: 3, keepMs: DAY })
+  const begin = (scope: string) => answers.begin({ scope, key: 'key' }, 'body', 'token', LEASE)
+  await begin('a')
+  await answers.finish({ scope: 'a', key: 'key' }, 'token', 'an answer')
+  await begin('b')
+  place.advance(LEASE)
+  t.same(await begin('b'), { is: 'begun' })
+  t.same(await begin('c'), { is: 'begun' })
+  t.same(await begin('a'), { is: 'finished', answer: 'an answer' })
 })
 
 t.test('full of running ones, a further key is 503 and others are served', async t => {
@@ -91,11 +118,25 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   await running
 })
 
-t.test('another secret gives other names', async t => {
-  const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip: '192.0.2.1' }
-  const request = { ...at, body: {}, account: null, caller: null } as unknown as FastifyRequest
-  const [one, other] = [namingOf('one')('a-key', request), namingOf('other')('a-key', request)]
-  t.not(one.slot.scope, other.slot.scope)
-  t.not(one.slot.key, other.slot.key)
-  t.not(one.body, other.body)
+t.test('of a holder that is never heard of again nothing stays in Redis', async t => {
+  const { client } = await startRedis(t)
+  const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
+  await answers.begin({ scope: 'scope', key: 'key' }, 'body', 'token', LEASE)
+  const keys = await client.keys('*')
+  t.equal(keys.length, 2)
+  for (const key of keys) t.ok((await client.pttl(key)) > 0, key)
+})
+
+t.test('another secret gives other names, and so does another network', async t => {
+  const name = (secret: string, ip: string) => {
+    const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip }
+    const request = { ...at, body: {}, account: null, caller: null } as unknown as FastifyRequest
+    return namingOf(secret)('a-key', request)
+  }
+  const one = name('one', '192.0.2.1')
+  for (const other of [name('other', '192.0.2.1'), name('one', '192.0.2.2')]) {
+    t.not(one.slot.scope, other.slot.scope)
+    t.not(one.slot.key, other.slot.key)
+    t.not(one.body, other.body)
+  }
 })

@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { startRedis } from '../../helper/redis.js'
+import { until } from '../../plugin/settlement/places.js'
 import { LEASE, type Place, places, signal, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {
@@ -81,4 +82,15 @@ t.test('Redis that hangs: what came too late is given back', async t => {
   process.kill(server.pid, 'SIGCONT')
   t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
   t.match(await post('/free', 'a-key'), { status: 202, replayed: false })
+})
+
+t.test('a request that was answered while Redis hung keeps no key in use', async t => {
+  const server = await startRedis(t)
+  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const { post, seen } = await start(t, place)
+  process.kill(server.pid, 'SIGSTOP')
+  t.equal((await post('/cut-off', 'a-key')).status, 503)
+  process.kill(server.pid, 'SIGCONT')
+  await until(async () => (await post('/cut-off', 'a-key')).status === 200, 'a key that is free')
+  t.equal(seen.runs, 1)
 })

@@ -28,6 +28,7 @@ for (const [name, open] of Object.entries(places)) {
         {},
         { to: 'y', params: [1, 2] },
         { to: 'x', params: [2, 1] },
+        { to: 'x', params: { 0: 1, 1: 2 } },
         { to: 'x', params: '12' }
       ]) {
         const refused = await post('/free', 'a-key', body)
@@ -37,7 +38,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(seen.runs, 1)
     })
 
-    await t.test('a key is of one account, else one network, and one route', async t => {
+    await t.test('a key is of one account, else one network, and one method and route', async t => {
       const { post, seen } = await start(t, await open(t))
       const from = (remoteAddress: string) => post('/free', 'a-key', {}, { remoteAddress })
       const by = (account: string, more: InjectOptions = {}) =>
@@ -50,7 +51,8 @@ for (const [name, open] of Object.entries(places)) {
         await by('192.0.2.1'),
         await post('/other', 'a-key'),
         await post('/free/1', 'a-key'),
-        await post('/free/2', 'a-key')
+        await post('/free/2', 'a-key'),
+        await post('/free', 'a-key', {}, { method: 'PUT' })
       ]
       t.equal(new Set(distinct.map(({ body }) => body.id)).size, distinct.length)
       t.ok(distinct.every(({ replayed }) => !replayed))
@@ -71,7 +73,19 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(again.headers['content-language'], first.headers['content-language'])
     })
 
-    for (const answer of [400, 404, 409, 429, 500, 502, 503, 504, 'large', 'stream'] as const) {
+    for (const answer of [200, 299, 'full', 'empty'] as const) {
+      await t.test(`${answer} is kept`, async t => {
+        const { post, seen } = await start(t, await open(t))
+        const first = await post('/free', 'a-key', { answer })
+        t.match(first, { status: typeof answer === 'number' ? answer : 202, replayed: false })
+        const again = await post('/free', 'a-key', { answer })
+        t.match(again, { status: first.status, replayed: true, text: first.text })
+        t.equal(again.headers['content-type'], first.headers['content-type'])
+        t.equal(seen.runs, 1)
+      })
+    }
+
+    for (const answer of [300, 400, 404, 409, 429, 500, 502, 503, 504, 'large', 'stream'] as const) {
       await t.test(`${answer} is not kept`, async t => {
         const { post } = await start(t, await open(t))
         const first = await post('/free', 'a-key', { answer })

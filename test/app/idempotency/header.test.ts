@@ -15,6 +15,7 @@ t.test('the header', async t => {
   const same = [
     ['8e03978e-40d5', '"8e03978e-40d5"'],
     ['a\\b', '"a\\\\b"'],
+    ["!#'()*+-./:;<=>?@[]^_`{|}~", `"!#'()*+-./:;<=>?@[]^_\`{|}~"`],
     [`${'x'.repeat(64)}`, `"${'x'.repeat(64)}"`]
   ] as const
   for (const [bare, quoted] of same) {
@@ -36,6 +37,8 @@ t.test('the header', async t => {
     '"a", "b"',
     '"a";p=1',
     '"\\a"',
+    'a\x7f',
+    '"a\x7f"',
     'ä',
     '"ä"'
   ]

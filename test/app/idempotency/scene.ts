@@ -44,7 +44,7 @@ export const places = {
 
 interface Body {
   to?: string
-  answer?: number | 'large' | 'stream'
+  answer?: number | 'full' | 'large' | 'empty' | 'stream'
   params?: object
 }
 
@@ -64,6 +64,12 @@ export function scene() {
   return { runs: 0, gate: Promise.resolve() as Promise<void>, open, begun, left }
 }
 type Scene = ReturnType<typeof scene>
+
+/** An answer of so many bytes as JSON, three of them a character. */
+function ofBytes(id: string, bytes: number) {
+  const left = bytes - Buffer.byteLength(JSON.stringify({ id, text: '' }))
+  return { id, text: '字'.repeat(Math.floor(left / 3)) + 'x'.repeat(left % 3) }
+}
 
 /** A small app with the plugin. */
 export async function start(
@@ -99,15 +105,23 @@ export async function start(
     seen.begun.resolve()
     await seen.gate
     const { answer = 202 } = body
-    if (answer === 'large') return { id, large: 'x'.repeat(16_384) }
+    if (answer === 'full') return ofBytes(id, 16_384)
+    if (answer === 'large') return ofBytes(id, 16_385)
+    if (answer === 'empty') return undefined
     if (answer === 'stream') return Readable.from(['text'])
     if (answer >= 400) throw problem(answer, 'CODE', 'A detail.', { id })
     return { id }
   }
   for (const url of ['/free', '/other', '/free/:id']) {
-    app.post<{ Body: Body }>(url, route, async ({ body }, reply) => {
-      const answer = await handle(body)
-      return reply.code(202).header('content-language', 'zh').header('x-more', '1').send(answer)
+    app.route<{ Body: Body }>({
+      method: ['POST', 'PUT'],
+      url,
+      ...route,
+      handler: async ({ body }, reply) => {
+        const answer = await handle(body)
+        const status = typeof body.answer === 'number' ? body.answer : 202
+        return reply.code(status).header('content-language', 'zh').header('x-more', '1').send(answer)
+      }
     })
   }
   app.post<{ Body: Body }>(
