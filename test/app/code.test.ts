@@ -76,3 +76,27 @@ t.test('what is kept of one code does not open under the id of another', async t
   const others = captchasOf({ records, secret: 'another secret of these tests', policy })
   t.equal(await others.find(one.id, null), null, 'nor does another secret find it')
 })
+
+t.test('a code that was looked up before others were made is sent again as they stand now', async t => {
+  const own = loadPolicy()
+  let resend: 'rotate' | 'reuse' = 'rotate'
+  const captchas = captchasOf({
+    records: new MemoryRecords(systemClock),
+    secret: 'a secret of these tests',
+    policy: () => ({ ...own, code: { ...own.code, digits: 10, resend } })
+  })
+  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const { id } = await captchas.start({ ...of, ...asked })
+  const find = async () => {
+    const found = await captchas.find(id, null)
+    if (found === null) throw new Error('no code')
+    return found
+  }
+  const before = await find()
+  const [one, two] = [await captchas.renew(before), await captchas.renew(before)]
+  t.not(one?.code, two?.code)
+  t.match(await captchas.check(await find(), one?.code), { verified: false, tried: true })
+  resend = 'reuse'
+  t.equal((await captchas.renew(before))?.code, two?.code)
+  t.match(await captchas.check(await find(), two?.code), { verified: true })
+})

@@ -114,6 +114,19 @@ for (const [name, open] of Object.entries(places)) {
       t.same(left, [true])
     })
 
+    await t.test('the message goes to a client that has hung up, too', async t => {
+      const { app, sms } = await start()
+      app.server.on('request', (_request, response: ServerResponse) => {
+        response.end = (() => response.destroy()) as never
+      })
+      const url = await app.listen()
+      const body = JSON.stringify({ phone: PHONE, purpose })
+      const headers = { 'content-type': 'application/json' }
+      await t.rejects(fetch(`${url}/v1/captcha`, { method: 'POST', body, headers }))
+      await app.unfinished()
+      t.equal(sms.messages.length, 1)
+    })
+
     await t.test('the app closes when what goes on has ended', async t => {
       const { app, sms } = await start()
       const order: string[] = []

@@ -44,7 +44,12 @@ for (const [name, place] of Object.entries(places)) {
     t.test('put, get, remove', async t => {
       const lists = (await place(t)).lists()
       t.equal(await lists.get(NUMBER), null)
-      const placed = { standing: 'blocked', masked, reason: 'asked us to {"since":1}', since: START } as const
+      const placed = {
+        standing: 'blocked',
+        masked,
+        reason: 'asked us\u2028to {"since":1}',
+        since: START
+      } as const
       t.same(await lists.put(NUMBER, placed), placed)
       t.same(await lists.get(NUMBER), placed)
       t.equal(await lists.get('+8613800138001'), null)
@@ -170,6 +175,16 @@ t.test('who has ended is on no list, however many are to be cleaned up', async t
   t.same(await Promise.all(many.slice(0, 2).map(each => lists.remove(each))), [false, false])
   const placed = await new RedisLists(client, SECRET, 1, 10_000).put('new', { standing: 'blocked', masked })
   t.same((await lists.all({ limit: 10 })).entries, [placed])
+})
+
+t.test('who has ended is cleaned up when somebody is put on a list', async t => {
+  const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+  const lists = new RedisLists(client, SECRET)
+  await lists.put('ended', { standing: 'blocked', masked, durationMs: 1_000 })
+  clock.advance(1_000)
+  await lists.put('new', { standing: 'allowed', masked })
+  t.equal(await client.hlen('list:{recipients}:entries'), 1)
+  t.equal(await client.exists('list:{recipients}:blocked', 'list:{recipients}:ends'), 0)
 })
 
 t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
