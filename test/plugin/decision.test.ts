@@ -184,6 +184,14 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
     ],
     'blocked once, whatever it keeps'
   )
+  t.strictSame(
+    decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 0, 1, 100]).violated,
+    [
+      { rule: 'two', windowMs: 60_000 },
+      { rule: 'two', windowMs: 0 }
+    ],
+    'beside a limit that refuses'
+  )
   const locked = decide(
     [watched('lock', entry(lock(30_000))), applied[1] as Applied],
     [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]
