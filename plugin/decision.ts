@@ -77,7 +77,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         if (remaining > 0) continue
         if (!charged) violated.push({ rule: name, windowMs })
         if (observed) continue
-        if (!charged && kind !== 'lock') locksOnly = false
+        if (kind !== 'lock') locksOnly = false
         // The one that comes next may be this request again.
         if (!(charged && kindOf(entry.spec).repeatable)) wait(verdict, max === 0 ? null : resetMs)
       }
