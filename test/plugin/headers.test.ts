@@ -113,6 +113,16 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
     both: [2, 60, 0, 60]
   })
   t.same(refused.json()['violated-policies'], ['mobile', 'both'])
+
+  advance(60_000)
+  const later = await post('/x', body)
+  t.equal(later.statusCode, 200)
+  t.strictSame(policies(later.headers), {
+    flood: [100, 60, 99, 60],
+    'ip-60s': [3, 60, 2, 60],
+    'ip-1h': [5, 3_600, 2, 3_540],
+    account: [9, 86_400, 6, 86_340]
+  })
 })
 
 t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {

@@ -348,6 +348,12 @@ t.test('block lists cost other rules nothing, and peek knows them', async t => {
     allowed: true,
     observed: [{ rule: 'seen', windowMs: 0 }]
   })
+  const { rules } = await app.limit.peek({ ip: '127.0.0.1', seen: '13800138001' })
+  t.same(
+    rules.map(rule => rule.name),
+    ['ip'],
+    'where nothing is counted, nothing is left'
+  )
   t.match(await app.limit.peek({ ip: '127.0.0.1' }), { rules: [{ limits: [{ remaining: 1 }] }] })
   t.equal((await post('/x', { phone: '13800138001' })).statusCode, 200, 'an observed block refuses nothing')
 })
