@@ -112,7 +112,7 @@ export function join(earlier: Verdict, later: Verdict): Verdict {
     observed: [...earlier.observed, ...later.observed],
     rules: [...earlier.rules, ...later.rules]
   }
-  if (later.refusal !== 'blocked') wait(verdict, earlier.retryAfterMs)
+  wait(verdict, earlier.retryAfterMs)
   return verdict
 }
 
