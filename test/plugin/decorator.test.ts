@@ -30,6 +30,7 @@ t.test('reserve, with its three ends', async t => {
   advance(60_000)
   const refunded = await app.limit.reserve({ mobile: '13800138000' })
   await refunded.refund()
+  t.notOk(refunded.pending, 'nothing is left to give back')
   refunded.keep()
   t.equal(await free(), 1)
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Hold } from '../../plugin/hold.js'
+import { attempt, Hold } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
 import { until } from './settlement/places.js'
 
@@ -42,4 +42,17 @@ t.test('a lock that is only observed aborts nothing when it is lost', async t =>
   // Renewed one after the other, and lost so.
   await until(() => held.signal.aborted, 'a lost lock')
   t.notOk(watched.signal.aborted)
+})
+
+t.test('a settlement that fails is told to the log, at once or later, and to nobody else', async t => {
+  const told: unknown[] = []
+  const report = (error: unknown) => void told.push(error)
+  const failing = [
+    () => {
+      throw 'at once'
+    },
+    () => Promise.reject('later')
+  ]
+  for (const what of failing) t.equal(await attempt(report, what), undefined)
+  t.strictSame(told, ['at once', 'later'])
 })

@@ -143,8 +143,17 @@ t.test('failures count 4xx alone, and refuse when they are used up', async t => 
   )
   const ask = async (status: number) => (await app.inject(`/x?id=a&status=${status}`)).statusCode
   t.same([await ask(200), await ask(500), await ask(204), await ask(302)], [200, 500, 204, 302])
-  t.same([await ask(422), await ask(200), await ask(400)], [422, 200, 400])
+  t.same([await ask(499), await ask(200), await ask(400)], [499, 200, 400])
   t.same([await ask(200), await ask(200)], [429, 429])
+})
+
+t.test('sends count what is answered below 400 alone', async t => {
+  const { app } = await open(t)
+  app.get<{ Querystring: { status: string } }>('/x', { config: { limit: send } }, async (req, reply) =>
+    reply.code(Number(req.query.status)).send('x')
+  )
+  const ask = async (status: number) => (await app.inject(`/x?status=${status}`)).statusCode
+  t.same([await ask(400), await ask(503), await ask(399), await ask(200)], [400, 503, 399, 429])
 })
 
 t.test('observed rules refuse nothing and count what is admitted', async t => {
