@@ -131,7 +131,7 @@ t.test('what is over when it would be counted takes no room', async t => {
 })
 
 t.test('locks, attempts and what is only observed are counted in the other store alone', async t => {
-  const { primary, reserve, used, close } = open()
+  const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
   const holder = token()
   const attempts = { ...log([5, 60_000]), forgettable: true }
@@ -143,6 +143,10 @@ t.test('locks, attempts and what is only observed are counted in the other store
   await counted.refund(taken, holder)
   t.strictSame(used(entries, primary), [0, 0, 0, 0])
   t.strictSame(used(entries), [0, 0, 0, 0])
+  standIn.caughtUp().reserve(entries.slice(0, 1), token())
+  const again = reserve(entries, holder)
+  await again.counted.refund(again.taken, holder)
+  t.strictSame(used(entries), [1, 0, 0, 0], 'a lock that the memory has given is not theirs to release')
 })
 
 t.test('a calendar limit is counted in the period of the other store', async t => {
@@ -223,6 +227,19 @@ t.test('it counts little by little', async t => {
   close()
   mock.timers.tick(3_000)
   t.equal(memory.size, 3, 'nothing once it is closed')
+})
+
+t.test('however much is noted, it is not all counted at a time', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  const { memory, standIn, reserve, close } = open({ maxKeys: 2 ** 16 })
+  t.teardown(() => {
+    close()
+    mock.timers.reset()
+  })
+  for (let who = 0; who < 2 ** 16; who++) reserve([entry(spec, who)])
+  mock.timers.tick(1_000)
+  t.ok(memory.size > 0 && memory.size < 2 ** 16)
+  t.equal(standIn.caughtUp().size, 2 ** 16)
 })
 
 t.test('who is blocked in the other store is blocked', async t => {
