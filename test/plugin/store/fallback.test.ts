@@ -95,18 +95,17 @@ for (const [how, destroy] of Object.entries(breaks)) {
     })
 
     await t.test('memory: it knows what Redis has admitted and blocked here', async t => {
-      const { server, fallback } = await open(t, new StandIn(new MemoryStore()))
+      const { server, store: redis, fallback } = await open(t, new StandIn(new MemoryStore()))
       const spec = log([1, 60_000])
-      const [sent, refunded, blocked, notBlocked] = [1, 2, 3, 4].map(who => [entry(spec, who)]) as [
-        Entry[],
-        Entry[],
-        Entry[],
-        Entry[]
-      ]
+      const [sent, refunded, blocked, notBlocked, unblocked] = [1, 2, 3, 4, 5].map(who => [
+        entry(spec, who)
+      ]) as [Entry[], Entry[], Entry[], Entry[], Entry[]]
       await fallback.reserve(sent, '')
       const { facts, store } = await fallback.reserve(refunded, '')
       await store.refund(takenOf(refunded, named(refunded, facts ?? [])), '')
-      await fallback.store.block(blocked, 0)
+      for (const each of [blocked, unblocked]) await fallback.store.block(each, 0)
+      await redis.unblock(unblocked)
+      t.equal((await fallback.reserve(unblocked, '')).facts?.[1], 1, 'unblocked by another process')
       const repair = await destroy(t, server)
       const state = async (entries: Entry[]) => {
         const { facts, store } = await fallback.reserve(entries, '')
@@ -117,6 +116,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       t.equal(await state(refunded), PASSES)
       t.equal(await state(sent), REFUSES)
       t.equal(await state(blocked), BLOCKED)
+      t.equal(await state(unblocked), REFUSES)
       if (how !== 'answers errors') {
         const { store } = fallback
         const failing = [store.block(notBlocked, 0), store.clear(sent), store.unblock(blocked)]
@@ -307,6 +307,42 @@ t.test('while Redis is lost one request at a time asks it', async t => {
   })
   t.equal(calls.length, 1)
   process.kill(server.pid, 'SIGCONT')
+})
+
+t.test('a look finds out, too, that Redis is lost, and that it is back', async t => {
+  const { server, fallback, changes } = await open(t, 'allow')
+  const entries = [entry(log([1, 60_000]))]
+  t.equal((await fallback.peek(entries)).facts?.[1], 1)
+  process.kill(server.pid, 'SIGSTOP')
+  for (let i = 0; i < 3; i++) t.equal((await fallback.peek(entries)).facts, null)
+  t.strictSame(changes, ['lost'])
+  process.kill(server.pid, 'SIGCONT')
+  await until(async () => (await fallback.peek(entries)).facts !== null)
+  t.strictSame(changes, ['lost', 'back'])
+})
+
+t.test('it closes both stores', async t => {
+  const closed: string[] = []
+  class Closing extends MemoryStore {
+    constructor(private readonly who: string) {
+      super()
+    }
+
+    override close(): void {
+      closed.push(this.who)
+      super.close()
+    }
+  }
+  const outage = new Outage(TIMEOUT_MS, () => {})
+  const fallback = new Fallback(new Closing('the primary'), {
+    timeout: TIMEOUT_MS,
+    otherwise: new StandIn(new Closing('the other')),
+    outageOf: () => outage,
+    isOfKey,
+    onError: () => {}
+  })
+  await fallback.close()
+  t.strictSame(closed, ['the primary', 'the other'])
 })
 
 t.test('its other calls end in time', async t => {
