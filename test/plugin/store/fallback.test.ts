@@ -201,6 +201,10 @@ t.test('a key that holds what is none of ours concerns nobody else', async t => 
     t.equal((await fallback.reserve(well, '')).facts?.[1], 0, 'Redis goes on')
   }
   t.strictSame(changes, ['error', 'error'])
+  await t.rejects(Promise.resolve(fallback.store.block(typed, 0)), {
+    ...UNAVAILABLE,
+    cause: { message: /WRONGTYPE/ }
+  })
 })
 
 t.test('an admission that comes late', async t => {
@@ -271,6 +275,22 @@ t.test('an admission that comes late', async t => {
     )
     t.strictSame(after, [0, 0, 1], 'the message was not sent')
   })
+})
+
+t.test('an admission that comes late and cannot be given back stays, and that is all', async t => {
+  const { server, client, store, fallback } = await open(t, 'deny')
+  const entries = [entry(count(5, 'month'))]
+  const { facts } = await fallback.reserve(entries, '')
+  await fallback.store.refund(takenOf(entries, named(entries, facts ?? [])), '')
+  process.kill(server.pid, 'SIGSTOP')
+  await t.rejects(fallback.reserve(entries, ''), UNAVAILABLE)
+  // The connection answers in order: the late reservation, then its refund is refused.
+  const full = client.config('SET', 'maxmemory', '1')
+  process.kill(server.pid, 'SIGCONT')
+  await full
+  for (let i = 0; i < 3; i++) await client.ping()
+  await client.config('SET', 'maxmemory', '0')
+  t.strictSame(usedOf(entries, await store.peek(entries)), [1])
 })
 
 t.test('a loss is told once, however many requests it meets', async t => {
