@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import fs, { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -88,6 +88,7 @@ t.test('what is told is filled in', async t => {
   for (const event of told) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
   const { network, requestId } = told[0] as AuditEvent
   t.match(network, /^[\w-]{22}$/)
+  t.type(requestId, 'string')
   t.match(told[0], {
     audit: 1,
     time: '2026-03-01T00:00:00.000Z',
@@ -107,6 +108,8 @@ t.test('what is told is filled in', async t => {
 
   app.audit(sent, null, recipientOf({ email: 'someone+tag@gmail.com' }, REGION))
   t.equal(events()[5]?.recipientHash, told[3]?.recipientHash, 'same person, same hash')
+  app.audit({ event: 'send', sender: 'outbox', outcome: 'sent' }, null, someone)
+  t.match(events()[6], { cost: { amount: 0.001 } }, 'a mail is one, without segments')
 })
 
 const rule: Rule = { name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }
@@ -154,10 +157,13 @@ t.test('cost', async t => {
   t.equal(costOf('sms', '+491', 1, { currency: 'EUR', sms: { '86': 1 } }), undefined)
   t.equal(costOf('mail', 'a@b.example', 1, { currency: 'EUR' }), undefined)
   t.equal(costOf('sms', '+861', 1, undefined), undefined)
+  t.equal(costOf('sms', '+861', 3, { currency: 'EUR', sms: { '86': 0.0000005 } })?.amount, 0.0000015)
   for (const wrong of [
     {},
     { currency: 'yuan' },
     { currency: 'CNY', sms: { '+86': 1 } },
+    { currency: 'CNY', sms: { '086': 1 } },
+    { currency: 'CNY', sms: { '12345678': 1 } },
     { currency: 'CNY', mail: -1 }
   ])
     t.notOk(Check(PricesSchema, wrong), JSON.stringify(wrong))
@@ -239,6 +245,26 @@ t.test('what cannot be written is told in the log, once, and breaks nothing', as
   t.match(errors[0], 'ENOSPC')
 })
 
+t.test('once it was written again, the next failure is told anew', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  const errors: unknown[] = []
+  symlinkSync('/dev/full', file)
+  const trail = openTrail(file, error => errors.push(error))
+  t.teardown(() => trail.close())
+  for (const told of [1, 2]) {
+    trail.write('a line')
+    trail.write('a line')
+    t.equal(errors.length, told)
+    rmSync(file)
+    process.emit('SIGHUP')
+    trail.write('a line')
+    t.equal(linesOf(file).length, 3)
+    rmSync(file)
+    symlinkSync('/dev/full', file)
+    process.emit('SIGHUP')
+  }
+})
+
 t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
   const errors: Error[] = []
   const trail = openTrail('/dev/full', error => errors.push(error as Error))
@@ -283,6 +309,8 @@ trail.close()`
   )
   t.equal(stdout, '{"audit":1}\n', stderr)
   const log: string[] = []
+  const before = process.listenerCount('SIGHUP')
   await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
   t.match(log.join(''), 'AUDIT_LOG=stdout')
+  t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
 })

@@ -69,12 +69,14 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
   await ask(app)
   for (let i = 0; i < 4; i++)
     await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
+  await app.limit.reserve({ mobile: '+8613900139000' })
   const { body, headers } = await app.inject('/metrics')
   t.match(headers['content-type'], 'text/plain; version=0.0.4')
   const lines = body.split('\n').filter(line => !line.startsWith('#') && line !== '')
   for (const line of [
     'limit_decisions_total{route="POST /v1/captcha",stage="sends",store="memory",decision="allowed"} 1',
     'limit_decisions_total{route="POST /v1/captcha",stage="sends",store="memory",decision="refused"} 1',
+    'limit_decisions_total{route="none",stage="sends",store="memory",decision="allowed"} 1',
     'limit_refusals_total{route="POST /v1/captcha",rule="recipient"} 1',
     'limit_refusals_total{route="POST /v1/sms",rule="same-content"} 2',
     'limit_duplicates_total{route="POST /v1/sms"} 2',

@@ -108,6 +108,9 @@ for (const [name, open] of Object.entries(places)) {
       t.match([await ask(app), await resend(app, id)], [taken, taken])
       arrive()
       t.equal((await first).status, 202)
+      const { body } = await app.inject('/metrics')
+      for (const route of ['POST /v1/captcha', 'POST /v1/captcha/:id/resend'])
+        t.match(body, `limit_duplicates_total{route="${route}"} 1\n`)
     })
 
     await t.test('50 at once make one message', async t => {
