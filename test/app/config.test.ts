@@ -60,6 +60,7 @@ const redis = { REDIS_URL: 'redis://127.0.0.1' }
 const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ PORT: 'abc' }, /^PORT \("abc"\) must be integer\. It is the port to listen on\.$/],
   [{ PORT: '70000' }, /^PORT \(70000\) must be <= 65535\./],
+  [{ PORT: '-1' }, /^PORT \(-1\) must be >= 0/],
   [{ PORT: 'true' }, /^PORT \("true"\) must be integer/],
   [{ NODE_ENV: 'prod' }, /^NODE_ENV \("prod"\) must be one of development, production, test\.$/],
   [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL \("loud"\) must be one of fatal, /],

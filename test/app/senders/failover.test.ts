@@ -269,6 +269,11 @@ t.test('an open breaker passes its messages on; when all are open, it says when 
   t.match(await sent(t, both), { outcome: 'sent', sender: 'b' })
   b.provider.does = limited(20)
   t.match(await sent(t, both), { outcome: 'limited', retryAfterMs: 20_000 })
+  await t.rejects(
+    both.send(message(), never()),
+    { name: 'SendError', sender: 'b' },
+    'of the one that said so'
+  )
   const reversed = chain([[{ ...b, weight: 1 }], [{ ...a, weight: 1 }]])
   t.match(await sent(t, reversed), { outcome: 'limited', retryAfterMs: 20_000 }, 'whichever is first')
   b.provider.does = failed

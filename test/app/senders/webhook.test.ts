@@ -49,6 +49,7 @@ const cases: [status: number, retryAfter: string | undefined, outcome: object][]
   [429, 'soon', { outcome: 'limited', retryAfterMs: undefined }],
   [429, undefined, { outcome: 'limited', retryAfterMs: undefined }],
   [422, undefined, { outcome: 'refused' }],
+  [300, undefined, { outcome: 'failed', code: 'HTTP_300' }],
   [404, undefined, { outcome: 'failed' }],
   [410, undefined, { outcome: 'failed' }],
   [400, undefined, { outcome: 'failed' }],
