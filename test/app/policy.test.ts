@@ -8,7 +8,7 @@ import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, verify } from './captcha.js'
-import { type App, inject, lastCode, places } from './helper.js'
+import { type App, inject, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
@@ -89,6 +89,17 @@ for (const [name, open] of Object.entries(places)) {
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202)
       t.equal((await ask(app, { phone })).status, 202)
       t.match(await ask(app, { phone }), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+    })
+
+    await t.test('a rule may count phone numbers as they are written in its region', async t => {
+      const { rules, ...own } = loadPolicy()
+      const key = { phone: 'body.phone' }
+      const limits = [{ max: 1, window: '60s' }]
+      const changed = rules.map(rule => (rule.name === 'mobile' ? { name: rule.name, key, limits } : rule))
+      const app = await (await open(t)).start({ REGION: 'GB' }, { policy: { ...own, rules: changed } })
+      const send = (phone: string) => post(app, '/v1/sms', { phone, template: 'password-changed' })
+      t.equal((await send('07911 123456')).status, 202)
+      t.match(await send('+44 7911 123456'), { status: 429, body: { 'violated-policies': ['mobile'] } })
     })
 
     await t.test('the audit trail says who had it replaced', async t => {
