@@ -84,14 +84,22 @@ t.test('what goes wrong inside is not told, nor what a library says', async t =>
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.close())
   app.get('/broken', (_request, reply) => reply.type('text/plain').send({}))
-  app.get('/refused', async () => {
-    throw Object.assign(new Error('its words'), { statusCode: 418, code: 'TEAPOT' })
+  app.get<{ Params: { status: string } }>('/refused/:status', async ({ params }) => {
+    throw Object.assign(new Error('its words'), { statusCode: Number(params.status), code: 'TEAPOT' })
   })
   const broken = await app.inject('/broken')
   t.match([broken.statusCode, broken.json()], [500, { code: 'INTERNAL' }])
-  const refused = await app.inject('/refused')
-  t.match([refused.statusCode, refused.json()], [418, { code: 'REFUSED' }])
-  t.notMatch(refused.body, 'its words')
+  for (const [status, answered, code] of [
+    [400, 400, 'REFUSED'],
+    [418, 418, 'REFUSED'],
+    [499, 499, 'REFUSED'],
+    [500, 500, 'INTERNAL'],
+    [503, 500, 'INTERNAL']
+  ] as const) {
+    const refused = await app.inject(`/refused/${status}`)
+    t.match([refused.statusCode, refused.json()], [answered, { code }], `${status}`)
+    t.notMatch(refused.body, 'its words')
+  }
 })
 
 t.test('a rule whose key is missing names it', async t => {
@@ -102,5 +110,8 @@ t.test('a rule whose key is missing names it', async t => {
   const app = await build(config, { policy: { ...own, rules: changed } })
   t.teardown(() => app.close())
   const { statusCode, body } = await app.inject(`/v1/captcha/${'A'.repeat(22)}`)
-  t.match([statusCode, JSON.parse(body)], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING', key: key.value }])
+  const problem = JSON.parse(body)
+  t.match([statusCode, problem], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
+  t.equal(problem.key, key.value)
+  t.equal(problem.detail, `${key.value} is missing, or is no single value.`)
 })

@@ -156,3 +156,13 @@ t.test('what is shown of a recipient hides four digits or more', async t => {
     t.equal(recipientOf({ phone }, { region: 'CN' }).masked, masked)
   }
 })
+
+t.test('what is shown of a mailbox is its first letter and its domain', async t => {
+  for (const [email, masked] of [
+    ['jane.doe@example.com', 'j***@example.com'],
+    ['😀jane@example.com', '😀***@example.com'],
+    ['"jane@home"@example.com', '"***@example.com']
+  ] as const) {
+    t.equal(recipientOf({ email }, { region: 'CN' }).masked, masked)
+  }
+})

@@ -135,6 +135,21 @@ t.test('a message goes to one recipient, and to what may be a mobile phone', asy
   t.match(await post(app, '/v1/captcha', both), { status: 422, body: { code: 'RECIPIENT_MISSING' } })
 })
 
+t.test('who cannot be sent to is named where the request has it', async t => {
+  const app = await (await places.memory(t)).start()
+  const purpose = 'register'
+  const template = 'password-changed'
+  for (const [url, body, pointer] of [
+    ['/v1/captcha', { phone: '123', purpose }, '#/phone'],
+    ['/v1/captcha', { email: 'jane', purpose }, '#/email'],
+    ['/v1/sms', { phone: '+86 10 1234 5678', template }, '#/phone'],
+    ['/v1/mail', { to: 'jane', template }, '#/to']
+  ] as const) {
+    const refused = { status: 422, body: { errors: [{ pointer, code: 'UNSENDABLE' }] } }
+    t.match(await post(app, url, body), refused, `${url} ${pointer}`)
+  }
+})
+
 t.test('every endpoint that sends answers a repetition as the first time, and sends once', async t => {
   const place = await places.memory(t)
   const app = await place.start()
