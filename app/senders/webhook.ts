@@ -83,9 +83,11 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
   return new SendError(sure ? 'failed' : 'unknown', { code })
 }
 
-/** Retry-After: seconds, or a date (RFC 9110, section 10.2.3). */
+/** Retry-After: seconds, or a date, which begins with the day's name (RFC 9110, sections 10.2.3 and 5.6.7). */
 function waitOf(text: string | undefined, clock: Clock): number | undefined {
   if (text === undefined) return undefined
-  const ms = /^\d{1,7}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - clock.wall()
+  if (/^\d{1,7}$/.test(text)) return Number(text) * 1_000
+  // Of other text Date.parse makes dates, too: 1.5 is a day in January.
+  const ms = /^[a-z]/i.test(text) ? Date.parse(text) - clock.wall() : Number.NaN
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }

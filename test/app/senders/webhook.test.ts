@@ -47,6 +47,7 @@ const cases: [status: number, retryAfter: string | undefined, outcome: object][]
   [429, anHourAgo, { outcome: 'limited', retryAfterMs: 0 }],
   [429, '99999999', { outcome: 'limited', retryAfterMs: undefined }],
   [429, 'soon', { outcome: 'limited', retryAfterMs: undefined }],
+  [429, '1.5', { outcome: 'limited', retryAfterMs: undefined }],
   [429, undefined, { outcome: 'limited', retryAfterMs: undefined }],
   [422, undefined, { outcome: 'refused' }],
   [300, undefined, { outcome: 'failed', code: 'HTTP_300' }],
@@ -56,6 +57,7 @@ const cases: [status: number, retryAfter: string | undefined, outcome: object][]
   [401, undefined, { outcome: 'failed' }],
   [503, '30', { outcome: 'failed' }],
   [503, undefined, { outcome: 'unknown' }],
+  [503, '-1', { outcome: 'unknown' }],
   [500, '30', { outcome: 'unknown', code: 'HTTP_500' }],
   [502, undefined, { outcome: 'unknown' }]
 ]
