@@ -142,11 +142,13 @@ for (const place of await places(t)) {
   t.test(`${place.store}: who is on a list stays so without a value`, async t => {
     const rule: Rule = { ...recipients, block: ['192.0.2.66'], allow: ['192.0.2.67'] }
     for (const optional of [false, true]) {
-      const { send } = await open(t, { ...rule, optional })
+      const { app, send } = await open(t, { ...rule, optional })
       for (const phone of [first, undefined, '110']) {
         t.equal((await send(phone, undefined, '192.0.2.66')).statusCode, 403, 'blocked')
         t.equal((await send(phone, undefined, '192.0.2.67')).statusCode, 202, 'allowed')
       }
+      t.equal((await app.limit.peek({ 'ip-recipients': '192.0.2.66' })).refusal, 'blocked')
+      t.equal((await app.limit.peek({ 'ip-recipients': '192.0.2.67' })).allowed, true)
     }
   })
 

@@ -93,6 +93,11 @@ t.test('every decision is told, by the option and on the channel', async t => {
     )
   }
   t.ok(events[5]?.keys.mail, 'one on a block list too')
+  t.same(
+    events[5]?.rules.map(({ name }) => name),
+    ['flood'],
+    'and what the first stage has counted'
+  )
   t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity, one key')
   t.notMatch(JSON.stringify(events), personal)
 })

@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { attempt, Hold } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
@@ -27,21 +28,63 @@ t.test('a lock that is released while it is renewed leaves no timer', async t =>
   t.notOk(hold.signal.aborted)
 })
 
+/** A lock whose renewals are answered so, asked for at this time. */
+function holding(
+  spec: ReturnType<typeof lock>,
+  renew: () => Promise<boolean>,
+  since = performance.now(),
+  report: (error: unknown) => void = error => t.fail(`${error}`)
+) {
+  const store = { name: 'redis', refund: async () => {}, renew }
+  const taken = { entry: entry(spec), receipt: 1, ends: 0 }
+  return new Hold([{ taken, maxHold: 60_000 }], { store, token: token(), since, report })
+}
+
 t.test('a lock that is only observed aborts nothing when it is lost', async t => {
-  const store = { name: 'redis', refund: async () => {}, renew: async () => false }
-  const report = (error: unknown) => t.fail(`${error}`)
-  const hold = (spec: ReturnType<typeof lock>) =>
-    new Hold([{ taken: { entry: entry(spec), receipt: 1, ends: 0 }, maxHold: 60_000 }], {
-      store,
-      token: token(),
-      since: performance.now(),
-      report
-    })
-  const watched = hold(observed(lock(300)))
-  const held = hold(lock(300))
+  const watched = holding(observed(lock(300)), async () => false)
+  const held = holding(lock(300), async () => false)
   // Renewed one after the other, and lost so.
   await until(() => held.signal.aborted, 'a lost lock')
   t.notOk(watched.signal.aborted)
+})
+
+t.test('a lock that is released is renewed no more', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  let renewals = 0
+  const hold = holding(lock(3_000), async () => ++renewals > 0)
+  mock.timers.tick(1_000)
+  t.equal(renewals, 1)
+  await hold.release()
+  mock.timers.tick(10_000)
+  t.equal(renewals, 1)
+})
+
+t.test('a renewal that fails is told to the log, and tried again', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const told: unknown[] = []
+  const hold = holding(
+    lock(3_000),
+    () => Promise.reject('no answer'),
+    performance.now(),
+    error => told.push(error)
+  )
+  mock.timers.tick(2_000)
+  await new Promise(setImmediate)
+  t.strictSame(told, ['no answer', 'no answer'])
+  t.notOk(hold.signal.aborted, 'it lasts as long as it did')
+  await hold.release()
+})
+
+t.test('a lock ends by when it was asked for, however late it was answered', t => {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { signal } = holding(lock(3_000), async () => true, performance.now() - 2_900)
+  t.notOk(signal.aborted)
+  mock.timers.tick(100)
+  t.ok(signal.aborted)
+  t.end()
 })
 
 t.test('a settlement that fails is told to the log, at once or later, and to nobody else', async t => {
