@@ -429,6 +429,19 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'a refund of the later one stays known while others are counted',
+    async s => {
+      const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
+      await s.take(entries)
+      const second = await s.take(entries)
+      s.time.advanceMs(1)
+      await s.refund(second)
+      await s.take(entries)
+      await s.refund(second)
+      s.t.strictSame(await s.used(entries), [[2], [2]])
+    }
+  ],
+  [
     'refunds in any order each return one slot',
     async s => {
       const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
