@@ -61,3 +61,14 @@ t.test('no more than 32 leave together', async t => {
   t.equal(Math.max(...sent.map(each => each.length)), 32)
   t.equal(sent.join('').length, 1_000)
 })
+
+t.test('what is answered after it was given up is not on its way', async t => {
+  const { sent, batch, ask } = recorded()
+  ask('ab')
+  await now()
+  batch.lost()
+  batch.answered(2)
+  ask('c')
+  await now()
+  t.strictSame(sent, ['ab', 'c'])
+})
