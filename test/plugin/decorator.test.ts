@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import t from 'tap'
-import { errors, type Keys, limitPlugin, type Rule } from '../../plugin/index.js'
+import { errors, type Keys, type Limit, limitPlugin, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -164,16 +164,23 @@ t.test('wrong calls', async t => {
 t.test('max as a function, with the request', async t => {
   const { app } = await open(t)
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
-  app.get(
-    '/x',
-    { config: { limit: { name: 'paid', key: 'ip', limits: [{ max, ceiling: 5, window: '60s' }] } } },
-    async req => {
-      const { rules } = await app.limit.peek({ 'paid@GET /x': req.ip }, req)
-      return rules
-    }
-  )
+  const limits: Limit[] = [
+    { max, ceiling: 5, window: '60s' },
+    { max: 7, window: '1h' },
+    { max: 2, per: 'day' }
+  ]
+  app.get('/x', { config: { limit: { name: 'paid', key: 'ip', limits } } }, async req => {
+    const { rules } = await app.limit.peek({ 'paid@GET /x': req.ip }, req)
+    return rules
+  })
   t.match((await app.inject({ url: '/x', headers: { 'x-max': '3' } })).json(), [
-    { limits: [{ max: 3, remaining: 2 }] }
+    {
+      limits: [
+        { max: 3, remaining: 2 },
+        { max: 7, remaining: 6 },
+        { max: 2, remaining: 1 }
+      ]
+    }
   ])
 })
 

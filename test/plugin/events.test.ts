@@ -102,6 +102,19 @@ t.test('every decision is told, by the option and on the channel', async t => {
   t.notMatch(JSON.stringify(events), personal)
 })
 
+t.test('the channel tells without the option, and nothing once nobody listens', async t => {
+  const published: unknown[] = []
+  const note = (event: unknown) => published.push(event)
+  subscribe('fastify-send-limit:decision', note)
+  const { app, send } = await sending(t)
+  t.equal(await send({ phone, to: mail }), 200)
+  await app.limit.reserve({ mobile: phone })
+  t.match(published, [{ stage: 'attempts' }, { stage: 'sends' }, { stage: 'sends', route: null }])
+  unsubscribe('fastify-send-limit:decision', note)
+  t.equal(await send({ phone, to: mail }), 429)
+  t.equal(published.length, 3)
+})
+
 t.test('the keys differ from process to process, or by secret', async t => {
   const keyOf = async (secret?: string) => {
     const { app } = await open(t, { rules, ...(secret && { secret }) })

@@ -348,6 +348,10 @@ t.test('block lists cost other rules nothing, and peek knows them', async t => {
     allowed: true,
     observed: [{ rule: 'seen', windowMs: 0 }]
   })
+  t.match(await app.limit.peek({ mobile: '13800138000', seen: '13800138001' }), {
+    violated: [{ rule: 'mobile', windowMs: 0 }],
+    observed: [{ rule: 'seen', windowMs: 0 }]
+  })
   const { rules } = await app.limit.peek({ ip: '127.0.0.1', seen: '13800138001' })
   t.same(
     rules.map(rule => rule.name),

@@ -192,3 +192,23 @@ t.test('observed attempts', async t => {
   )
   for (const observed of [0, 1, 1]) t.equal((await app.inject('/x')).json().observed.length, observed)
 })
+
+t.test('what attempts would have been refused for is told by their event alone', async t => {
+  const events: DecisionEvent[] = []
+  const { app } = await open(t, { onDecision: event => void events.push(event) })
+  const limit: Rule[] = [
+    { ...flood, mode: 'observe', limits: [{ max: 1, window: '60s' }] },
+    { ...send, limits: [{ max: 9, window: '60s' }] }
+  ]
+  app.get('/x', { config: { limit } }, async (_req, reply) => reply.limit)
+  for (const observed of [0, 1]) t.equal((await app.inject('/x')).json().observed.length, observed)
+  t.same(
+    events.map(({ stage, observed }) => [stage, observed.length]),
+    [
+      ['attempts', 0],
+      ['sends', 0],
+      ['attempts', 1],
+      ['sends', 0]
+    ]
+  )
+})
