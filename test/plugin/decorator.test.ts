@@ -166,8 +166,9 @@ t.test('max as a function, with the request', async t => {
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
   const limits: Limit[] = [
     { max, ceiling: 5, window: '60s' },
-    { max: 7, window: '1h' },
-    { max: 2, per: 'day' }
+    { max, ceiling: 2, window: '1h' },
+    { max: 7, per: 'day' },
+    { max, ceiling: 9, per: 'month', timeZone: () => 'Asia/Shanghai' }
   ]
   app.get('/x', { config: { limit: { name: 'paid', key: 'ip', limits } } }, async req => {
     const { rules } = await app.limit.peek({ 'paid@GET /x': req.ip }, req)
@@ -177,8 +178,9 @@ t.test('max as a function, with the request', async t => {
     {
       limits: [
         { max: 3, remaining: 2 },
-        { max: 7, remaining: 6 },
-        { max: 2, remaining: 1 }
+        { max: 2, remaining: 1 },
+        { max: 7, remaining: 6, resetMs: 24 * 3_600_000 },
+        { max: 3, remaining: 2, resetMs: (30 * 24 + 16) * 3_600_000 }
       ]
     }
   ])

@@ -261,10 +261,12 @@ t.test('max is asked at each request', async t => {
   t.equal((await ask(1)).statusCode, 429)
   t.match((await ask(2)).json().rules[0].limits[0], { max: 2, remaining: 0 })
   t.match((await ask(3)).json().rules[0].limits[0], { max: 3, remaining: 0 })
-  const none = await ask(0)
-  t.equal(none.statusCode, 429)
-  t.equal(none.json().retryAfterMs, null, 'no time at which 0 admits')
-  t.notOk('retry-after' in none.headers)
+  for (const max of [0, -1]) {
+    const none = await ask(max)
+    t.equal(none.statusCode, 429)
+    t.equal(none.json().retryAfterMs, null, `no time at which ${max} admits`)
+    t.notOk('retry-after' in none.headers)
+  }
   advance(86_400_000)
   t.equal((await ask(1)).statusCode, 200)
 })

@@ -1,6 +1,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
+import { RuleCompiler } from '../../plugin/rules.js'
 import { open } from '../helper/face.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -461,6 +462,19 @@ t.test('wrong rules', async t => {
       t.equal(error?.message, `${at}${path}: ${value} is wrong. ${right}`)
     }
   }
+})
+
+t.test('a lock is renewed for ten times its time, or as long as is said', t => {
+  const compiler = new RuleCompiler({
+    secret: '0123456789abcdef',
+    digest: 'md5',
+    region: 'CN',
+    ipv6Prefix: 64
+  })
+  const lock = { name: 'a', key: 'ip', lock: '30s' } as const
+  t.equal(compiler.compile(lock, '', '').maxHold, 300_000)
+  t.equal(compiler.compile({ ...lock, maxHold: '40s' }, '', '').maxHold, 40_000)
+  t.end()
 })
 
 t.test('rules at their borders', async t => {
