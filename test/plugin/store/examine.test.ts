@@ -60,6 +60,12 @@ t.test('a secret that differs is told when Redis is there', async t => {
   await app.close()
 })
 
+t.test('where Redis answers, a secret that differs ends the start', async t => {
+  const { client } = await startRedis(t)
+  await start(t, client)
+  await t.rejects(start(t, client, 'another secret of length'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+})
+
 t.test('an app that ends asks no more', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')

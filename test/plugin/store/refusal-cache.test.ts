@@ -180,8 +180,9 @@ t.test('what ends it here ends it at once', async t => {
   const blocked = [await told(), await told()]
   t.same(blocked, ['403 redis 1', '403 cache 0'], 'a block begins at once, and is known, too')
   await app.limit.unblock(keys)
+  t.equal(await told(), '429 redis 1', 'unblocked')
   await app.limit.clear(keys)
-  t.equal(await told(), '200 redis 1', 'unblocked')
+  t.equal(await told(), '200 redis 1')
 
   await full()
   app.limit.replace([{ ...one, limits: [{ max: 2, window: '60s' }] }])
@@ -482,6 +483,19 @@ t.test('an answer that is older than an ending is not believed', async t => {
   await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
   t.equal((await again).store.name, 'redis')
   t.equal(await by(entries), 'cache 0', 'the end of a lock ends nothing')
+})
+
+t.test('nor is one that Redis gave before an ending which had to be sent again', async t => {
+  const { reserver, by } = layer()
+  const spec = log([1, 60_000])
+  const entries = [entry(spec)]
+  t.equal(await by(entries), 'redis 1')
+  await client.script('FLUSH')
+  t.equal(await by([entry(spec, 'somebody else')]), 'redis 1', 'the script that decides is there again')
+  const cleared = reserver.store.clear(entries)
+  t.equal(await by(entries), 'redis 0')
+  await cleared
+  t.equal(await by(entries), 'redis 1')
 })
 
 t.test('an answer that was long on its way is believed no longer for that', async t => {

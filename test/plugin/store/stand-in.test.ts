@@ -140,6 +140,7 @@ t.test('locks, attempts and what is only observed are counted in the other store
   t.strictSame(used(entries, primary), [1, 1, 1, 1])
   t.strictSame(used(entries), [0, 0, 0, 1])
   t.equal(await counted.renew(entries.slice(0, 1), holder), true)
+  t.equal(await counted.renew(entries.slice(0, 1), token()), false)
   await counted.refund(taken, holder)
   t.strictSame(used(entries, primary), [0, 0, 0, 0])
   t.strictSame(used(entries), [0, 0, 0, 0])
