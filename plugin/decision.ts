@@ -140,5 +140,6 @@ function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number,
   if (used === 0 && !charged) return 0
   // What has just been counted is then the only one.
   if (used === 0 && entry.spec.kind !== 'count') return windowMs
-  return Math.ceil(reset / TICKS_PER_MS)
+  // Nodes of a cluster have clocks of their own: by that of another one a period may be over.
+  return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
 }

@@ -36,6 +36,12 @@ t.test('admitted: what is left after this one', async t => {
   )
 })
 
+t.test('a period that is over by the clock of another node ends at once', async t => {
+  const applied = [rule('day', entry(count(5, 'day')))]
+  const { rules } = decide(applied, [NOW, 1, PASSES, 9, 2, -300])
+  t.strictSame(rules[0]?.limits, [{ max: 5, remaining: 2, resetMs: 0, windowMs: 86_400_000 }])
+})
+
 t.test('the last one admitted: when the next may come', async t => {
   const applied = [
     rule('content', entry(log([2, 60_000]))),
