@@ -8,13 +8,17 @@ import { startRedis } from '../../helper/redis.js'
 import { until } from '../settlement/places.js'
 
 const secret = '0123456789abcdef'
+const another = 'another secret of length'
 
-async function start(t: Test, client: Redis, given = secret) {
+/** A Redis that answers, however busy the machine. */
+const answering = { timeout: 10_000 }
+
+async function start(t: Test, client: Redis, given: { secret?: string; timeout?: number } = {}) {
   const lines: string[] = []
   const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
   const app = Fastify({ logger })
   t.teardown(() => app.close())
-  await app.register(limitPlugin, { client, secret: given, timeout: 50 })
+  await app.register(limitPlugin, { client, secret, timeout: 50, ...given })
   await app.ready()
   return { app, log: () => lines.join('') }
 }
@@ -51,9 +55,9 @@ for (const enableOfflineQueue of [true, false]) {
 
 t.test('a secret that differs is told when Redis is there', async t => {
   const { port, client } = await down(t, { retryStrategy: () => null })
-  const { app, log } = await start(t, client, 'another secret of length')
+  const { app, log } = await start(t, client, { secret: another })
   const server = await startRedis(t, { port })
-  await start(t, server.client)
+  await start(t, server.client, answering)
   await client.connect()
   await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
   t.match(log(), /limits are not shared/)
@@ -62,8 +66,10 @@ t.test('a secret that differs is told when Redis is there', async t => {
 
 t.test('where Redis answers, a secret that differs ends the start', async t => {
   const { client } = await startRedis(t)
-  await start(t, client)
-  await t.rejects(start(t, client, 'another secret of length'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  await start(t, client, answering)
+  await t.rejects(start(t, client, { ...answering, secret: another }), {
+    code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+  })
 })
 
 t.test('an app that ends asks no more', async t => {
@@ -81,7 +87,7 @@ t.test('what a user of Redis may not look at is warned of, and keeps no server f
   await admin.call('ACL', 'SETUSER', 'few', 'on', '>password', '~*', '+@all', '-info', '-script')
   const client = new Redis({ port, username: 'few', password: 'password', enableReadyCheck: false })
   t.teardown(() => client.disconnect())
-  const { log } = await start(t, client)
+  const { log } = await start(t, client, answering)
   t.match(log(), /redis could not load the scripts/)
   t.match(log(), /the eviction policy of redis is not known/)
   t.notMatch(log(), /may evict|the secret of redis/)
