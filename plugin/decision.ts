@@ -60,27 +60,24 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
     const rule: RuleState = { name, limits: [] }
     const violated = observed ? verdict.observed : verdict.violated
     for (const entry of entries) {
-      const { kind } = entry.spec
-      const state = facts[head] as number
-      const limits = limitsOf(entry, facts, head)
       const charged = isCharged(facts, head)
-      head += factsOf(entry.spec)
-      if (state === BLOCKED) {
+      if (facts[head] === BLOCKED) {
         // Once a rule, however many things it keeps.
         if (!violated.some(each => each.rule === name && each.windowMs === 0))
           violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
-      for (const limit of limits) {
+      for (const limit of limitsOf(entry, facts, head)) {
         const { max, remaining, resetMs, windowMs } = limit
         rule.limits.push(limit)
         if (remaining > 0) continue
         if (!charged) violated.push({ rule: name, windowMs })
         if (observed) continue
-        if (kind !== 'lock') locksOnly = false
+        if (entry.spec.kind !== 'lock') locksOnly = false
         // The one that comes next may be this request again.
         if (!(charged && kindOf(entry.spec).repeatable)) wait(verdict, max === 0 ? null : resetMs)
       }
+      head += factsOf(entry.spec)
     }
     if (rule.limits.length > 0) verdict.rules.push(rule)
   }

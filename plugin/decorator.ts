@@ -37,7 +37,8 @@ export function decorator(
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
-      if (isHeard(options)) tell({ stage: 'sends', route: null }, decision, options, request ?? null)
+      if (isHeard(options))
+        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null)
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request),

@@ -63,7 +63,8 @@ export class Hold {
     await this.releasing
   }
 
-  // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no send.
+  // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no
+  // send.
   private lose({ taken }: Lock): void {
     const { observed } = taken.entry.spec
     if (this.locked && !observed)

@@ -147,15 +147,20 @@ function answer(
 ): void {
   const earlier = reply.limit
   reply.limit = decision
-  if (isHeard(shared.options)) {
-    const told = earlier?.observed.length ?? 0
-    tell({ stage, route: plan.route, told }, decision, shared.options, request)
-  }
-  if (decision.allowed) {
+  const heard = isHeard(shared.options)
+  if (decision.allowed && !heard) {
     reply.headers(policyHeaders(decision.statesOf(plan.callers), plan))
     return
   }
   const verdict = decision.verdict()
+  if (heard) {
+    const told = earlier?.observed.length ?? 0
+    tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request)
+  }
+  if (decision.allowed) {
+    reply.headers(policyHeaders(verdict.rules, plan))
+    return
+  }
   logRefusal(decision, verdict, stage, request)
   refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
 }

@@ -38,10 +38,11 @@ export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): b
 export function tell(
   { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
   decision: Decision,
+  verdict: Verdict,
   options: Pick<SendLimitOptions, 'onDecision'>,
   request: FastifyRequest | null
 ): void {
-  const { allowed, retryAfterMs, violated, observed, rules, refusal } = decision.verdict()
+  const { allowed, retryAfterMs, violated, observed, rules, refusal } = verdict
   const { keys, store } = decision
   const event: DecisionEvent = {
     allowed,
