@@ -404,7 +404,7 @@ t.test('the store is down', async t => {
 })
 
 t.test('an act that ends after its answer is told once', async t => {
-  const { app, events } = await open(t, { handlerTimeout: 50 })
+  const { app, events } = await open(t, { handlerTimeout: 500 })
   const { put } = app.lists
   let end = () => {}
   app.lists.put = async (...args) => {

@@ -221,7 +221,7 @@ t.test('a filter that outlives the handlerTimeout of its route is undone', async
   const undone = new Promise<void>(resolve => {
     let pass: (result: FilterResult) => void = () => {}
     const check = () => new Promise<FilterResult>(found => (pass = found))
-    app.get('/x', { handlerTimeout: 20, config: { limit: [{ name: 'slow', check }, send] } }, async () => {
+    app.get('/x', { handlerTimeout: 500, config: { limit: [{ name: 'slow', check }, send] } }, async () => {
       ran = true
       return 'sent'
     })
@@ -250,7 +250,7 @@ t.test(
       for (let i = 0; i < 10; i++) await turn()
       return reply.code(504).send('too late')
     })
-    app.get('/x', { config: { limit: ['send', late] }, handlerTimeout: 20 }, async () => log.push('sent'))
+    app.get('/x', { config: { limit: ['send', late] }, handlerTimeout: 500 }, async () => log.push('sent'))
     t.equal((await app.inject('/x')).statusCode, 504)
     t.same(log, ['undone'])
     t.match((await app.limit.peek({ send: '127.0.0.1' })).rules, [{ limits: [{ remaining: 1 }] }])
