@@ -33,7 +33,7 @@ function keyOf(code: string, message: string): object {
   return code.startsWith('FST_SEND_LIMIT_KEY_') ? { key: message.split(' is ', 1)[0] } : {}
 }
 
-/** Answers with a problem, in the language of the request. */
+/** Answers with a problem, in the language of the request, which `instance` names as the log does (RFC 9457, section 3.1.5). */
 export function sendProblem(reply: FastifyReply, document: ProblemDocument): FastifyReply {
   // What fails before it is routed is a request that nothing was decorated on.
   const locale = reply.request.locale ?? reply.server.defaultLocale ?? 'en'
@@ -43,7 +43,7 @@ export function sendProblem(reply: FastifyReply, document: ProblemDocument): Fas
     .type(TYPE)
     .headers({ 'content-language': locale, vary })
     .serializer(JSON.stringify)
-    .send(translate(document, locale))
+    .send({ ...translate(document, locale), instance: `urn:uuid:${reply.request.id}` })
 }
 
 /** Answers an `Expect` that nobody here meets (RFC 9110, section 10.1.1). */

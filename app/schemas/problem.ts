@@ -17,6 +17,9 @@ export const ProblemSchema = Type.Object(
     status: Type.Integer(),
     detail: Type.Optional(Type.String({ description: 'in the language of content-language' })),
     code: Type.Optional(Type.String({ description: 'stays the same in every language' })),
+    instance: Type.Optional(
+      Type.String({ format: 'uri', description: 'the request, as the log and the audit trail name it' })
+    ),
     errors: Type.Optional(
       Type.Array(FlawSchema, {
         description: 'what is wrong, and where; of a body that is INVALID, the first that is found'

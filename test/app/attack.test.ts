@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ask, cancel, E164, PHONE, resend, status, verify, wrong } from './captcha.js'
+import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
 import { type App, lastCode, places } from './helper.js'
 import { folderOf } from './operating.js'
 import { provider } from './provider.js'
@@ -68,13 +68,13 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('the audit trail tells of a code that was called off too late', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
-      const told: unknown[] = []
-      const hear = (event: unknown) => void told.push(event)
+      const events: unknown[] = []
+      const hear = (event: unknown) => void events.push(event)
       subscribe('verification-api:audit', hear)
       t.teardown(() => unsubscribe('verification-api:audit', hear))
       t.equal((await cancel(app, id)).status, 204)
       t.equal((await cancel(app, id)).status, 410)
-      t.match(told, [
+      t.match(events, [
         { event: 'cancel', outcome: 'cancelled', purpose: 'register' },
         { event: 'cancel', outcome: 'ended', purpose: 'register' }
       ])
@@ -87,20 +87,20 @@ for (const [name, open] of Object.entries(places)) {
         const sms = provider()
         const app = await place.start({}, { senders: { sms } })
         await app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
-        const told = []
+        const answers = []
         for (const outcome of ['refused', 'unknown'] as const) {
           sms.fail(outcome)
           const { id } = (await ask(app, { purpose, phone })).body
           await app.unfinished()
-          told.push(await seen(app, id))
-          told.push((await ask(app, { purpose, phone })).status)
+          answers.push(await seen(app, id))
+          answers.push((await ask(app, { purpose, phone })).status)
           place.advance(60_000)
-          told.push((await resend(app, id)).status)
+          answers.push((await resend(app, id)).status)
           await app.unfinished()
-          told.push(await seen(app, id))
+          answers.push(await seen(app, id))
           place.advance(60_000)
         }
-        return told
+        return answers
       }
       t.same(await walk(PHONE), await walk('13900139000'))
     })
@@ -122,5 +122,5 @@ function accountsOf(t: Parameters<typeof folderOf>[0]): string {
 /** What may be asked of an id. */
 async function seen(app: App, id: string) {
   const { recipient: _, id: __, ...how } = (await status(app, id)).body
-  return [how, (await verify(app, id, '000000')).body]
+  return [how, told(await verify(app, id, '000000'))]
 }

@@ -10,8 +10,8 @@ const block = (app: App) => app.lists.put('+8613900139000', { standing: 'blocked
 
 /** What an answer tells, less what is its own. */
 function shapeOf({ status, body, headers }: Awaited<ReturnType<typeof ask>>) {
-  const { id: _, recipient: __, ...told } = body
-  const { date: ___, ...rest } = headers
+  const { id: _, recipient: __, instance: ___, ...told } = body
+  const { date: ____, ...rest } = headers
   return { status, told, headers: rest }
 }
 

@@ -102,6 +102,35 @@ t.test('what goes wrong inside is not told, nor what a library says', async t =>
   }
 })
 
+t.test('a problem names its request as the log does, and as no other', async t => {
+  const { lines, stream } = logStream()
+  const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'debug' })
+  const app = await build(config, { logStream: stream })
+  t.teardown(() => app.close())
+  app.get('/broken', () => Promise.reject(new Error('broken')))
+  const named = new Set<string>()
+  for (const [url, status] of [
+    ['/broken', 500],
+    ['/v1/captcha/x/status', 404],
+    ['/nowhere', 404],
+    ['/%ff', 400]
+  ] as const) {
+    lines.length = 0
+    const answer = await app.inject(url)
+    t.equal(answer.statusCode, status, url)
+    const { instance } = answer.json()
+    named.add(instance)
+    t.match(instance, /^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, url)
+    const logged = new Set(lines.map(line => JSON.parse(line).reqId as string | undefined))
+    t.same(
+      [...logged].map(id => `urn:uuid:${id}`),
+      [instance],
+      url
+    )
+  }
+  t.equal(named.size, 4)
+})
+
 t.test('a rule whose key is missing names it', async t => {
   const { rules, ...own } = loadPolicy()
   const key = { value: 'headers.x-tenant' }

@@ -173,7 +173,7 @@ async function inBoth(app: App, options: InjectOptions) {
 }
 
 /** What is the same in every language. */
-const untold = ({ title, detail, errors, ...document }: ProblemDocument) => ({
+const untold = ({ title, detail, errors, instance, ...document }: ProblemDocument) => ({
   ...document,
   errors: (errors as { detail: string }[] | undefined)?.map(({ detail, ...flaw }) => flaw)
 })
@@ -198,7 +198,8 @@ t.test('the page shows what is answered', async t => {
   const app = await (await places.memory(t)).start()
   const [english] = await inBoth(app, sms({ phone, template: 'order-shipped' }))
   const shown = blocksOf('docs/app-errors.md').map(({ text }) => JSON.parse(text))
-  t.same(shown, [english.body])
+  t.same(shown, [{ ...english.body, instance: shown[0].instance }])
+  for (const { instance } of [shown[0], english.body]) t.match(instance, /^urn:uuid:[0-9a-f]{8}-/)
 })
 
 t.test('what is wrong in a body, in both languages', async t => {
