@@ -52,7 +52,7 @@ export function planOf(route: string, handled: boolean, named: readonly (Compile
 }
 
 /** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
-function policyNames({ name, specs }: CompiledRule): string[] {
+export function policyNames({ name, specs }: CompiledRule): string[] {
   const lengths = specs.flatMap(spec => boundsOf({ spec }).map(({ windowMs }) => windowMs))
   if (lengths.length === 1) return [name]
   // The rolling limits of a rule come first.

@@ -7,7 +7,7 @@ import { checkFilter, type Filter } from './filter.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
-import { type LimitedRoute, planOf } from './plan.js'
+import { type LimitedRoute, planOf, policyNames } from './plan.js'
 import type { Rule } from './rule.js'
 import type { RuleCompiler } from './rules.js'
 
@@ -85,11 +85,7 @@ export class Planner {
     const inline = [...this.limiter.rules].filter(([name]) => !this.shared.has(name))
     const all = new Map([...shared, ...inline])
     const plans = this.routes.map(({ plan, members }) =>
-      planOf(
-        plan.route,
-        plan.handled,
-        members.map(member => this.resolve(member, all))
-      )
+      planOf(plan.route, plan.handled, this.resolve(members, all))
     )
     this.shared = shared
     this.limiter.rules = all
@@ -114,18 +110,11 @@ export class Planner {
     const list: unknown[] = Array.isArray(limit) ? limit : [limit]
     if (list.length === 0)
       throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
-    const members: Member[] = []
-    const found: (CompiledRule | Filter)[] = []
-    for (const [i, each] of list.entries()) {
+    const members = list.map((each, i) => {
       const at = `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
-      const member = { at, is: this.memberOf(each, at, name + constraints) }
-      const one = this.resolve(member, this.limiter.rules)
-      if (found.some(other => other.name === one.name)) {
-        throw wrongOption(at, one.name, 'Each rule or filter of a route has a name of its own.')
-      }
-      members.push(member)
-      found.push(one)
-    }
+      return { at, is: this.memberOf(each, at, name + constraints) }
+    })
+    const found = this.resolve(members, this.limiter.rules)
     const plan = planOf(name, errorHandler !== undefined, found)
     for (const filter of plan.filters) this.used.add(filter)
     return { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
@@ -143,7 +132,22 @@ export class Planner {
     return rule
   }
 
-  private resolve({ at, is }: Member, rules: ReadonlyMap<string, CompiledRule>): CompiledRule | Filter {
+  /** What the members of a route are, no two of one name: neither their own, nor one of their policies. */
+  private resolve(members: readonly Member[], rules: ReadonlyMap<string, CompiledRule>) {
+    const taken = new Set<string>()
+    return members.map(member => {
+      const one = this.find(member, rules)
+      const names = new Set([one.name, ...('check' in one ? [] : policyNames(one))])
+      for (const name of names) {
+        if (taken.has(name))
+          throw wrongOption(member.at, name, 'Each rule, filter and limit of a route has a name of its own.')
+        taken.add(name)
+      }
+      return one
+    })
+  }
+
+  private find({ at, is }: Member, rules: ReadonlyMap<string, CompiledRule>): CompiledRule | Filter {
     if (typeof is !== 'string') return is
     const found = rules.get(is) ?? this.filters.get(is)
     if (found === undefined) {

@@ -124,10 +124,10 @@ t.test('rules move between the stages, and routes gain and lose them', async t =
 })
 
 t.test('an error changes nothing, and names the place', async t => {
-  const filters = [{ name: 'captcha', check: () => undefined }]
+  const filters = ['captcha', 'send-1h'].map(name => ({ name, check: () => undefined }))
   const { app, post } = await open(t, { rules: [send(1), flood(5)], filters })
   const inline: Rule = { name: 'mine', key: 'ip', limits: [{ max: 9, window: '60s' }] }
-  app.post('/send', { config: { limit: ['captcha', 'send', inline] } }, async () => '')
+  app.post('/send', { config: { limit: ['captcha', 'send', inline, 'send-1h'] } }, async () => '')
   app.post('/flood', { config: { limit: 'flood' } }, async () => '')
   const before = app.limit.rules
   const wrong: [rules: unknown, message: RegExp, code?: string][] = [
@@ -140,8 +140,12 @@ t.test('an error changes nothing, and names the place', async t => {
     [[send(2), flood(5), send(3)], /^rules\[2\]\.name: "send" is wrong\. Each rule and filter has/],
     [[send(2), flood(5), send(2, { name: 'captcha' })], /^rules\[2\]\.name: "captcha" is wrong/],
     [
+      [send(2, { limits: [60, 3_600].map(s => ({ max: 2, window: `${s}s` })) }), flood(5)],
+      /^POST \/send: config\.limit\[3\]: "send-1h" is wrong\. Each rule, filter and limit/
+    ],
+    [
       [send(2)],
-      /^POST \/flood: config\.limit: there is no rule or filter named "flood"; known: send, mine@POST \/send, captcha$/,
+      /^POST \/flood: config\.limit: there is no rule or filter named "flood"; known: send, mine@POST \/send, captcha, send-1h$/,
       'FST_SEND_LIMIT_RULE_UNKNOWN'
     ],
     [

@@ -518,7 +518,8 @@ t.test('rules at their borders', async t => {
 t.test('what stands on a route', async t => {
   const rules = [
     { name: 'a', key: 'ip' as const, limits },
-    { name: 'b', key: 'ip' as const, limits }
+    { name: 'b', key: 'ip' as const, limits },
+    { name: 'c', key: 'ip' as const, limits: [...limits, { max: 5, window: '1h' }] }
   ]
   const filters = [{ name: 'f', check: () => undefined }]
   const inline = { name: 'a', key: 'ip' as const, limits }
@@ -537,33 +538,41 @@ t.test('what stands on a route', async t => {
       ['a', 5],
       'POST /x: config.limit[1]: 5 is wrong. Write a rule, the name of one, a filter, or a list of these.'
     ],
-    ['c', 'POST /x: config.limit: there is no rule or filter named "c"; known: a, b, f', 'RULE_UNKNOWN'],
+    ['d', 'POST /x: config.limit: there is no rule or filter named "d"; known: a, b, c, f', 'RULE_UNKNOWN'],
     [
       ['a', 'A'],
-      'POST /x: config.limit[1]: there is no rule or filter named "A"; known: a, b, f',
+      'POST /x: config.limit[1]: there is no rule or filter named "A"; known: a, b, c, f',
       'RULE_UNKNOWN'
     ],
-    ['', 'POST /x: config.limit: there is no rule or filter named ""; known: a, b, f', 'RULE_UNKNOWN'],
+    ['', 'POST /x: config.limit: there is no rule or filter named ""; known: a, b, c, f', 'RULE_UNKNOWN'],
     [
       '__proto__',
-      'POST /x: config.limit: there is no rule or filter named "__proto__"; known: a, b, f',
+      'POST /x: config.limit: there is no rule or filter named "__proto__"; known: a, b, c, f',
       'RULE_UNKNOWN'
     ],
     [
       ['a', 'b', 'a'],
-      'POST /x: config.limit[2]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+      'POST /x: config.limit[2]: "a" is wrong. Each rule, filter and limit of a route has a name of its own.'
     ],
     [
       ['f', 'f'],
-      'POST /x: config.limit[1]: "f" is wrong. Each rule or filter of a route has a name of its own.'
+      'POST /x: config.limit[1]: "f" is wrong. Each rule, filter and limit of a route has a name of its own.'
     ],
     [
       ['a', inline],
-      'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+      'POST /x: config.limit[1]: "a" is wrong. Each rule, filter and limit of a route has a name of its own.'
     ],
     [
       ['a', { name: 'a', check() {} }],
-      'POST /x: config.limit[1]: "a" is wrong. Each rule or filter of a route has a name of its own.'
+      'POST /x: config.limit[1]: "a" is wrong. Each rule, filter and limit of a route has a name of its own.'
+    ],
+    [
+      ['c', { ...inline, name: 'c-60s' }],
+      'POST /x: config.limit[1]: "c-60s" is wrong. Each rule, filter and limit of a route has a name of its own.'
+    ],
+    [
+      [{ name: 'c-1h', check() {} }, 'a', 'c'],
+      'POST /x: config.limit[2]: "c-1h" is wrong. Each rule, filter and limit of a route has a name of its own.'
     ],
     [
       [['a']],
