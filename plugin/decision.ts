@@ -101,16 +101,32 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
   return states
 }
 
-/** The two stages of one request as one: the later one's answer, both stages' rules and waiting times. */
-export function join(earlier: Verdict, later: Verdict): Verdict {
+/**
+ * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.
+ * @param ms how much later
+ */
+export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
   const verdict = {
     ...later,
     violated: [...earlier.violated, ...later.violated],
     observed: [...earlier.observed, ...later.observed],
-    rules: [...earlier.rules, ...later.rules]
+    rules: [...aged(earlier.rules, ms), ...later.rules]
   }
-  wait(verdict, earlier.retryAfterMs)
+  wait(verdict, earlier.retryAfterMs === null ? null : left(earlier.retryAfterMs, ms))
   return verdict
+}
+
+/** The same, told so many milliseconds later. */
+export function aged(rules: readonly RuleState[], ms: number): RuleState[] {
+  return rules.map(({ name, limits }) => ({
+    name,
+    limits: limits.map(limit => ({ ...limit, resetMs: left(limit.resetMs, ms) }))
+  }))
+}
+
+/** Whole, as all times are told, and never too little. */
+function left(waitMs: number, ms: number): number {
+  return Math.max(waitMs - Math.floor(ms), 0)
 }
 
 function wait(verdict: Verdict, ms: number | null): void {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { systemClock } from './clock.js'
 import { conform } from './conform.js'
 import { decorator, type LimitDecorator } from './decorator.js'
 import { durationAt } from './duration.js'
@@ -49,7 +50,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
   const { reserver, identity } = openStore(fastify, options, timeout)
-  const limiter = new Limiter(reserver, timeout, error =>
+  const limiter = new Limiter(reserver, timeout, options.clock ?? systemClock, error =>
     fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
   )
   const filters = new Filters()

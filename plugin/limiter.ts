@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Clock } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { admittedVerdict, type Verdict } from './decision.js'
 import { KeyMissingError, RuleUnknownError, TimeoutError, wrongOption } from './errors.js'
@@ -24,6 +25,7 @@ export class Limiter {
   constructor(
     private readonly reserver: Reserver,
     private readonly timeout: number,
+    private readonly clock: Pick<Clock, 'monotonic'>,
     private readonly report: (error: unknown) => void
   ) {}
 
@@ -107,7 +109,8 @@ export class Limiter {
   ): Decision {
     const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
-    return new Decision(new Means(subjects, facts, store, token, since, this.report, earlier, said))
+    const at = this.clock.monotonic()
+    return new Decision(new Means(subjects, facts, at, store, token, since, this.report, earlier, said))
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {

@@ -13,6 +13,7 @@ export interface Slot {
 
 /** What the request's first stage has decided. */
 interface Earlier {
+  readonly at: number
   readonly keys: Record<string, string>
   verdict(): Verdict
   statesOf(names: ReadonlySet<string>): RuleState[]
@@ -25,6 +26,7 @@ interface Earlier {
 export class Means {
   /**
    * @param facts what the store answered; null when it was not asked
+   * @param at when it was decided, by the monotonic clock
    * @param token the holder's name on its locks
    * @param since when it was asked for, by `performance.now()`; 0 when no lock was
    * @param report hears of settlements that failed
@@ -34,6 +36,7 @@ export class Means {
   constructor(
     readonly subjects: readonly Subject[],
     readonly facts: Facts | null,
+    readonly at: number,
     readonly store: Settling,
     readonly token: string,
     readonly since: number,

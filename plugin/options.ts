@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { Clock } from './clock.js'
 import type { Verdict } from './decision.js'
 import type { LimitError } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
 import { Duration, Fn, strict } from './schemas.js'
 import type { RedisClient } from './store/client.js'
-import type { Clock } from './store/memory.js'
 
 /** One decision, as `onDecision` and the diagnostics channel tell it. */
 export interface DecisionEvent extends Verdict {
@@ -74,7 +74,7 @@ export const OptionsSchema = Type.Object(
     ),
     /** Hears of every decision. */
     onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
-    /** The clocks of the memory store and of `refusalCache`, for tests. */
+    /** The clocks of the memory store, of `refusalCache` and between the stages of a request, for tests. */
     clock: Type.Optional(
       Type.Refine(
         Type.Unsafe<Clock>({ description: 'an object of two functions, monotonic() and wall()' }),

@@ -1,5 +1,5 @@
 import type { CompiledRule } from './compiled-rule.js'
-import { join, type RuleState, statesOf, type Verdict } from './decision.js'
+import { aged, join, type RuleState, statesOf, type Verdict } from './decision.js'
 import { attempt, Hold } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
@@ -30,16 +30,21 @@ export class Decision implements Verdict {
 
   /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
   verdict(): Verdict {
-    const { subjects, facts, earlier, said } = this.#means
+    const { subjects, facts, earlier, said, at } = this.#means
     const own = said ?? verdictOf(subjects, facts)
-    return earlier ? join(earlier.verdict(), own) : own
+    return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
   }
 
   /** What is left of the rules of these names, as `rules` tells it. */
   statesOf(names: ReadonlySet<string>): RuleState[] {
-    const { subjects, facts, earlier } = this.#means
+    const { subjects, facts, earlier, at } = this.#means
     const own = facts ? statesOf(subjects, facts, names) : []
-    return earlier ? [...earlier.statesOf(names), ...own] : own
+    return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
+  }
+
+  /** From when on its times count, by the clock `performance.now()`, in milliseconds. */
+  get at(): number {
+    return this.#means.at
   }
 
   get retryAfterMs(): number | null {

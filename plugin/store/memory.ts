@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../clock.js'
 import { StoreFullError } from '../errors.js'
 import { factsOf, kindOf } from '../limits/index.js'
 import type { Now } from '../limits/kind.js'
@@ -16,19 +17,12 @@ import {
 } from './store.js'
 import { takenOf } from './taken.js'
 
-/** Milliseconds of a clock that never steps (any origin), and of the wall clock (since the epoch). */
-export interface Clock {
-  monotonic(): number
-  wall(): number
-}
-
 export interface MemoryOptions {
   /** How many live keys are held at most. */
   maxKeys?: number
   clock?: Clock
 }
 
-const systemClock: Clock = { monotonic: () => performance.now(), wall: () => Date.now() }
 const SWEEP_MS = 1_000
 const SWEEP_BUDGET = 2_000
 

@@ -1,5 +1,5 @@
+import { type Clock, systemClock } from '../clock.js'
 import { factsOf } from '../limits/index.js'
-import type { Clock } from './memory.js'
 import { factsAt } from './reading.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, type Facts, type Store, TICKS_PER_MS, UNKNOWN } from './store.js'
@@ -42,7 +42,7 @@ export class RefusalCache {
   private readonly maxKeys: number
   private endings = 0
 
-  constructor({ ms, clock = { monotonic: () => performance.now() }, maxKeys = 10_000 }: RefusalCacheOptions) {
+  constructor({ ms, clock = systemClock, maxKeys = 10_000 }: RefusalCacheOptions) {
     this.ticks = ms * TICKS_PER_MS
     this.clock = clock
     this.maxKeys = maxKeys

@@ -1,4 +1,4 @@
-import type { Clock } from '../../plugin/store/memory.js'
+import type { Clock } from '../../plugin/clock.js'
 import { EPOCH_MS, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Clock as RedisClock } from '../helper/clock.js'
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { systemClock } from '../../plugin/clock.js'
 import type { CompiledRule } from '../../plugin/compiled-rule.js'
 import type { Verdict } from '../../plugin/decision.js'
 import type { Source } from '../../plugin/identity/path.js'
@@ -149,7 +150,7 @@ class World {
     })
     for (const rule of policy) this.rules.set(rule.name, compiler.compile(rule, rule.name, ''))
     this.limiters = stores.map(store => {
-      const limiter = new Limiter(alone(store), 1_000, fail)
+      const limiter = new Limiter(alone(store), 1_000, systemClock, fail)
       for (const [name, rule] of this.rules) limiter.rules.set(name, rule)
       return limiter
     })

@@ -61,6 +61,7 @@ const layers: readonly (readonly string[])[] = [
     'cohort',
     'numbers',
     'calendar',
+    'clock',
     'within',
     'outcome',
     'schemas',
@@ -113,6 +114,7 @@ const only: Record<string, readonly string[]> = {
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [
     'store/store',
+    'clock',
     'store/mixtures',
     'store/reading',
     'store/taken',
@@ -150,8 +152,8 @@ const only: Record<string, readonly string[]> = {
   'store/refusal-cache': [
     'limits/index',
     'store/store',
+    'clock',
     'store/reserver',
-    'store/memory',
     'store/reading',
     'store/told',
     'store/watched'

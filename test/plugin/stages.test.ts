@@ -130,6 +130,29 @@ t.test('when the second stage refuses, its answer has the longer wait of both', 
   t.equal((await app.inject('/x')).statusCode, 200)
 })
 
+t.test('what passes between the stages shortens the times of the first', async t => {
+  const { app, advance } = await open(t)
+  const limit: Rule[] = [
+    { name: 'flood', key: 'ip', limits: [{ max: 2, window: '60s' }], counts: 'attempts' },
+    { name: 'send', key: 'ip', limits: [{ max: 1, window: '10s' }] }
+  ]
+  const preHandler = async () => advance(4_000)
+  app.get('/x', { preHandler, config: { limit } }, async (_req, reply) => reply.limit)
+  const admitted = await app.inject('/x')
+  t.match(admitted.json(), {
+    retryAfterMs: 10_000,
+    rules: [{ limits: [{ remaining: 1, resetMs: 56_000 }] }, { limits: [{ resetMs: 10_000 }] }]
+  })
+  t.equal(admitted.headers.ratelimit, '"flood";r=1;t=56, "send";r=0;t=10')
+  const refused = await app.inject('/x')
+  t.equal(refused.json().retryAfterMs, 52_000)
+  t.equal(refused.headers.ratelimit, '"flood";r=0;t=52, "send";r=0;t=6')
+  advance(51_999)
+  t.equal((await app.inject('/x')).statusCode, 429, 'one millisecond before')
+  advance(1)
+  t.equal((await app.inject('/x')).statusCode, 200)
+})
+
 t.test('failures count 4xx alone, and refuse when they are used up', async t => {
   const { app } = await open(t)
   const limit: Rule = {
