@@ -75,7 +75,8 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
         if (observed) continue
         if (entry.spec.kind !== 'lock') locksOnly = false
         // The one that comes next may be this request again.
-        if (!(charged && kindOf(entry.spec).repeatable)) wait(verdict, max === 0 ? null : resetMs)
+        if (!(charged && kindOf(entry.spec).repeatable))
+          verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
       }
       head += factsOf(entry.spec)
     }
@@ -101,37 +102,9 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
   return states
 }
 
-/**
- * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.
- * @param ms how much later
- */
-export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
-  const verdict = {
-    ...later,
-    violated: [...earlier.violated, ...later.violated],
-    observed: [...earlier.observed, ...later.observed],
-    rules: [...aged(earlier.rules, ms), ...later.rules]
-  }
-  wait(verdict, earlier.retryAfterMs === null ? null : left(earlier.retryAfterMs, ms))
-  return verdict
-}
-
-/** The same, told so many milliseconds later. */
-export function aged(rules: readonly RuleState[], ms: number): RuleState[] {
-  return rules.map(({ name, limits }) => ({
-    name,
-    limits: limits.map(limit => ({ ...limit, resetMs: left(limit.resetMs, ms) }))
-  }))
-}
-
-/** Whole, as all times are told, and never too little. */
-function left(waitMs: number, ms: number): number {
-  return Math.max(waitMs - Math.floor(ms), 0)
-}
-
-function wait(verdict: Verdict, ms: number | null): void {
-  verdict.retryAfterMs =
-    ms === null || verdict.retryAfterMs === null ? null : Math.max(verdict.retryAfterMs, ms)
+/** Of two waiting times the one that ends later; null names none, and never ends. */
+export function longer(ms: number | null, other: number | null): number | null {
+  return ms === null || other === null ? null : Math.max(ms, other)
 }
 
 /** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */

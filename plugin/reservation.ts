@@ -1,8 +1,9 @@
 import type { CompiledRule } from './compiled-rule.js'
-import { aged, join, type RuleState, statesOf, type Verdict } from './decision.js'
+import { type RuleState, statesOf, type Verdict } from './decision.js'
 import { attempt, Hold } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
+import { aged, join } from './stages.js'
 import type { Awaitable } from './store/store.js'
 import { isAdmitted, verdictOf } from './subjects.js'
 

@@ -17,7 +17,7 @@ const layers: readonly (readonly string[])[] = [
   ['limiter', 'headers'],
   ['reservation', 'plan'],
   ['means', 'hold'],
-  ['subjects'],
+  ['stages', 'subjects'],
   ['per-request'],
   ['rules'],
   ['store/open', 'limits/compile', 'compiled-rule'],

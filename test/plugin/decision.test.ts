@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Applied, decide, join, type Verdict } from '../../plugin/decision.js'
+import { type Applied, decide, type Verdict } from '../../plugin/decision.js'
 import { BLOCKED, type Entry, PASSES, REFUSES } from '../../plugin/store/store.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
@@ -207,37 +207,4 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
 
 t.test('no rules: admitted', async t => {
   t.strictSame(decide([], [NOW, 1]), verdict({}))
-})
-
-t.test('two stages: the later answer, with both waiting times', async t => {
-  const earlier = verdict({
-    retryAfterMs: 5_000,
-    rules: [
-      { name: 'a', limits: [3_000, 10, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) }
-    ],
-    observed: [{ rule: 'a', windowMs: 1 }]
-  })
-  const later = verdict({
-    allowed: false,
-    retryAfterMs: 2_000,
-    refusal: 'in-flight',
-    violated: [{ rule: 'b', windowMs: 2 }],
-    rules: [{ name: 'b', limits: [] }]
-  })
-  t.strictSame(join(earlier, later, 20.9), {
-    allowed: false,
-    retryAfterMs: 4_980,
-    violated: [{ rule: 'b', windowMs: 2 }],
-    observed: [{ rule: 'a', windowMs: 1 }],
-    rules: [
-      { name: 'a', limits: [2_980, 0, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) },
-      { name: 'b', limits: [] }
-    ],
-    refusal: 'in-flight'
-  })
-  t.equal(join(earlier, { ...later, retryAfterMs: 9_000 }, 20).retryAfterMs, 9_000)
-  t.equal(join({ ...earlier, retryAfterMs: null }, later, 20).retryAfterMs, null)
-  t.equal(join(earlier, { ...later, refusal: 'blocked', retryAfterMs: null }, 20).retryAfterMs, null)
-  t.equal(join(earlier, verdict({}), 6_000).retryAfterMs, 0, 'what is over is not waited for')
-  t.equal(earlier.retryAfterMs, 5_000, 'the earlier one stays as it was')
 })

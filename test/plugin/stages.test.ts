@@ -1,10 +1,13 @@
 import t from 'tap'
+import { admittedVerdict, type Verdict } from '../../plugin/decision.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
+import { join } from '../../plugin/stages.js'
 import { open } from '../helper/face.js'
 
 const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 3, window: '60s' }], counts: 'attempts' }
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '10s' }] }
 const schema = { body: { type: 'object', required: ['phone'], properties: { phone: { type: 'string' } } } }
+const verdict = (changes: Partial<Verdict>): Verdict => ({ ...admittedVerdict(), ...changes })
 const json = { headers: { 'content-type': 'application/json' } }
 
 t.test('attempts are counted before the body is parsed, sends after it is valid', async t => {
@@ -234,4 +237,37 @@ t.test('what attempts would have been refused for is told by their event alone',
       ['sends', 0]
     ]
   )
+})
+
+t.test('two stages: the later answer, with both waiting times', async t => {
+  const earlier = verdict({
+    retryAfterMs: 5_000,
+    rules: [
+      { name: 'a', limits: [3_000, 10, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) }
+    ],
+    observed: [{ rule: 'a', windowMs: 1 }]
+  })
+  const later = verdict({
+    allowed: false,
+    retryAfterMs: 2_000,
+    refusal: 'in-flight',
+    violated: [{ rule: 'b', windowMs: 2 }],
+    rules: [{ name: 'b', limits: [] }]
+  })
+  t.strictSame(join(earlier, later, 20.9), {
+    allowed: false,
+    retryAfterMs: 4_980,
+    violated: [{ rule: 'b', windowMs: 2 }],
+    observed: [{ rule: 'a', windowMs: 1 }],
+    rules: [
+      { name: 'a', limits: [2_980, 0, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) },
+      { name: 'b', limits: [] }
+    ],
+    refusal: 'in-flight'
+  })
+  t.equal(join(earlier, { ...later, retryAfterMs: 9_000 }, 20).retryAfterMs, 9_000)
+  t.equal(join({ ...earlier, retryAfterMs: null }, later, 20).retryAfterMs, null)
+  t.equal(join(earlier, { ...later, refusal: 'blocked', retryAfterMs: null }, 20).retryAfterMs, null)
+  t.equal(join(earlier, verdict({}), 6_000).retryAfterMs, 0, 'what is over is not waited for')
+  t.equal(earlier.retryAfterMs, 5_000, 'the earlier one stays as it was')
 })

@@ -1,0 +1,29 @@
+import { longer, type RuleState, type Verdict } from './decision.js'
+
+/**
+ * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.
+ * @param ms how much later
+ */
+export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
+  const { retryAfterMs } = earlier
+  return {
+    ...later,
+    retryAfterMs: longer(later.retryAfterMs, retryAfterMs === null ? null : left(retryAfterMs, ms)),
+    violated: [...earlier.violated, ...later.violated],
+    observed: [...earlier.observed, ...later.observed],
+    rules: [...aged(earlier.rules, ms), ...later.rules]
+  }
+}
+
+/** The same, told so many milliseconds later. */
+export function aged(rules: readonly RuleState[], ms: number): RuleState[] {
+  return rules.map(({ name, limits }) => ({
+    name,
+    limits: limits.map(limit => ({ ...limit, resetMs: left(limit.resetMs, ms) }))
+  }))
+}
+
+/** Whole, as all times are told, and never too little. */
+function left(waitMs: number, ms: number): number {
+  return Math.max(waitMs - Math.floor(ms), 0)
+}
