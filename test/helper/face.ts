@@ -22,9 +22,10 @@ export interface Opened {
 export async function open(
   t: Teardown,
   options: SendLimitOptions = {},
-  server: FastifyServerOptions = {}
+  server: FastifyServerOptions = {},
+  make = Fastify
 ): Promise<Opened> {
-  const app = Fastify(server) as unknown as FastifyInstance
+  const app = make(server) as unknown as FastifyInstance
   t.teardown(() => app.close())
   let now = Date.UTC(2026, 2, 1)
   await app.register(limitPlugin, { clock: { monotonic: () => now, wall: () => now }, ...options })
