@@ -70,7 +70,8 @@ function fromTelUri(uri: string): string | undefined {
   const [subscriber = '', ...parameters] = uri.split(';')
   let context: string | undefined
   for (const parameter of parameters) {
-    const [, name = '', value = ''] = /^([a-z-]+)=(.+)$/i.exec(parameter) ?? []
+    // A comma: a second number, for some providers.
+    const [, name = '', value = ''] = /^([a-z-]+)=([^,]+)$/i.exec(parameter) ?? []
     switch (name.toLowerCase()) {
       case 'ext':
       case 'isub':

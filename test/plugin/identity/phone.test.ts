@@ -31,6 +31,8 @@ const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][]
       ['138\u20130013\u20148000', 'CN'],
       ['138\u22120013\u30fc8000', 'CN'],
       ['138\u00b70013\u30fb8000', 'CN'],
+      ['1\t3\u20438\u202200\u300213\u204480\u221500', 'CN'],
+      [`${' '.repeat(53)}13800138000`, 'CN'],
       ['１３８００１３８０００', 'CN'],
       ['＋８６ １３８ ００１３ ８０００', 'US'],
       ['（＋８６）138－0013－8000', 'GB'],
@@ -42,6 +44,7 @@ const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][]
       ['\u202a+8613800138000\u202c', 'US'],
       ['\ufeff138\u200b0013\u200d8000\u200e', 'CN'],
       ['138\u00ad0013\u20608000', 'CN'],
+      ['138\ufe0f0013\ufff98000', 'CN'],
       ['008613800138000', 'CN'],
       ['00 86 138 0013 8000', 'GB'],
       ['011 86 138 0013 8000', 'US'],
@@ -54,7 +57,12 @@ const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][]
       ['TEL:+86-138-0013-8000', 'GB'],
       ['tel:13800138000;phone-context=+86', 'US'],
       ['tel:138-0013-8000;ext=7;phone-context=+86', 'GB'],
+      ['\ntel:138-0013-8000;EXT=7;Phone-Context=+86\r\n', 'GB'],
       ['13800138000 ext. 12', 'CN'],
+      ['13800138000 extn 12 ', 'CN'],
+      ['13800138000, Extension: 12#', 'CN'],
+      ['13800138000 доб. 12', 'CN'],
+      ['13800138000分机12345678', 'CN'],
       ['13800138000转12', 'CN']
     ]
   ],
@@ -190,13 +198,18 @@ const NO_NUMBER: [what: string, text: string][] = [
   ['underscores', '138_0013_8000'],
   ['exponent', '1.38e10'],
   ['extension alone', 'ext. 12'],
+  ['a number as extension', '13800138000 x 13900139000'],
+  ['long extension', '13800138000 x 123456789'],
   ['tel without number', 'tel:'],
   ['tel with a domain as context', 'tel:13800138000;phone-context=example.com'],
   ['tel with two contexts', 'tel:13800138000;phone-context=+86;phone-context=+1'],
+  ['tel with two contexts, the last one right', 'tel:13800138000;phone-context=+1;phone-context=+86'],
+  ['two numbers, comma in an extension', 'tel:+8613800138000;ext=1,13900139000'],
+  ['two numbers, comma in a subaddress', 'tel:+8613800138000;isub=1，13900139000'],
   ['tel global with context', 'tel:+8613800138000;phone-context=+1'],
   ['tel with an unknown parameter', 'tel:+8613800138000;to=+12125550123'],
   ['percent encoding', 'tel:%2B8613800138000'],
-  ['padded past the limit', `${' '.repeat(60)}13800138000`]
+  ['padded past the limit', `${' '.repeat(54)}13800138000`]
 ]
 
 t.test('what is not exactly one possible number is none', async t => {
