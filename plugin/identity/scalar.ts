@@ -48,7 +48,7 @@ export function ipPart(
 
 export function functionPart(read: KeyFunction, at: string): CompiledPart {
   const canonical = (value: unknown) => {
-    if (typeof value === 'object' || Number.isNaN(value))
+    if (typeof value === 'object' || (typeof value === 'number' && !Number.isFinite(value)))
       throw new FunctionError(at, 'a string, a number or a boolean')
     return scalar(value, at)
   }

@@ -155,6 +155,7 @@ t.test('function keys', async t => {
     [() => ({ id: 1 }), 500, /^POST \/x: config\.limit\.key must return a string, a number or a boolean$/],
     [async () => ['a'], 500],
     [() => Number.NaN, 500],
+    [() => -Infinity, 500],
     [() => Symbol('a'), 500],
     [() => () => 'a', 500],
     [
