@@ -93,7 +93,7 @@ function numbers(group: string): number[] {
 function printed(groups: readonly number[]): string {
   const text = groups.map(group => group.toString(16)).join(':')
   const [run] = text.match(/\b0(?::0)+\b/g)?.sort((a, b) => b.length - a.length) ?? []
-  return run === undefined ? text : text.replace(new RegExp(`(?:^|:)\\b${run}\\b(?::|$)`), '::')
+  return run === undefined ? text : text.replace(new RegExp(`(?:^|:)${run}(?::|$)`), '::')
 }
 
 function isIpv4(groups: readonly number[]): boolean {

@@ -30,6 +30,7 @@ t.test('what paths read', async t => {
     // What the app has put there may have getters.
     ['request.account.tenant', 'acme'],
     ['request.account.none.more', undefined],
+    ['request.ip.length', undefined],
     ['body.none.more', undefined],
     ['body.phone.more', undefined],
     // Of what a client sends, own members alone.

@@ -25,6 +25,7 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
       '"jane\\d\\oe"@gmail.com',
       '"jane.doe+a b"@gmail.com',
       'ｊａｎｅｄｏｅ@gmail.com',
+      '\u{1d409}anedoe@gmail.com',
       'jane．doe＋x@gmail.com',
       'janedoe@ｇｍａｉｌ．ｃｏｍ',
       'janedoe@gmail。com'
@@ -120,6 +121,7 @@ const NO_ADDRESS: [what: string, text: string][] = [
   ['NUL', 'jane\0@example.com'],
   ['next line', 'jane\u0085@example.com'],
   ['line separator', '"jane\u2028"@example.com'],
+  ['paragraph separator', '"jane\u2029"@example.com'],
   ['zero width in the local part', 'ja\u200bne@example.com'],
   ['zero width in the domain', 'jane@exam\u200bple.com'],
   ['soft hyphen', 'ja\u00adne@example.com'],
@@ -132,6 +134,7 @@ const NO_ADDRESS: [what: string, text: string][] = [
   ['quoted word and atom', '"jane".doe@example.com'],
   ['escaped end of quotes', '"jane\\"@example.com'],
   ['escape outside quotes', 'ja\\ne@example.com'],
+  ['escape of what is not ASCII', '"jan\\é"@example.com'],
   ['address literal', 'jane@[192.0.2.1]'],
   ['address literal, IPv6', 'jane@[IPv6:2001:db8::1]'],
   ['bare IP', 'jane@192.0.2.1'],
@@ -173,6 +176,7 @@ t.test('the longest that may be', async t => {
   const domain = `${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(57)}.com`
   t.equal(`${local}@${domain}`.length, 254)
   t.equal(canonicalEmail(`${local}@${domain}`), `${local}@${domain}`)
+  t.equal(canonicalEmail(`${local}@${domain}`.padStart(320)), `${local}@${domain}`, 'with white space')
 })
 
 t.test('a megabyte costs nothing', async t => {
