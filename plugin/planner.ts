@@ -65,7 +65,7 @@ export class Planner {
     if (route.method === 'HEAD' && known?.limit === limit) return known.route
     const made = this.make(limit, route, constraints)
     this.routes.push(made)
-    this.made.set(place, { limit, route: made })
+    if ([route.method].flat().includes('GET')) this.made.set(place, { limit, route: made })
     return made
   }
 

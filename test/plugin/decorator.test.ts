@@ -274,8 +274,13 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   const limit = (max: number): Rule => ({ name: 'send', key: 'ip', limits: [{ max, window: '60s' }] })
   app.get('/x', { exposeHeadRoute: false, config: { limit: limit(9) } }, async () => '')
   app.head('/x', { config: { limit: limit(1) } }, async () => '')
+  const one = limit(1)
+  app.post('/y', { config: { limit: one } }, async () => '')
+  app.head('/y', { config: { limit: one } }, async () => '')
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
+  t.equal((await app.inject({ method: 'POST', url: '/y' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/y' })).statusCode, 200, 'nor is it a POST’s')
 })
 
 t.test('routes without limits keep their handler and get no hooks', async t => {
