@@ -34,7 +34,8 @@ function compileContent(items: readonly unknown[], options: IdentityOptions, at:
   return contentPart(
     items.map((item, i) => {
       const where = `${at}[${i}]`
-      if (typeof item === 'string') return { kind: 'value', label: item, read: compilePath(item, where) }
+      if (typeof item === 'string' && item !== 'ip')
+        return { kind: 'value', label: item, read: compilePath(item, where) }
       if (typeof item === 'function' || (typeof item === 'object' && item !== null && 'digest' in item)) {
         throw wrongOption(where, item, 'Write a path, or a part such as { phone: "body.phone" }.')
       }

@@ -29,8 +29,10 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
       })
       try {
         return canonicalJson(folded)
-      } catch {
-        throw new KeyInvalidError(label, 'content: it is nested too deeply')
+      } catch (error) {
+        const why =
+          error instanceof RangeError ? 'it is nested too deeply' : 'it holds what cannot be compared'
+        throw new KeyInvalidError(label, `content: ${why}`)
       }
     },
     list(values, where) {

@@ -105,6 +105,62 @@ t.test('a content that is a list, outside of routes', async t => {
   t.equal((await post('/x', ['b'])).statusCode, 200)
 })
 
+t.test('a content that cannot be seen', async t => {
+  const { app } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
+  for (const content of [new Map([['a', 1]]), { toBuffer: () => '' }, { a: Symbol('a') }]) {
+    await t.rejects(app.limit.peek({ content }), {
+      code: 'FST_SEND_LIMIT_KEY_INVALID',
+      message: 'body is not a valid content: it holds what cannot be compared'
+    })
+  }
+})
+
+t.test('an address in a content is folded, too', async t => {
+  const { post } = await route(t, { digest: ['ip', 'body.a'] })
+  const ask = async (remoteAddress: string, a: number) =>
+    (await post('/x', { a }, { remoteAddress })).statusCode
+  t.same(
+    [
+      await ask('192.0.2.1', 1),
+      await ask('::ffff:192.0.2.1', 1),
+      await ask('192.0.2.1', 2),
+      await ask('192.0.2.2', 1)
+    ],
+    [200, 429, 200, 200]
+  )
+})
+
+t.test('the parts of a key cannot run into each other', async t => {
+  const key = [{ value: 'body.a' }, { value: 'body.b' }]
+  const { app } = await open(t, { rules: [{ name: 'pair', key, limits }] })
+  for (const pair of [
+    ['x', 'y5:valuez'],
+    ['x5:valuey', 'z']
+  ])
+    t.ok((await app.limit.reserve({ pair })).allowed, `${pair}`)
+})
+
+t.test('everybody is one, whatever is given', async t => {
+  const { app } = await open(t, { rules: [{ name: 'service', key: 'all', limits }] })
+  t.ok((await app.limit.reserve({ service: undefined })).allowed)
+  for (const service of [undefined, null, 'x', 5, {}, ['x', 'y']])
+    t.notOk((await app.limit.peek({ service })).allowed, `${service}`)
+})
+
+t.test('contents are digested as is said, identities always in one way', async t => {
+  const rules: Rule[] = [
+    { name: 'content', key: { digest: ['body'] }, limits },
+    { name: 'mobile', key: { phone: 'body.phone' }, limits }
+  ]
+  const keysBy = async (digest: 'md5' | 'sha256') => {
+    const { app } = await open(t, { rules, digest, secret: '0123456789abcdef' })
+    return (await app.limit.reserve({ content: 'a', mobile: '13800138000' })).keys
+  }
+  const [md5, sha256] = [await keysBy('md5'), await keysBy('sha256')]
+  t.equal(md5.mobile, sha256.mobile)
+  t.not(md5.content, sha256.content)
+})
+
 t.test('hostile bodies', async t => {
   const { post } = await route(t, { digest: ['body'] })
   const raw = (payload: string, type = 'application/json') =>

@@ -493,6 +493,7 @@ t.test('rules at their borders', async t => {
     { limits: undefined, lock: 100 },
     { limits: undefined, lock: '24h', maxHold: '24h' },
     { key: { digest: ['body'] } },
+    { counts: 'attempts', key: { digest: ['ip', 'query.a'] } },
     { name: 'constructor' },
     { name: 'x'.repeat(64) },
     { allow: [], block: [] },
