@@ -22,7 +22,7 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
       const folded = parts.map((part, i) => {
         const each = values[i]
-        if (each === undefined || part.canonical === undefined) return each
+        if (each === undefined || each === null || part.canonical === undefined) return each
         const one = part.canonical(each)
         if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
         return one

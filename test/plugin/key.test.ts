@@ -62,7 +62,9 @@ t.test('what a request lacks, or spells wrongly', async t => {
       { phone: '12', a: 1 },
       422,
       'body.phone is not a valid phone number'
-    ]
+    ],
+    [{ digest: [{ phone: 'body.phone' }, 'body.a'] }, { a: 1 }, 200],
+    [{ digest: [{ phone: 'body.phone' }, 'body.a'] }, { phone: null, a: 1 }, 200]
   ]
   for (const [key, body, status, message] of table) {
     const { app, post } = await route(t, key)
@@ -102,7 +104,52 @@ t.test('a content that is a list, outside of routes', async t => {
   app.post('/x', { config: { limit: 'content' } }, async () => 'sent')
   await app.limit.block({ content: [['a']] })
   t.equal((await post('/x', ['a'])).statusCode, 403)
+  await app.limit.block({ content: ['b', 'c'] })
+  t.equal((await post('/x', ['b', 'c'])).statusCode, 403)
   t.equal((await post('/x', ['b'])).statusCode, 200)
+})
+
+t.test('one of several values is no content', async t => {
+  const { app } = await open(t, {
+    rules: [{ name: 'content', key: { digest: ['body.a', 'body.b'] }, limits }]
+  })
+  for (const content of ['a', ['a'], ['a', 'b', 'c']]) {
+    await t.rejects(app.limit.block({ content }), {
+      code: 'FST_SEND_LIMIT_KEY_INVALID',
+      message: 'body.a, body.b is not a valid content: it is a list of 2 values'
+    })
+  }
+  await app.limit.block({ content: ['a', 'b'] })
+})
+
+t.test('the region and the length of a network are as is said', async t => {
+  const rules: Rule[] = [
+    { name: 'here', key: { phone: 'body.phone' }, limits },
+    { name: 'there', key: { phone: 'body.phone', region: 'GB' }, limits },
+    { name: 'network', key: 'ip', limits }
+  ]
+  const { app } = await open(t, { rules, region: 'US', ipv6Prefix: 48 })
+  for (const [name, one, same] of [
+    ['here', '212-555-0123', '+12125550123'],
+    ['there', '020 7946 0018', '+442079460018'],
+    ['network', '2001:db8:1:2::1', '2001:db8:1:3::1']
+  ] as const) {
+    t.ok((await app.limit.reserve({ [name]: one })).allowed, name)
+    t.notOk((await app.limit.peek({ [name]: same })).allowed, name)
+  }
+  t.ok((await app.limit.peek({ network: '2001:db8:2:2::1' })).allowed)
+})
+
+t.test('what a hook has put on the request may come later', async t => {
+  const { app, post } = await open(t)
+  app.decorateRequest('who', null as unknown)
+  app.addHook('preHandler', async request => {
+    Object.assign(request, { who: Promise.resolve((request.body as { who: string }).who) })
+  })
+  const limit: Rule = { name: 'a', key: { value: 'request.who' }, limits }
+  app.post('/x', { config: { limit } }, async () => 'sent')
+  const ask = async (who: string) => (await post('/x', { who })).statusCode
+  t.same([await ask('a'), await ask('a'), await ask('b')], [200, 429, 200])
 })
 
 t.test('a content that cannot be seen', async t => {
@@ -205,6 +252,8 @@ t.test('function keys', async t => {
     [() => 5n, 200],
     [() => true, 200],
     [async () => 'a', 200],
+    // biome-ignore lint/suspicious/noThenProperty: a thenable without a catch
+    [() => ({ then: (resolve: (answer: string) => void) => resolve('a') }), 200],
     [() => undefined, 400, /^the key is missing or no scalar value$/],
     [() => null, 400],
     [async () => undefined, 400],
