@@ -181,11 +181,29 @@ t.test('HEAD changes with its GET; headers tell of the new rules', async t => {
   t.equal((await app.inject(url)).headers.ratelimit, '"send";r=5;t=60')
 })
 
+t.test('a route keeps its own error handler', async t => {
+  const { app } = await open(t, { rules: [send(1)] })
+  app.get(
+    '/send',
+    {
+      config: { limit: 'send' },
+      errorHandler: (error, _, reply) => void reply.code(418).send(error.message)
+    },
+    async () => ''
+  )
+  app.limit.replace([send(1, { mode: 'enforce' })])
+  t.equal((await app.inject(url)).statusCode, 200)
+  const refused = await app.inject(url)
+  t.same([refused.statusCode, refused.body], [418, 'limit reached: send'])
+})
+
 t.test('a rule that no longer counts attempts is not forgotten', async t => {
   const { app } = await open(t, { rules: [flood(1)], maxKeys: 2 })
   for (const who of ['a', 'b', 'c']) t.ok((await app.limit.reserve({ flood: who })).allowed)
-  app.limit.replace([send(1, { name: 'flood' })])
-  await t.rejects(app.limit.reserve({ flood: 'd' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  for (const counts of ['sends', 'failures']) {
+    app.limit.replace([send(1, { name: 'flood', counts })])
+    await t.rejects(app.limit.reserve({ flood: 'd' }), { code: 'FST_SEND_LIMIT_STORE_FULL' }, counts)
+  }
   t.notOk((await app.limit.peek({ flood: 'c' })).allowed)
   app.limit.replace([flood(2)])
   t.ok((await app.limit.reserve({ flood: 'd' })).allowed)

@@ -464,16 +464,25 @@ t.test('wrong rules', async t => {
   }
 })
 
+const compiler = new RuleCompiler({
+  secret: '0123456789abcdef',
+  digest: 'md5',
+  region: 'CN',
+  ipv6Prefix: 64
+})
+
 t.test('a lock is renewed for ten times its time, or as long as is said', t => {
-  const compiler = new RuleCompiler({
-    secret: '0123456789abcdef',
-    digest: 'md5',
-    region: 'CN',
-    ipv6Prefix: 64
-  })
   const lock = { name: 'a', key: 'ip', lock: '30s' } as const
   t.equal(compiler.compile(lock, '', '').maxHold, 300_000)
   t.equal(compiler.compile({ ...lock, maxHold: '40s' }, '', '').maxHold, 40_000)
+  t.end()
+})
+
+t.test('different values have numbers of 48 bits', t => {
+  const rule = compiler.compile({ name: 'a', key: 'ip', distinct: { value: 'body.to' }, limits }, '', '')
+  const numbers = Array.from({ length: 20_000 }, (_, i) => rule.valueOf(['192.0.2.1', `${i}`]) ?? 0)
+  t.equal(new Set(numbers).size, numbers.length)
+  t.ok(numbers.every(number => number < 2 ** 48) && numbers.some(number => number > 2 ** 47))
   t.end()
 })
 
