@@ -18,9 +18,7 @@ end
 -- the log without `stamp` and what else is in the `width` fields from there on, or nothing when it is not in it
 local function without(log, stamp, width)
   for i = 1, #log / 6, width do
-    local found = field(log, i)
-    if found == stamp then return log:sub(1, i * 6 - 6) .. log:sub((i + width) * 6 - 5) end
-    if found < stamp then return end
+    if field(log, i) == stamp then return log:sub(1, i * 6 - 6) .. log:sub((i + width) * 6 - 5) end
   end
 end
 

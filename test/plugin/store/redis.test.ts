@@ -59,6 +59,14 @@ t.test('every key has an expiry, after which it is gone', async t => {
   t.equal(await client.exists(entries.map(keyOf)), 0)
 })
 
+t.test('what is counted within a millisecond expires with the millisecond of its end', async t => {
+  const { store, time } = await open()
+  const entries = everyKind().map(spec => entry(spec))
+  time.advance(99_999)
+  await store.reserve(entries, token())
+  t.strictSame(await ttls(client, entries), [3_600_001, 86_399_001, 30_000])
+})
+
 t.test('a lock that is renewed expires with its end', async t => {
   const { store, time } = await open()
   const locks = [entry(lock(30_000)), entry(lock(10_000))]
