@@ -67,6 +67,7 @@ export class Subject {
 
 const states = (facts: NamedFacts) => facts.entries.map(({ state }) => state)
 const counted = (facts: NamedFacts) => facts.entries.map(({ receipt }) => receipt !== 0)
+const blocks = (facts: NamedFacts) => facts.entries.map(({ blockedFor }) => blockedFor)
 const hour = 3_600_000
 const day = 24 * hour
 
@@ -581,6 +582,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       const facts = await s.reserve(entries)
       s.t.equal(facts.admitted, false)
       s.t.strictSame(states(facts), [BLOCKED, BLOCKED])
+      s.t.strictSame(blocks(facts), [1, 1])
       s.t.strictSame(
         facts.entries.map(each => each.limits[0]?.used),
         [1, 1]
@@ -597,7 +599,9 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       await s.take(entries)
       await s.store.block(entries, 0)
       s.time.advanceMs(20 * day)
-      s.t.strictSame(states(await s.reserve(entries)), [BLOCKED, BLOCKED])
+      const facts = await s.reserve(entries)
+      s.t.strictSame(states(facts), [BLOCKED, BLOCKED])
+      s.t.strictSame(blocks(facts), [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY])
       s.time.advanceMs(400 * day)
       s.t.strictSame(states(await s.reserve(entries)), [BLOCKED, BLOCKED])
       await s.store.unblock(entries)
