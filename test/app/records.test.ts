@@ -85,7 +85,7 @@ for (const [store, open] of Object.entries(stores)) {
       await records.check(key, 0)
       advance(100_000)
       t.match(await records.rotate(key, terms, 'a'), { generation: 1, attemptsLeft: 2, lifeMs: 200_000 })
-      t.match(await records.get(key), { generation: 2, attemptsLeft: 3, lifeMs: 300_000 })
+      t.match(await records.get(key), { sealed: 'sealed', generation: 2, attemptsLeft: 3, lifeMs: 300_000 })
       t.same(await records.check(key, 1), { verified: false, attemptsLeft: 2, tried: true })
       t.same(await records.check(key, 2), { verified: true, attemptsLeft: 2, tried: true })
       t.equal(await records.rotate(key, terms, 'a'), null)
@@ -110,9 +110,12 @@ for (const [store, open] of Object.entries(stores)) {
 
       await records.rotate(key, terms, 'b')
       t.match(await records.get(key), { generation: 3, made: 3 }, 'what was taken back is not made again')
-      await records.check(key, 3)
       await records.restore(key, 'b')
-      t.match(await records.get(key), { generation: 3, ended: 'verified' })
+      t.match(await records.get(key), { generation: 1, made: 3, attemptsLeft: 1 }, 'a second time')
+      await records.rotate(key, terms, 'c')
+      await records.check(key, 4)
+      await records.restore(key, 'c')
+      t.match(await records.get(key), { generation: 4, ended: 'verified' })
 
       const failed = await put()
       await records.doubt(failed)
