@@ -272,9 +272,13 @@ t.test('a count outlives its period by an hour, for a wall clock that is set bac
   const store = new MemoryStore({ maxKeys: 10, clock })
   t.teardown(() => store.close())
   const entries = [entry(count(1, 'day'))]
+  const others = [entry(log([1, 60_000]))]
   t.equal(store.reserve(entries, '')[1], 1)
   clock.passed += 3_600_000
-  store.reserve([entry(log([1, 60_000]))], '')
+  store.reserve(others, '')
   clock.back = 3_600_000
   t.equal(store.reserve(entries, '')[1], 0)
+  clock.passed += 2_000
+  store.reserve(others, '')
+  t.equal(store.size, 1, 'then it goes')
 })
