@@ -208,6 +208,20 @@ export const distinctCases: [string, (s: Subject) => Promise<void>][] = [
     }
   ],
   [
+    'of three values each keeps a third of the pairs, rounded down',
+    async s => {
+      const spec = distinct([3, 3_600_000])
+      const taken: Taken[][] = []
+      for (let round = 0; round < 167; round++)
+        for (let value = 0; value < 3; value++) taken.push(await s.take([sentTo(spec, value)]))
+      s.time.advanceMs(1)
+      for (const each of taken.slice(2 * 3)) await s.refund(each)
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[3]])
+      for (const each of taken.slice(3, 2 * 3)) await s.refund(each)
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]], 'the 167th of a value was not kept')
+    }
+  ],
+  [
     'one value that is repeated does not push out the others, nor what they were before',
     async s => {
       const spec = distinct([5, 3_600_000])
