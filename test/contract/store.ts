@@ -290,6 +290,8 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       await s.admits(held, false, 'a stranger released nothing')
       await s.refund(taken, mine)
       await s.admits(held, true, 'its holder did')
+      await s.refund(taken, mine)
+      s.t.equal(await s.store.renew(held, mine), false, 'nothing is left to renew')
       const theirs = token()
       await s.take(held, theirs)
       await s.refund(taken, mine)
