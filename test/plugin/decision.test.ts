@@ -55,6 +55,8 @@ t.test('the last one admitted: when the next may come', async t => {
     name: 'in-flight',
     limits: [{ max: 1, remaining: 0, resetMs: 90_000, windowMs: 90_000 }]
   })
+  const day = [...applied, rule('account', entry(count(3, 'day')))]
+  t.equal(decide(day, [...facts, PASSES, 9, 2, 5_000_000]).retryAfterMs, 50_000, 'not before the next day')
 })
 
 t.test('the last different value admitted: it may be sent to again, another one waits', async t => {
