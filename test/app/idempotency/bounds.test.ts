@@ -30,6 +30,8 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await begin(other), { is: 'finished', answer: 'an answer' })
       await answers.free(one, 'not its token')
       t.equal(await answers.finish(one, 'not its token', ''), false)
+      t.equal(await answers.finish(slot('mine', 'never begun'), 'token', ''), false)
+      await answers.free(slot('mine', 'never begun'), 'token')
       t.same(await begin(two), { is: 'full' })
       await answers.free(one, 'token')
       t.same(await begin(two), { is: 'begun' })
@@ -41,14 +43,28 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await begin(other), { is: 'finished', answer: 'an answer' })
     })
 
+    await t.test('bounds: of several answers the oldest goes', async t => {
+      const place = await open(t)
+      const answers = place.answers({ perScope: 3, max: 100, keepMs: DAY })
+      const slot = (key: string): Slot => ({ scope: 'mine', key })
+      const begin = (key: string) => answers.begin(slot(key), 'b'.repeat(22), 'token', LEASE)
+      for (const key of ['2', '1', '3']) {
+        await begin(key)
+        await answers.finish(slot(key), 'token', key)
+        place.advance(1)
+      }
+      t.same(await begin('4'), { is: 'begun' })
+      for (const answer of ['1', '3']) t.same(await begin(answer), { is: 'finished', answer })
+    })
+
     await t.test('bounds: the one answer is found behind however many that run', async t => {
       const place = await open(t)
-      const answers = place.answers({ perScope: 130, max: 1_000, keepMs: DAY })
+      const answers = place.answers({ perScope: 101, max: 1_000, keepMs: DAY })
       const body = 'b'.repeat(22)
       const begin = (key: string) => answers.begin({ scope: 'mine', key }, body, 'token', LEASE)
       await begin('finished')
       await answers.finish({ scope: 'mine', key: 'finished' }, 'token', 'an answer')
-      for (let i = 1; i < 130; i++) await begin(`${i}`)
+      for (let i = 1; i < 101; i++) await begin(`${i}`)
       t.same(await begin('next'), { is: 'begun' })
       t.same(await begin('another'), { is: 'full' })
     })
