@@ -143,6 +143,15 @@ t.test('of a holder that is never heard of again nothing stays in Redis', async 
   for (const key of keys) t.ok((await client.pttl(key)) > 0, key)
 })
 
+t.test('of what is given up nothing stays in Redis', async t => {
+  const { client } = await startRedis(t)
+  const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
+  const slot = { scope: 'scope', key: 'key' }
+  await answers.begin(slot, 'b'.repeat(22), 'token', LEASE)
+  await answers.free(slot, 'token')
+  t.same(await client.keys('*'), [])
+})
+
 t.test('another secret gives other names, and so does another network', async t => {
   const name = (secret: string, ip: string) => {
     const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip }
