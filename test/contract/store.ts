@@ -121,6 +121,12 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.time.advanceMs(-2 * hour)
       await s.admits(entries, false, 'in the month before')
       s.t.equal((await s.reserve(entries)).admitted, false)
+      // From here its end is as far away as that of a month may be in any zone.
+      s.time.advanceMs(-26 * hour)
+      s.t.equal((await s.reserve(entries)).admitted, false)
+      s.time.advance(-1)
+      await s.take(entries)
+      s.t.strictSame(await s.used(entries), [[1]], 'begun anew')
     }
   ],
   [
