@@ -20,7 +20,8 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   if (extra !== undefined) path.push(extra)
   const right = allowedValues ? `must be one of ${allowedValues.join(', ')}` : error.message
   const { description, writeOnly } = member(schema, path) ?? {}
-  const given = error.keyword === 'required' || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
+  // What is not expected may be a secret under a wrong name.
+  const given = extra !== undefined || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
   const hint = description === undefined ? '' : ` It is ${description}.`
   throw new ConfigError(`${called}${path.join('.')}${given} ${right}.${hint}`)
 }

@@ -8,7 +8,7 @@ import { sha256 } from './keyring.js'
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
 // Held against HASH by hand: the value of what may be a key in clear must not be shown.
-const Hashes = { maxItems: 100, description: 'a list of SHA-256 hashes of keys' }
+const Hashes = { maxItems: 100, writeOnly: true, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
 const HASH_OF_NOTHING = sha256('').toString('hex')
 
@@ -49,8 +49,8 @@ export function readAccounts(file: string): AccountEntry[] {
   const list = parse(file)
   if (!Array.isArray(list)) throw wrong('', 'must be a list of accounts')
   return list.map((each, i) => {
-    const given = typeof each === 'object' && each !== null ? { ...ACCOUNT_DEFAULTS, ...each } : each
-    const entry = check(AccountSchema, given, `ACCOUNTS_FILE[${i}].`)
+    if (typeof each !== 'object' || each === null) throw wrong(`[${i}]`, 'must be an account: an object')
+    const entry = check(AccountSchema, { ...ACCOUNT_DEFAULTS, ...each }, `ACCOUNTS_FILE[${i}].`)
     checkHashes(entry.keys, `[${i}].keys`)
     checkHashes(entry.revoked ?? [], `[${i}].revoked`)
     if (!isTimeZone(entry.timeZone)) {

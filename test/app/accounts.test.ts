@@ -67,11 +67,16 @@ const hash = sha256('x')
 const wrong: [content: unknown, message: RegExp][] = [
   ['{', /^ACCOUNTS_FILE is no JSON\.$/],
   [{}, /^ACCOUNTS_FILE must be a list of accounts\.$/],
-  [[7], /^ACCOUNTS_FILE\[0\]/],
+  [['topsecret'], /^ACCOUNTS_FILE\[0\] must be an account: an object\.$/],
+  [[null], /^ACCOUNTS_FILE\[0\] must be an account: an object\.$/],
   [[{ keys: [hash] }], /^ACCOUNTS_FILE\[0\]\.id /],
   [[{ id: 'a b', keys: [hash] }], /^ACCOUNTS_FILE\[0\]\.id \("a b"\) must match .* It is 1 to 64 letters/],
   [[{ id: 'a' }], /^ACCOUNTS_FILE\[0\]\.keys .* SHA-256/],
   [[{ id: 'a', keys: [] }], /^ACCOUNTS_FILE\[0\]\.keys /],
+  [[{ id: 'a', keys: 'topsecret' }], /^ACCOUNTS_FILE\[0\]\.keys must be array\. It is a list of SHA-256/],
+  [[{ id: 'a', keys: Array(101).fill('topsecret') }], /^ACCOUNTS_FILE\[0\]\.keys must not have more/],
+  [[{ id: 'a', keys: [hash], revoked: 'topsecret' }], /^ACCOUNTS_FILE\[0\]\.revoked must be array\./],
+  [[{ id: 'a', keys: [hash], key: 'topsecret' }], /^ACCOUNTS_FILE\[0\]\.key must not have additional/],
   [[{ id: 'a', keys: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256 hash of a key/],
   [[{ id: 'a', keys: [hash.toUpperCase()] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
   [[{ id: 'a', keys: [7] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
@@ -116,7 +121,7 @@ const wrong: [content: unknown, message: RegExp][] = [
     )
 ]
 for (const [content, message] of wrong) {
-  t.test(JSON.stringify(content), async t => {
+  t.test(JSON.stringify(content).slice(0, 120), async t => {
     const env = { ACCOUNTS_FILE: fileOf(t, content) }
     const error = t.throws(() => read(env), { name: 'ConfigError', message }) as Error
     t.notMatch(error.message, 'topsecret')
