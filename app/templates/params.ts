@@ -46,7 +46,7 @@ function readParam(param: Param, given: unknown): Read {
 }
 
 function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {
-  if (!/^(0|-?[1-9]\d{0,14})$/.test(text)) return { code: 'NOT_INTEGER' }
+  if (!/^(0|-?[1-9]\d*)$/.test(text)) return { code: 'NOT_INTEGER' }
   if (Number(text) < minimum) return { code: 'TOO_SMALL', more: { limit: minimum } }
   if (Number(text) > maximum) return { code: 'TOO_LARGE', more: { limit: maximum } }
   return { value: text }
@@ -64,7 +64,6 @@ const LINKS = [
   // Phones make links of bare names, in any script or emoji; browsers take an ideographic full stop for a dot.
   /[\p{L}\p{N}\p{M}\p{S}]\.[\p{L}\p{M}]{2,}/u,
   /[\p{L}\p{N}\p{M}\p{S}]。[a-z]{2,}/iu,
-  /\.xn--/i,
   /\b\d{1,3}(?:\.\d{1,3}){3}\b/,
   /[^\s@]@[^\s@]/
 ]

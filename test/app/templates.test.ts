@@ -2,6 +2,7 @@ import t from 'tap'
 import { ConfigError } from '../../app/check.js'
 import { LOCALES } from '../../app/locales/locale.js'
 import type { ProblemError } from '../../app/problem.js'
+import { readParams } from '../../app/templates/params.js'
 import type { Param, Template, TemplateFiles } from '../../app/templates/schema.js'
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { loadFiles } from './template-files.js'
@@ -146,7 +147,8 @@ t.test('what no value may hold', async t => {
     'a\ud800',
     'a\ue000',
     'a\u{e0041}',
-    '\u0378'
+    '\u0378',
+    'a\ufff9'
   ]
   const links = [
     'http://evil.example',
@@ -167,12 +169,22 @@ t.test('what no value may hold', async t => {
     '👍🏽.la',
     '🇨🇳.la',
     'xn--a.xn--b',
+    '163.com',
+    '163。com',
+    'evil。CO',
+    '💩。la',
+    'x.भारत',
     '10.0.0.1',
     'tel:+19001234567',
+    'sms:19001234567',
+    'smsto:19001234567',
     'mailto:a',
-    'javascript:alert(1)',
+    'JavaScript:alert(1)',
+    'data:,x',
     'jane@localhost',
-    'weixin://dl'
+    'weixin:dl',
+    'alipay:x',
+    'alipays:x'
   ]
   for (const value of invisible) {
     const { errors } = problemOf(welcome(value))
@@ -184,6 +196,10 @@ t.test('what no value may hold', async t => {
     'Mary-Jane O’Neil',
     '12.50 EUR',
     '3:30 p.m.',
+    '2026.12.24.18',
+    '24.12.18.2026',
+    'Hotel:5',
+    '3 @ 2 EUR',
     '😀',
     'Zoë',
     '你好。谢谢',
@@ -222,7 +238,9 @@ t.test('a url where one is asked for', async t => {
     'javascript:1',
     'shop.example',
     'https://shop.example@evil.example',
-    'https://a b'
+    'https://:shop.example@evil.example',
+    'https://a b',
+    ...[...'<>"\'`{}|\\^'].map(sign => `https://shop.example/${sign}`)
   ]) {
     t.match(
       problemOf(() => render('sms', 'test', 'zh', { link: wrong })).errors,
@@ -259,7 +277,25 @@ t.test('all that is wrong with parameters, at once', async t => {
   for (const n of ['05', '+5', '5.0', 5.5, '', 'x', '1e1', Number.NaN]) {
     t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n NOT_INTEGER'], String(n))
   }
-  t.same(errorsOf({ a: 'x', b: 'x', n: 0 }), ['#/params/n TOO_SMALL'])
+  for (const n of [0, -1]) t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n TOO_SMALL'], String(n))
+  for (const n of [61, 1e15, '1'.repeat(400)])
+    t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n TOO_LARGE'])
+})
+
+t.test('parameters at their bounds, and beyond', async t => {
+  const errorsOf = (param: Param, v: unknown) => readParams({ v: param }, { v }).flaws
+  const text: Param = { type: 'string', maxLength: 5, example: 'x' }
+  for (const value of ['12345', ' 12345 ', '1   5', '😀'.repeat(5)]) t.same(errorsOf(text, value), [], value)
+  t.match(errorsOf(text, '123456'), [{ code: 'TOO_LONG', limit: 5, detail: /5/ }])
+  const number: Param = { type: 'integer', minimum: -3, maximum: 60, example: '0' }
+  for (const value of [-3, '-3', -0, 60]) t.same(errorsOf(number, value), [], String(value))
+  t.match(errorsOf(number, -4), [{ code: 'TOO_SMALL', limit: -3, detail: /-3/ }])
+  t.match(errorsOf(number, 61), [{ code: 'TOO_LARGE', limit: 60, detail: /60/ }])
+  const either: Param = { ...text, pattern: 'a|\\p{Lu}' }
+  for (const value of ['a', 'É']) t.same(errorsOf(either, value), [], value)
+  for (const value of ['aa', 'ÉÉ', 'xÉ', 'ax'])
+    t.match(errorsOf(either, value), [{ code: 'PATTERN', pattern: either.pattern }], value)
+  t.match(readParams({ constructor: text }, {}).flaws, [{ code: 'REQUIRED' }])
 })
 
 t.test('every spelling of one value is one value', async t => {
