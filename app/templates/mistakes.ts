@@ -18,7 +18,7 @@ export function mistakesOf(template: Template): string[] {
 
 function ofParam(param: Param): string[] {
   const { type, maxLength, pattern, minimum, maximum, example } = param
-  if (type === 'integer' && (minimum === undefined || maximum === undefined || minimum > maximum)) {
+  if (type === 'integer' && (minimum === undefined || maximum === undefined)) {
     return [' must have a minimum and a maximum.']
   }
   if (type !== 'integer' && maxLength === undefined) return [' must have a maxLength.']

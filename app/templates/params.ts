@@ -40,9 +40,10 @@ function readParam(param: Param, given: unknown): Read {
   if (value === '') return { code: 'EMPTY' }
   const { maxLength: limit = 0, pattern } = param
   if ([...value].length > limit) return { code: 'TOO_LONG', more: { limit } }
-  if (param.type === 'url') return isHttps(value) ? { value } : { code: 'NOT_URL' }
+  const isUrl = param.type === 'url'
+  if (isUrl && !isHttps(value)) return { code: 'NOT_URL' }
   if (pattern !== undefined && !whole(pattern).test(value)) return { code: 'PATTERN', more: { pattern } }
-  return hasLink(value) ? { code: 'LINK' } : { value }
+  return !isUrl && hasLink(value) ? { code: 'LINK' } : { value }
 }
 
 function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {

@@ -13,10 +13,12 @@ export const ParamSchema = Type.Object(
       description: 'string: a text without any link; integer: a whole number; url: an https address'
     }),
     maxLength: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, description: 'of a string or url' })),
-    pattern: Type.Optional(Type.String({ description: 'a regular expression for the whole of a string' })),
+    pattern: Type.Optional(
+      Type.String({ description: 'a regular expression for the whole of a string or url' })
+    ),
     minimum: Type.Optional(Type.Integer({ description: 'of an integer' })),
     maximum: Type.Optional(Type.Integer({ description: 'of an integer' })),
-    example: Type.String({ minLength: 1 })
+    example: Type.String()
   },
   strict
 )

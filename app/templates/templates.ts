@@ -56,20 +56,19 @@ export function templatesOf(files: TemplateFiles): Templates {
     sms: without(files.sms, OWN),
     mail: without(files.mail, OWN)
   }
-  const renderOf = (channel: Channel, name: string, locale: Locale, params: object): Rendered => {
-    const template = Object.hasOwn(files[channel], name) ? files[channel][name] : undefined
-    if (template === undefined) throw unknown(name, offered[channel])
-    const rendered = render(name, template, locale, params)
-    return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
+  const renderOf = (from: TemplateFiles) => {
+    return (channel: Channel, name: string, locale: Locale, params: object): Rendered => {
+      const template = Object.hasOwn(from[channel], name) ? from[channel][name] : undefined
+      if (template === undefined) throw unknown(name, offered[channel])
+      const rendered = render(name, template, locale, params)
+      return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
+    }
   }
   return {
     texts: Object.keys(files.sms).flatMap(name => LOCALES.map(locale => `${name}.${locale}`)),
     offered: channel => offered[channel],
-    render: renderOf,
-    renderOffered(channel, name, locale, params) {
-      if (!Object.hasOwn(offered[channel], name)) throw unknown(name, offered[channel])
-      return renderOf(channel, name, locale, params)
-    }
+    render: renderOf(files),
+    renderOffered: renderOf(offered)
   }
 }
 

@@ -42,7 +42,8 @@ for (const channel of channels) {
           t.notMatch(part, /\{\w+\}/, 'no placeholder is left')
           t.equal(/\p{Script=Han}/u.test(part), locale === 'zh', 'in its language')
         }
-        if (channel === 'sms') return t.equal(rendered.segments, 1)
+        t.equal(rendered.segments, channel === 'sms' ? 1 : undefined)
+        if (channel === 'sms') return
         t.ok(rendered.subject)
         t.match(rendered.html, `<html lang="${locale}">`)
         t.notMatch(rendered.html, /<img|<a |href|http|<script|url\(/)
@@ -295,6 +296,10 @@ t.test('parameters at their bounds, and beyond', async t => {
   for (const value of ['a', 'É']) t.same(errorsOf(either, value), [], value)
   for (const value of ['aa', 'ÉÉ', 'xÉ', 'ax'])
     t.match(errorsOf(either, value), [{ code: 'PATTERN', pattern: either.pattern }], value)
+  const shop: Param = { type: 'url', maxLength: 40, pattern: 'https://shop\\.example/.*', example: 'x' }
+  t.same(errorsOf(shop, 'https://shop.example/17'), [])
+  t.match(errorsOf(shop, 'https://evil.example/17'), [{ code: 'PATTERN' }])
+  t.match(errorsOf(shop, 'https://shop.example/ 17'), [{ code: 'NOT_URL' }])
   t.match(readParams({ constructor: text }, {}).flaws, [{ code: 'REQUIRED' }])
 })
 
@@ -317,10 +322,11 @@ t.test('names', async t => {
     t.match(problem, { status: 422, code: 'TEMPLATE_UNKNOWN' }, name)
     t.same(problem.known, ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed'])
   }
-  t.match(
-    problemOf(() => templates.render('mail', 'appointment-reminder', 'en', {})),
-    { code: 'TEMPLATE_UNKNOWN' }
-  )
+  for (const name of ['appointment-reminder', 'toString'])
+    t.match(
+      problemOf(() => templates.render('mail', name, 'en', {})),
+      { code: 'TEMPLATE_UNKNOWN' }
+    )
 })
 
 t.test('mistakes in the files are named with their paths, all of them', async t => {
@@ -340,14 +346,31 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
     withSms({ a: text }, '{a} {a', '{a}'),
     'templates.sms.test.locales.en.text has a brace that encloses no name.'
   )
-  wrong(
-    withSms({ a: { type: 'string', example: 'x' } }, '{a}'),
-    'templates.sms.test.params.a must have a maxLength.'
-  )
-  wrong(
-    withSms({ a: { type: 'integer', example: '1' } }, '{a}'),
-    'sms.test.params.a must have a minimum and a maximum.'
-  )
+  wrong(withSms({ a: text }, '{a} a}', '{a}'), 'sms.test.locales.en.text has a brace that encloses no name.')
+  wrong(withSms({ a: text }, '{a} {constructor}'), 'en.text names {constructor}, which is no parameter.')
+  for (const type of ['string', 'url'] as const) {
+    const endless = { type, example: 'https://shop.example' }
+    wrong(withSms({ a: endless }, '{a}'), 'templates.sms.test.params.a must have a maxLength.')
+  }
+  for (const bound of [{}, { minimum: 1 }, { maximum: 1 }]) {
+    const open: Param = { type: 'integer', ...bound, example: '1' }
+    wrong(withSms({ a: open }, '{a}'), 'sms.test.params.a must have a minimum and a maximum.')
+  }
+  const none: Param = { type: 'integer', minimum: 2, maximum: 1, example: '1' }
+  wrong(withSms({ a: none }, '{a}'), 'sms.test.params.a.example ("1") must be 2 or more.')
+  wrong(withSms({ a: { ...text, example: '' } }, '{a}'), 'sms.test.params.a.example ("") must not be empty.')
+  for (const maxLength of [0, 501]) {
+    wrong(withSms({ a: { ...text, maxLength } }, '{a}'), `sms.test.params.a.maxLength (${maxLength}) must be`)
+  }
+  wrong(withSms({ a: { ...text, length: 9 } as never }, '{a}'), 'sms.test.params.a.length must not have')
+  for (const name of ['A', '1', 'a b', 'a'.repeat(33), '__proto__'])
+    wrong(withSms(Object.fromEntries([[name, text]]), 'x'), `templates.sms.test.params.${name} must not have`)
+  const many = Array.from({ length: 17 }, (_, i) => `a${i}`)
+  const all = many.map(name => `{${name}}`).join('')
+  wrong(withSms(Object.fromEntries(many.map(name => [name, text])), all), 'templates.sms.test.params ')
+  for (const sign of ['\n', '\u007f', '\u0085', '\u2028', '\u2029']) {
+    wrong(withSms({}, `a${sign}b`), 'templates.sms.test.locales.en.text (')
+  }
   wrong(withSms({ a: { ...text, pattern: '(' } }, '{a}'), 'templates.sms.test.params.a.pattern ("(") must be')
   wrong(withSms({ a: { ...text, pattern: 'y' } }, '{a}'), 'params.a.example ("x") must match the pattern y.')
   wrong(
@@ -359,13 +382,21 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
     'sms.test.locales.zh'
   )
   wrong({ ...files, sms: { 'order-shipped': files.sms['order-shipped'] } }, 'templates.sms lacks captcha.')
-  const mail = (html: string) => {
-    const words = { subject: 'x', text: ['{a}'], html: [html] }
-    return {
-      ...files,
-      mail: { ...files.mail, test: { params: { a: text }, locales: { en: words, zh: words } } }
-    }
+  const url: Param = { type: 'url', maxLength: 40, example: 'https://shop.example' }
+  const mail = (html: string, more = {}, params = { a: text } as Template['params']) => {
+    const words = { subject: 'x', text: Object.keys(params).map(name => `{${name}}`), html: [html], ...more }
+    return { ...files, mail: { ...files.mail, test: { params, locales: { en: words, zh: words } } } }
   }
   wrong(mail('<p>x</p>'), 'templates.mail.test.locales.zh.html lacks {a}.')
-  wrong(mail('<p class="{a}">'), 'templates.mail.test.locales.en.html has a value inside a tag')
+  for (const tag of ['<p class="{a}">', '<p>{a}</p><p class="{a}']) {
+    wrong(mail(tag), 'templates.mail.test.locales.en.html has a value inside a tag')
+  }
+  wrong(mail('<a href="{u}" title="{a}">', {}, { a: text, u: url }), 'en.html has a value inside a tag')
+  t.doesNotThrow(() => templatesOf(mail('<a href="{u}">{a}</a>', {}, { a: text, u: url })))
+  wrong(mail('{a}', { subject: 'x{y}' }), 'templates.mail.test.locales.en.subject names {y}, which')
+  wrong(mail('{a}', { text: [] }), 'templates.mail.test.locales.en.text ')
+  wrong(mail('', { html: [] }), 'templates.mail.test.locales.en.html ')
+  wrong(mail('{a}', { title: 'x' }), 'templates.mail.test.locales.en.title must not have')
+  wrong({ ...files, mail: {} }, 'templates.mail lacks captcha.')
+  wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test must not have')
 })
