@@ -99,6 +99,19 @@ t.test('segments', async t => {
   }
 })
 
+t.test('a mail keeps its lines', async t => {
+  const lines = ['a {a}', '', 'b']
+  const words = { subject: 'x', text: lines, html: lines }
+  const test = {
+    params: { a: { type: 'string' as const, maxLength: 9, example: 'x' } },
+    locales: { en: words, zh: words }
+  }
+  const { render } = templatesOf({ ...files, mail: { ...files.mail, test } })
+  const { text, html } = render('mail', 'test', 'en', { a: 1 })
+  t.equal(text, 'a 1\n\nb')
+  t.match(html, '>\na 1\n\nb\n</body>')
+})
+
 t.test('values are escaped in HTML, and in HTML alone', async t => {
   const name = `<b onclick="x('1')">&amp;</b>`
   const { subject, text, html } = templates.render('mail', 'welcome', 'en', { name })
@@ -322,6 +335,16 @@ t.test('names', async t => {
     t.match(problem, { status: 422, code: 'TEMPLATE_UNKNOWN' }, name)
     t.same(problem.known, ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed'])
   }
+  const captcha = { code: '123456', action: 'log in', minutes: 5 }
+  for (const channel of channels) {
+    t.equal(templates.render(channel, 'captcha', 'en', captcha).template, 'captcha')
+    t.match(
+      problemOf(() => templates.renderOffered(channel, 'captcha', 'en', captcha)),
+      { code: 'TEMPLATE_UNKNOWN' },
+      `nobody else sends a code by ${channel}`
+    )
+  }
+  for (const text of ['captcha.en', 'captcha.zh', 'order-shipped.en']) t.ok(templates.texts.includes(text))
   for (const name of ['appointment-reminder', 'toString'])
     t.match(
       problemOf(() => templates.render('mail', name, 'en', {})),
