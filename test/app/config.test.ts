@@ -119,13 +119,16 @@ const urls = {
     'redis://a,',
     'redis://a/topsecret',
     'redis:///1',
-    'redis://topsecret%:1@a'
+    'redis://topsecret%:1@a',
+    'redis://:topsecret%ff@a',
+    'redis://a,redis://:topsecret%ff@b'
   ],
   SMTP_URL: [
     'smtp://shop:topsecret#1@127.0.0.1:25',
     'smtp://shop:topsecret%@a',
     'smtp://shop:1#topsecret@a',
     'smtp://shop:topsecret%2g@a',
+    'smtp://shop:topsecret%e4@a',
     'http://topsecret@a'
   ],
   WEBHOOK_URL: ['htps://topsecret@a', 'https://', 'https://topsecret@a b'],
