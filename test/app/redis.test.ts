@@ -108,6 +108,21 @@ t.test('a connection on which nothing comes any more is given up', async t => {
   t.ok(await next.client.exists('a key'))
 })
 
+t.test('every node of a cluster takes the name and the password of the first', async t => {
+  const { nodes } = await startCluster(t)
+  for (const { client } of nodes) {
+    await client.acl('SETUSER', 'shop@a', 'on', '>p@ss%word', '~*', '&*', '+@all')
+    await client.acl('SETUSER', 'default', 'resetpass')
+  }
+  const [first, ...others] = nodes.map(({ port }) => `127.0.0.1:${port}`)
+  const urls = [`shop%40a:p%40ss%25word@${first}`, ...others].map(each => `redis://${each}`)
+  const app = await startApp(t, { REDIS_URL: urls.join(), LIMIT_SECRET }, {})
+  // On three nodes, whichever was asked which there are.
+  for (const phone of [PHONE, '13900139000', '13700137000'])
+    t.match(await ask(app, { phone }), { status: 202 })
+  for (const { client } of nodes) t.ok(await client.dbsize())
+})
+
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
   const cluster = await startCluster(t)
   const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(', '), LIMIT_SECRET }
