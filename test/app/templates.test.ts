@@ -417,8 +417,13 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   wrong(mail('<a href="{u}" title="{a}">', {}, { a: text, u: url }), 'en.html has a value inside a tag')
   t.doesNotThrow(() => templatesOf(mail('<a href="{u}">{a}</a>', {}, { a: text, u: url })))
   wrong(mail('{a}', { subject: 'x{y}' }), 'templates.mail.test.locales.en.subject names {y}, which')
-  wrong(mail('{a}', { text: [] }), 'templates.mail.test.locales.en.text ')
-  wrong(mail('', { html: [] }), 'templates.mail.test.locales.en.html ')
+  wrong(mail('x', { text: [] }, {}), 'templates.mail.test.locales.en.text ([]) must')
+  wrong(mail('x', { text: ['x'], html: [] }, {}), 'templates.mail.test.locales.en.html ([]) must')
+  const short = { text: 'x', subject: 'x' }
+  wrong(
+    { ...files, sms: { ...files.sms, test: { params: {}, locales: { en: short, zh: short } } } },
+    'templates.sms.test.locales.en.subject must not have'
+  )
   wrong(mail('{a}', { title: 'x' }), 'templates.mail.test.locales.en.title must not have')
   wrong({ ...files, mail: {} }, 'templates.mail lacks captcha.')
   wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test must not have')
