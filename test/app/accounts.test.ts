@@ -105,6 +105,13 @@ const wrong: [content: unknown, message: RegExp][] = [
   ],
   [[{ ...plain, timeZone: 'JST' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("JST"\) is no time zone/],
   [[{ ...plain, timeZone: '+08:00' }], /^ACCOUNTS_FILE\[0\]\.timeZone \("\+08:00"\) is no time zone/],
+  [[{ ...plain, id: 'a'.repeat(65) }], /^ACCOUNTS_FILE\[0\]\.id /],
+  [[{ ...plain, templates: ['a'.repeat(65)] }], /^ACCOUNTS_FILE\[0\]\.templates\.0 /],
+  ...[
+    { purposes: Array.from({ length: 101 }, (_, i) => `p${i}`) },
+    { origins: Array.from({ length: 101 }, (_, i) => `https://shop${i}.example`) },
+    { revoked: Array.from({ length: 101 }, (_, i) => sha256(`${i}`)) }
+  ].map(many => [[{ ...plain, ...many }], / must not have more than 100 items/] as never),
   [[{ ...plain, quota: 5 }], /^ACCOUNTS_FILE\[0\]\.quota /],
   [[{ ...plain, purposes: 'login' }], /^ACCOUNTS_FILE\[0\]\.purposes \("login"\) must be array/],
   [[{ ...plain, purposes: ['login', 'login'] }], /^ACCOUNTS_FILE\[0\]\.purposes .* duplicate/],
@@ -312,11 +319,23 @@ t.test('without configuration, outside of production, a newcomer is let in', asy
     t.same(newcomer.body, { account: 'development', caller: null })
   }
   t.match(await ask(app, 'POST', '/keyed'), { status: 401, body: { code: 'API_KEY_MISSING' } })
-  for (const origin of ['http://127.0.0.1:3000', 'http://localhost:5173', 'http://[::1]:3000']) {
+  const mistaken = { headers: { 'x-api-key': 'some-key' } }
+  t.match(await ask(app, 'POST', '/v1/captcha', mistaken), { status: 401, body: { code: 'API_KEY_UNKNOWN' } })
+  for (const origin of [
+    'http://127.0.0.1:3000',
+    'https://localhost:5173',
+    'http://[::1]:3000',
+    'http://localhost'
+  ]) {
     const own = await ask(app, 'POST', '/v1/captcha', { headers: { origin } })
     t.same(own.body, { account: 'development', caller: 'origin' })
   }
-  for (const origin of ['https://evil.example', 'http://localhost.evil.example', 'null']) {
+  for (const origin of [
+    'https://evil.example',
+    'http://localhost.evil.example',
+    'null',
+    'xhttp://localhost'
+  ]) {
     t.match(await ask(app, 'POST', '/v1/captcha', { headers: { origin } }), { status: 403 })
   }
   const configured = await open(t, { env: { API_KEYS: 'some-key:shop' }, routes: who })
@@ -335,8 +354,9 @@ const quota: Rule = {
   name: 'account',
   key: { value: 'request.account.id' },
   limits: [
-    { max: 11, window: '24h' },
-    { max: 9, per: 'day', timeZone: 'Asia/Shanghai' }
+    { max: 11, window: '1h' },
+    { max: 9, per: 'day', timeZone: 'Asia/Shanghai' },
+    { max: 20, per: 'month', timeZone: 'Asia/Shanghai' }
   ]
 }
 
@@ -348,7 +368,7 @@ const sends = (app: FastifyInstance) =>
 
 const START = Date.UTC(2026, 2, 1)
 
-t.test('80 % of a quota are reported once a day', async t => {
+t.test('80 % of a quota are reported once a period, for each account', async t => {
   let now = 0
   const clock = { monotonic: () => now, wall: () => START + now }
   const log: string[] = []
@@ -371,9 +391,16 @@ t.test('80 % of a quota are reported once a day', async t => {
   t.equal(marks().length, 1)
   t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
   t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{account="first"} 1\n')
-  now += 86_401_000
+  for (let i = 0; i < 7; i++) await send('two')
+  t.match(marks().slice(1), [{ account: 'second', used: 8, max: 9 }])
+  // Midnight in Shanghai, where it was eight o'clock.
+  now += 16 * 3_600_000
   for (let i = 0; i < 9; i++) await send('one')
-  t.equal(marks().length, 2, 'the next day again')
+  t.match(marks().slice(2), [
+    { account: 'first', used: 16, max: 20 },
+    { account: 'first', used: 8, max: 9 }
+  ])
+  t.equal(marks().length, 4, 'the next day again')
 })
 
 t.test('of several instances on one Redis, one reports', async t => {
