@@ -98,17 +98,24 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
 }
 
 async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
-  client.on('error', error => fastify.log.warn({ err: error }, 'redis'))
+  client.on('error', (error: RedisError) => {
+    fastify.log.warn({ err: error }, 'redis')
+    // It would go on in the first database.
+    if (isOfDatabase(error)) client.disconnect(true)
+  })
   if (client instanceof Cluster) connectNodes(client)
   client.connect().catch(() => {})
   await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
-    // It would go on in the first database.
-    if (error.command?.name !== 'select') return
+    if (!isOfDatabase(error)) return
     client.disconnect()
     throw new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
   })
   return client
 }
+
+type RedisError = Error & { command?: { name: string } }
+
+const isOfDatabase = ({ command }: RedisError) => command?.name === 'select'
 
 /**
  * Connects to each node. Left to itself a cluster's client does so with the first command there, and turns away those that

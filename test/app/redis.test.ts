@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
+import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 import { ask, PHONE, status } from './captcha.js'
@@ -61,6 +62,23 @@ t.test('a database that Redis does not have: says so', async t => {
   })
   const app = await startApp(t, { ...env, REDIS_URL: `redis://127.0.0.1:${port}/1` }, {})
   t.match(await ask(app), { status: 202 })
+})
+
+t.test('a database that a Redis does not have that comes later: no other one is taken', async t => {
+  const former = await startRedis(t)
+  const { port } = former
+  former.client.on('error', () => {})
+  await former.kill()
+  const { lines, stream } = logStream()
+  const refusals = () => lines.filter(line => line.includes('DB index is out of range'))
+  const env = { LOG_LEVEL: 'warn', LIMIT_SECRET, REDIS_URL: `redis://127.0.0.1:${port}/99` }
+  const app = await startApp(t, env, { logStream: stream })
+  const { client } = await startRedis(t, { port })
+  await until(async () => {
+    for (const each of [app.redis, app.limitsRedis]) await answers(each.set('a key', ''))
+    return refusals().length > 4
+  }, 'its refusals, again and again')
+  t.equal(await client.dbsize(), 0)
 })
 
 t.test('what Redis counts for a request that was refused meanwhile is given back', async t => {
