@@ -355,6 +355,7 @@ const quota: Rule = {
   key: { value: 'request.account.id' },
   limits: [
     { max: 11, window: '1h' },
+    { max: 10, window: '2h' },
     { max: 9, per: 'day', timeZone: 'Asia/Shanghai' },
     { max: 20, per: 'month', timeZone: 'Asia/Shanghai' }
   ]
