@@ -101,12 +101,61 @@ t.test('of a client that has hung up: what surely did not go out is given back',
   t.match(again, { status: 202 })
 })
 
-t.test('an answer that never comes is waited for no longer than a handler may take', async () => {
+/** The part of the app that sends, and nothing else. */
+async function dispatching(patienceMs: number) {
   const app = fastify()
   for (const name of ['audit', 'senders', 'requests']) await app.register(fp(async () => {}, { name }))
   app.decorate('audit', () => {})
   app.decorate('deliver', async () => ({ sender: 'told' }))
-  await app.register(dispatch, { clock: systemClock, patienceMs: 50 })
+  await app.register(dispatch, { clock: systemClock, patienceMs })
+  return app
+}
+
+t.test('once answered, nobody is waited for', async t => {
+  // Longer than any test may take.
+  const app = await dispatching(1_000_000)
+  app.get('/', async request => {
+    await app.dispatch(Object.assign(request, { message: {} as never }), null)
+    return 'done'
+  })
+  t.equal((await app.inject('/')).body, 'done')
+  await app.close()
+})
+
+t.test('of what is sent after the answer, no other answer is waited for', async t => {
+  const app = await dispatching(1_000_000)
+  const sent = new Promise(resolve => {
+    app.addHook('onResponse', async request => {
+      resolve(await app.dispatch(Object.assign(request, { message: {} as never }), null))
+    })
+  })
+  app.get('/', async () => 'done')
+  t.equal((await app.inject('/')).body, 'done')
+  t.match(await sent, { sender: 'told' })
+  await app.close()
+})
+
+t.test('what goes on after answers is finished, with what it begins', async t => {
+  const app = await dispatching(1_000_000)
+  const done: string[] = []
+  const turn = () => new Promise(resolve => setImmediate(resolve))
+  const second = async () => {
+    await turn()
+    done.push('second')
+  }
+  const first = async () => {
+    await turn()
+    done.push('first')
+    void app.afterwards(second())
+  }
+  void app.afterwards(first())
+  await app.unfinished()
+  t.same(done, ['first', 'second'])
+  await app.close()
+})
+
+t.test('an answer that never comes is waited for no longer than a handler may take', async () => {
+  const app = await dispatching(50)
   const sent = new Promise<void>(resolve => {
     app.get('/', async request => {
       await app.dispatch(Object.assign(request, { message: {} as never }), null)
