@@ -141,6 +141,15 @@ t.test('every node of a cluster takes the name and the password of the first', a
   for (const { client } of nodes) t.ok(await client.dbsize())
 })
 
+t.test('nodes of a cluster that hang are waited for no longer than Redis may take', async t => {
+  const { nodes } = await startCluster(t)
+  const env = { REDIS_URL: nodes.map(({ url }) => url).join(), LIMIT_SECRET, STORE_TIMEOUT: '500' }
+  const app = await startApp(t, env, {})
+  for (const { pid } of nodes) process.kill(pid, 'SIGSTOP')
+  t.notOk(await answers(app.redis.exists('a key')))
+  for (const { pid } of nodes) process.kill(pid, 'SIGCONT')
+})
+
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
   const cluster = await startCluster(t)
   const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(', '), LIMIT_SECRET }
