@@ -63,8 +63,8 @@ const LINKS = [
   /:\/\//,
   /\b(?:mailto|tel|sms|smsto|javascript|data|weixin|alipays?):/i,
   // Phones make links of bare names, in any script or emoji; browsers take an ideographic full stop for a dot.
-  /[\p{L}\p{N}\p{M}\p{S}]\.[\p{L}\p{M}]{2,}/u,
-  /[\p{L}\p{N}\p{M}\p{S}]。[a-z]{2,}/iu,
+  /[\p{L}\p{N}\p{M}\p{S}\p{Pc}\p{Pd}]\.[\p{L}\p{M}]{2,}/u,
+  /[\p{L}\p{N}\p{M}\p{S}\p{Pc}\p{Pd}]。[a-z]{2,}/iu,
   /\b\d{1,3}(?:\.\d{1,3}){3}\b/,
   /[^\s@]@[^\s@]/
 ]

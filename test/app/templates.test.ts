@@ -168,6 +168,8 @@ t.test('what no value may hold', async t => {
     'http://evil.example',
     'HTTPS://evil.example',
     'evil.example',
+    'evil-.example',
+    'evil_.xn--fiqs8s',
     'you won, see evil.example/x',
     'www.evil.com',
     'ftp://x',
