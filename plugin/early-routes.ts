@@ -1,23 +1,32 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, onRequestHookHandler, RouteOptions } from 'fastify'
 import { RouteTooEarlyError, wrongOption } from './errors.js'
+import { isForeign } from './openapi.js'
 
 interface Declared {
   instance: object
   route: string
 }
 
-// Routes that carry config.limit, by the instance that declared them, since this module was loaded. Fastify tells
-// of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
-const declared = new WeakMap<object, Declared[]>()
+interface Watched {
+  /** Routes that carry config.limit where no plugin limits them, by the instance that declared them. */
+  unlimited: Declared[]
+  /** Whether any route has a schema that is not JSON Schema. */
+  foreign: boolean
+}
+
+// What apps have declared since this module was loaded. Fastify tells of a new instance on this channel before anything
+// is declared on it; the plugin itself comes too late to see.
+const apps = new WeakMap<object, Watched>()
 
 subscribe('fastify.initialization', message => {
   const { fastify } = message as { fastify: FastifyInstance }
-  const routes: Declared[] = []
-  declared.set(fastify, routes)
+  const app: Watched = { unlimited: [], foreign: false }
+  apps.set(fastify, app)
   fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
+    app.foreign ||= isForeign(route.schema)
     if (route.config?.limit === undefined || this.hasDecorator('limit')) return
-    routes.push({ instance: this, route: nameOf(route) })
+    app.unlimited.push({ instance: this, route: nameOf(route) })
   })
 })
 
@@ -38,6 +47,11 @@ export function refuseStrayRoutes(fastify: FastifyInstance): void {
 /** Whether this module was loaded before the app was made, so that it saw every route. */
 export function isWatched(fastify: FastifyInstance): boolean {
   return watched(fastify) !== undefined
+}
+
+/** Whether a route anywhere in the app, as far as it was watched, has a schema that is not JSON Schema. */
+export function hasForeign(fastify: FastifyInstance): boolean {
+  return watched(fastify)?.foreign ?? false
 }
 
 /** Where routes could not be watched, the first request to one that nothing limits is refused. */
@@ -78,17 +92,17 @@ export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): s
 }
 
 function unlimited(fastify: FastifyInstance): readonly Declared[] {
-  return watched(fastify) ?? []
+  return watched(fastify)?.unlimited ?? []
 }
 
-function watched(fastify: FastifyInstance): readonly Declared[] | undefined {
+function watched(fastify: FastifyInstance): Watched | undefined {
   for (
     let scope: object | null = fastify;
     scope !== null;
     scope = Object.getPrototypeOf(scope) as object | null
   ) {
-    const routes = declared.get(scope)
-    if (routes) return routes
+    const app = apps.get(scope)
+    if (app) return app
   }
   return undefined
 }

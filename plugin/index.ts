@@ -6,6 +6,7 @@ import { decorator, type LimitDecorator } from './decorator.js'
 import { durationAt } from './duration.js'
 import {
   DeclaredLimits,
+  hasForeign,
   isWatched,
   refuseEarlyRoutes,
   refuseSocket,
@@ -78,7 +79,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     refuseStrayRoutes(fastify)
     routes.verify()
     warn(fastify, limiter.rules.values())
-    documentation.write()
+    documentation.write(hasForeign(fastify))
     await filters.init()
   })
   fastify.addHook('onClose', async () => {

@@ -42,7 +42,7 @@ export class Documentation {
 
   /** Hears of every route, limited or not: the transform of an app with other schemas than JSON may read those alone. */
   see(schema: FastifySchema | undefined): void {
-    this.foreign ||= partsOf(schema).some(isStandard)
+    this.foreign ||= isForeign(schema)
   }
 
   add(route: RouteOptions, limited: LimitedRoute): void {
@@ -51,12 +51,20 @@ export class Documentation {
     this.routes.push({ route, limited })
   }
 
-  /** Writes it, when Fastify has compiled the schemas: else the app's own answers would be serialized by these. */
-  write(): void {
-    if (this.foreign) return
+  /**
+   * Writes it, when Fastify has compiled the schemas: else the app's own answers would be serialized by these.
+   * @param foreign whether the app has routes, unheard of here, with other schemas than JSON
+   */
+  write(foreign: boolean): void {
+    if (this.foreign || foreign) return
     for (const { route, limited } of this.routes.splice(0))
       route.schema = documented(route.schema, limited.plan)
   }
+}
+
+/** Whether any part of a schema is not JSON Schema. */
+export function isForeign(schema: FastifySchema | null | undefined): boolean {
+  return partsOf(schema).some(isStandard)
 }
 
 /** What a schema says of a request and its answers, each in the app's own language. */

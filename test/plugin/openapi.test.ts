@@ -284,3 +284,37 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
     t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429, body: /violated-policies/ }])
   }
 })
+
+t.test('where Zod stands before the plugin or beside it, nothing is added, either', async t => {
+  const zod = (app: FastifyInstance) => app.post('/x', { schema: { body: z.object({}) } }, async () => 'sent')
+  const limited = async (app: FastifyInstance) => {
+    await app.register(limitPlugin)
+    app.get('/bare', { config: { limit: send } }, async () => 'sent')
+  }
+  const table: [name: string, build: (app: FastifyInstance) => unknown][] = [
+    [
+      'before',
+      app => {
+        zod(app)
+        return limited(app)
+      }
+    ],
+    [
+      'beside',
+      async app => {
+        await app.register(async child => limited(child))
+        await app.register(async child => zod(child))
+      }
+    ]
+  ]
+  for (const [name, build] of table) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    app.setValidatorCompiler(zodProvider.validatorCompiler)
+    await app.register(swagger, { ...openapi, transform: zodProvider.jsonSchemaTransform })
+    await build(app)
+    await app.ready()
+    const { paths } = app.swagger() as unknown as Document
+    t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200'], name)
+  }
+})
