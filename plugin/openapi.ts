@@ -75,9 +75,11 @@ function partsOf(schema: FastifySchema | null | undefined): unknown[] {
   return [body, querystring, params, headers, ...answers, ...contents.map(content => content?.schema)]
 }
 
-/** Zod, Valibot and others (standardschema.dev). */
+/** Zod, Valibot and others (standardschema.dev); not the JSON Schema that Zod writes, in which it hides what it came from. */
 function isStandard(part: unknown): boolean {
-  return (part as { '~standard'?: unknown } | null | undefined)?.['~standard'] !== undefined
+  if ((part as { '~standard'?: unknown } | null | undefined)?.['~standard'] === undefined) return false
+  const hidden = Object.getOwnPropertyDescriptor(part, '~standard')?.enumerable === false
+  return !hidden || Object.getPrototypeOf(part) !== Object.prototype
 }
 
 /**

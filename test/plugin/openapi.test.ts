@@ -318,3 +318,11 @@ t.test('where Zod stands before the plugin or beside it, nothing is added, eithe
     t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200'], name)
   }
 })
+
+t.test('JSON Schema that Zod has written is JSON Schema', async t => {
+  const body = z.toJSONSchema(z.object({ to: z.string() }), { target: 'draft-7' })
+  const { paths } = await documentedBy(t, app =>
+    app.post('/x', { config: { limit: send }, schema: { body } }, async () => 'sent')
+  )
+  t.same(Object.keys(paths['/x']?.post?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
+})
