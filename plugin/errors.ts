@@ -86,8 +86,8 @@ export function misanswered(answer: unknown, what: string, right: string): Error
 }
 
 /** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
-export function wrongOption(path: string, is: unknown, right: string): Error {
-  return new OptionError(path, `${SECRET.test(path) ? hide(is) : show(is)} is wrong`, right)
+export function wrongOption(path: string, is: unknown, right: string, secret = false): Error {
+  return new OptionError(path, `${secret || SECRET.test(path) ? hide(is) : show(is)} is wrong`, right)
 }
 
 // Errors end in logs; a client knows its password.

@@ -25,12 +25,12 @@ const wrong: [options: unknown, message: string][] = [
   [{ rules: 'x' }, 'options.rules: "x" is wrong. It must be an array.'],
   [
     { rulez: [] },
-    'options.rulez: [] is wrong. There is no such option here; known are rules, filters, store, client, namespace, ' +
+    'options.rulez: the object given is wrong. There is no such option here; known are rules, filters, store, client, namespace, ' +
       'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
   [
     JSON.parse('{"__proto__":1}'),
-    'options.__proto__: 1 is wrong. There is no such option here; known are rules, '
+    'options.__proto__: the number given is wrong. There is no such option here; known are rules, '
   ],
   [{ filters: [null] }, 'options.filters[0]: null is wrong. It must be an object.'],
   [
@@ -189,7 +189,9 @@ t.test('no secret reaches a message', async t => {
   const told = [
     await refused({ secret: 'hush' }),
     await refused({ client: { options: { password: 'hush' } }, secret }),
-    await refused({ client: 'redis://:hush@localhost', secret })
+    await refused({ client: 'redis://:hush@localhost', secret }),
+    await refused({ Secret: 'hush, but for its first letter' }),
+    await refused({ redis: { password: 'hush' }, secret })
   ]
   t.notMatch(told.join(), 'hush')
 })
