@@ -409,6 +409,8 @@ t.test('allow and block lists', async t => {
       ['198.51.100.8', '2001:db9::1']
     ],
     [{ ip: 'body.who' }, { allow: ['::ffff:192.0.2.0/120'] }, ['192.0.2.1'], [], ['192.0.3.1']],
+    // An address is no network.
+    [{ ip: 'body.who' }, { block: ['2001:db8::1'] }, [], ['2001:DB8:0::1'], ['2001:db8::2']],
     // Allow beats block.
     [
       { ip: 'body.who' },
