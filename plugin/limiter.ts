@@ -114,7 +114,8 @@ export class Limiter {
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {
-    const rules = Object.keys(keys).map(name => {
+    const names = Object.keys(keys)
+    const rules = names.map(name => {
       const rule = this.rules.get(name)
       if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
       return rule
@@ -122,7 +123,15 @@ export class Limiter {
     const values = Object.values(keys).map((value, i) => {
       const { key, distinct } = rules[i] as CompiledRule
       const parts = key.parts.length + (distinct?.parts.length ?? 0)
-      return parts > 1 && Array.isArray(value) ? value : [value]
+      const several = parts > 1 && Array.isArray(value) ? value : [value]
+      // Whoever lists identities must not believe that all of them are blocked.
+      if (several.length > parts)
+        throw wrongOption(
+          `keys.${names[i]}.length`,
+          several.length,
+          `Its key has ${parts} parts: name one identity at a time.`
+        )
+      return several
     })
     return { rules, values }
   }

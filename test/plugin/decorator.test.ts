@@ -143,6 +143,10 @@ t.test('wrong calls', async t => {
       code: 'FST_SEND_LIMIT_KEY_MISSING',
       message: 'query.b is missing or no scalar value'
     })
+    await t.rejects(call({ pair: ['1', '2', '3'] }), {
+      code: 'FST_SEND_LIMIT_OPTION',
+      message: 'keys.pair.length: 3 is wrong. Its key has 2 parts: name one identity at a time.'
+    })
   }
   for (const call of calls.slice(0, 2)) {
     await t.rejects(call({ paid: '192.0.2.1' }), {
