@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Verdict } from './decision.js'
 import { durationAt } from './duration.js'
 import type { Keys, Limiter } from './limiter.js'
@@ -28,17 +28,21 @@ export interface LimitDecorator {
   readonly rules: Readonly<Record<string, Rule>>
 }
 
-/** Builds `fastify.limit` over a limiter. */
+/**
+ * Builds `fastify.limit` over a limiter.
+ * @param log hears when `onDecision` fails
+ */
 export function decorator(
   limiter: Limiter,
   options: SendLimitOptions,
-  replace: LimitDecorator['replace']
+  replace: LimitDecorator['replace'],
+  log: FastifyBaseLogger
 ): LimitDecorator {
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request)
       if (isHeard(options))
-        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null)
+        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null, log)
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request),

@@ -59,7 +59,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const shared: Shared = { limiter, timeout, options }
 
   const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
-  fastify.decorate('limit', decorator(limiter, options, replace))
+  fastify.decorate('limit', decorator(limiter, options, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
   const documentation = new Documentation()

@@ -155,7 +155,7 @@ function answer(
   const verdict = decision.verdict()
   if (heard) {
     const told = earlier?.observed.length ?? 0
-    tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request)
+    tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
   }
   if (decision.allowed) {
     reply.headers(policyHeaders(verdict.rules, plan))

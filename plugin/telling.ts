@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Verdict } from './decision.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Decision } from './reservation.js'
@@ -34,13 +34,15 @@ export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): b
 /**
  * Publishes a decision to `onDecision` and the diagnostics channel.
  * @param told how many of its observed violations the first stage has told of
+ * @param log hears when `onDecision` fails
  */
 export function tell(
   { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
   decision: Decision,
   verdict: Verdict,
   options: Pick<SendLimitOptions, 'onDecision'>,
-  request: FastifyRequest | null
+  request: FastifyRequest | null,
+  log: FastifyBaseLogger
 ): void {
   const { allowed, retryAfterMs, violated, observed, rules, refusal } = verdict
   const { keys, store } = decision
@@ -57,7 +59,7 @@ export function tell(
     store
   }
   decisions.publish(event)
-  const failed = (error: unknown) => request?.log.error({ err: error }, 'onDecision failed')
+  const failed = (error: unknown) => log.error({ err: error }, 'onDecision failed')
   try {
     const heard: unknown = options.onDecision?.(event, request)
     if (isPromise(heard)) heard.then(undefined, failed)

@@ -142,7 +142,7 @@ t.test('an onDecision that throws or rejects hurts nobody', async t => {
     t.equal(await send({ phone, to: mail }), 200)
     t.equal(await send({ phone, to: mail }), 429)
     t.ok((await app.limit.reserve({ mobile: '13900139000' })).allowed)
-    t.equal(lines.filter(line => /"msg":"onDecision failed"/.test(line) && /no metrics/.test(line)).length, 4)
+    t.equal(lines.filter(line => /"msg":"onDecision failed"/.test(line) && /no metrics/.test(line)).length, 5)
   }
   t.same(unhandled, [])
 })
