@@ -32,7 +32,7 @@ export class FilterChain {
       // A pass that comes too late is taken back as well.
       const late = () => {
         void checked
-          .then(result => result?.undo?.())
+          .then(result => (result?.allowed ? result.undo?.() : undefined))
           .catch(error => request.log.error({ err: error }, `filter ${name}`))
         return new TimeoutError(`the filter ${name}`, timeout)
       }

@@ -153,6 +153,18 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
   t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
 })
 
+t.test('a refusal that comes too late is not taken back', async t => {
+  const { app } = await open(t, { timeout: 20 })
+  const log: string[] = []
+  let answer: (result: FilterResult) => void = () => {}
+  const check = () => new Promise<FilterResult>(found => (answer = found))
+  app.get('/x', { config: { limit: { name: 'slow', check } } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 503)
+  answer({ allowed: false, undo: () => void log.push('undone') })
+  await turn()
+  t.same(log, [])
+})
+
 t.test('a filter that fails after its time harms nobody', async t => {
   const { lines, stream } = logStream()
   const { app } = await open(t, { timeout: 20 }, { logger: { level: 'error', stream } })
