@@ -81,6 +81,7 @@ export class Turn {
     if (!isPromise(settled)) return this.deliver(payload)
     const { reply } = this
     const { statusCode } = reply
+    hear(payload)
     // To the handler it is sent: what it sends from now on comes too late.
     Object.defineProperty(reply, 'sent', { value: true, configurable: true })
     // What fails now has no caller to be thrown at.
@@ -109,7 +110,9 @@ export class Turn {
   private returned(value: unknown): Awaitable<void> {
     if (this.answered) return
     this.answered = true
-    return this.decision.settle(this.outcome(value, this.timedOut || this.reply.sent))
+    const settled = this.decision.settle(this.outcome(value, this.timedOut || this.reply.sent))
+    if (isPromise(settled)) hear(value)
+    return settled
   }
 
   private threw(error: unknown): Awaitable<void> {
@@ -144,4 +147,10 @@ export class Turn {
       return then()
     })
   }
+}
+
+/** A stream that fails while it waits for a refund has nobody else who listens: that would end the process. Fastify looks later. */
+function hear(payload: unknown): void {
+  const { pipe, on } = (payload ?? {}) as Partial<NodeJS.ReadableStream>
+  if (typeof pipe === 'function' && typeof on === 'function') on.call(payload, 'error', () => {})
 }

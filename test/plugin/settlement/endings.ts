@@ -604,6 +604,22 @@ const others: Ending[] = [
         })
       )
   ),
+  route(
+    '502 by a stream that has failed',
+    { ...failed, status: 502 },
+    () => async (_, reply) => reply.code(502).send(new Readable().destroy(broken()))
+  ),
+  route('502 by a stream that has failed, as a value', { ...failed, status: 502 }, () => async (_, reply) => {
+    reply.code(502)
+    return new Readable().destroy(broken())
+  }),
+  route(
+    '502 by a stream that has failed, without a promise',
+    { ...failed, status: 502 },
+    () => (_, reply) => {
+      reply.code(502).send(new Readable().destroy(broken()))
+    }
+  ),
   route('a redirect', { ...sent, status: 302 }, () => async (_, reply) => reply.redirect('/elsewhere')),
   route('a redirect without a promise', { ...sent, status: 302 }, () => (_, reply) => {
     reply.redirect('/elsewhere')
