@@ -40,6 +40,12 @@ export function openStore(
     throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
   if (store === 'memory' && options.client)
     throw wrongOption('options.store', store, 'A client goes with the store "redis".')
+  if (options.store === undefined && !options.client && options.namespace !== undefined)
+    throw wrongOption(
+      'options.store',
+      undefined,
+      'A namespace names a client of the store "redis": write which store it is to be.'
+    )
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix }

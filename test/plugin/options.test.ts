@@ -79,6 +79,10 @@ const wrong: [options: unknown, message: string][] = [
     { store: 'redis', namespace: 'x', secret },
     'options.namespace: "x" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin.'
   ],
+  [
+    { namespace: 'x', secret },
+    'options.store: undefined is wrong. A namespace names a client of the store "redis": write which store it is to be.'
+  ],
   [{ client: {}, secret }, 'options.client: the object given is wrong. It must be an ioredis client.'],
   [{ client: null, secret }, 'options.client: null is wrong. It must be an ioredis client.'],
   [
