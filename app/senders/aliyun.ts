@@ -89,8 +89,11 @@ const OF_MESSAGE = new Set([
   'isv.NOT_SUPPORTED_COUNTRY'
 ])
 const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
-/** These do not say whether the message was taken. */
-const UNSURE = /^(isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
+/** These do not say whether the message was taken; nor does an error that says OK. */
+const UNSURE = /^(OK$|isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
+
+/** What the SDK makes of no code, and of values that are none of the API's. */
+const NO_CODE = /^(undefined|true|false|\d*)$/
 
 function outcomeOf(answer: Answer, clock: Clock): SendError {
   const { code = 'undefined', message = '', statusCode = 200, retryAfter } = answer
@@ -99,8 +102,7 @@ function outcomeOf(answer: Answer, clock: Clock): SendError {
     return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
-  // The SDK writes "undefined" where an answer has no code.
-  if (code === 'undefined') {
+  if (NO_CODE.test(code)) {
     const refusal = statusCode >= 400 && statusCode < 500
     return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${statusCode}` })
   }

@@ -58,7 +58,7 @@ export const tencent = kind({
 })
 
 interface Answer {
-  SendStatusSet?: { Code?: string; SerialNo?: string }[]
+  SendStatusSet?: { Code?: unknown; SerialNo?: string }[]
 }
 
 /**
@@ -93,8 +93,9 @@ const SURE = new Set([
   'InternalError.SigVerificationFail'
 ])
 
-function outcomeOf(code: string | undefined, clock: Clock): SendError {
-  if (code === undefined) return new SendError('unknown', { code: 'NO_ANSWER' })
+function outcomeOf(code: unknown, clock: Clock): SendError {
+  // Codes of the API are texts; any other answer is somebody else's.
+  if (typeof code !== 'string' || code === '') return new SendError('unknown', { code: 'NO_ANSWER' })
   if (LIMITED.test(code)) {
     const retryAfterMs = waitOf(code, clock)
     return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })

@@ -23,7 +23,7 @@ export const twilio = kind({
           throw outcomeOf(error)
         })
         // An answer of 2xx that is not the API's, as of a proxy.
-        if (!sid) throw new SendError('unknown', { code: 'NO_ANSWER' })
+        if (typeof sid !== 'string' || sid === '') throw new SendError('unknown', { code: 'NO_ANSWER' })
         return { sender: 'twilio', reference: sid }
       }
     }

@@ -88,6 +88,14 @@ const cases: [does: Doing, outcome: object][] = [
   [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
+  ...['', 200, true].map((Code): [Doing, object] => [
+    { body: { Code } },
+    { outcome: 'unknown', code: 'HTTP_200' }
+  ]),
+  [
+    { status: 400, body: { Code: 'OK' } },
+    { outcome: 'unknown', code: 'OK' }
+  ],
   ['half', { outcome: 'unknown' }],
   ['break', { outcome: 'unknown', code: 'ECONNRESET' }]
 ]

@@ -57,6 +57,10 @@ const cases: [does: Doing, outcome: object][] = [
   [status('LimitExceeded.PhoneNumberOneHourLimit'), { outcome: 'limited', retryAfterMs: 3_600_000 }],
   [status('LimitExceeded.PhoneNumberDailyLimit'), { outcome: 'limited', retryAfterMs: HOURS_13 }],
   [status('LimitExceeded.DeliveryFrequencyLimit'), { outcome: 'limited', retryAfterMs: undefined }],
+  ...['', 0, null].flatMap((Code): [Doing, object][] => [
+    [{ body: { Response: { SendStatusSet: [{ Code }] } } }, { outcome: 'unknown', code: 'NO_ANSWER' }],
+    [{ body: { Response: { Error: { Code, Message: '' } } } }, { outcome: 'unknown', code: 'NO_ANSWER' }]
+  ]),
   [error('RequestLimitExceeded'), { outcome: 'limited', code: 'RequestLimitExceeded' }],
   [status('FailedOperation.PhoneNumberInBlacklist'), { outcome: 'refused' }],
   [status('FailedOperation.PhoneNumberOnBlacklist'), { outcome: 'refused' }],
