@@ -20,6 +20,9 @@ const URLS = {
   TWILIO_ENDPOINT: WEB
 } satisfies Partial<Record<keyof Config, string[]>>
 
+/** Their clients take protocol and host alone, and would leave out the rest without a word. */
+const ORIGINS = ['ALIYUN_ENDPOINT', 'TENCENT_ENDPOINT'] as const
+
 /** The one key outside of production when API_KEYS is not set. */
 export const DEVELOPMENT_KEY = 'development-key'
 
@@ -32,6 +35,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const given = Object.fromEntries(set.map(name => [name, read(name, env[name] as string)]))
   const config = check(ConfigSchema, Default(ConfigSchema, given), '')
   for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
+  for (const name of ORIGINS) checkOrigin(config, name)
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
   }
@@ -89,6 +93,15 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
   if (urls.every(url => isUrl(url, protocols))) return
   const right = `must be a URL with a host, of ${protocols.join(' or ')}; write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25`
   throw new ConfigError(`${name} ${right}. ${itIs(name)}`)
+}
+
+/** @throws ConfigError that shows nothing of the URL, as that of checkUrl */
+function checkOrigin(config: Config, name: (typeof ORIGINS)[number]): void {
+  const { [name]: text } = config
+  if (text === undefined) return
+  const { origin, href } = new URL(text)
+  if (href === `${origin}/`) return
+  throw new ConfigError(`${name} must have a protocol, a host and perhaps a port alone. ${itIs(name)}`)
 }
 
 /** What a variable is, as a sentence. */

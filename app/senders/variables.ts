@@ -5,8 +5,13 @@ const CODE = '[\\w-]+\\.[\\w-]+=[\\w-]+(:\\w+)*'
 const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
 
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
+// What is read from a file may end with a line break, which no provider and no header takes.
+const line = (description: string) =>
+  Type.Optional(Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }))
 const secret = (description: string) =>
-  Type.Optional(Type.String({ minLength: 1, writeOnly: true, description }))
+  Type.Optional(
+    Type.String({ pattern: '^[!-~]+$', writeOnly: true, description: `${description}, of visible ASCII` })
+  )
 const templates = (example: string) =>
   Type.Optional(
     Type.String({
@@ -48,21 +53,23 @@ export const SenderVariables = {
   MAIL_FROM: Type.Optional(Type.String({ minLength: 3, description: 'the sender address of mails' })),
   ALIYUN_ACCESS_KEY_ID: secret('the id of an access key that may call dysms:SendSms'),
   ALIYUN_ACCESS_KEY_SECRET: secret('the secret of ALIYUN_ACCESS_KEY_ID'),
-  ALIYUN_SIGN_NAME: text('the approved signature of messages'),
+  ALIYUN_SIGN_NAME: line('the approved signature of messages'),
   ALIYUN_TEMPLATES: templates('captcha.zh=SMS_154950909:code'),
   ALIYUN_ENDPOINT: text('the address of the API; https://dysmsapi.aliyuncs.com by default'),
   TENCENT_SECRET_ID: secret('the id of a key that may call sms:SendSms'),
   TENCENT_SECRET_KEY: secret('the secret of TENCENT_SECRET_ID'),
-  TENCENT_SDK_APP_ID: text('the SdkAppId of the application'),
-  TENCENT_SIGN_NAME: text('the approved signature of messages'),
+  TENCENT_SDK_APP_ID: line('the SdkAppId of the application'),
+  TENCENT_SIGN_NAME: line('the approved signature of messages'),
   TENCENT_TEMPLATES: templates('captcha.zh=1234567:code:minutes'),
-  TENCENT_REGION: text('the region of the API; ap-guangzhou by default'),
+  TENCENT_REGION: Type.Optional(
+    Type.String({ pattern: '^[a-z0-9-]+$', description: 'the region of the API; ap-guangzhou by default' })
+  ),
   TENCENT_ENDPOINT: text('the address of the API; https://sms.tencentcloudapi.com by default'),
   TWILIO_ACCOUNT_SID: Type.Optional(
     Type.String({ pattern: '^AC\\w+$', description: 'the SID of the account, AC at its beginning' })
   ),
   TWILIO_AUTH_TOKEN: secret('the auth token of TWILIO_ACCOUNT_SID'),
-  TWILIO_FROM: text('a number in E.164, a sender name, or the SID of a messaging service'),
+  TWILIO_FROM: line('a number in E.164, a sender name, or the SID of a messaging service'),
   TWILIO_ENDPOINT: text('the address of the API; https://api.twilio.com by default'),
   WEBHOOK_URL: text('where messages are posted to; https but on a network of your own'),
   WEBHOOK_SECRET: Type.Optional(

@@ -51,6 +51,7 @@ t.test('what is right', async t => {
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
     { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
+    { ALIYUN_ENDPOINT: 'http://127.0.0.1:8080', TENCENT_ENDPOINT: 'https://sms.tencentcloudapi.com/' },
     { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` }
   ])
     t.match(readConfig(env), env)
@@ -110,7 +111,25 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
-  [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/]
+  [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
+  ...['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'TENCENT_SECRET_ID', 'TENCENT_SECRET_KEY']
+    .concat('TWILIO_AUTH_TOKEN')
+    .map((name): [NodeJS.ProcessEnv, RegExp] => [
+      { [name]: 'topsecret\n' },
+      new RegExp(`^${name} must match .* of visible ASCII\\.$`)
+    ]),
+  ...['ALIYUN_SIGN_NAME', 'TENCENT_SIGN_NAME', 'TENCENT_SDK_APP_ID', 'TWILIO_FROM'].map(
+    (name): [NodeJS.ProcessEnv, RegExp] => [{ [name]: '店铺\n' }, new RegExp(`^${name} .* must match`)]
+  ),
+  [{ TENCENT_REGION: 'ap-北京' }, /^TENCENT_REGION \("ap-北京"\) must match .* the region of the API/],
+  ...['ALIYUN_ENDPOINT', 'TENCENT_ENDPOINT'].flatMap(name =>
+    ['https://a/topsecret', 'https://a?topsecret', 'https://:topsecret@a'].map(
+      (url): [NodeJS.ProcessEnv, RegExp] => [
+        { [name]: url },
+        new RegExp(`^${name} must have a protocol, a host and perhaps a port alone\\. It is the address of`)
+      ]
+    )
+  )
 ]
 const urls = {
   REDIS_URL: [
