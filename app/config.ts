@@ -59,6 +59,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
     )
   }
+  const { username, password } = new URL(config.SMTP_URL ?? 'smtp://none')
+  if (username !== '' && password === '') {
+    throw new ConfigError(`SMTP_URL names a user and no password. ${itIs('SMTP_URL')}`)
+  }
   if (config.SMTP_URL !== undefined && config.MAIL_FROM === undefined) {
     throw new ConfigError(`MAIL_FROM is required with SMTP_URL. ${itIs('MAIL_FROM')}`)
   }

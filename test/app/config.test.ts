@@ -111,6 +111,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
+  [{ SMTP_URL: 'smtp://topsecret@a' }, /^SMTP_URL names a user and no password\. It is as in smtps:/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
   ...['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'TENCENT_SECRET_ID', 'TENCENT_SECRET_KEY']
     .concat('TWILIO_AUTH_TOKEN')
