@@ -4,7 +4,7 @@ import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { deliver } from '../senders/deliver.js'
-import { missingCodes, openSenders } from '../senders/open.js'
+import { checkCodes, missingCodes, openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
 import type { Message, Receipt, Senders } from '../senders/sender.js'
 
@@ -27,10 +27,11 @@ interface Options {
   clock: Clock
   print: (line: string) => void
   override: Partial<Senders> | undefined
-  /** What may be sent, as in `captcha.zh`: a provider that has no code for one is warned of. */
-  templates?: readonly string[]
+  /** What may be sent, as in `captcha.zh`, and its parameters: a provider that has no code for one is warned of. */
+  templates?: ReadonlyMap<string, readonly string[]>
 }
 
+/** @throws ConfigError that names the variable at fault */
 const senders: FastifyPluginAsync<Options> = async (
   fastify,
   { config, clock, print, override, templates }
@@ -40,7 +41,10 @@ const senders: FastifyPluginAsync<Options> = async (
   for (const [channel, { name }] of Object.entries(all)) {
     if (name === 'none') fastify.log.warn(`no sender for ${channel}: what needs one is answered 503`)
   }
-  for (const missing of missingCodes(config, templates ?? [])) fastify.log.warn(missing)
+  if (templates !== undefined) {
+    checkCodes(config, templates)
+    for (const missing of missingCodes(config, [...templates.keys()])) fastify.log.warn(missing)
+  }
   const underWay = new Set<Promise<unknown>>()
 
   async function send(message: Message, decision: Decision | null): Promise<Receipt> {

@@ -73,6 +73,29 @@ export async function openSenders(
 }
 
 /**
+ * Holds the codes of the chosen providers against the templates.
+ * @param parameters of each template in each language, as in `captcha.zh`
+ * @throws ConfigError that names the variable and what there is none of
+ */
+export function checkCodes(config: Config, parameters: ReadonlyMap<string, readonly string[]>): void {
+  for (const { name: provider } of readChoice(config.SMS_SENDERS ?? '').flat()) {
+    const variable = kinds[provider]?.templates
+    if (variable === undefined) continue
+    const text = String(config[variable] ?? '')
+    const codes = readTemplateCodes(text)
+    if (codes.size < text.split(',').length) throw new ConfigError(`${variable} names a template twice.`)
+    for (const [template, { names }] of codes) {
+      const known = parameters.get(template)
+      if (known === undefined) throw new ConfigError(`${variable} names ${template}, which is no template.`)
+      const stray = names.find(name => !known.includes(name))
+      if (stray === undefined) continue
+      const right = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`
+      throw new ConfigError(`${variable} names the parameter ${stray} of ${template}; ${right}.`)
+    }
+  }
+}
+
+/**
  * Says which templates a chosen provider has no code for: it is passed over for them.
  * @param templates as in `captcha.zh`
  */

@@ -20,8 +20,8 @@ export interface Rendered extends Filled {
 }
 
 export interface Templates {
-  /** All that an SMS may be made of, with its language, as in `captcha.en`. */
-  readonly texts: readonly string[]
+  /** All that an SMS may be made of, with its language, as in `captcha.en`, and the parameters of each. */
+  readonly texts: ReadonlyMap<string, readonly string[]>
   /** What callers may name, with its parameters; `captcha` is the app's own. */
   offered(channel: Channel): Readonly<Record<string, Template>>
   /**
@@ -65,7 +65,11 @@ export function templatesOf(files: TemplateFiles): Templates {
     }
   }
   return {
-    texts: Object.keys(files.sms).flatMap(name => LOCALES.map(locale => `${name}.${locale}`)),
+    texts: new Map(
+      Object.entries(files.sms).flatMap(([name, { params }]) =>
+        LOCALES.map((locale): [string, string[]] => [`${name}.${locale}`, Object.keys(params)])
+      )
+    ),
     offered: channel => offered[channel],
     render: renderOf(files),
     renderOffered: renderOf(offered)

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { ConfigSchema } from '../../../app/config-schema.js'
 import { type Kind, openKind } from '../../../app/senders/kind.js'
 import { kinds } from '../../../app/senders/kinds.js'
-import { missingCodes, openSenders } from '../../../app/senders/open.js'
+import { checkCodes, missingCodes, openSenders } from '../../../app/senders/open.js'
 import { clock, config, mail, message, sent } from './servers.js'
 
 async function open(t: Test, env: NodeJS.ProcessEnv) {
@@ -122,6 +122,28 @@ t.test('templates without a code', async t => {
     /^TENCENT_TEMPLATES has no code for captcha\.zh: /
   ])
   t.same(missingCodes(config(), ['captcha.en']), [])
+})
+
+t.test('codes hold to the templates, of the providers that are chosen', async t => {
+  const parameters = new Map([
+    ['captcha.zh', ['code', 'minutes']],
+    ['password-changed.zh', []]
+  ])
+  const of = (TENCENT_TEMPLATES: string, SMS_SENDERS = 'twilio,tencent') =>
+    config({ ...all, TENCENT_TEMPLATES, SMS_SENDERS })
+  for (const right of ['captcha.zh=1', 'captcha.zh=1:minutes:code,password-changed.zh=2'])
+    t.doesNotThrow(() => checkCodes(of(right), parameters))
+  t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')
+  for (const [wrong, message] of [
+    ['captcha.zn=1', /^TENCENT_TEMPLATES names captcha\.zn, which is no template\.$/],
+    [
+      'captcha.zh=1:cod',
+      /^TENCENT_TEMPLATES names the parameter cod of captcha\.zh; it takes code, minutes\.$/
+    ],
+    ['password-changed.zh=1:code', /the parameter code of password-changed\.zh; it takes none\.$/],
+    ['captcha.zh=1,captcha.zh=2', /^TENCENT_TEMPLATES names a template twice\.$/]
+  ] as const)
+    t.throws(() => checkCodes(of(wrong), parameters), { name: 'ConfigError', message }, wrong)
 })
 
 t.test('the outbox keeps what was written, and no more than it holds', async t => {

@@ -32,11 +32,25 @@ async function start(t: Test, env = {}) {
   const metrics = { sent: labels => void counted.push(labels) } as Metrics
   await app.register(fp(async () => void app.decorate('metrics', metrics), { name: 'metrics' }))
   await app.register(fp(async () => {}, { name: 'limits' }))
-  const templates = ['captcha.zh', 'captcha.en']
+  const templates = new Map(['captcha.zh', 'captcha.en'].map(name => [name, ['code', 'minutes']]))
   await app.register(senders, { config: config(env), clock, print: () => {}, override: { sms }, templates })
   await app.ready()
   return { app, sms, lines, counted }
 }
+
+t.test('a code for what is no template ends the start', async t => {
+  const env = {
+    SMS_SENDERS: 'aliyun',
+    ALIYUN_ACCESS_KEY_ID: 'x',
+    ALIYUN_ACCESS_KEY_SECRET: 'x',
+    ALIYUN_SIGN_NAME: 'x',
+    ALIYUN_TEMPLATES: 'captcha.zh=SMS_1:cod'
+  }
+  await t.rejects(start(t, env), {
+    name: 'ConfigError',
+    message: /^ALIYUN_TEMPLATES names the parameter cod /
+  })
+})
 
 t.test('a receipt, or a problem that tells outcome and sender; both are counted', async t => {
   const { app, sms, lines, counted } = await start(t)
