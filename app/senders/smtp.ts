@@ -31,6 +31,8 @@ export const smtp = kind({
     const sender: Sender = {
       name: 'smtp',
       async send({ to, subject = '', text, html }, signal) {
+        // nodemailer would write spaces in their place, and so another mailbox.
+        if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
         const watch: Watched['watch'] = {}
         // As an object, so that one address stays one address.
         const mail = {

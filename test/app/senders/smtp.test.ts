@@ -158,6 +158,8 @@ t.test('one address stays one', async t => {
   const sender = await open(t, mailbox.url)
   const two = await sent(t, sender, mail({ to: 'one@example.com, other@example.com' }))
   t.not(two.outcome, 'sent')
+  for (const to of ['"one<two"@example.com', '"one>two"@example.com'])
+    t.match(await sent(t, sender, mail({ to })), { outcome: 'refused', code: 'EENVELOPE' }, to)
   t.same(mailbox.received, [])
 })
 
