@@ -21,7 +21,12 @@ async function serve(): Promise<void> {
   process.on('SIGHUP', () => {
     app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
   })
-  const address = await app.listen({ host: config.HOST, port: config.PORT })
+  const { HOST: host, PORT: port } = config
+  const address = await app.listen({ host, port }).catch(({ message }: Error) => {
+    throw new ConfigError(
+      `nobody can listen at HOST (${JSON.stringify(host)}) and PORT (${port}): ${message}`
+    )
+  })
   for (const line of greeting(address, config, app.accounts.anonymous !== null)) print(line)
 }
 
@@ -43,8 +48,7 @@ function greeting(address: string, config: Config, open: boolean): string[] {
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
   // What an operator can put right needs no stack.
-  const known =
-    error instanceof ConfigError || /^(FST_SEND_LIMIT_|EADDR|EACCES|ENOTFOUND|EAI_)/.test(String(code))
+  const known = error instanceof ConfigError || String(code).startsWith('FST_SEND_LIMIT_')
   console.error(known ? `Not started: ${message}` : error)
   process.exit(1)
 }

@@ -136,5 +136,18 @@ t.test('a port that is taken: says so', async t => {
   const port = /\d+$/.exec(await first.line())?.[0] ?? ''
   const { code, stderr } = await run(t, { PORT: port }).ended
   t.equal(code, 1)
-  t.match(stderr, /^Not started: listen EADDRINUSE/)
+  t.match(
+    stderr,
+    `Not started: nobody can listen at HOST ("127.0.0.1") and PORT (${port}): listen EADDRINUSE`
+  )
+})
+
+t.test('an address that is none to listen on: says so, without a stack', async t => {
+  const env = { NODE_ENV: 'production', AUDIT_LOG: 'off' }
+  // The second is of no network unless it says of which.
+  for (const HOST of ['localhost.invalid', 'fe80::1']) {
+    const { code, stderr } = await run(t, { ...env, HOST }).ended
+    t.equal(code, 1)
+    t.match(stderr, /^Not started: nobody can listen at HOST \("[^"]+"\) and PORT \(0\): [^\n]+\n$/)
+  }
 })
