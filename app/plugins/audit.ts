@@ -82,7 +82,10 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
     }
   })
   fastify.decorate('auditRefusal', (event, request) => {
-    if (!event.allowed) fastify.audit(refusalOf(event, request), request)
+    if (event.allowed) return
+    // Whom a code was sent to counts; who tries it may name anybody.
+    const recipient = request?.captcha ?? request?.recipient ?? null
+    fastify.audit(refusalOf(event, request), request, recipient)
   })
   fastify.addHook('onClose', async () => trail?.close())
 }

@@ -55,6 +55,31 @@ for (const [name, open] of Object.entries(places)) {
       t.notOk('recipient' in events[5], 'of an unknown id nobody is known')
     })
 
+    await t.test('a refused try is of whom the code was sent to, whoever is named beside it', async t => {
+      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
+      t.teardown(() => rmSync(folder, { recursive: true }))
+      const file = join(folder, 'audit.log')
+      const { rules, ...policy } = loadPolicy()
+      const limits = [{ max: 1, window: '1h' as const }]
+      const once = rules.map(rule =>
+        rule.name === 'verify-failures'
+          ? { name: rule.name, key: rule.key, counts: 'failures' as const, optional: true, limits }
+          : rule
+      )
+      const app = await (await open(t)).start({ AUDIT_LOG: file }, { policy: { ...policy, rules: once } })
+      const { id } = (await ask(app)).body
+      const code = lastCode(app, E164)
+      for (const more of [{}, {}, { phone: '13900139000', purpose: 'login' }])
+        await verify(app, id, wrong(code), more)
+      const [{ recipientHash }, ...tries] = eventsOf(file)
+      const own = { purpose: 'register', recipient: '+86*******8000', recipientHash }
+      t.match(tries, [
+        { event: 'verification', ...own },
+        { event: 'refusal', rules: ['verify-failures'], ...own },
+        { event: 'refusal', rules: ['verify-failures'], ...own }
+      ])
+    })
+
     await t.test('so is what is sent, refused and suppressed, and the quota', async t => {
       const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
       t.teardown(() => rmSync(folder, { recursive: true }))
