@@ -61,7 +61,7 @@ export class SendError extends Error {
 }
 
 /** A code as providers have them; anything else could be somebody's number or address. */
-const readable = (code: string) => (/^(?!\d{7,})[\w.:-]{1,64}$/.test(code) ? code : 'UNREADABLE')
+const readable = (code: string) => (/^(?!.*\d{7})[\w.:-]{1,64}$/.test(code) ? code : 'UNREADABLE')
 
 /** Hands messages to a provider. */
 export interface Sender {

@@ -75,7 +75,16 @@ for (const [error, kept, delivery] of cases) {
 t.test('a code that could be a number or an address is not told', async t => {
   for (const code of ['123456', 'isv.DAY_LIMIT', 'HTTP_500', 'x'.repeat(64)])
     t.equal(new SendError('failed', { code }).code, code)
-  for (const code of ['1234567', '+8613800138000', 'jane@example.com', 'x'.repeat(65), 'E 1234567', '']) {
+  for (const code of [
+    '1234567',
+    '+8613800138000',
+    'jane@example.com',
+    'x'.repeat(65),
+    'E 1234567',
+    'isv.8613800138000',
+    'tel:-1234567',
+    ''
+  ]) {
     const error = new SendError('failed', { code })
     t.match(error, { code: 'UNREADABLE', message: 'sender: failed (UNREADABLE)' }, code)
   }
