@@ -70,6 +70,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     const right = 'must be one address, as in "Shop <shop@example.com>"'
     throw new ConfigError(`MAIL_FROM (${JSON.stringify(config.MAIL_FROM)}) ${right}. ${itIs('MAIL_FROM')}`)
   }
+  // As a path it would be a file of that name, wherever the process stands.
+  const { AUDIT_LOG: trail = 'off' } = config
+  if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false)$/i.test(trail)) {
+    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(trail)}) is no path. ${itIs('AUDIT_LOG')}`)
+  }
   if (config.NODE_ENV === 'production' && config.AUDIT_LOG === undefined) {
     throw new ConfigError(`AUDIT_LOG is required in production. ${itIs('AUDIT_LOG')}`)
   }

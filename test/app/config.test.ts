@@ -46,6 +46,8 @@ t.test('what is right', async t => {
   for (const env of [
     { HOST: 'localhost' },
     { HOST: '::1' },
+    { AUDIT_LOG: 'stdout' },
+    { AUDIT_LOG: './OFF' },
     { HOST: '127.1.2.3' },
     { HOST: '0.0.0.0', NODE_ENV: 'production', AUDIT_LOG: 'off' },
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
@@ -110,6 +112,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ ADMIN_KEY: ' topsecret, after a space' }, /^ADMIN_KEY must match/],
   [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
+  ...['OFF', 'Stdout', 'stderr', 'none', 'false'].map((AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
+    { AUDIT_LOG },
+    new RegExp(`^AUDIT_LOG \\("${AUDIT_LOG}"\\) is no path\\. .* the path of a file, stdout, or off\\.$`)
+  ]),
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
   [{ SMTP_URL: 'smtp://topsecret@a' }, /^SMTP_URL names a user and no password\. It is as in smtps:/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
