@@ -2,6 +2,8 @@ import { agents, notConnected } from './agents.js'
 import { kind } from './kind.js'
 import { SendError, type Sender } from './sender.js'
 
+const MAX_ANSWER_BYTES = 1_048_576
+
 /** Twilio Programmable Messaging. */
 export const twilio = kind({
   channels: ['sms'],
@@ -11,7 +13,12 @@ export const twilio = kind({
     const { default: sdk } = await import('twilio')
     const httpClient = new sdk.RequestClient({ timeout: config.SEND_TIMEOUT })
     const { http, https } = agents(config.SEND_TIMEOUT * 0.4)
-    Object.assign(httpClient.axios.defaults, { httpAgent: http, httpsAgent: https })
+    const { axios } = httpClient
+    Object.assign(axios.defaults, { httpAgent: http, httpsAgent: https, maxContentLength: MAX_ANSWER_BYTES })
+    // Its own time-out is for silence alone, and a body may never end.
+    axios.interceptors.request.use(request =>
+      Object.assign(request, { signal: AbortSignal.timeout(config.SEND_TIMEOUT) })
+    )
     const client = sdk(config.TWILIO_ACCOUNT_SID, config.TWILIO_AUTH_TOKEN, { httpClient })
     if (config.TWILIO_ENDPOINT !== undefined) client.api.baseUrl = config.TWILIO_ENDPOINT
     const from = config.TWILIO_FROM

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { twilio } from '../../../app/senders/twilio.js'
 import { clock, config, type Doing, sent, startProvider, startSilence, tryAnswers } from './servers.js'
@@ -65,4 +68,29 @@ t.test('a provider that hangs, and one that is not there', async t => {
   t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
   const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
+})
+
+t.test('a body that never ends is given up', { timeout: 30_000 }, async t => {
+  for (const [bytes, SEND_TIMEOUT, code] of [
+    [1, '1500', 'ERR_CANCELED'],
+    [2_000_000, '25000', 'ERR_BAD_RESPONSE']
+  ] as const) {
+    let close = () => {}
+    const closed = new Promise<void>(resolve => (close = resolve))
+    const server = createServer((request, response) => {
+      request.resume()
+      const writing = setInterval(() => response.write('a'.repeat(bytes)), 100)
+      response.once('close', () => {
+        clearInterval(writing)
+        close()
+      })
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const sender = await open(`http://127.0.0.1:${port}`, { SEND_TIMEOUT })
+    t.match(await sent(t, sender), { outcome: 'unknown', code }, `${bytes} at a time`)
+    await closed
+  }
 })
