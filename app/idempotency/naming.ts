@@ -22,9 +22,9 @@ export function namingOf(secret: string): (key: string, request: FastifyRequest)
   }
 }
 
-/** The account where a key proves it; pages of an origin are strangers to each other. */
+/** The account where a key proves it; who comes without one is a stranger to the others. */
 function ownerOf({ account, caller, ip }: FastifyRequest) {
-  if (account && caller !== 'origin') return ['account', account.id]
+  if (account && caller === 'key') return ['account', account.id]
   const address = canonicalIp(ip ?? '', 64)
   return account ? ['page', account.id, address] : ['network', address]
 }

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
-import { type App, lastCode, places } from './helper.js'
+import { type App, KEY, lastCode, places } from './helper.js'
 import { folderOf } from './operating.js'
 import { provider } from './provider.js'
 
@@ -64,6 +64,16 @@ for (const [name, open] of Object.entries(places)) {
         t.equal((await by('192.0.2.1', 'https://other.example')).statusCode, 429)
       }
     )
+
+    await t.test('nor do those who come without a key, with each other or with the account', async t => {
+      const app = await (await open(t)).start()
+      const by = (remoteAddress: string, key = '') =>
+        ask(app, {}, { remoteAddress, headers: { 'x-api-key': key, 'idempotency-key': '1' } })
+      t.equal((await by('192.0.2.1')).status, 202)
+      t.match((await by('192.0.2.1')).headers, { 'idempotency-replayed': 'true' })
+      t.equal((await by('192.0.2.2')).status, 429)
+      t.equal((await by('192.0.2.1', KEY)).status, 429)
+    })
 
     await t.test('the audit trail tells of a code that was called off too late', async t => {
       const app = await (await open(t)).start()

@@ -93,9 +93,10 @@ export async function start(
     clock
   })
   app.decorateRequest('account', null)
+  app.decorateRequest('caller', null)
   app.addHook('onRequest', async request => {
     const id = request.headers['x-account']
-    if (typeof id === 'string') Object.assign(request, { account: { id } })
+    if (typeof id === 'string') Object.assign(request, { account: { id }, caller: 'key' })
   })
   await app.register(idempotency, { secret, clock, leaseMs: LEASE, ...options })
   const route = { preHandler: app.idempotent, onSend: async () => seen.left.resolve() }
