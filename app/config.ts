@@ -20,8 +20,12 @@ const URLS = {
   TWILIO_ENDPOINT: WEB
 } satisfies Partial<Record<keyof Config, string[]>>
 
-/** Their clients take protocol and host alone, and would leave out the rest without a word. */
-const ORIGINS = ['ALIYUN_ENDPOINT', 'TENCENT_ENDPOINT'] as const
+/** What their clients take of a URL; the rest they would leave out, or ask elsewhere, without a word. */
+const ENDPOINTS = {
+  ALIYUN_ENDPOINT: 'a protocol, a host and perhaps a port',
+  TENCENT_ENDPOINT: 'a protocol, a host and perhaps a port',
+  TWILIO_ENDPOINT: 'a protocol, a host and perhaps a port and a path'
+} satisfies Partial<Record<keyof Config, string>>
 
 /** The one key outside of production when API_KEYS is not set. */
 export const DEVELOPMENT_KEY = 'development-key'
@@ -35,7 +39,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const given = Object.fromEntries(set.map(name => [name, read(name, env[name] as string)]))
   const config = check(ConfigSchema, Default(ConfigSchema, given), '')
   for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
-  for (const name of ORIGINS) checkOrigin(config, name)
+  for (const [name, parts] of Object.entries(ENDPOINTS))
+    checkEndpoint(config, name as keyof typeof ENDPOINTS, parts)
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
   }
@@ -105,12 +110,12 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
 }
 
 /** @throws ConfigError that shows nothing of the URL, as that of checkUrl */
-function checkOrigin(config: Config, name: (typeof ORIGINS)[number]): void {
+function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS, parts: string): void {
   const { [name]: text } = config
   if (text === undefined) return
-  const { origin, href } = new URL(text)
-  if (href === `${origin}/`) return
-  throw new ConfigError(`${name} must have a protocol, a host and perhaps a port alone. ${itIs(name)}`)
+  const { origin, pathname, href } = new URL(text)
+  if (href === origin + (parts.endsWith('path') ? pathname : '/')) return
+  throw new ConfigError(`${name} must have ${parts} alone. ${itIs(name)}`)
 }
 
 /** What a variable is, as a sentence. */

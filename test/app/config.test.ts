@@ -53,6 +53,7 @@ t.test('what is right', async t => {
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
     { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
+    { TWILIO_ENDPOINT: 'https://proxy.example/twilio/' },
     { ALIYUN_ENDPOINT: 'http://127.0.0.1:8080', TENCENT_ENDPOINT: 'https://sms.tencentcloudapi.com/' },
     { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` }
   ])
@@ -129,6 +130,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     (name): [NodeJS.ProcessEnv, RegExp] => [{ [name]: '店铺\n' }, new RegExp(`^${name} .* must match`)]
   ),
   [{ TENCENT_REGION: 'ap-北京' }, /^TENCENT_REGION \("ap-北京"\) must match .* the region of the API/],
+  ...['https://a?topsecret', 'https://:topsecret@a/b'].map((url): [NodeJS.ProcessEnv, RegExp] => [
+    { TWILIO_ENDPOINT: url },
+    /^TWILIO_ENDPOINT must have a protocol, a host and perhaps a port and a path alone\. It is the address of/
+  ]),
   ...['ALIYUN_ENDPOINT', 'TENCENT_ENDPOINT'].flatMap(name =>
     ['https://a/topsecret', 'https://a?topsecret', 'https://:topsecret@a'].map(
       (url): [NodeJS.ProcessEnv, RegExp] => [
