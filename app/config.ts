@@ -20,12 +20,12 @@ const URLS = {
   TWILIO_ENDPOINT: WEB
 } satisfies Partial<Record<keyof Config, string[]>>
 
-/** What their clients take of a URL; the rest they would leave out, or ask elsewhere, without a word. */
+/** Whether their clients take a path of a URL; all else but the host they would leave out, or ask elsewhere, without a word. */
 const ENDPOINTS = {
-  ALIYUN_ENDPOINT: 'a protocol, a host and perhaps a port',
-  TENCENT_ENDPOINT: 'a protocol, a host and perhaps a port',
-  TWILIO_ENDPOINT: 'a protocol, a host and perhaps a port and a path'
-} satisfies Partial<Record<keyof Config, string>>
+  ALIYUN_ENDPOINT: false,
+  TENCENT_ENDPOINT: false,
+  TWILIO_ENDPOINT: true
+} satisfies Partial<Record<keyof Config, boolean>>
 
 /** The one key outside of production when API_KEYS is not set. */
 export const DEVELOPMENT_KEY = 'development-key'
@@ -39,8 +39,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const given = Object.fromEntries(set.map(name => [name, read(name, env[name] as string)]))
   const config = check(ConfigSchema, Default(ConfigSchema, given), '')
   for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
-  for (const [name, parts] of Object.entries(ENDPOINTS))
-    checkEndpoint(config, name as keyof typeof ENDPOINTS, parts)
+  for (const name of Object.keys(ENDPOINTS)) checkEndpoint(config, name as keyof typeof ENDPOINTS)
   if (config.REDIS_URL !== undefined && config.LIMIT_SECRET === undefined) {
     throw new ConfigError(`LIMIT_SECRET is required with REDIS_URL. ${itIs('LIMIT_SECRET')}`)
   }
@@ -110,11 +109,13 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
 }
 
 /** @throws ConfigError that shows nothing of the URL, as that of checkUrl */
-function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS, parts: string): void {
+function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS): void {
   const { [name]: text } = config
   if (text === undefined) return
+  const takesPath = ENDPOINTS[name]
   const { origin, pathname, href } = new URL(text)
-  if (href === origin + (parts.endsWith('path') ? pathname : '/')) return
+  if (href === origin + (takesPath ? pathname : '/')) return
+  const parts = `a protocol, a host and perhaps a port${takesPath ? ' and a path' : ''}`
   throw new ConfigError(`${name} must have ${parts} alone. ${itIs(name)}`)
 }
 
