@@ -114,6 +114,9 @@ export class Limiter {
   }
 
   private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {
+    // Of anything else no rule would be found, and whoever was meant would pass.
+    if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
+      throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
     const names = Object.keys(keys)
     const rules = names.map(name => {
       const rule = this.rules.get(name)

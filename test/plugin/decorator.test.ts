@@ -133,6 +133,11 @@ t.test('wrong calls', async t => {
       code: 'FST_SEND_LIMIT_RULE_UNKNOWN',
       message: 'keys: there is no rule or filter named "nobody"; known: mobile, pair, paid'
     })
+    for (const keys of [undefined, null, 5, 'mobile', ['13800138000'], new Map([['mobile', '13800138000']])])
+      await t.rejects(call(keys as never), {
+        code: 'FST_SEND_LIMIT_OPTION',
+        message: /^keys: .*Write values by rule/
+      })
     await t.rejects(call({ mobile: '12' }), {
       code: 'FST_SEND_LIMIT_KEY_INVALID',
       message: 'body.phone is not a valid phone number'
