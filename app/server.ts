@@ -9,7 +9,10 @@ const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
-  const app = await build(config, config.NODE_ENV === 'development' ? { print } : {})
+  const building = build(config, config.NODE_ENV === 'development' ? { print } : {})
+  // One that comes meanwhile waits: the policy may have been read before it was changed.
+  process.on('SIGHUP', () => void building.then(reload, () => {}))
+  const app = await building
   const stop = (signal: string) => {
     for (const name of SIGNALS) process.removeListener(name, stop)
     app.log.info({ signal }, 'closing')
@@ -18,9 +21,6 @@ async function serve(): Promise<void> {
     app.close().catch(error => fail(error))
   }
   for (const name of SIGNALS) process.on(name, stop)
-  process.on('SIGHUP', () => {
-    app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
-  })
   const { HOST: host, PORT: port } = config
   const address = await app.listen({ host, port }).catch(({ message }: Error) => {
     throw new ConfigError(
@@ -28,6 +28,10 @@ async function serve(): Promise<void> {
     )
   })
   for (const line of greeting(address, config, app.accounts.anonymous !== null)) print(line)
+}
+
+function reload(app: Awaited<ReturnType<typeof build>>): void {
+  app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const

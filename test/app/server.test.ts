@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -21,7 +22,11 @@ function run(t: Test, env: NodeJS.ProcessEnv, loader = typescript) {
   let stderr = ''
   child.stderr.on('data', chunk => (stderr += chunk))
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const line = async () => String((await lines.next()).value)
+  const line = async () => {
+    const { value, done } = await lines.next()
+    if (done) throw new Error(`it has ended: ${stderr}`)
+    return String(value)
+  }
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr }))
   return { child, line, ended }
 }
@@ -92,6 +97,30 @@ t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t
   child.kill('SIGHUP')
   await said(/the policy was replaced/)
   t.equal((await pay()).status, 202)
+})
+
+t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'send-limit-server-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const POLICY_FILE = join(folder, 'policy.json')
+  writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
+  // A Redis that takes connections and says nothing: the start waits for it.
+  const redis = createServer(() => {}).listen(0, '127.0.0.1')
+  t.teardown(() => redis.close())
+  await once(redis, 'listening')
+  const REDIS_URL = `redis://127.0.0.1:${(redis.address() as AddressInfo).port}`
+  const env = { LIMIT_SECRET: 'a secret of some length', LOG_LEVEL: 'info', POLICY_FILE, REDIS_URL }
+  const { child, line } = run(t, env)
+  const [socket] = await once(redis, 'connection')
+  writeFileSync(POLICY_FILE, '{}')
+  child.kill('SIGHUP')
+  redis.close()
+  socket.destroy()
+  const wanted = [/the policy in force stays/, /^Listening on/]
+  while (wanted.length > 0) {
+    const said = await line()
+    wanted.splice(0, 2, ...wanted.filter(each => !each.test(said)))
+  }
 })
 
 t.test('a wrong variable: its name, no stack, code 1', async t => {
