@@ -40,12 +40,12 @@ export function decorator(
 ): LimitDecorator {
   return {
     async reserve(keys, request) {
-      const decision = await limiter.decideFor(keys, request)
+      const decision = await limiter.decideFor(keys, request ?? undefined)
       if (isHeard(options))
         tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null, log)
       return decision
     },
-    peek: async (keys, request) => limiter.peek(keys, request),
+    peek: async (keys, request) => limiter.peek(keys, request ?? undefined),
     clear: async keys => limiter.clear(keys),
     block: async (keys, duration) =>
       limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration')),

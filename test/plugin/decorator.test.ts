@@ -121,7 +121,7 @@ t.test('wrong calls', async t => {
   const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const { app } = await open(t, { rules: [mobile, pair, dynamic] })
   const { limit } = app
-  const calls: ((keys: Keys) => Promise<unknown>)[] = [
+  const calls: ((keys: Keys, request?: never) => Promise<unknown>)[] = [
     limit.reserve,
     limit.peek,
     limit.clear,
@@ -154,11 +154,12 @@ t.test('wrong calls', async t => {
     })
   }
   for (const call of calls.slice(0, 2)) {
-    await t.rejects(call({ paid: '192.0.2.1' }), {
-      code: 'FST_SEND_LIMIT_OPTION',
-      message:
-        'request: undefined is wrong. The rule paid takes its "max" from the request: pass the request.'
-    })
+    for (const request of [undefined, null])
+      await t.rejects(call({ paid: '192.0.2.1' }, request as never), {
+        code: 'FST_SEND_LIMIT_OPTION',
+        message:
+          'request: undefined is wrong. The rule paid takes its "max" from the request: pass the request.'
+      })
   }
   for (const duration of [0, -1, 'soon', '400d', 1.5]) {
     await t.rejects(limit.block({ mobile: '13800138000' }, duration), {
