@@ -53,7 +53,8 @@ export class RedisStore implements Store {
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {
     const renewed = await this.tell(scripts.renew, entries, [token, ...entries.map(ttlOf)])
-    return renewed === entries.length
+    // As text, of a client with `stringNumbers`.
+    return Number(renewed) === entries.length
   }
 
   async clear(entries: readonly Entry[]): Promise<void> {

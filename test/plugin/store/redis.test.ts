@@ -318,6 +318,18 @@ t.test('a client that pipelines by itself decides the same', async t => {
   t.equal((await store.peek(entries))[1], 0)
 })
 
+t.test('a client that answers numbers as text tells who holds a lock', async t => {
+  await open()
+  const texts = client.duplicate({ stringNumbers: true })
+  t.teardown(() => texts.disconnect())
+  const store = new RedisStore(texts, 'test:')
+  const locks = [entry(lock(30_000))]
+  const holder = token()
+  await store.reserve(locks, holder)
+  t.equal(await store.renew(locks, holder), true)
+  t.equal(await store.renew(locks, token()), false)
+})
+
 t.test('scripts that Redis has forgotten are sent again', async t => {
   const { store } = await open()
   const entries = [entry(log([2, 60_000]))]
