@@ -27,4 +27,6 @@ export interface Binary {
   evalBuffer: RedisClient['eval']
   /** Of its connection (`stream.Writable`); a cluster has none. */
   stream?: { cork(): void; uncork(): void }
+  /** `ready` once it is connected. */
+  status?: string
 }

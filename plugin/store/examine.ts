@@ -29,13 +29,14 @@ export class Examination {
   /** @throws SecretMismatchError when Redis answers in time, and others use another secret */
   async begin(): Promise<void> {
     for (const warning of this.redis.warnings) this.log.warn(warning)
+    const { connection } = this.redis
     const looked = this.look()
     try {
       await within(looked, this.timeout, () => new Error('no answer in time'))
     } catch (error) {
       if (error instanceof SecretMismatchError) throw error
       this.log.warn({ err: error }, 'the secret of redis is not known yet')
-      this.follow(looked)
+      this.follow(looked, connection)
     }
   }
 
@@ -44,12 +45,26 @@ export class Examination {
     clearTimeout(this.next)
   }
 
-  private follow(looked: Promise<void>): void {
-    looked.catch(error => {
-      // The server listens by now: only its operator can help.
-      if (error instanceof SecretMismatchError) this.log.error({ err: error }, 'limits are not shared')
-      else if (!this.closed) this.next = setTimeout(() => this.follow(this.look()), this.timeout).unref()
-    })
+  /** @param asked the connection when it began to look */
+  private follow(looked: Promise<void>, asked: unknown): void {
+    let failed = false
+    const check = () => {
+      const { connection } = this.redis
+      // A client that sends nothing twice never tells what was lost with a connection.
+      if (failed || (connection !== undefined && connection !== asked)) this.follow(this.look(), connection)
+      else this.next = setTimeout(check, this.timeout).unref()
+    }
+    if (!this.closed) this.next = setTimeout(check, this.timeout).unref()
+    looked.then(
+      () => this.end(),
+      error => {
+        failed = true
+        if (!(error instanceof SecretMismatchError)) return
+        this.end()
+        // The server listens by now: only its operator can help.
+        this.log.error({ err: error }, 'limits are not shared')
+      }
+    )
   }
 
   private async look(): Promise<void> {

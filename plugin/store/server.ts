@@ -1,5 +1,5 @@
 import { SecretMismatchError } from '../errors.js'
-import type { RedisClient } from './client.js'
+import type { Binary, RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { scripts } from './scripts.js'
 
@@ -17,6 +17,12 @@ export class RedisServer {
     private readonly client: RedisClient,
     private readonly prefix: string
   ) {}
+
+  /** What the client talks through; undefined while it is not ready, and of a cluster, which has many. */
+  get connection(): unknown {
+    const { status, stream } = this.client as RedisClient & Binary
+    return status === 'ready' ? stream : undefined
+  }
 
   /** What the client should not do, and the option that ends it. */
   get warnings(): string[] {

@@ -64,6 +64,21 @@ t.test('a secret that differs is told when Redis is there', async t => {
   await app.close()
 })
 
+t.test('what was asked is asked again when its answer was lost with the connection', async t => {
+  const { pid, port, client: first } = await startRedis(t)
+  await start(t, first, answering)
+  const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
+  t.teardown(() => client.disconnect())
+  client.on('error', () => {})
+  await until(() => client.status === 'ready', 'a connection')
+  process.kill(pid, 'SIGSTOP')
+  const { log } = await start(t, client, { secret: another })
+  t.notMatch(log(), /limits are not shared/)
+  client.stream.destroy()
+  process.kill(pid, 'SIGCONT')
+  await until(() => /limits are not shared/.test(log()), 'the mismatch')
+})
+
 t.test('where Redis answers, a secret that differs ends the start', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
