@@ -1,6 +1,6 @@
 import { boundaries } from '../calendar.js'
 import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
-import type { Fields, Kind } from './kind.js'
+import type { Cell, Fields, Kind } from './kind.js'
 
 // A month is told as 30 days; it ends where the calendar says.
 const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
@@ -69,7 +69,7 @@ export const count: Kind<CountSpec> = {
       place--
       cell.move(REFUNDED, REFUNDED + 1, place - REFUNDED)
     } else {
-      if (!cell.resize(cell.length + 1)) return
+      if (!cell.resize(cell.length + 1)) return takeBack(cell, receipt)
       cell.move(place + 1, place, cell.length - 1 - place)
     }
     cell.set(place, receipt)
@@ -100,6 +100,13 @@ const told = new WeakMap<readonly number[], string>()
 function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   const left = fields.length > 0 ? fields.at(END) - wall : 0
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
+}
+
+// Where there is no room to remember it, the last receipt alone can be given back: it is as if it was never issued.
+function takeBack(cell: Cell, receipt: number): void {
+  if (receipt !== cell.at(ISSUED)) return
+  cell.set(USED, cell.at(USED) - 1)
+  cell.set(ISSUED, receipt - 1)
 }
 
 /** The end of the period that holds `wall`, in ticks. */

@@ -67,6 +67,27 @@ t.test('full of live limits it throws rather than forget one, and counts nothing
     t.throws(() => store.reserve([entry(one, 'y')], token()), { code: 'FST_SEND_LIMIT_STORE_FULL' }, one.kind)
 })
 
+t.test('without room for another field a refused send takes nothing of a calendar limit', async t => {
+  const { store, time } = open(t)
+  const [long, day] = [log([1_000, 60_000]), count(5, 'day')]
+  const send = [entry(day, 'x'), entry(lock(30_000), 'x')]
+  store.reserve([entry(day, 'y')], '')
+  const fill = () => {
+    for (let who = 0; ; who++) for (let i = 0; i < 1_000; i++) store.reserve([entry(long, who)], '')
+  }
+  t.throws(fill, { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  for (let i = 0; i < 3; i++) {
+    t.throws(() => store.reserve(send, token()), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+    t.strictSame(used(store, send), [0, 0])
+  }
+  store.reserve([entry(day, 'x')], '')
+  t.throws(() => store.reserve(send, token()), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  t.strictSame(used(store, send), [1, 0], 'and nothing of what was counted before')
+  time.advanceMs(61_000)
+  t.equal(store.reserve(send, token())[1], 1)
+  t.strictSame(used(store, send), [2, 1])
+})
+
 t.test('what it gives back when full is exactly what it took', async t => {
   const { store, time } = open(t, 2)
   const known = entry(log([3, 60_000]))
