@@ -59,7 +59,7 @@ export class Examination {
       () => this.end(),
       error => {
         failed = true
-        if (!(error instanceof SecretMismatchError)) return
+        if (this.closed || !(error instanceof SecretMismatchError)) return
         this.end()
         // The server listens by now: only its operator can help.
         this.log.error({ err: error }, 'limits are not shared')
