@@ -56,6 +56,13 @@ export const PolicySchema = Type.Object(
 )
 export type Policy = Static<typeof PolicySchema>
 
+/** What endpoints count by; a rule of another name would count nothing. */
+const RULES = [
+  ...['ip-attempts', 'verify-attempts', 'api-attempts', 'admin-attempts'],
+  ...['ip', 'ip-recipients', 'recipient', 'recipient-network', 'in-flight', 'account', 'service'],
+  ...['verify-failures', 'verify-failures-recipient', 'same-content', 'mobile', 'mail']
+]
+
 const OWN = new URL('policy.json', import.meta.url)
 
 /**
@@ -83,6 +90,13 @@ export function loadPolicy(file: string | URL = OWN): Policy {
         `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)}) ${flaw.detail}.`
       )
     }
+  }
+  for (const [i, rule] of policy.rules.entries()) {
+    // What is no rule, or has no name, the plugin refuses with its path.
+    const { name } = (rule ?? {}) as Partial<Rule>
+    if (typeof name !== 'string' || RULES.includes(name)) continue
+    const right = `is no rule that an endpoint counts by; known: ${RULES.join(', ')}`
+    throw new ConfigError(`policy.rules[${i}].name (${JSON.stringify(name)}) ${right}.`)
   }
   return policy
 }

@@ -147,7 +147,16 @@ for (const [name, open] of Object.entries(places)) {
           p => ({ ...p, rules: p.rules.with(6, { ...p.rules[6], key: null } as never) }),
           /rules\[6\]\.key/
         ],
-        ['a rule that routes need', p => ({ ...p, rules: p.rules.slice(1) }), /ip-attempts/],
+        ...loadPolicy().rules.map(({ name }): [string, (policy: Policy) => object, RegExp] => [
+          `without the rule ${name}`,
+          p => ({ ...p, rules: p.rules.filter(rule => rule.name !== name) }),
+          new RegExp(`"${name}"`)
+        ]),
+        [
+          'a rule that no endpoint counts by',
+          p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
+          /policy\.rules\[16\]\.name \("recipients"\) .*recipient,/
+        ],
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
         ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81)].map(
           (en): [string, (policy: Policy) => object, RegExp] => [
