@@ -9,9 +9,9 @@ const compose = read('compose.yaml')
 /** The variables that the image and the compose file give the API. */
 function environment(): NodeJS.ProcessEnv {
   const [, image = ''] = /^ENV (.*)$/m.exec(dockerfile) ?? []
-  const [, service = ''] = /environment:\n((?: {6}[A-Z_]+: .*\n)+)/.exec(compose) ?? []
+  const [, service = ''] = /environment:\n((?: {6}.*\n)+)/.exec(compose) ?? []
   const own = [...image.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value])
-  const given = [...service.matchAll(/^ +([A-Z_]+): (.*)$/gm)].map(([, name, value = '']) => [
+  const given = [...service.matchAll(/^ +([A-Z_]+):(?: (.*))?$/gm)].map(([, name, value = '']) => [
     name,
     value.replace(/^\$\{\w+:[-?](.*)\}$/, '$1')
   ])
@@ -29,6 +29,12 @@ t.test('the compose file gives variables that are read, and they are enough to s
     REDIS_URL: 'redis://redis:6379',
     AUDIT_LOG: 'stdout'
   })
+})
+
+t.test('the compose file leaves out no variable that an operator may set', async t => {
+  // In production nothing else can be said, or nothing is kept.
+  const { NODE_ENV, DEV_OUTBOX, ...settable } = ConfigSchema.properties
+  t.same(Object.keys(environment()).sort(), [...Object.keys(settable), 'NODE_ENV'].sort())
 })
 
 t.test('a Redis of the compose file evicts nothing, and outlives a restart', async t => {
