@@ -79,9 +79,9 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async doubt(key: string): Promise<void> {
+  async doubt(key: string, unknown = true): Promise<void> {
     const held = this.find(key)
-    if (held !== undefined) held.unknown = true
+    if (held !== undefined) held.unknown = unknown
   }
 
   async drop(key: string): Promise<void> {

@@ -61,8 +61,8 @@ export class RedisRecords implements Records {
     return (await this.run('captchaCancel', key)) === 1
   }
 
-  async doubt(key: string): Promise<void> {
-    await this.run('captchaDoubt', key)
+  async doubt(key: string, unknown = true): Promise<void> {
+    await this.run('captchaDoubt', key, unknown ? '1' : '')
   }
 
   async drop(key: string): Promise<void> {

@@ -45,6 +45,8 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
+  // The same code, of a message before this one.
+  if (request.captcha?.kept.unknown) await settled(request, issued)
   return reply.code(202).send(answer)
 }
 
@@ -59,6 +61,15 @@ async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Pr
     // What is said of the message must not show later either, in the code or in what is counted.
     const { outcome = 'failed', ofMessage = false } = error as { outcome?: string; ofMessage?: boolean }
     if (outcome === 'failed' && !ofMessage) await reply.limit?.refund()
+  }
+}
+
+/** Notes that the code has gone out. */
+async function settled({ server, log }: FastifyRequest, { id }: Issued): Promise<void> {
+  try {
+    await server.captchas.doubt(id, false)
+  } catch (failed) {
+    log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
 }
 

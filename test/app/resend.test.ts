@@ -51,6 +51,23 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await resend(app, mailed)).status, 410, 'expired')
     })
 
+    await t.test('reuse: a message that is taken ends the doubt about the one before', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const policy = loadPolicy()
+      const reuse = { policy: { ...policy, code: { ...policy.code, resend: 'reuse' as const } } }
+      const app = await place.start({}, { senders: { sms }, ...reuse })
+      sms.fail('unknown')
+      const { id } = (await ask(app)).body
+      place.advance(60_000)
+      t.equal((await resend(app, id)).status, 504)
+      t.match(await status(app, id), { body: { delivery: 'unknown' } })
+      sms.work()
+      place.advance(60_000)
+      t.equal((await resend(app, id)).status, 202)
+      t.match(await status(app, id), { body: { status: 'pending', delivery: 'accepted' } })
+    })
+
     await t.test('a code that has expired or failed can be followed by another', async t => {
       const place = await open(t)
       const app = await place.start()
