@@ -83,12 +83,15 @@ for (const [name, open] of Object.entries(places)) {
         ...policy,
         rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, allow: [E164] } : rule))
       }))
-      const app = await (await open(t)).start({ POLICY_FILE: file })
+      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const phone = '13900139000'
       await app.lists.put('+8613900139000', { standing: 'allowed', masked: '' })
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202)
       t.equal((await ask(app, { phone })).status, 202)
       t.match(await ask(app, { phone }), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
+      const headers = { 'x-admin-key': ADMIN_KEY }
+      const found = await post(app, '/v1/admin/recipients/lookup', { phone }, { headers })
+      t.match(found, { body: { standing: { standing: 'allowed' }, retryAfterMs: 60_000 } })
     })
 
     await t.test('a rule may count phone numbers as they are written in its region', async t => {

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { Verdict } from '../../../../plugin/index.js'
+import type { Rule, Verdict } from '../../../../plugin/index.js'
 import type { Placed } from '../../../lists/lists.js'
 import { isOfRecipient, recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
@@ -34,19 +34,24 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
       const verdicts = await Promise.all(
         names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
       )
+      const holds = (rule: Rule | undefined) =>
+        isOfRecipient(rule?.key) && !(placed?.standing === 'allowed' && passesAllowed(rule))
       return {
         recipient: recipient.masked,
         standing: placed && shown(placed),
         rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
         retryAfterMs: waiting(
           placed,
-          verdicts.filter((_, i) => isOfRecipient(rules[names[i] as string]?.key)),
+          verdicts.filter((_, i) => holds(rules[names[i] as string])),
           clock.wall()
         )
       }
     }
   )
 }
+
+/** Whether a rule lets pass whom the operator allows: one with a list of its own does not. */
+const passesAllowed = (rule: Rule | undefined) => !Array.isArray(rule?.allow)
 
 function statesOf(rule: string, { rules, violated }: Verdict) {
   const blocked = violated.some(({ windowMs }) => windowMs === 0)
@@ -62,10 +67,9 @@ function statesOf(rule: string, { rules, violated }: Verdict) {
 }
 
 function waiting(placed: Placed | null, verdicts: readonly Verdict[], now: number): number | null {
-  // Rules do not hold who is allowed.
-  if (placed?.standing === 'allowed') return 0
   const times = verdicts.map(({ retryAfterMs }) => retryAfterMs)
-  if (placed !== null) times.push(placed.until === undefined ? null : Math.max(placed.until - now, 0))
+  if (placed?.standing === 'blocked')
+    times.push(placed.until === undefined ? null : Math.max(placed.until - now, 0))
   return times.includes(null) ? null : Math.max(0, ...(times as number[]))
 }
 
