@@ -78,11 +78,7 @@ export async function openSenders(
  * @throws ConfigError that names the variable and what there is none of
  */
 export function checkCodes(config: Config, parameters: ReadonlyMap<string, readonly string[]>): void {
-  for (const { name: provider } of readChoice(config.SMS_SENDERS ?? '').flat()) {
-    const variable = kinds[provider]?.templates
-    if (variable === undefined) continue
-    const text = String(config[variable] ?? '')
-    const codes = readTemplateCodes(text)
+  for (const { variable, text, codes } of chosenCodes(config)) {
     if (codes.size < text.split(',').length) throw new ConfigError(`${variable} names a template twice.`)
     for (const [template, { names }] of codes) {
       const known = parameters.get(template)
@@ -100,14 +96,21 @@ export function checkCodes(config: Config, parameters: ReadonlyMap<string, reado
  * @param templates as in `captcha.zh`
  */
 export function missingCodes(config: Config, templates: readonly string[]): string[] {
-  const chosen = readChoice(config.SMS_SENDERS ?? '').flat()
-  return chosen.flatMap(({ name }) => {
-    const variable = kinds[name]?.templates
-    if (variable === undefined) return []
-    const codes = readTemplateCodes(String(config[variable] ?? ''))
+  return chosenCodes(config).flatMap(({ variable, codes }) => {
     const missing = templates.filter(template => !codes.has(template))
     if (missing.length === 0) return []
     const names = missing.join(', ')
     return [`${variable} has no code for ${names}: what needs it goes by another sender, if there is one`]
+  })
+}
+
+/** The codes of the chosen providers that have any, each as it stands in its variable and read. */
+function chosenCodes(config: Config) {
+  const chosen = readChoice(config.SMS_SENDERS ?? '').flat()
+  return chosen.flatMap(({ name }) => {
+    const variable = kinds[name]?.templates
+    if (variable === undefined) return []
+    const text = String(config[variable] ?? '')
+    return [{ variable, text, codes: readTemplateCodes(text) }]
   })
 }
