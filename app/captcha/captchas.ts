@@ -49,8 +49,8 @@ export interface Captchas {
   renew(captcha: Captcha): Promise<(Issued & { undo(): Promise<void> }) | null>
   /** @returns whether it was still to be used */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes that the message may not have gone out, or, where `unknown` is false, that it has. */
-  doubt(id: string, unknown?: boolean): Promise<void>
+  /** Notes whether it is unknown that the message went out. */
+  doubt(id: string, unknown: boolean): Promise<void>
   /** Forgets it. */
   drop(id: string): Promise<void>
 }
@@ -123,7 +123,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    doubt: (id, unknown = true) => records.doubt(keyOf(id), unknown),
+    doubt: (id, unknown) => records.doubt(keyOf(id), unknown),
     drop: id => records.drop(keyOf(id))
   }
 }

@@ -79,7 +79,7 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async doubt(key: string, unknown = true): Promise<void> {
+  async doubt(key: string, unknown: boolean): Promise<void> {
     const held = this.find(key)
     if (held !== undefined) held.unknown = unknown
   }

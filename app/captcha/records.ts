@@ -62,8 +62,8 @@ export interface Records {
   restore(key: string, token: string): Promise<void>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
-  /** Notes whether it is unknown that its message went out; it is when left out. */
-  doubt(key: string, unknown?: boolean): Promise<void>
+  /** Notes whether it is unknown that its message went out. */
+  doubt(key: string, unknown: boolean): Promise<void>
   /** Forgets it. */
   drop(key: string): Promise<void>
 }

@@ -61,7 +61,7 @@ export class RedisRecords implements Records {
     return (await this.run('captchaCancel', key)) === 1
   }
 
-  async doubt(key: string, unknown = true): Promise<void> {
+  async doubt(key: string, unknown: boolean): Promise<void> {
     await this.run('captchaDoubt', key, unknown ? '1' : '')
   }
 

@@ -81,7 +81,7 @@ async function undone(
 ): Promise<boolean> {
   const unknown = (error as { outcome?: string }).outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.doubt(issued.id) : undo())
+    await (unknown ? server.captchas.doubt(issued.id, true) : undo())
   } catch (failed) {
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }

@@ -118,7 +118,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { generation: 4, ended: 'verified' })
 
       const failed = await put()
-      await records.doubt(failed)
+      await records.doubt(failed, true)
       for (let i = 0; i < 3; i++) await records.check(failed, 0)
       await records.rotate(failed, terms, 'c')
       await records.restore(failed, 'c')
@@ -171,13 +171,13 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('a doubt stays until the next generation; what is dropped is gone', async t => {
       const key = await put()
-      await records.doubt(key)
+      await records.doubt(key, true)
       t.match(await records.get(key), { unknown: true })
       await records.rotate(key, terms, 'a')
       t.match(await records.get(key), { unknown: false })
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.doubt(key)
+      await records.doubt(key, true)
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -209,7 +209,7 @@ t.test('full memory takes no more, rather than forget', async t => {
 
 t.test('a doubt leaves nothing in Redis where nothing was', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).doubt('a')
+  await new RedisRecords(client).doubt('a', true)
   t.same(await client.keys('*'), [])
 })
 
