@@ -12,7 +12,7 @@ interface Log {
  * it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
  */
 export class Examination {
-  private next: NodeJS.Timeout | undefined
+  private checking: NodeJS.Timeout | undefined
   private closed = false
 
   /**
@@ -42,19 +42,24 @@ export class Examination {
 
   end(): void {
     this.closed = true
-    clearTimeout(this.next)
+    clearInterval(this.checking)
   }
 
-  /** @param asked the connection when it began to look */
+  /**
+   * Waits for the answer, and asks again where it failed or was lost.
+   * @param asked the connection when it began to look
+   */
   private follow(looked: Promise<void>, asked: unknown): void {
     let failed = false
     const check = () => {
       const { connection } = this.redis
       // A client that sends nothing twice never tells what was lost with a connection.
-      if (failed || (connection !== undefined && connection !== asked)) this.follow(this.look(), connection)
-      else this.next = setTimeout(check, this.timeout).unref()
+      const lost = connection !== undefined && connection !== asked
+      if (!failed && !lost) return
+      clearInterval(this.checking)
+      this.follow(this.look(), connection)
     }
-    if (!this.closed) this.next = setTimeout(check, this.timeout).unref()
+    if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
     looked.then(
       () => this.end(),
       error => {
