@@ -5,6 +5,7 @@ import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
 import { ConfigError, check } from './check.js'
 import { LOCALES } from './locales/locale.js'
+import { NO_COUNTRY } from './recipient.js'
 import { readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
 
@@ -44,7 +45,7 @@ export const PolicySchema = Type.Object(
       strict
     ),
     countries: Type.Optional(
-      Type.Array(Type.String({ pattern: '^[A-Z]{2}$' }), {
+      Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$` }), {
         minItems: 1,
         description: 'a list of countries as in ["CN", "SG"]: whose numbers are sent to; all when left out'
       })
@@ -74,7 +75,7 @@ export function loadPolicy(file: string | URL = OWN): Policy {
   }
   const policy = check(PolicySchema, value, 'policy.')
   for (const [i, country] of (policy.countries ?? []).entries()) {
-    if (isSupportedCountry(country)) continue
+    if (country === NO_COUNTRY || isSupportedCountry(country)) continue
     const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
     throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
   }

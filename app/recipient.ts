@@ -4,6 +4,12 @@ import { flaw } from './flaw.js'
 import { problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
 
+/**
+ * Stands for numbers that belong to no country (UN M.49 has the world as 001): satellite phones, +881 and +870. A message
+ * to one costs many times as much, so they are sent to where a policy says so alone.
+ */
+export const NO_COUNTRY = '001'
+
 /** Who a message goes to. */
 export interface Recipient {
   channel: Channel
@@ -18,7 +24,7 @@ export interface Recipient {
 export interface RecipientOptions {
   /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2). */
   region: string
-  /** The countries whose numbers are served; all when left out. */
+  /** The countries whose numbers are served, `001` for those that belong to none; all countries when left out. */
   countries?: readonly string[] | undefined
   /** Where it stands, for the errors: as a JSON pointer. */
   pointer?: string
@@ -83,7 +89,8 @@ function checkCountry(
   countries: RecipientOptions['countries'],
   more?: object
 ): void {
-  if (countries === undefined || countries.includes(number?.country ?? '')) return
+  const country = number?.country ?? NO_COUNTRY
+  if (countries?.includes(country) ?? country !== NO_COUNTRY) return
   throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', more)
 }
 

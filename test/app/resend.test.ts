@@ -173,6 +173,18 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await resend(app, id)).status, 202, 'nothing was counted')
     })
 
+    await t.test(
+      'a satellite phone belongs to no country, and is served where the policy says so',
+      async t => {
+        const file = join(t.testdir(), 'policy.json')
+        writeFileSync(file, JSON.stringify({ ...loadPolicy(), countries: ['001', 'SG'] }))
+        const app = await (await open(t)).start({ POLICY_FILE: file })
+        const message = { phone: '+881 6 1234 5678', template: 'order-shipped', params: { order: 'A-17' } }
+        t.equal((await post(app, '/v1/sms', message)).status, 202)
+        t.match(await ask(app), { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }, 'nobody else is')
+      }
+    )
+
     await t.test('nothing is sent again for an id that is unknown', async t => {
       const app = await (await open(t)).start()
       t.match(await resend(app, 'A'.repeat(22)), { status: 404, body: { code: 'CAPTCHA_UNKNOWN' } })
