@@ -82,6 +82,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   if (config.NODE_ENV === 'production' && config.AUDIT_LOG === undefined) {
     throw new ConfigError(`AUDIT_LOG is required in production. ${itIs('AUDIT_LOG')}`)
   }
+  if (config.NODE_ENV === 'production' && (config.API_KEYS ?? config.ACCOUNTS_FILE) === undefined) {
+    throw new ConfigError(`API_KEYS or ACCOUNTS_FILE is required in production. ${itIs('API_KEYS')}`)
+  }
   return config
 }
 

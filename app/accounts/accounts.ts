@@ -46,7 +46,8 @@ export function openAccounts(config: Config): Accounts {
     }
   }
 
-  const open = NODE_ENV !== 'production' && API_KEYS === undefined && ACCOUNTS_FILE === undefined
+  // In production one of them is required.
+  const open = API_KEYS === undefined && ACCOUNTS_FILE === undefined
   const pairs = open ? `${DEVELOPMENT_KEY}:development` : API_KEYS
   const simple = new Map<string, Account>()
   for (const pair of pairs?.split(',') ?? []) {

@@ -151,8 +151,9 @@ t.test('other mistakes', async t => {
 
 t.test('in production keys are long, and that of development is none', async t => {
   const production = { NODE_ENV: 'production' }
-  t.equal(read(production).byKey('development-key'), undefined)
-  t.equal(read(production).anonymous, null)
+  const accounts = read({ ...production, ACCOUNTS_FILE: fileOf(t, []) })
+  t.equal(accounts.byKey('development-key'), undefined)
+  t.equal(accounts.anonymous, null)
   const short = t.throws(() => read({ ...production, API_KEYS: 'topsecret:shop' })) as Error
   t.match(short.message, /^API_KEYS gives the account shop a key of fewer than 24 characters\./)
   t.notMatch(short.message, 'topsecret')

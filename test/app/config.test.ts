@@ -49,7 +49,13 @@ t.test('what is right', async t => {
     { AUDIT_LOG: 'stdout' },
     { AUDIT_LOG: './OFF' },
     { HOST: '127.1.2.3' },
-    { HOST: '0.0.0.0', NODE_ENV: 'production', AUDIT_LOG: 'off' },
+    {
+      HOST: '0.0.0.0',
+      NODE_ENV: 'production',
+      AUDIT_LOG: 'off',
+      API_KEYS: 'a-key-of-24-characters-or-more:shop'
+    },
+    { NODE_ENV: 'production', AUDIT_LOG: 'off', ACCOUNTS_FILE: '/accounts.json' },
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
     { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
@@ -112,6 +118,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ ADMIN_KEY: 'topsecret, read from a file\n' }, /^ADMIN_KEY must match/],
   [{ ADMIN_KEY: ' topsecret, after a space' }, /^ADMIN_KEY must match/],
   [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
+  [
+    { NODE_ENV: 'production', AUDIT_LOG: 'off' },
+    /^API_KEYS or ACCOUNTS_FILE is required in production\. It is/
+  ],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   ...['OFF', 'Stdout', 'stderr', 'none', 'false'].map((AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
     { AUDIT_LOG },

@@ -21,7 +21,6 @@ function environment(): NodeJS.ProcessEnv {
 t.test('the compose file gives variables that are read, and they are enough to start', async t => {
   const env = environment()
   for (const name of Object.keys(env)) t.ok(name in ConfigSchema.properties, name)
-  t.equal(env.API_KEYS, 'as in key:account, the key of 24 characters or more')
   const secrets = { LIMIT_SECRET: 'a secret of these tests', API_KEYS: 'a-key-of-24-characters-or-more:shop' }
   t.match(readConfig({ ...env, ...secrets }), {
     NODE_ENV: 'production',

@@ -172,7 +172,7 @@ t.test('a port that is taken: says so', async t => {
 })
 
 t.test('an address that is none to listen on: says so, without a stack', async t => {
-  const env = { NODE_ENV: 'production', AUDIT_LOG: 'off' }
+  const env = { NODE_ENV: 'production', AUDIT_LOG: 'off', API_KEYS: 'a-key-of-24-characters-or-more:shop' }
   // The second is of no network unless it says of which.
   for (const HOST of ['203.0.113.1', 'fe80::1']) {
     const { code, stderr } = await run(t, { ...env, HOST }).ended

@@ -3,7 +3,7 @@ import { ConfigSchema } from '../../../app/config-schema.js'
 import { type Kind, openKind } from '../../../app/senders/kind.js'
 import { kinds } from '../../../app/senders/kinds.js'
 import { checkCodes, missingCodes, openSenders } from '../../../app/senders/open.js'
-import { clock, config, mail, message, sent } from './servers.js'
+import { clock, config, mail, message, production, sent } from './servers.js'
 
 async function open(t: Test, env: NodeJS.ProcessEnv) {
   const opened = await openSenders(config(env), clock, () => {})
@@ -13,7 +13,6 @@ async function open(t: Test, env: NodeJS.ProcessEnv) {
   })
   return opened
 }
-const production = { NODE_ENV: 'production', AUDIT_LOG: 'off' }
 const smtp = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'a@example.com' }
 const hook = { WEBHOOK_URL: 'http://127.0.0.1:1', WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}` }
 const all = {

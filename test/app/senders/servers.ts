@@ -10,6 +10,13 @@ export const START_MS = Date.UTC(2026, 2, 1, 3)
 export const clock = { monotonic: () => 0, wall: () => START_MS }
 export const HOURS_13 = 13 * 3_600_000
 
+/** What a start in production asks for, besides senders. */
+export const production = {
+  NODE_ENV: 'production',
+  AUDIT_LOG: 'off',
+  API_KEYS: 'a-key-of-24-characters-or-more:shop'
+}
+
 export interface Asked {
   method: string
   path: string

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { smtp } from '../../../app/senders/smtp.js'
 import { type Mailbox, startMail } from '../smtp.js'
-import { clock, config, first, mail, sent, startSilence } from './servers.js'
+import { clock, config, first, mail, production, sent, startSilence } from './servers.js'
 
 async function open(t: Parameters<typeof startMail>[0], url: string, more = {}) {
   const sender = await smtp.open(
@@ -183,7 +183,7 @@ t.test('a server that is not there, and a password that is wrong', async t => {
 t.test('TLS', async t => {
   const trusting = '?tls.rejectUnauthorized=false'
   const plain = await startMail(t)
-  for (const env of [{ SMTP_TLS: 'required' }, { NODE_ENV: 'production', AUDIT_LOG: 'off' }]) {
+  for (const env of [{ SMTP_TLS: 'required' }, production]) {
     t.match(await sent(t, await open(t, plain.url, env), mail()), { outcome: 'failed' }, 'offers none')
   }
   t.same(plain.received, [])
