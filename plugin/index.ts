@@ -19,6 +19,7 @@ import { Limiter } from './limiter.js'
 import { Documentation } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
+import { RefusalLog } from './refusal-log.js'
 import type { Decision } from './reservation.js'
 import { limitRoute, PLAN, type Shared } from './route.js'
 import type { Rule } from './rule.js'
@@ -56,7 +57,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   )
   const filters = new Filters()
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
-  const shared: Shared = { limiter, timeout, options }
+  const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
 
   const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
   fastify.decorate('limit', decorator(limiter, options, replace, fastify.log))

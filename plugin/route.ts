@@ -14,9 +14,10 @@ import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import { isHandlerTimeout } from './outcome.js'
 import type { LimitedRoute, Plan } from './plan.js'
+import type { RefusalLog } from './refusal-log.js'
 import type { Decision } from './reservation.js'
 import type { Awaitable } from './store/store.js'
-import { isHeard, logRefusal, tell } from './telling.js'
+import { isHeard, tell } from './telling.js'
 import { Turn } from './turn.js'
 
 /** What all limited routes share. */
@@ -25,6 +26,7 @@ export interface Shared {
   /** In milliseconds. */
   timeout: number
   options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
+  refusals: RefusalLog
 }
 
 /** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
@@ -161,6 +163,6 @@ function answer(
     reply.headers(policyHeaders(verdict.rules, plan))
     return
   }
-  logRefusal(decision, verdict, stage, request)
+  shared.refusals.write(decision, verdict, stage, request)
   refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
 }

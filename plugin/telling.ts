@@ -7,25 +7,6 @@ import { isPromise } from './store/store.js'
 
 const decisions = channel('fastify-send-limit:decision')
 
-/** What pino has, and another logger need not. */
-interface Leveled {
-  isLevelEnabled(level: string): boolean
-}
-
-/** What the cache repeats is told at `debug`: a flood must not fill the log. */
-export function logRefusal(
-  decision: Decision,
-  { violated, retryAfterMs }: Verdict,
-  stage: DecisionEvent['stage'],
-  { log }: FastifyRequest
-): void {
-  const level = decision.store === 'cache' ? 'debug' : 'info'
-  if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
-  const { keys } = decision
-  const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
-  log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
-}
-
 /** Whether anybody is to be told of decisions. */
 export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): boolean {
   return onDecision !== undefined || decisions.hasSubscribers

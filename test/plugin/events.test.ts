@@ -8,6 +8,7 @@ import { logStream } from '../helper/log-stream.js'
 const phone = '13800138000'
 const mail = 'somebody@example.com'
 const address = '203.0.113.77'
+const closed = { allowed: false }
 const personal = /13800138000|138 ?0013 ?8000|somebody|203\.0\.113\.77|card 4111/
 
 const rules: Rule[] = [
@@ -165,6 +166,42 @@ t.test('every refusal is logged, with the hashed key', async t => {
     ]
   )
   t.ok(told.every(line => line.level === 30 && line.reqId))
+})
+
+t.test('a flood does not fill the log: of the same refusals each second has one at info', async t => {
+  const { lines, logger } = logged()
+  const { app, advance, post } = await open(
+    t,
+    { rules, filters: [{ name: 'closed', check: () => closed }] },
+    { logger }
+  )
+  app.post('/x', { config: { limit: ['mobile', 'mail'] } }, async () => 'sent')
+  app.post('/closed', { config: { limit: 'closed' } }, async () => 'sent')
+  const send = async (body: object) => (await post('/x', body)).statusCode
+  const levels = () =>
+    lines
+      .splice(0)
+      .map(line => JSON.parse(line))
+      .filter(({ msg }) => msg === 'refused by limit')
+      .map(({ level }) => level)
+  const refused = async (body: object, times: number) => {
+    for (let i = 0; i < times; i++) t.not(await send(body), 200)
+    return levels()
+  }
+  const one = { phone, to: mail }
+  t.equal(await send(one), 200)
+  t.same(await refused(one, 3), [30, 20, 20])
+  const another = { phone: '13900139000', to: mail }
+  t.equal(await send(another), 200)
+  t.same(await refused(another, 2), [30, 20], 'another phone')
+  t.same(await refused({ phone, to: 'blocked@example.com' }, 2), [30, 20], 'another rule')
+  t.same(await refused(one, 1), [20])
+  advance(999)
+  t.same(await refused(one, 1), [20])
+  advance(1)
+  t.same(await refused(one, 2), [30, 20])
+  for (let i = 0; i < 2; i++) t.equal((await post('/closed')).statusCode, 403)
+  t.same(levels(), [30, 30], 'whom a filter refuses is not known')
 })
 
 t.test('no personal data in the log, whatever goes wrong', async t => {

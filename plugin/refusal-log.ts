@@ -1,0 +1,51 @@
+import type { FastifyRequest } from 'fastify'
+import type { Verdict } from './decision.js'
+import type { DecisionEvent } from './options.js'
+import type { Decision } from './reservation.js'
+
+const SECOND_MS = 1_000
+/** Of so many refusals of a second it is known that they are in the log. */
+const MAX_KNOWN = 10_000
+
+/** What pino has, and another logger need not. */
+interface Leveled {
+  isLevelEnabled(level: string): boolean
+}
+
+/**
+ * The log of refusals. What the same limits refuse to the same keys once more within a second, and what the cache of
+ * refusals repeats, is told at `debug`: a flood must not fill the log.
+ */
+export class RefusalLog {
+  private readonly known = new Set<string>()
+  private since = Number.NEGATIVE_INFINITY
+
+  write(
+    decision: Decision,
+    { violated, retryAfterMs }: Verdict,
+    stage: DecisionEvent['stage'],
+    { log }: FastifyRequest
+  ): void {
+    const level = decision.store === 'cache' || this.repeats(decision, violated) ? 'debug' : 'info'
+    if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
+    const { keys } = decision
+    const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
+    log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+  }
+
+  private repeats({ at, keys }: Decision, violated: Verdict['violated']): boolean {
+    let refusal = ''
+    for (const { rule, windowMs } of violated) {
+      // A filter does not tell whom it refuses.
+      if (keys[rule] === undefined) return false
+      refusal += `${rule} ${windowMs} ${keys[rule]},`
+    }
+    if (at - this.since >= SECOND_MS) {
+      this.known.clear()
+      this.since = at
+    }
+    if (this.known.has(refusal)) return true
+    if (this.known.size < MAX_KNOWN) this.known.add(refusal)
+    return false
+  }
+}
