@@ -3,10 +3,17 @@ import type { LimitDecorator, Rule } from '../plugin/index.js'
 /** What a rule's key is that counts a recipient alone: of messages, and of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
 const TRIES = 'request.captcha.identity'
+/** And one that counts the messages to a row of numbers. */
+const RANGE = 'request.numberRange'
 
 /** Whether a rule with this key counts the messages to a recipient alone. */
 export function isOfRecipient(key: Rule['key'] | undefined): boolean {
   return valuePath(key) === MESSAGES
+}
+
+/** Whether it counts those to a row of numbers, of which the recipient has one. */
+export function isOfRange(key: Rule['key'] | undefined): boolean {
+  return valuePath(key) === RANGE
 }
 
 /**

@@ -5,7 +5,7 @@ import { strayNames } from '../accounts/file.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { loadPolicy, type Policy } from '../policy.js'
-import { isOfRecipient } from '../recipient-rules.js'
+import { isOfRange, isOfRecipient } from '../recipient-rules.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -69,11 +69,11 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   })
 }
 
-/** Whom the operator allows passes what is counted for the recipient alone. */
+/** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
 function passAllowed(rule: Rule): Rule {
   // What is no rule, or no key, the plugin refuses with its path.
   const { key, lock, allow } = (rule ?? {}) as Partial<Rule>
-  if (lock !== undefined || allow !== undefined || !isOfRecipient(key)) return rule
+  if (lock !== undefined || allow !== undefined || !(isOfRecipient(key) || isOfRange(key))) return rule
   // Concealed, an allowance would show: what is refused to others is not refused to them.
   return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
 }

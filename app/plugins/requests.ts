@@ -18,6 +18,8 @@ declare module 'fastify' {
     captcha: Captcha | null
     /** What a code is for. */
     purpose: string | null
+    /** The thousand phone numbers of which the recipient has one: who pumps has many in a row. Of a mail address null. */
+    readonly numberRange: string | null
     /** Address of the one who is to get the message, as far as it is known. */
     network: string | null
     /** Whether the answer is to say nothing of the recipient. */
@@ -45,6 +47,12 @@ const requests: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }
     fastify.decorateRequest(name, null)
   }
   fastify.decorateRequest('concealed', false)
+  fastify.decorateRequest('numberRange', {
+    getter() {
+      const { channel, to = '' } = this.recipient ?? {}
+      return channel === 'sms' ? to.slice(0, -3) : null
+    }
+  })
 }
 
 export default fp(requests, { name: 'requests' })

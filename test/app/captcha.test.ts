@@ -2,7 +2,7 @@ import type { InjectOptions } from 'fastify'
 import t from 'tap'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { ask, askMail, cancel, E164, status, told, verify, wrong } from './captcha.js'
-import { lastCode, places } from './helper.js'
+import { lastCode, places, post } from './helper.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -63,6 +63,33 @@ for (const [name, open] of Object.entries(places)) {
       })
       t.equal((await ask(app, { phone: '+86 138 0013 8004' })).status, 202, 'a recipient of before')
     })
+
+    await t.test(
+      'numbers in a row: twenty codes an hour, a hundred a day, from whatever addresses',
+      async t => {
+        const place = await open(t)
+        const app = await place.start()
+        let asked = 0
+        const next = () => {
+          const phone = `1390013${String(8_000 + asked).padStart(4, '0')}`
+          return ask(app, { phone }, { remoteAddress: `198.51.100.${asked++}` })
+        }
+        for (let hour = 0; hour < 5; hour++) {
+          for (let i = 0; i < 20; i++) t.equal((await next()).status, 202)
+          t.match(await next(), { status: 429, body: { 'violated-policies': ['number-range'] } })
+          place.advance(3_600_001)
+        }
+        t.match(await next(), { status: 429, body: { 'violated-policies': ['number-range-24h'] } })
+        t.equal((await ask(app, { phone: '13900139000' })).status, 202, 'of another row')
+        for (let i = 0; i < 21; i++) {
+          const mail = { email: `somebody${i}@example.com`, purpose: 'register' }
+          const from = { remoteAddress: `203.0.113.${i}` }
+          t.equal((await post(app, '/v1/captcha', mail, from)).status, 202, 'mail has no numbers')
+        }
+        await app.lists.put('+8613900138999', { standing: 'allowed', masked: '' })
+        t.equal((await ask(app, { phone: '13900138999' })).status, 202, 'whom the operator allows')
+      }
+    )
 
     await t.test('the right code verifies, once, and says for whom and what', async t => {
       const app = await (await open(t)).start()

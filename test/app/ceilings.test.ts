@@ -84,6 +84,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   'ip-recipients': ['send', 'resend'],
   recipient: ['send', 'resend'],
   'recipient-network': ['send', 'resend'],
+  'number-range': ['send', 'resend'],
   account: ['send', 'resend', 'sms', 'mail'],
   service: ['send', 'resend', 'sms', 'mail'],
   'verify-failures': ['verify'],

@@ -5,6 +5,7 @@ export const SEND_LIMITS = [
   'ip-recipients',
   'recipient',
   'recipient-network',
+  'number-range',
   'in-flight',
   'account',
   'service'
