@@ -26,8 +26,9 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
     told.add(kind)
   }
   const failed = (error: unknown) => once('failing', error)
+  const lost = (why: string) => once('losing', new Error(`lines are lost: ${why}`))
   destination.on('error', failed)
-  destination.on('drop', () => once('losing', new Error('lines are lost: too many wait to be written')))
+  destination.on('drop', () => lost('too many wait to be written'))
   destination.on('write', () => told.clear())
   const reopen = () => {
     try {
@@ -39,16 +40,22 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
     }
   }
   if (to !== 'stdout') process.on('SIGHUP', reopen)
+  const write = (text: string) => {
+    try {
+      destination.write(text)
+    } catch (error) {
+      failed(error)
+    }
+  }
   return {
-    write(line) {
-      try {
-        destination.write(`${line}\n`)
-      } catch (error) {
-        failed(error)
-      }
-    },
+    write: line => write(`${line}\n`),
     close() {
       process.removeListener('SIGHUP', reopen)
+      if (told.has('failing')) {
+        // What waits is tried once more.
+        write('')
+        if (told.has('failing')) lost('they waited to be written until the end')
+      }
       destination.destroy()
     }
   }

@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -273,6 +274,45 @@ t.test('what waits is bounded: beyond it lines are lost, and that is told once',
   trail.close()
   t.match(errors, [{ code: 'ENOSPC' }, { message: 'lines are lost: too many wait to be written' }])
   t.equal(errors.length, 2)
+})
+
+t.test('what waits at the end is written if it can be, else it is told that it is lost', async t => {
+  const errors: Error[] = []
+  const full = openTrail('/dev/full', error => errors.push(error as Error))
+  full.write('a line')
+  full.close()
+  t.match(errors, [
+    { code: 'ENOSPC' },
+    { message: 'lines are lost: they waited to be written until the end' }
+  ])
+
+  const trail = fileURLToPath(new URL('app/audit/trail.ts', root))
+  // Once it was looked at, a standard output that nobody reads takes no more instead of making the process wait.
+  const script = `import { once } from 'node:events'
+import { openTrail } from ${JSON.stringify(trail)}
+process.stdout.fd
+let full = false
+const trail = openTrail('stdout', error => { full = true; console.error(error.message) })
+let lines = 0
+while (!full) trail.write(String(lines++).padStart(999, '.'))
+process.send(lines)
+await once(process, 'message')
+trail.close()
+process.disconnect()`
+  const child = spawn(process.execPath, [...typescript, '--input-type=module', '-e', script], {
+    cwd: fileURLToPath(root),
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const [lines] = (await once(child, 'message')) as [number]
+  let bytes = 0
+  child.stdout?.on('data', data => {
+    // Now there is room for the line that waits.
+    if (bytes < 10_000 && bytes + data.length >= 10_000) child.send('end')
+    bytes += data.length
+  })
+  await once(child, 'close')
+  t.equal(bytes, lines * 1_000)
 })
 
 t.test('a file that cannot be opened ends the start', async t => {
