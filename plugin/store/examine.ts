@@ -8,8 +8,8 @@ interface Log {
 }
 
 /**
- * Looks at a Redis at start: whether its other processes have this one's secret, and whether it keeps live keys. While
- * it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
+ * Looks at a Redis at start, and when it is back: whether its other processes have this one's secret, and whether it keeps
+ * live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
  */
 export class Examination {
   private checking: NodeJS.Timeout | undefined
@@ -40,9 +40,19 @@ export class Examination {
     }
   }
 
+  /** Looks again after a loss: it may have begun empty, or another one may have its place. */
+  again(): void {
+    if (!this.closed && this.checking === undefined) this.follow(this.look(), this.redis.connection)
+  }
+
   end(): void {
     this.closed = true
+    this.stop()
+  }
+
+  private stop(): void {
     clearInterval(this.checking)
+    this.checking = undefined
   }
 
   /**
@@ -56,16 +66,16 @@ export class Examination {
       // A client that sends nothing twice never tells what was lost with a connection.
       const lost = connection !== undefined && connection !== asked
       if (!failed && !lost) return
-      clearInterval(this.checking)
+      this.stop()
       this.follow(this.look(), connection)
     }
     if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
     looked.then(
-      () => this.end(),
+      () => this.stop(),
       error => {
         failed = true
         if (this.closed || !(error instanceof SecretMismatchError)) return
-        this.end()
+        this.stop()
         // The server listens by now: only its operator can help.
         this.log.error({ err: error }, 'limits are not shared')
       }

@@ -67,10 +67,12 @@ export function openStore(
   const redis = new RedisStore(client, prefix)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
+  const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   const onChange = (error?: unknown, node?: string) => {
     const what = { ...(node && { node }), onStoreError }
-    if (error === undefined) fastify.log.info(what, 'redis decides again')
-    else fastify.log.error({ err: error, ...what }, 'redis does not decide')
+    if (error !== undefined) return fastify.log.error({ err: error, ...what }, 'redis does not decide')
+    fastify.log.info(what, 'redis decides again')
+    examination.again()
   }
   const outageOf = (node?: string) =>
     new Outage(
@@ -89,7 +91,6 @@ export function openStore(
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
-  const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   fastify.addHook('onReady', () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
   return { reserver: cache?.over(reserver) ?? reserver, identity }

@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
-import { limitPlugin } from '../../../plugin/index.js'
+import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../settlement/places.js'
 
@@ -18,7 +18,8 @@ async function start(t: Test, client: Redis, given: { secret?: string; timeout?:
   const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
   const app = Fastify({ logger })
   t.teardown(() => app.close())
-  await app.register(limitPlugin, { client, secret, timeout: 50, ...given })
+  const rules: Rule[] = [{ name: 'all', key: { value: 'body.all' }, limits: [{ max: 1_000, window: '60s' }] }]
+  await app.register(limitPlugin, { client, secret, timeout: 50, rules, ...given })
   await app.ready()
   return { app, log: () => lines.join('') }
 }
@@ -83,6 +84,27 @@ t.test('where Redis answers, a secret that differs ends the start', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
   await t.rejects(start(t, client, { ...answering, secret: another }), {
+    code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+  })
+})
+
+t.test('a Redis that comes back empty is looked at again, each time', async t => {
+  let { port, client: admin, kill } = await startRedis(t)
+  const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
+  t.teardown(() => client.disconnect())
+  client.on('error', () => {})
+  const { app, log } = await start(t, client)
+  const decidedBy = async () => (await app.limit.reserve({ all: 'all' })).store
+  for (const args of [[], ['--maxmemory-policy', 'allkeys-lru']]) {
+    admin.on('error', () => {})
+    await kill()
+    await until(async () => (await decidedBy()) === 'memory', 'its loss')
+    ;({ client: admin, kill } = await startRedis(t, { port, args }))
+    await until(async () => (await decidedBy()) === 'redis', 'its return')
+    await until(async () => (await admin.exists('sl:secret')) === 1, 'the fingerprint')
+  }
+  await until(() => /may evict live limits/.test(log()), 'a warning of the policy')
+  await t.rejects(start(t, admin, { ...answering, secret: another }), {
     code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
   })
 })
