@@ -47,7 +47,7 @@ function clientOf(urls: string, bounds: Bounds): Redis | Cluster {
       lazyConnect: true,
       retryStrategy: retry,
       // A replica by now: behind its name may stand the one that has its place.
-      reconnectOnError: ({ message }) => message.includes('READONLY')
+      reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message)
     })
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)

@@ -108,6 +108,22 @@ t.test('a Redis that has become a replica is left for the one that has its place
   t.equal((await status(app, id)).status, 404, 'this one has other codes')
 })
 
+t.test('so is one that answers nothing, as it has no way to its master', async t => {
+  const [former, next] = [await startRedis(t), await startRedis(t)]
+  let { port } = former
+  const { url } = await way(t, () => port)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  const { id } = (await ask(app)).body
+  await former.client.config('SET', 'replica-serve-stale-data', 'no')
+  // Nobody listens there.
+  await former.client.replicaof('127.0.0.1', 1)
+  port = next.port
+  await until(() => answers(app.limit.peek({ 'api-attempts': '192.0.2.1' })), 'a look at the limits')
+  await until(() => answers(app.captchas.find(id, null)), 'a look at the codes')
+  t.equal((await ask(app, { phone: '13900139000' })).status, 202)
+  t.equal((await status(app, id)).status, 404, 'this one has other codes')
+})
+
 t.test('a connection on which nothing comes any more is given up', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
