@@ -18,12 +18,14 @@ declare module 'fastify' {
 
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
   await fastify.register(accepts)
+  const byDefault = [config.LOCALE, ...LOCALES]
   fastify.decorate('defaultLocale', config.LOCALE)
   fastify.decorateRequest('locale', {
     getter(this: FastifyRequest) {
       for (const tag of this.languages()) {
-        const found = tag === '*' ? config.LOCALE : lookUp(tag)
-        if (found !== undefined) return found
+        // Any that is there, as the other ranges rank them: with q=0, none.
+        const found = tag === '*' ? (this.language(byDefault) as Locale | false) : lookUp(tag)
+        if (found) return found
       }
       return config.LOCALE
     }

@@ -89,8 +89,11 @@ t.test('Accept-Language', async t => {
     ['fr, zh;q=0.2', 'zh', 'zh'],
     ['fr, de', 'en', 'zh'],
     ['zh;q=0, en;q=0.1', 'en', 'en'],
-    ['*, zh;q=0.5', 'en', 'zh'],
-    ['fr, *;q=0.5, en;q=0.1', 'en', 'zh'],
+    ['en;q=0, *', 'zh', 'zh'],
+    ['*, zh;q=0', 'en', 'en'],
+    ['*, zh;q=0.5', 'en', 'en'],
+    ['fr, *;q=0.5, en;q=0.1', 'zh', 'zh'],
+    ['*;q=0', 'en', 'zh'],
     ['zhx', 'en', 'zh'],
     [';;;,q=,--', 'en', 'zh'],
     [`${'fr,'.repeat(2_000)}zh`, 'zh', 'zh']
