@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { answerExpectation, documentOf, type Failure, requestTimeout, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
@@ -10,7 +10,6 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.addSchema(ProblemSchema)
   // Bodies are JSON; Fastify would take plain text, too.
   fastify.removeContentTypeParser('text/plain')
-  const allowed = allowedMethods(fastify)
 
   // RFC 9112, section 3.2.
   fastify.addHook('onRequest', async ({ headers, raw }) => {
@@ -23,6 +22,7 @@ const errors: FastifyPluginAsync = async fastify => {
   )
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
+    if (request.is404 && OF_A_BODY.test(error.code)) return answerNowhere(request, reply)
     // Undefined where a request is injected.
     const arriving = request.raw.complete === false
     const late = arriving && error.code === 'FST_ERR_HANDLER_TIMEOUT'
@@ -35,17 +35,22 @@ const errors: FastifyPluginAsync = async fastify => {
     return sendProblem(reply.headers(error.headers ?? {}), document)
   })
 
-  fastify.setNotFoundHandler((request, reply) => {
-    const methods = allowed(request.url)
-    if (methods.length === 0) {
-      return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing at this address.'))
-    }
-    const document = problemDocument(405, 'METHOD_NOT_ALLOWED', 'This address takes {methods}.', { methods })
-    return sendProblem(reply.header('allow', methods.join(', ')), document)
-  })
+  fastify.setNotFoundHandler(answerNowhere)
 }
+
+/** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
+const OF_A_BODY = /^FST_ERR_(CTP|ROUTE_MISSING)_/
 
 // A problem is what we meant to answer; its cause tells why.
 const causeOf = ({ cause }: Error) => (cause instanceof Error ? cause.message : undefined)
+
+function answerNowhere(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const methods = allowedMethods(request.server, request.url)
+  if (methods.length === 0) {
+    return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing at this address.'))
+  }
+  const document = problemDocument(405, 'METHOD_NOT_ALLOWED', 'This address takes {methods}.', { methods })
+  return sendProblem(reply.header('allow', methods.join(', ')), document)
+}
 
 export default fp(errors, { name: 'errors' })

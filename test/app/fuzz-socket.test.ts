@@ -49,7 +49,8 @@ const cases: Case[] = [
   ['steps up', `GET /v1/captcha/../../../etc/passwd HTTP/1.1\r\n${host}\r\n`, 404],
   ['empty parts', `GET //v1//captcha HTTP/1.1\r\n${host}\r\n`, 404],
   ['a star', `OPTIONS * HTTP/1.1\r\n${host}\r\n`, 404],
-  ['a whole URL', `GET http://evil.example/nowhere HTTP/1.1\r\n${host}\r\n`, 404]
+  ['a whole URL', `GET http://evil.example/nowhere HTTP/1.1\r\n${host}\r\n`, 404],
+  ['a whole URL of ours', `PUT http://a/v1/sms HTTP/1.1\r\n${host}\r\n`, 405]
 ]
 
 t.test('whatever is written to the socket is answered by a problem', async t => {

@@ -120,6 +120,38 @@ t.test('what is not there, and what is there for other methods', async t => {
   const read = await app.inject({ method: 'DELETE', url: '/healthz' })
   t.match(read, { statusCode: 405, headers: { allow: 'GET, HEAD' } })
   t.match(await app.inject('/%zz'), { statusCode: 400, headers: problem })
+
+  const id = 'A'.repeat(22)
+  for (const [url, allow] of [
+    [`/v1/captcha/${id}`, 'DELETE, GET, HEAD'],
+    [`/v1/captcha/${id}/resend`, 'POST'],
+    ['/v1/captcha/verify', 'POST'],
+    // However it is spelled.
+    ['/v1/captcha/verif%79', 'POST'],
+    ['/v1/captcha/', 'DELETE, GET, HEAD'],
+    ['/docs/', 'GET, HEAD'],
+    ['/docs/static/nothing', undefined]
+  ] as const) {
+    const { statusCode, headers } = await app.inject({ method: 'PUT', url })
+    t.same([statusCode, headers.allow], [allow === undefined ? 404 : 405, allow], url)
+  }
+})
+
+t.test('where nothing takes a body, none is wrong', async t => {
+  const app = await (await places.memory(t)).start()
+  const json = { 'content-type': 'application/json' }
+  for (const [method, headers, payload] of [
+    ['PUT', json, '{'],
+    ['PUT', json, ''],
+    ['PUT', json, ' '.repeat(20_000)],
+    ['PUT', { 'content-type': '///' }, 'x'],
+    ['QUERY', {}, undefined]
+  ] as const) {
+    const ask = (url: string) => app.inject({ method: method as 'PUT', url, headers, payload })
+    const said = `${method} ${payload?.slice(0, 9)}`
+    t.match(await ask('/v1/sms'), { statusCode: 405, headers: { allow: 'POST' } }, said)
+    t.match(await ask('/nothing'), { statusCode: 404 }, said)
+  }
 })
 
 t.test('an error of our own is a plain 500', async t => {
