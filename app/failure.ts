@@ -17,11 +17,9 @@ export function documentOf(error: Failure): ProblemDocument {
   if (error.problem !== undefined) return error.problem
   if (error.validation) return invalid(error.validation)
   const { statusCode = 500, code = '', message } = error
-  // Errors of Fastify and the plugin are written for clients, unless they are a 500.
-  if (statusCode >= 400 && statusCode !== 500 && code.startsWith('FST_')) {
-    const known = (en.problems as Record<string, { detail: string } | undefined>)[code]
-    return problemDocument(statusCode, code, known?.detail ?? message, keyOf(code, message))
-  }
+  // Of the errors of Fastify and the plugin those that are written for clients.
+  const known = (en.problems as Record<string, { detail: string } | undefined>)[code]
+  if (known !== undefined) return problemDocument(statusCode, code, known.detail, keyOf(code, message))
   if (statusCode >= 400 && statusCode < 500) {
     return problemDocument(statusCode, 'REFUSED', 'The request was refused.')
   }
@@ -38,12 +36,15 @@ export function sendProblem(reply: FastifyReply, document: ProblemDocument): Fas
   // What fails before it is routed is a request that nothing was decorated on.
   const locale = reply.request.locale ?? reply.server.defaultLocale ?? 'en'
   const vary = [reply.getHeader('vary') ?? [], 'accept-language'].flat().join(', ')
-  return reply
-    .code(document.status)
-    .type(TYPE)
-    .headers({ 'content-language': locale, vary })
-    .serializer(JSON.stringify)
-    .send({ ...translate(document, locale), instance: `urn:uuid:${reply.request.id}` })
+  return (
+    reply
+      .code(document.status)
+      .type(TYPE)
+      // What fails before it is routed meets no hook that says it.
+      .headers({ 'content-language': locale, 'cache-control': 'no-store', vary })
+      .serializer(JSON.stringify)
+      .send({ ...translate(document, locale), instance: `urn:uuid:${reply.request.id}` })
+  )
 }
 
 /** Answers an `Expect` that nobody here meets (RFC 9110, section 10.1.1). */

@@ -78,6 +78,13 @@ t.test('answers are for programs: not to be kept, nor shown, but read by pages t
       'x-content-type-options': 'nosniff'
     })
   }
+  for (const [url, status] of [
+    ['/%ff', 400],
+    [`/v1/captcha/${'a'.repeat(101)}`, 414]
+  ] as const) {
+    const { statusCode, headers } = await app.inject(url)
+    t.match([statusCode, headers['cache-control']], [status, 'no-store'], url)
+  }
 })
 
 t.test('what goes wrong inside is not told, nor what a library says', async t => {
@@ -100,6 +107,8 @@ t.test('what goes wrong inside is not told, nor what a library says', async t =>
     t.match([refused.statusCode, refused.json()], [answered, { code }], `${status}`)
     t.notMatch(refused.body, 'its words')
   }
+  const { statusCode, body } = await app.inject('/docs/static/%00')
+  t.match([statusCode, JSON.parse(body)], [403, { code: 'REFUSED', detail: 'The request was refused.' }])
 })
 
 t.test('a problem names its request as the log does, and as no other', async t => {
