@@ -6,6 +6,9 @@ interface Alternatives {
   anyOf?: { type?: string }[]
 }
 
+/** Every problem has it, those that the plugin documents as well. */
+const LANGUAGE = { description: 'the language of title and detail', schema: { type: 'string' as const } }
+
 /** OpenAPI at /openapi.json. */
 const swagger: FastifyPluginAsync = async fastify => {
   await fastify.register(fastifySwagger, {
@@ -46,8 +49,14 @@ const swagger: FastifyPluginAsync = async fastify => {
     transformObject(documented) {
       if (!('openapiObject' in documented)) throw new Error('this is an OpenAPI 3 document')
       const { openapiObject } = documented
-      // A body that may be null may be left out.
       for (const path of Object.values(openapiObject.paths ?? {})) {
+        for (const operation of [path?.get, path?.post, path?.delete]) {
+          for (const answer of Object.values(operation?.responses ?? {})) {
+            if (!('content' in answer) || answer.content?.['application/problem+json'] === undefined) continue
+            answer.headers = { ...answer.headers, 'content-language': LANGUAGE }
+          }
+        }
+        // A body that may be null may be left out.
         const body = path?.post?.requestBody
         if (body === undefined || !('content' in body)) continue
         const { anyOf = [] } = (body.content['application/json']?.schema ?? {}) as Alternatives

@@ -30,7 +30,7 @@ export const ProblemSchema = Type.Object(
 )
 
 const descriptions = {
-  400: 'The request cannot be read: the body is no JSON, or a header is malformed.',
+  400: 'The request cannot be read: the body is no JSON, or the address or a header is malformed.',
   401: 'The key is missing, not known or revoked.',
   403: 'This is not for this caller, or the recipient or caller is blocked.',
   404: 'There is no such thing, or no longer.',
@@ -59,10 +59,7 @@ const more: Partial<Record<Status, object>> = {
 export function problems(...statuses: Status[]) {
   const answer = (status: Status) => ({
     description: descriptions[status],
-    headers: {
-      'content-language': { type: 'string', description: 'the language of title and detail' },
-      ...more[status]
-    },
+    ...(more[status] && { headers: more[status] }),
     content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } }
   })
   return Object.fromEntries(statuses.map(status => [status, answer(status)]))

@@ -14,7 +14,7 @@ interface Operation {
   tags?: string[]
   security?: object[]
   parameters?: { name: string }[]
-  responses: Record<string, { content?: object; headers?: object }>
+  responses: Record<string, { description?: string; content?: object; headers?: object }>
 }
 type Document = { openapi: string; paths: Record<string, Record<string, Operation>> }
 
@@ -57,12 +57,15 @@ t.test('the document', async t => {
     const endUser = parameters.some(({ name }) => name === 'x-end-user-ip')
     t.equal(endUser, route.includes('/v1/captcha'), route)
     t.ok(security, route)
-    for (const [status, { content = {} }] of Object.entries(responses)) {
-      if (Number(status) >= 400)
-        t.same(Object.keys(content), ['application/problem+json'], `${route} ${status}`)
+    for (const [status, { content = {}, headers = {} }] of Object.entries(responses)) {
+      if (Number(status) < 400) continue
+      t.same(Object.keys(content), ['application/problem+json'], `${route} ${status}`)
+      t.ok('content-language' in headers, `${route} ${status}`)
     }
+    // Whatever stands in an address may be encoded wrongly.
+    if (route.includes('{')) t.match(responses[400], { description: /cannot be read/ }, route)
     if (route.startsWith('POST')) {
-      const headers = ['Retry-After', 'RateLimit', 'RateLimit-Policy']
+      const headers = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'content-language']
       t.match(Object.keys(responses[429]?.headers ?? {}).sort(), headers.sort(), route)
     }
   }

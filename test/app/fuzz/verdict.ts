@@ -40,7 +40,7 @@ export function checkProblem({ status, headers, text }: Got): string {
 const isNoRoute = (code: string) => code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED'
 
 /** Headers that say what to do. */
-const TELLING = ['retry-after', 'www-authenticate', 'idempotency-replayed']
+const TELLING = ['retry-after', 'www-authenticate', 'idempotency-replayed', 'content-language']
 
 /** @returns a function that throws what is wrong with an answer of the operation, by its document */
 export function judgeOf({ components }: OpenApi, { responses }: Operation): (got: Got) => void {

@@ -16,7 +16,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,
-        response: { 200: StatusAnswer, ...problems(401, 403, 404, 414, 422, 500, 503) }
+        response: { 200: StatusAnswer, ...problems(400, 401, 403, 404, 414, 422, 500, 503) }
       }
     },
     async request => {
