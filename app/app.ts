@@ -68,7 +68,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(errors)
   await app.register(security)
   await app.register(redis, { url: config.REDIS_URL, commandTimeout: config.STORE_TIMEOUT })
-  await app.register(swagger)
+  await app.register(swagger, { config })
   await app.register(metrics)
   await app.register(audit, { config, secret, clock, prices: () => app.policy.prices })
   await app.register(accounts, { config, clock })

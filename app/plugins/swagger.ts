@@ -1,16 +1,24 @@
 import fastifySwagger from '@fastify/swagger'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config.js'
 
 interface Alternatives {
   anyOf?: { type?: string }[]
+}
+
+const ADMIN_KEY = {
+  type: 'apiKey' as const,
+  in: 'header',
+  name: 'x-admin-key',
+  description: 'Lets operators in'
 }
 
 /** Every problem has it, those that the plugin documents as well. */
 const LANGUAGE = { description: 'the language of title and detail', schema: { type: 'string' as const } }
 
 /** OpenAPI at /openapi.json. */
-const swagger: FastifyPluginAsync = async fastify => {
+const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async (fastify, { config }) => {
   await fastify.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
@@ -37,12 +45,7 @@ const swagger: FastifyPluginAsync = async fastify => {
             name: 'x-api-key',
             description: 'Names the account that sends'
           },
-          adminKey: {
-            type: 'apiKey',
-            in: 'header',
-            name: 'x-admin-key',
-            description: 'Lets operators in'
-          }
+          ...(config.ADMIN_KEY !== undefined && { adminKey: ADMIN_KEY })
         }
       }
     },

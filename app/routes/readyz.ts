@@ -15,7 +15,7 @@ const readyz: FastifyPluginAsyncTypebox = async fastify => {
         security: [],
         response: {
           200: Type.Object({ status: Type.Literal('ready') }, { description: 'It can.' }),
-          ...problems(500, 503)
+          ...problems(400, 500, 503)
         }
       }
     },

@@ -47,8 +47,15 @@ const words = {
   standing: ['blocked', 'allowed']
 }
 
-/** What no request alone leads to: no rule's own list blocks an address here, and the policy file is right. */
+/**
+ * What no request alone leads to: no rule's own list blocks an address here, and the policy file is right. One that is
+ * injected has a host.
+ */
 const UNMET = [
+  'health 400',
+  'ready 400',
+  'metrics 400',
+  'readOutbox 400',
   'lookUpRecipient 403',
   'blockRecipient 403',
   'allowRecipient 403',
