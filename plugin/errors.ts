@@ -1,4 +1,4 @@
-import createError, { type FastifyError } from '@fastify/error'
+import { createError, type FastifyError } from '@fastify/error'
 import type { Verdict } from './decision.js'
 import { isPromise } from './store/store.js'
 

@@ -79,6 +79,12 @@ t.test('a strict consumer compiles: no cast where it is right, an error at each 
   t.equal(status, 0, 'tsc', { output: stdout })
 })
 
+t.test('types are the same to a consumer whose bundler finds the modules', async t => {
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const { status, stdout } = await run(project, process.execPath, [tsc, '--project', 'tsconfig.bundler.json'])
+  t.equal(status, 0, 'tsc', { output: stdout })
+})
+
 /** Runs a compiled consumer: one phone sends twice. */
 async function sends(node: string, file: string, env: NodeJS.ProcessEnv = {}) {
   const { stdout, stderr, status } = await run(project, node, [file], { PHONE, ...env })
