@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join, parse } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { installDependencies, root } from './install.mjs'
 
@@ -17,9 +17,12 @@ export function compile(project, outDir, flags = []) {
   return status === 0
 }
 
-/** What is read beside the compiled code: scripts, the policy. */
+/** What belongs to the compiled code: the texts of the scripts, in place of what reads them, and the files of the app. */
 export function copyData(outDir) {
-  cpSync(join(root, 'lua'), join(outDir, 'lua'), { recursive: true })
+  const lua = readdirSync(join(root, 'lua')).filter(file => file.endsWith('.lua'))
+  const texts = lua.map(file => [parse(file).name, readFileSync(join(root, 'lua', file), 'utf8')])
+  const module = `const texts = ${JSON.stringify(Object.fromEntries(texts), null, 2)}\nexport const textOf = name => texts[name]\n`
+  writeFileSync(join(outDir, 'plugin/store/lua.js'), module)
   const data = path => !path.endsWith('.ts')
   cpSync(join(root, 'app'), join(outDir, 'app'), { recursive: true, filter: data })
 }

@@ -1,5 +1,6 @@
 import { kindOf } from '../limits/index.js'
-import { type Script, scriptOf, textOf } from './scripts.js'
+import { textOf } from './lua.js'
+import { type Script, scriptOf } from './scripts.js'
 import type { Entry, Spec } from './store.js'
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { textOf } from './lua.js'
 
 export interface Script {
   text: string
@@ -22,9 +22,4 @@ export const scripts = {
 
 export function scriptOf(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') }
-}
-
-/** The text of a script of `lua/`. */
-export function textOf(name: string): string {
-  return readFileSync(new URL(`../../lua/${name}.lua`, import.meta.url), 'utf8')
 }

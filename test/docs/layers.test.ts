@@ -58,6 +58,7 @@ const layers: readonly (readonly string[])[] = [
     'store/batch',
     'store/client',
     'store/outage',
+    'store/lua',
     'cohort',
     'numbers',
     'calendar',
@@ -141,11 +142,12 @@ const only: Record<string, readonly string[]> = {
   'store/server': ['store/client', 'store/mixtures', 'store/scripts', 'errors'],
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
-  'store/mixtures': ['store/store', 'store/scripts', 'limits/index'],
+  'store/mixtures': ['store/store', 'store/lua', 'store/scripts', 'limits/index'],
   'store/queues': [],
   'store/slabs': ['store/page'],
   'store/page': [],
-  'store/scripts': [],
+  'store/scripts': ['store/lua'],
+  'store/lua': [],
   'store/cluster': ['store/store', 'store/taken', 'store/groups', 'store/reserver'],
   'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
@@ -302,7 +304,7 @@ t.test('what folds one kind of identity knows no other', async t => {
 })
 
 t.test(
-  'Redis commands are sent by store/calls and store/server alone, lua/ is read by store/scripts alone',
+  'Redis commands are sent by store/calls and store/server alone, lua/ is read by store/lua alone',
   async t => {
     const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
     for (const file of files) {
@@ -312,7 +314,7 @@ t.test(
         if (commands.test(node.expression.name.text)) sends.add(node.expression.name.text)
       })
       if (!/^store\/(?:calls|server)\.ts$/.test(file)) t.same([...sends], [], `${file} sends no command`)
-      if (file !== 'store/scripts.ts')
+      if (file !== 'store/lua.ts')
         t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
     }
     t.same(

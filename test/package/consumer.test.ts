@@ -1,6 +1,7 @@
 import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { build } from 'esbuild'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import t, { type Test } from 'tap'
@@ -29,9 +30,11 @@ const packed = (name: string) => readFileSync(join(folder, name), 'utf8')
 
 t.test('the tarball has the plugin, its scripts and its papers, and nothing else', async t => {
   const other = files.filter(name => !/^dist\/plugin\/.+\.(js|d\.ts)$/.test(name)).sort()
-  const scripts = readdirSync(join(root, 'lua')).map(name => `dist/lua/${name}`)
-  t.same(other, ['CHANGELOG.md', 'LICENSE', 'README.md', ...scripts, 'package.json'].sort())
-  for (const name of scripts) t.equal(packed(name), readFileSync(join(root, name.slice(5)), 'utf8'), name)
+  t.same(other, ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'])
+  const { textOf } = await import(join(folder, 'dist/plugin/store/lua.js'))
+  const scripts = readdirSync(join(root, 'lua')).filter(name => name.endsWith('.lua'))
+  for (const name of scripts)
+    t.equal(textOf(name.slice(0, -4)), readFileSync(join(root, 'lua', name), 'utf8'), name)
   t.ok(files.includes('dist/plugin/index.js'))
   t.ok(files.includes('dist/plugin/index.d.ts'))
 })
@@ -113,6 +116,22 @@ async function works(t: Test, node: string, version: RegExp): Promise<void> {
 }
 
 t.test('it runs on this Node, imported, required and on Redis', t => works(t, process.execPath, /^v\d/))
+
+t.test('an app is bundled with it, as a module and as CommonJS', async t => {
+  // Of its dependencies some are CommonJS, which a module has no `require` for.
+  const banner = {
+    js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
+  }
+  const options = { bundle: true, platform: 'node' as const, external: ['fastify', '@fastify/redis'] }
+  const at = (name: string) => join(project, name)
+  await Promise.all([
+    build({ ...options, format: 'esm', banner, entryPoints: [at('imported.js')], outfile: at('bundled.js') }),
+    build({ ...options, format: 'cjs', entryPoints: [at('required.cjs')], outfile: at('bundled.cjs') })
+  ])
+  const redis = await startRedis(t)
+  t.match(await sends(process.execPath, 'bundled.js', { REDIS_URL: redis.url }), once, 'on Redis')
+  t.match(await sends(process.execPath, 'bundled.cjs'), once, 'in memory')
+})
 
 for (const [i, major] of majors.entries()) {
   const { value: node, missing } = nodes[i] as Fetched<string>
