@@ -59,10 +59,10 @@ export const RuleUnknownError = createError(
   'FST_SEND_LIMIT_RULE_UNKNOWN',
   '%s: there is no rule or filter named "%s"; known: %s'
 )
-/** The plugin was registered before, in this scope or above it. */
+/** `fastify.limit` is taken, in this scope or above it: by this plugin, or by something else. */
 export const RegisteredError = createError(
   'FST_SEND_LIMIT_REGISTERED',
-  'the plugin is registered already; register it once, where all limited routes are below'
+  'fastify.limit is there already; register the plugin once, where all limited routes are below, and decorate nothing else by that name'
 )
 /** A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, so nothing would limit it. */
 export const RouteTooEarlyError = createError(

@@ -187,10 +187,7 @@ t.test('a second registration', async t => {
     await app.register(limitPlugin)
   })
   t.ok(twice instanceof errors.RegisteredError)
-  t.equal(
-    twice?.message,
-    'the plugin is registered already; register it once, where all limited routes are below'
-  )
+  t.match(twice?.message, /^fastify\.limit is there already; register the plugin once/)
   const child = await start(t, async app => {
     await app.register(limitPlugin)
     await app.register(async scope => {
@@ -203,4 +200,13 @@ t.test('a second registration', async t => {
     void app.register(limitPlugin)
   })
   t.ok(sameTick instanceof errors.RegisteredError)
+})
+
+t.test('something else is fastify.limit', async t => {
+  const error = await start(t, async app => {
+    app.decorate('limit' as 'version', '5')
+    await app.register(limitPlugin)
+  })
+  t.ok(error instanceof errors.RegisteredError)
+  t.match(error?.message, /^fastify\.limit is there already.+ decorate nothing else by that name$/)
 })
