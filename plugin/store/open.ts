@@ -118,7 +118,7 @@ function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOpti
     throw wrongOption(
       at,
       client ?? namespace ?? 'redis',
-      'Pass an ioredis client, or register @fastify/redis before this plugin.'
+      'Pass an ioredis client, or register @fastify/redis before this plugin, and name its "namespace" if it has one.'
     )
   }
   return found

@@ -73,11 +73,11 @@ const wrong: [options: unknown, message: string][] = [
   ],
   [
     { store: 'redis', secret },
-    'options.store: "redis" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin.'
+    'options.store: "redis" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin, and name its "namespace" if it has one.'
   ],
   [
     { store: 'redis', namespace: 'x', secret },
-    'options.namespace: "x" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin.'
+    'options.namespace: "x" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin, and name its "namespace" if it has one.'
   ],
   [
     { namespace: 'x', secret },
