@@ -5,7 +5,7 @@ import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/inde
 import type { RedisCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 
-export const TIMEOUT_MS = 200
+export const TIMEOUT_MS = 500
 const rules: Rule[] = [
   { name: 'once', key: { value: 'body.who' }, limits: [{ max: 1, window: '1h' }] },
   { name: 'order', key: { value: 'body.who' }, lock: '30m' },

@@ -111,7 +111,7 @@ t.test('a provider that hangs, and one that is not there', async t => {
 })
 
 // Well before its own time-out.
-t.test('hears of an abort', { timeout: 5_000 }, async t => {
+t.test('hears of an abort', { timeout: 30_000 }, async t => {
   const provider = await startProvider(t, 'hang')
   const stop = new AbortController()
   const sending = sent(t, await open(provider.url), message(), stop.signal)

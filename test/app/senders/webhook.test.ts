@@ -128,7 +128,7 @@ t.test('a service that is connected may take its time', async t => {
   t.match(await sending, { outcome: 'sent' })
 })
 
-t.test('an upgrade is an answer', { timeout: 5_000 }, async t => {
+t.test('an upgrade is an answer', { timeout: 30_000 }, async t => {
   let closed = () => {}
   const ended = new Promise<void>(resolve => (closed = resolve))
   const server = createServer((_request, response) => {
