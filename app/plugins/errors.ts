@@ -29,8 +29,8 @@ const errors: FastifyPluginAsync = async fastify => {
     const document = late ? requestTimeout() : documentOf(error)
     if (late) reply.header('connection', 'close')
     const { status, code } = document
-    if (status >= 500 && error.problem === undefined) request.log.error({ err: error }, 'failed')
-    else if (status >= 500) request.log.warn({ status, code, cause: causeOf(error) }, 'failed')
+    if (status === 500) request.log.error({ err: error }, 'failed')
+    else if (status > 500) request.log.warn({ status, code, cause: causeOf(error) }, 'failed')
     else request.log.debug({ status, code }, 'refused')
     return sendProblem(reply.headers(error.headers ?? {}), document)
   })
@@ -41,7 +41,7 @@ const errors: FastifyPluginAsync = async fastify => {
 /** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
 const OF_A_BODY = /^FST_ERR_(CTP|ROUTE_MISSING)_/
 
-// A problem is what we meant to answer; its cause tells why.
+// All but a 500 is meant to be answered; its cause tells why.
 const causeOf = ({ cause }: Error) => (cause instanceof Error ? cause.message : undefined)
 
 function answerNowhere(request: FastifyRequest, reply: FastifyReply): FastifyReply {

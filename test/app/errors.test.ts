@@ -6,6 +6,8 @@ import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { loadPolicy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
+import { startRedis } from '../helper/redis.js'
+import { post } from './helper.js'
 
 const POST = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n'
 
@@ -109,6 +111,30 @@ t.test('what goes wrong inside is not told, nor what a library says', async t =>
   }
   const { statusCode, body } = await app.inject('/docs/static/%00')
   t.match([statusCode, JSON.parse(body)], [403, { code: 'REFUSED', detail: 'The request was refused.' }])
+})
+
+t.test('a fault of ours is logged with where it happened, what Redis or a sender does in a line', async t => {
+  const { lines, stream } = logStream()
+  const redis = await startRedis(t)
+  const given = { REDIS_URL: redis.url, LIMIT_SECRET: 'a secret of these tests', ON_STORE_ERROR: 'deny' }
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn', ...given }), {
+    logStream: stream
+  })
+  t.teardown(() => app.close())
+  app.get('/broken', () => Promise.reject(new Error('broken')))
+  await app.ready()
+  redis.client.on('error', () => {})
+  await redis.kill()
+  t.equal((await app.inject('/broken')).statusCode, 500)
+  const { status, body } = await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
+  t.match([status, body], [503, { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
+  t.match(
+    lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'failed'),
+    [
+      { level: 50, err: { message: 'broken', stack: /errors\.test/ } },
+      { level: 40, status: 503, code: body.code, err: undefined }
+    ]
+  )
 })
 
 t.test('a problem names its request as the log does, and as no other', async t => {
