@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { mayUse } from './accounts/account.js'
 import { localeOf } from './plugins/locale.js'
-import { recipientOf } from './recipient.js'
+import { checkServed, recipientOf } from './recipient.js'
 
 interface Asked {
   template: string
@@ -25,10 +25,10 @@ export function prepareMessage(
   const language = localeOf(request, locale)
   const recipient = recipientOf(to, {
     region,
-    countries: server.policy.countries,
     // A mail names its address `to`.
     ...('email' in to && { pointer: '#/to' })
   })
+  checkServed(recipient, server.policy.countries, '#/phone')
   const { channel } = recipient
   const rendered = server.templates.renderOffered(channel, template, language, params)
   if (account !== null) mayUse(account, 'templates', template)

@@ -1,4 +1,4 @@
-import { type CountryCode, type PhoneNumber, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone } from '../plugin/index.js'
 import { flaw } from './flaw.js'
 import { problem } from './problem.js'
@@ -24,8 +24,6 @@ export interface Recipient {
 export interface RecipientOptions {
   /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2). */
   region: string
-  /** The countries whose numbers are served, `001` for those that belong to none; all countries when left out. */
-  countries?: readonly string[] | undefined
   /** Where it stands, for the errors: as a JSON pointer. */
   pointer?: string
 }
@@ -37,7 +35,7 @@ export interface RecipientOptions {
 const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
 
 /**
- * Reads the one recipient of a body.
+ * Reads the one recipient of a body, served or not.
  * @throws a problem (422) when there is none or two, or no message can go there
  */
 export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {
@@ -59,10 +57,7 @@ export function isSame(one: Pick<Recipient, 'to'>, other: Pick<Recipient, 'to'>)
 // toLowerCase makes a "k" of the sign for kelvin, too.
 const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
 
-function smsRecipient(
-  phone: string,
-  { region, countries, pointer = '#/phone' }: RecipientOptions
-): Recipient {
+function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientOptions): Recipient {
   const errors = [flaw(pointer, 'UNSENDABLE')]
   const to = canonicalPhone(phone, region as CountryCode)
   const number = to === undefined ? undefined : parsePhoneNumberFromString(to)
@@ -72,26 +67,26 @@ function smsRecipient(
   if (!MOBILE.has(number.getType() ?? '')) {
     throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number takes no SMS.', { errors })
   }
-  checkCountry(number, countries, { errors })
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
 
 /**
- * Holds a recipient that was read before against the countries that are served now.
+ * Holds a recipient against the countries that are served now.
+ * @param countries `001` among them stands for numbers that belong to none; all countries when left out
+ * @param pointer where it stands in the body, if it does
  * @throws a problem (422) when its country is not among them
  */
-export function checkServed({ channel, to }: Recipient, countries: RecipientOptions['countries']): void {
-  if (channel === 'sms') checkCountry(parsePhoneNumberFromString(to), countries)
-}
-
-function checkCountry(
-  number: PhoneNumber | undefined,
-  countries: RecipientOptions['countries'],
-  more?: object
+export function checkServed(
+  { channel, to }: Recipient,
+  countries: readonly string[] | undefined,
+  pointer?: string
 ): void {
-  const country = number?.country ?? NO_COUNTRY
+  if (channel !== 'sms') return
+  const country = parsePhoneNumberFromString(to)?.country ?? NO_COUNTRY
   if (countries?.includes(country) ?? country !== NO_COUNTRY) return
-  throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', more)
+  throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', {
+    ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })
+  })
 }
 
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {

@@ -178,10 +178,20 @@ for (const [name, open] of Object.entries(places)) {
       async t => {
         const file = join(t.testdir(), 'policy.json')
         writeFileSync(file, JSON.stringify({ ...loadPolicy(), countries: ['001', 'SG'] }))
-        const app = await (await open(t)).start({ POLICY_FILE: file })
+        const key = 'an operator whom nobody guesses'
+        const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY: key })
         const message = { phone: '+881 6 1234 5678', template: 'order-shipped', params: { order: 'A-17' } }
         t.equal((await post(app, '/v1/sms', message)).status, 202)
         t.match(await ask(app), { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }, 'nobody else is')
+        const { phone } = message
+        const { id } = (await ask(app, { phone })).body
+        const code = lastCode(app, '+881612345678')
+        t.match(await verify(app, id, code, { phone }), { status: 200 }, 'named beside its code')
+        const block = '/v1/admin/recipients/block'
+        for (const each of [phone, E164]) {
+          const blocked = await post(app, block, { phone: each }, { headers: { 'x-admin-key': key } })
+          t.equal(blocked.status, 200, 'served or not')
+        }
       }
     )
 

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import { localeOf } from '../../../plugins/locale.js'
-import { recipientOf } from '../../../recipient.js'
+import { checkServed, recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { SEND_LIMITS } from './limits.js'
@@ -19,7 +19,8 @@ const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
           const { purpose, locale, ...recipient } = request.body
           preparePurpose(request, purpose)
           localeOf(request, locale)
-          request.recipient = recipientOf(recipient, { region, countries: fastify.policy.countries })
+          request.recipient = recipientOf(recipient, { region })
+          checkServed(request.recipient, fastify.policy.countries, '#/phone')
         },
         fastify.idempotent
       ],
