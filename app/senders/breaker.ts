@@ -39,20 +39,19 @@ export function guarded(sender: Sender, clock: Clock): Sender {
   })
   let openedAt = 0
   breaker.on('open', () => (openedAt = clock.monotonic()))
+  const passedOver = () => {
+    const left = openedAt + OPEN_MS - clock.monotonic()
+    const retryAfterMs = Math.ceil(Math.max(left, TRIAL_MS))
+    return new SendError('failed', { sender: name, code: 'BREAKER_OPEN', retryAfterMs })
+  }
   return {
     name,
     async send(message, signal) {
-      try {
-        return await breaker.fire(message, signal)
-      } catch (error) {
-        if (error instanceof SendError) throw error
-        const left = openedAt + OPEN_MS - clock.monotonic()
-        throw new SendError('failed', {
-          sender: name,
-          code: 'BREAKER_OPEN',
-          retryAfterMs: Math.ceil(Math.max(left, TRIAL_MS))
-        })
-      }
+      // Fired, it would count among the messages of the minute, of which more than half must fail.
+      if (!breaker.closed && !breaker.pendingClose) throw passedOver()
+      return breaker.fire(message, signal).catch(error => {
+        throw error instanceof SendError ? error : passedOver()
+      })
     },
     async close() {
       breaker.shutdown()

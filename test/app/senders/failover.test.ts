@@ -178,6 +178,20 @@ t.test('a breaker counts what was sent within a minute, and opens when more than
   }
 })
 
+t.test('what a breaker has passed over counts neither for nor against the provider', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { provider, sender } = await start(t, 'a', failed)
+  for (let i = 0; i < 5; i++) await sent(t, sender)
+  for (let i = 0; i < 20; i++) t.match(await sent(t, sender), { code: 'BREAKER_OPEN' })
+  mock.timers.tick(OPEN_MS)
+  provider.does = limited(1)
+  t.match(await sent(t, sender), { outcome: 'limited' }, 'closes it')
+  provider.does = failed
+  t.match(await sent(t, sender), { code: 'HTTP_400' })
+  t.match(await sent(t, sender), { code: 'BREAKER_OPEN' }, 'six of seven have failed within the minute')
+})
+
 t.test('a breaker has no time-out of its own', async t => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => mock.timers.reset())
