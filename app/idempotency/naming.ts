@@ -25,7 +25,7 @@ export function namingOf(secret: string): (key: string, request: FastifyRequest)
 /** The account where a key proves it; who comes without one is a stranger to the others. */
 function ownerOf({ account, caller, ip }: FastifyRequest) {
   if (account && caller === 'key') return ['account', account.id]
-  const address = canonicalIp(ip ?? '', 64)
+  const address = canonicalIp(ip ?? '')
   return account ? ['page', account.id, address] : ['network', address]
 }
 

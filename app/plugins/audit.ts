@@ -59,7 +59,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
         recipient: recipient.masked,
         recipientHash: hash('recipient', recipient.identity)
       }),
-      ...(address !== undefined && { network: hash('network', canonicalIp(address, 64) ?? address) }),
+      ...(address !== undefined && { network: hash('network', canonicalIp(address) ?? address) }),
       ...fact,
       ...(recipient !== null && priced(fact, recipient))
     } as AuditEvent

@@ -2,6 +2,8 @@ import { isIP } from 'node:net'
 
 /** The longest spelling of an address has 45 characters; the rest is room for brackets and a zone. */
 const MAX_LENGTH = 80
+/** What one customer is given at least (RFC 6177). */
+export const IPV6_PREFIX = 64
 /** IPv4 is `::ffff:0:0/96` here, which makes all its spellings one (RFC 4291 section 2.5.5.2). */
 const IPV4_BITS = 96
 
@@ -9,11 +11,11 @@ const IPV4_BITS = 96
  * One form for all addresses of one network, or `undefined` where the text is no IP address.
  *
  * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address. Of any other IPv6
- * address the first `ipv6Prefix` bits count (1 to 128), since what is behind them belongs to one customer:
+ * address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is behind them belongs to one customer:
  * `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are
  * dropped.
  */
-export function canonicalIp(text: string, ipv6Prefix: number): string | undefined {
+export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
   if (isIP(text) === 4) return text
   const address = parse(text)
   if (address === undefined) return undefined

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { durationAt } from '../duration.js'
 import { wrongOption } from '../errors.js'
 import { hasher } from '../identity/digest.js'
+import { IPV6_PREFIX } from '../identity/ip.js'
 import type { IdentityOptions } from '../identity/part.js'
 import { isRegion } from '../identity/phone.js'
 import type { SendLimitOptions } from '../options.js'
@@ -33,7 +34,7 @@ export function openStore(
   const {
     store = options.client ? 'redis' : 'memory',
     region = 'CN',
-    ipv6Prefix = 64,
+    ipv6Prefix = IPV6_PREFIX,
     digest = 'md5'
   } = options
   if (!isRegion(region))
