@@ -7,16 +7,17 @@ import type { Captcha } from './captchas.js'
 
 /**
  * Finds out what a send of this purpose needs to know, before anything is counted.
+ * @param pointer where it stands in the body, if it does
  * @throws a problem (403, 422) when the purpose is unknown or not for this account
  */
-export function preparePurpose(request: FastifyRequest, purpose: string): void {
+export function preparePurpose(request: FastifyRequest, purpose: string, pointer?: string): void {
   const { purposes } = request.server.policy
   const known = Object.hasOwn(purposes, purpose) ? purposes[purpose] : undefined
   if (known === undefined) {
     const names = Object.keys(purposes)
     throw problem(422, 'PURPOSE_UNKNOWN', 'There is no such purpose. Use one of: {known}.', {
       known: names,
-      errors: [flaw('#/purpose', 'NOT_ONE_OF', { allowed: names })]
+      ...(pointer !== undefined && { errors: [flaw(pointer, 'NOT_ONE_OF', { allowed: names })] })
     })
   }
   if (request.account !== null) mayUse(request.account, 'purposes', purpose)

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
-import { ask, E164, verify } from './captcha.js'
+import { ask, E164, resend, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
 
@@ -222,5 +222,22 @@ for (const [name, open] of Object.entries(places)) {
         t.match(app.outbox?.messages[0]?.text, /(?<!\d)\d{8}(?!\d).* pay/)
       }
     )
+
+    await t.test('of a purpose that is gone, codes verify and are not sent again', async t => {
+      const { file, write } = policyFile(t)
+      const place = await open(t)
+      const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
+      const { id } = (await ask(app, { purpose: 'login' })).body
+      const code = lastCode(app, '+8613800138000')
+      const { login: _, ...purposes } = loadPolicy().purposes
+      write(policy => ({ ...policy, purposes }))
+      t.equal((await reload(app)).status, 200)
+      place.advance(60_000)
+      const refused = await resend(app, id)
+      t.match(refused, { status: 422, body: { code: 'PURPOSE_UNKNOWN', known: Object.keys(purposes) } })
+      t.notOk(refused.body.errors, 'which would point into a body that has no purpose')
+      t.match((await ask(app, { purpose: 'login' })).body.errors, [{ pointer: '#/purpose' }])
+      t.equal((await verify(app, id, code, { purpose: 'login' })).status, 200)
+    })
   })
 }

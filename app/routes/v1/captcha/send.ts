@@ -17,7 +17,7 @@ const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
       preHandler: [
         async request => {
           const { purpose, locale, ...recipient } = request.body
-          preparePurpose(request, purpose)
+          preparePurpose(request, purpose, '#/purpose')
           localeOf(request, locale)
           request.recipient = recipientOf(recipient, { region })
           checkServed(request.recipient, fastify.policy.countries, '#/phone')
