@@ -4,6 +4,11 @@ import { Type } from 'typebox'
 const CODE = '[\\w-]+\\.[\\w-]+=[\\w-]+(:\\w+)*'
 const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
 
+// Standard Webhooks: 24 to 64 bytes. Libraries of receivers take no other spelling of them.
+const SIGN = '[A-Za-z0-9+/]'
+const REST = `(${SIGN}{2}==|${SIGN}{3}=|${SIGN}{4}(${SIGN}{2}==)?)?`
+const KEY_IN_BASE64 = `(${SIGN}{4}){8,20}${REST}`
+
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
 // What is read from a file may end with a line break, which no provider and no header takes.
 const line = (description: string) =>
@@ -74,8 +79,7 @@ export const SenderVariables = {
   WEBHOOK_URL: text('where messages are posted to; https but on a network of your own'),
   WEBHOOK_SECRET: Type.Optional(
     Type.String({
-      // Standard Webhooks: 24 to 64 bytes.
-      pattern: '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
+      pattern: `^whsec_${KEY_IN_BASE64}$`,
       writeOnly: true,
       description: 'the key of signatures: whsec_ and 24 to 64 random bytes in base64'
     })

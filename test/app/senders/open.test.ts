@@ -78,6 +78,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ WEBHOOK_SECRET: 'topsecret' }, /^WEBHOOK_SECRET must match/],
   [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(22)}` }, /^WEBHOOK_SECRET must match/],
   [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(23)} #` }, /^WEBHOOK_SECRET must match/],
+  // A character is missing, or the padding; 23 bytes, and 65.
+  ...['A'.repeat(24), 'A'.repeat(25), `${'A'.repeat(22)}=`, `${'A'.repeat(78)}=`].map(
+    (rest): [NodeJS.ProcessEnv, RegExp] => [
+      { WEBHOOK_SECRET: `whsec_topsecret${rest}` },
+      /^WEBHOOK_SECRET must match/
+    ]
+  ),
   [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID .* must match/],
   [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
 ]
