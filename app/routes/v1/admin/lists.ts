@@ -26,7 +26,12 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
 ) => {
   for (const [action, standing, operationId, summary] of [
     ['block', 'blocked', 'blockRecipient', 'Sends nothing to a recipient, for a duration or until unblocked'],
-    ['allow', 'allowed', 'allowRecipient', 'Lets a recipient pass the rules on the recipient']
+    [
+      'allow',
+      'allowed',
+      'allowRecipient',
+      'Lets a recipient pass the rules on the recipient, and number-range'
+    ]
   ] satisfies ['block' | 'allow', Standing, string, string][]) {
     fastify.post(
       `/recipients/${action}`,
