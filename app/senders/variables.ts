@@ -4,10 +4,8 @@ import { Type } from 'typebox'
 const CODE = '[\\w-]+\\.[\\w-]+=[\\w-]+(:\\w+)*'
 const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
 
-// Standard Webhooks: 24 to 64 bytes. Libraries of receivers take no other spelling of them.
-const SIGN = '[A-Za-z0-9+/]'
-const REST = `(${SIGN}{2}==|${SIGN}{3}=|${SIGN}{4}(${SIGN}{2}==)?)?`
-const KEY_IN_BASE64 = `(${SIGN}{4}){8,20}${REST}`
+// Standard Webhooks: 24 to 64 bytes. Libraries of receivers take no base64 without its padding.
+const WEBHOOK_KEY = '(?=[^=]{32,86}=*$)([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
 
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
 // What is read from a file may end with a line break, which no provider and no header takes.
@@ -79,7 +77,7 @@ export const SenderVariables = {
   WEBHOOK_URL: text('where messages are posted to; https but on a network of your own'),
   WEBHOOK_SECRET: Type.Optional(
     Type.String({
-      pattern: `^whsec_${KEY_IN_BASE64}$`,
+      pattern: `^whsec_${WEBHOOK_KEY}$`,
       writeOnly: true,
       description: 'the key of signatures: whsec_ and 24 to 64 random bytes in base64'
     })
