@@ -39,7 +39,8 @@ export const distinct: Kind<DistinctSpec> = {
     const { ttl } = spec
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
-    const share = Math.floor(PAIRS / (newest(cell, since, value).others.length + 1))
+    // What another store has admitted may be more values than there are places: then the newest stay, one pair each.
+    const share = Math.max(Math.floor(PAIRS / (newest(cell, since, value).others.length + 1)), 1)
     const times = new Map<number, number>()
     const kept: number[] = []
     const keep = (at: number, to: number) => {
@@ -48,7 +49,8 @@ export const distinct: Kind<DistinctSpec> = {
       if (before < share) kept.push(at, to)
     }
     keep(stamp, value)
-    for (let i = 0; i < cell.length && cell.at(i) > since; i += 2) keep(cell.at(i), cell.at(i + 1))
+    for (let i = 0; i < cell.length && cell.at(i) > since && kept.length < PAIRS * 2; i += 2)
+      keep(cell.at(i), cell.at(i + 1))
     if (!cell.resize(kept.length)) return 0
     kept.forEach((field, i) => {
       cell.set(i, field)

@@ -211,6 +211,22 @@ t.test('what is cleared stays so when its note has made room', async t => {
   t.strictSame([used(known), used(others)], [[0], [2 ** 16]])
 })
 
+t.test('of more different values than there is room for, the latest stay', async t => {
+  const { time, primary, reserve, used, close } = open()
+  t.teardown(close)
+  const spec = distinct([100, 3_600_000])
+  const values = [...Array(700).keys()].map(value => [sentTo(spec, value)])
+  for (const [i, entries] of values.entries()) {
+    // As another process does: this one does not hear of it.
+    if (i % 100 === 0) primary.clear(entries)
+    reserve(entries)
+    time.advanceMs(1_000)
+  }
+  t.strictSame(used([sentTo(spec, 1_000)]), [500])
+  time.advanceMs(3_600_000 - 450_500)
+  t.strictSame(used([sentTo(spec, 1_000)]), [450])
+})
+
 t.test('it counts little by little', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   const { time, memory, reserve, close } = open()
