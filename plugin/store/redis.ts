@@ -7,6 +7,8 @@ import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 
 const NONE = Buffer.alloc(0)
+/** By our clock; by that of Redis; and again, where one that was asked by our clock stood before it in the same call. */
+const MOST_ASKED = 3
 
 /** One Redis, one script call a decision at most; every process on it shares every limit. */
 export class RedisStore implements Store {
@@ -25,14 +27,13 @@ export class RedisStore implements Store {
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
-    let { now, values, admitted } = await this.decide(entries, token)
-    if (admitted === undefined) {
-      // Named by our clock, the periods missed Redis's: ask once more by its own.
+    for (let asked = 0; asked < MOST_ASKED; asked++) {
+      const { now, values, admitted } = await this.decide(entries, token)
+      if (admitted !== undefined) return factsFrom(entries, values, now, admitted)
+      // Named by our clock, the periods missed Redis's: ask again by its own.
       this.setClock(now)
-      ;({ now, values, admitted } = await this.decide(entries, token))
     }
-    if (admitted === undefined) throw new Error('the calendar periods of Redis cannot be told')
-    return factsFrom(entries, values, now, admitted)
+    throw new Error('the calendar periods of Redis cannot be told')
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {

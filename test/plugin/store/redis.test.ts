@@ -245,6 +245,25 @@ t.test(
   }
 )
 
+t.test('behind one that has to be asked again, one that has been asked again is asked once more', async t => {
+  const { store } = await open()
+  const spec = count(9, 'day')
+  let told = false
+  const first = store.reserve([entry(spec, 'first')], '').finally(() => {
+    told = true
+  })
+  const all = [first]
+  // One in each turn of the event loop, so that some wait to leave when the first is told the clock of Redis.
+  while (!told) {
+    all.push(store.reserve([entry(spec, all.length)], ''))
+    await new Promise(setImmediate)
+  }
+  t.strictSame(
+    (await Promise.all(all)).filter(facts => facts[1] !== 1),
+    []
+  )
+})
+
 t.test('where the clock of Redis jumps with every call, nothing is counted, and nobody admitted', async t => {
   await open()
   let year = 2030
