@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { mock } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import t from 'tap'
+import { within } from '../../plugin/within.js'
+
+const late = () => new Error('late')
+
+t.test('an answer that has come while this process was busy is in time', async t => {
+  const state = new Int32Array(new SharedArrayBuffer(4))
+  const answering = `
+    const { parentPort, workerData } = require('node:worker_threads')
+    parentPort.once('message', () => {
+      parentPort.postMessage('answer')
+      Atomics.store(workerData, 0, 1)
+      Atomics.notify(workerData, 0)
+    })`
+  const worker = new Worker(answering, { eval: true, workerData: state })
+  await once(worker, 'online')
+  // Timers come next.
+  await new Promise(setImmediate)
+  const answer = within(
+    once(worker, 'message').then(([what]) => what),
+    10,
+    late
+  )
+  const busyUntil = performance.now() + 100
+  worker.postMessage('question')
+  Atomics.wait(state, 0, 0)
+  while (performance.now() < busyUntil);
+  t.equal(await answer, 'answer')
+})
+
+t.test('what could not be asked while this process was busy has time left', async t => {
+  const timers: (() => void)[] = []
+  const { setTimeout } = globalThis
+  mock.method(globalThis, 'setTimeout', (then: () => void) => {
+    timers.push(then)
+    return setTimeout(() => {}, 0)
+  })
+  t.teardown(() => mock.reset())
+  let answer = (_: string) => {}
+  const asked = within(
+    new Promise<string>(resolve => {
+      answer = resolve
+    }),
+    1_000,
+    late
+  )
+  // However long it was busy, a timer fires once.
+  timers.shift()?.()
+  await new Promise(setImmediate)
+  answer('answer')
+  t.equal(await asked, 'answer')
+  t.equal(timers.length, 1)
+})
+
+t.test('without an answer it rejects, and forgets the answer that comes then', async t => {
+  let answer = (_: string) => {}
+  const asked = within(
+    new Promise<string>(resolve => {
+      answer = resolve
+    }),
+    10,
+    late
+  )
+  await t.rejects(asked, late())
+  answer('answer')
+  await t.rejects(asked, late())
+  await t.rejects(within(Promise.reject(new Error('own')), 10_000, late), new Error('own'))
+})
