@@ -6,15 +6,20 @@ import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { FLOODED, type Load, type Loaded, type Scenario } from './lib/load.js'
 import { openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
-import type { Sample, Samples } from './lib/rounds.js'
+import { type Sample, type Samples, summarize } from './lib/rounds.js'
 import { names } from './lib/server.js'
 
 const CONNECTIONS = 32
 /** In so many requests Node has compiled what answers, a client of Redis included. */
 const COMPILED = 60_000
+/** Each process is compiled in its own way; of what is to reach something, so many are measured. */
+const PROCESSES = 3
 /** As long as it takes. */
 const UNTIL_DONE_MS = 50_000
-/** Of requests a second, of the floor's right before. */
+/** A floor and what is set beside it take turns: this long each time, so often a round, the first time to get warm. */
+const SLICE_MS = 120
+const SLICES = 5
+/** Of requests a second, of the floor's in the same round. */
 const SHARE = 'of its floor'
 /** What a quick run looks at. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
@@ -33,11 +38,16 @@ function floorOf(scenario: Scenario): string {
   return scenario === 'deny-flood' ? 'bare 429' : 'bare'
 }
 
+type Slice = Loaded & { cpu: number }
 type Ask = (
   scenario: Scenario,
   ms: number,
   options?: Partial<Pick<Load, 'count' | 'awake'>>
-) => Promise<Loaded & { cpu: number }>
+) => Promise<Slice>
+
+function sum(slices: readonly Slice[], of: keyof Slice): number {
+  return slices.reduce((all, slice) => all + slice[of], 0)
+}
 
 /** Measures each subject and its floor in turn; the others are not there meanwhile, for an idle process gets slow. */
 async function bench(all: Closing): Promise<void> {
@@ -61,26 +71,29 @@ async function bench(all: Closing): Promise<void> {
     return ask
   }
 
-  /** What was idle is slow at first. */
-  async function steady(ask: Ask, scenario: Scenario, awake: boolean): ReturnType<Ask> {
-    await ask(scenario, size.scale(200, 10), { awake })
-    return ask(scenario, size.scale(400, 30), { awake })
-  }
-
   async function measure(ask: Ask, floor: Ask, scenario: Scenario, awake: boolean): Promise<Sample> {
     await redis.client.flushdb()
     // What floods was admitted once.
     if (scenario !== 'admit-all') await ask('deny-flood', 10_000, { count: 2 * FLOODED })
-    const least = await steady(floor, scenario, awake)
-    const { requests, seconds, admitted, p50, p99, cpu } = await steady(ask, scenario, awake)
+    const [least, own]: [Slice[], Slice[]] = [[], []]
+    for (let slice = 0; slice < size.scale(SLICES, 2); slice++) {
+      for (const [slices, each] of [
+        [least, floor],
+        [own, ask]
+      ] as const) {
+        const measured = await each(scenario, size.scale(SLICE_MS, 30), { awake })
+        if (slice > 0) slices.push(measured)
+      }
+    }
+    const [requests, seconds] = [sum(own, 'requests'), sum(own, 'seconds')]
     return {
       'requests/s': requests / seconds,
-      [SHARE]: requests / seconds / (least.requests / least.seconds),
-      'p50, ms': p50,
-      'p99, ms': p99,
-      'server, µs a request': cpu / requests,
-      'server busy, %': cpu / seconds / 10_000,
-      'admitted, %': (admitted / requests) * 100
+      [SHARE]: requests / seconds / (sum(least, 'requests') / sum(least, 'seconds')),
+      'p50, ms': summarize(own.map(({ p50 }) => p50)).median,
+      'p99, ms': summarize(own.map(({ p99 }) => p99)).median,
+      'server, µs a request': sum(own, 'cpu') / requests,
+      'server busy, %': sum(own, 'cpu') / seconds / 10_000,
+      'admitted, %': (sum(own, 'admitted') / requests) * 100
     }
   }
 
@@ -88,17 +101,20 @@ async function bench(all: Closing): Promise<void> {
   const floors = new Map<string, Ask>()
   for (const name of ['bare', 'bare 429']) floors.set(name, await start(all, name))
   for (const name of names.filter(name => !size.quick || QUICK.test(name))) {
-    await closing(async own => {
-      const ask = await start(own, name)
-      for (const scenario of scenariosOf(name)) {
-        const floor = floors.get(floorOf(scenario)) as Ask
-        const cell: Sample[] = []
-        const awake = !name.endsWith(', Redis')
-        const rounds = targetOf(`${scenario}: ${name}`) ? 2 * size.rounds : size.rounds
-        for (let round = 0; round < rounds; round++) cell.push(await measure(ask, floor, scenario, awake))
-        samples.set(`${scenario}: ${name}`, cell)
-      }
-    })
+    const scenarios = scenariosOf(name)
+    const aimed = scenarios.some(scenario => targetOf(`${scenario}: ${name}`))
+    for (let process = 0; process < (aimed ? size.scale(PROCESSES, 1) : 1); process++)
+      await closing(async own => {
+        const ask = await start(own, name)
+        for (const scenario of scenarios) {
+          const floor = floors.get(floorOf(scenario)) as Ask
+          const awake = !name.endsWith(', Redis')
+          const cell = samples.get(`${scenario}: ${name}`) ?? []
+          for (let round = 0; round < size.rounds; round++)
+            cell.push(await measure(ask, floor, scenario, awake))
+          samples.set(`${scenario}: ${name}`, cell)
+        }
+      })
   }
   report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons([...samples.keys()]))
 }

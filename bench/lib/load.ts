@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { performance } from 'node:perf_hooks'
 import { answer, asked } from './child.js'
@@ -97,11 +98,12 @@ async function run({
   }
   const latencies: number[] = []
   let admitted = 0
+  const sockets = Array.from({ length: connections }, () => connect(port, '127.0.0.1'))
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
   const start = performance.now()
   const until = start + ms
-  const one = () =>
+  const one = (socket: Socket) =>
     new Promise<void>((resolve, reject) => {
-      const socket = connect(port, '127.0.0.1')
       const connection = new Connection(
         socket,
         () => (turn < count && performance.now() < until ? make() : undefined),
@@ -111,14 +113,14 @@ async function run({
           latencies.push(taken)
         }
       )
-      socket.once('connect', () => connection.ask())
       socket.once('error', reject)
       socket.once('close', () => resolve())
+      connection.ask()
     })
   let over = !awake
   const stayAwake = () => void (over || setImmediate(stayAwake))
   stayAwake()
-  await Promise.all(Array.from({ length: connections }, one))
+  await Promise.all(sockets.map(one))
   over = true
   const seconds = (performance.now() - start) / 1000
   latencies.sort((a, b) => a - b)
