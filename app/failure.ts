@@ -33,18 +33,15 @@ function keyOf(code: string, message: string): object {
 
 /** Answers with a problem, in the language of the request, which `instance` names as the log does (RFC 9457, section 3.1.5). */
 export function sendProblem(reply: FastifyReply, document: ProblemDocument): FastifyReply {
-  // What fails before it is routed is a request that nothing was decorated on.
+  // What fails before it is routed meets no hook: nothing is decorated, and no header is set.
   const locale = reply.request.locale ?? reply.server.defaultLocale ?? 'en'
   const vary = [reply.getHeader('vary') ?? [], 'accept-language'].flat().join(', ')
-  return (
-    reply
-      .code(document.status)
-      .type(TYPE)
-      // What fails before it is routed meets no hook that says it.
-      .headers({ 'content-language': locale, 'cache-control': 'no-store', vary })
-      .serializer(JSON.stringify)
-      .send({ ...translate(document, locale), instance: `urn:uuid:${reply.request.id}` })
-  )
+  return reply
+    .code(document.status)
+    .type(TYPE)
+    .headers({ 'content-language': locale, 'cache-control': 'no-store', vary })
+    .serializer(JSON.stringify)
+    .send({ ...translate(document, locale), instance: `urn:uuid:${reply.request.id}` })
 }
 
 /** Answers an `Expect` that nobody here meets (RFC 9110, section 10.1.1). */
