@@ -1,7 +1,10 @@
 import { once } from 'node:events'
 import { mock } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
+import { FilterChain } from '../../plugin/filter-chain.js'
+import type { FilterResult } from '../../plugin/index.js'
 import { within } from '../../plugin/within.js'
 
 const late = () => new Error('late')
@@ -53,6 +56,30 @@ t.test('what could not be asked while this process was busy has time left', asyn
   answer('answer')
   t.equal(await asked, 'answer')
   t.equal(timers.length, 1)
+})
+
+t.test('a pass that is read at the end of its time is not taken back', async t => {
+  const timers: (() => void)[] = []
+  const { setTimeout } = globalThis
+  const mocked = mock.method(globalThis, 'setTimeout', (then: () => void) => {
+    timers.push(then)
+    return setTimeout(() => {}, 0)
+  })
+  t.teardown(() => mocked.mock.restore())
+  let pass = (_: FilterResult) => {}
+  const check = () =>
+    new Promise<FilterResult>(resolve => {
+      pass = resolve
+    })
+  const undone: string[] = []
+  const chain = new FilterChain({} as FastifyRequest, 1_000)
+  const checked = chain.check([{ name: 'list', check }])
+  timers.shift()?.()
+  timers.shift()?.()
+  pass({ allowed: true, undo: () => void undone.push('undone') })
+  t.equal(await checked, null)
+  await new Promise(setImmediate)
+  t.same(undone, [])
 })
 
 t.test('without an answer it rejects, and forgets the answer that comes then', async t => {
