@@ -26,8 +26,11 @@ export class RefusalLog {
     stage: DecisionEvent['stage'],
     { log }: FastifyRequest
   ): void {
+    const tells = (level: string) => (log as Partial<Leveled>).isLevelEnabled?.(level) !== false
+    // What a quieter route keeps to itself is no repetition where another one tells it.
+    if (!tells('info')) return
     const level = decision.store === 'cache' || this.repeats(decision, violated) ? 'debug' : 'info'
-    if ((log as Partial<Leveled>).isLevelEnabled?.(level) === false) return
+    if (!tells(level)) return
     const { keys } = decision
     const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
     log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')

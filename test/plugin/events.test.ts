@@ -204,6 +204,17 @@ t.test('a flood does not fill the log: of the same refusals each second has one 
   t.same(levels(), [30, 30], 'whom a filter refuses is not known')
 })
 
+t.test('a refusal that a quieter route does not log is logged by the next route', async t => {
+  const { lines, logger } = logged()
+  const { app, post } = await open(t, { rules }, { logger })
+  app.post('/quiet', { logLevel: 'warn', config: { limit: 'mobile' } }, async () => 'sent')
+  app.post('/x', { config: { limit: 'mobile' } }, async () => 'sent')
+  t.equal((await post('/x', { phone })).statusCode, 200)
+  for (const url of ['/quiet', '/x']) t.equal((await post(url, { phone })).statusCode, 429)
+  const told = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'refused by limit')
+  t.match(told, [{ level: 30 }])
+})
+
 t.test('no personal data in the log, whatever goes wrong', async t => {
   const { app, lines, send } = await sending(t, {
     filters: [
