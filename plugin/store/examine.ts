@@ -66,9 +66,9 @@ export class Examination {
       // A client that sends nothing twice never tells what was lost with a connection.
       const lost = connection !== undefined && connection !== asked
       if (!failed && !lost) return
-      this.stop()
       this.follow(this.look(), connection)
     }
+    this.stop()
     if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
     looked.then(
       () => this.stop(),

@@ -75,8 +75,8 @@ for (const [name, open] of Object.entries(places)) {
           return ask(app, { phone }, { remoteAddress: `198.51.100.${asked++}` })
         }
         for (const [numbers, policy] of [
-          [20, 'number-range'],
-          [20, 'number-range'],
+          [20, 'number-range-1h'],
+          [20, 'number-range-1h'],
           [10, 'number-range-24h']
         ] as const) {
           const first = asked

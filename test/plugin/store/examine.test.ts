@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { mock } from 'node:test'
 import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
+import { Examination } from '../../../plugin/store/examine.js'
+import { RedisServer } from '../../../plugin/store/server.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../settlement/places.js'
 
@@ -117,6 +120,34 @@ t.test('an app that ends asks no more', async t => {
   client.disconnect()
   await until(() => client.status === 'end', 'the end of what it has asked')
   t.match(log(), /the secret of redis is not known yet/)
+})
+
+t.test('a loss while the start still waits leaves nothing that asks on', async t => {
+  const { pid, client } = await startRedis(t)
+  process.kill(pid, 'SIGSTOP')
+  const checks = new Set<unknown>()
+  const { setInterval, clearInterval } = globalThis
+  const begun = mock.method(globalThis, 'setInterval', (then: () => void, ms: number) => {
+    const check = setInterval(then, ms)
+    checks.add(check)
+    return check
+  })
+  const ended = mock.method(globalThis, 'clearInterval', (check: NodeJS.Timeout | undefined) => {
+    checks.delete(check)
+    clearInterval(check)
+  })
+  t.teardown(() => {
+    for (const each of [begun, ended]) each.mock.restore()
+  })
+  const log = { warn() {}, error() {} }
+  const examination = new Examination(new RedisServer(client, 'sl:'), 'a fingerprint', 50, log)
+  const start = examination.begin()
+  examination.again()
+  await start
+  t.equal(checks.size, 1)
+  examination.end()
+  t.equal(checks.size, 0)
+  client.disconnect()
 })
 
 t.test('what a user of Redis may not look at is warned of, and keeps no server from starting', async t => {
