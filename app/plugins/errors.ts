@@ -41,8 +41,9 @@ const errors: FastifyPluginAsync = async fastify => {
 /** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
 const OF_A_BODY = /^FST_ERR_(CTP|ROUTE_MISSING)_/
 
-// All but a 500 is meant to be answered; its cause tells why.
-const causeOf = ({ cause }: Error) => (cause instanceof Error ? cause.message : undefined)
+// All but a 500 is meant to be answered: its cause tells why, or the words that are not for clients, as of a slow filter.
+const causeOf = ({ cause, problem, message }: Failure) =>
+  cause instanceof Error ? cause.message : problem === undefined ? message : undefined
 
 function answerNowhere(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const methods = allowedMethods(request.server, request.url)

@@ -122,17 +122,21 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   })
   t.teardown(() => app.close())
   app.get('/broken', () => Promise.reject(new Error('broken')))
+  const slow = { name: 'slow', check: () => new Promise<undefined>(() => {}) }
+  app.get('/slow', { config: { limit: slow } }, async () => 'sent')
   await app.ready()
   redis.client.on('error', () => {})
   await redis.kill()
   t.equal((await app.inject('/broken')).statusCode, 500)
   const { status, body } = await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
   t.match([status, body], [503, { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
+  t.equal((await app.inject('/slow')).statusCode, 503)
   t.match(
     lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'failed'),
     [
       { level: 50, err: { message: 'broken', stack: /errors\.test/ } },
-      { level: 40, status: 503, code: body.code, err: undefined }
+      { level: 40, status: 503, code: body.code, err: undefined },
+      { level: 40, code: 'FST_SEND_LIMIT_TIMEOUT', cause: /the filter slow took longer than/ }
     ]
   )
 })
