@@ -4,7 +4,7 @@ import type { DecisionEvent } from './options.js'
 import type { Decision } from './reservation.js'
 
 const SECOND_MS = 1_000
-/** Of so many refusals of a second it is known that they are in the log. */
+/** Of so many refusals it is known that they are in the log; more begin anew. */
 const MAX_KNOWN = 10_000
 
 /** What pino has, and another logger need not. */
@@ -43,12 +43,12 @@ export class RefusalLog {
       if (keys[rule] === undefined) return false
       refusal += `${rule} ${windowMs} ${keys[rule]},`
     }
-    if (at - this.since >= SECOND_MS) {
+    if (at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
       this.known.clear()
       this.since = at
     }
     if (this.known.has(refusal)) return true
-    if (this.known.size < MAX_KNOWN) this.known.add(refusal)
+    this.known.add(refusal)
     return false
   }
 }

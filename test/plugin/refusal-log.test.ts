@@ -1,0 +1,23 @@
+import type { FastifyRequest } from 'fastify'
+import t from 'tap'
+import type { Verdict } from '../../plugin/decision.js'
+import { RefusalLog } from '../../plugin/refusal-log.js'
+import type { Decision } from '../../plugin/reservation.js'
+
+t.test(
+  'whoever is refused under many keys in a second does not make a flood under one of them fill the log',
+  async t => {
+    const refusals = new RefusalLog()
+    const told = { info: 0, debug: 0 }
+    const log = { info: () => told.info++, debug: () => told.debug++ }
+    const verdict = { violated: [{ rule: 'ip', windowMs: 60_000 }], retryAfterMs: 1 } as unknown as Verdict
+    const refuse = (key: string) => {
+      const decision = { store: 'memory', at: 0, keys: { ip: key } } as unknown as Decision
+      refusals.write(decision, verdict, 'sends', { log } as unknown as FastifyRequest)
+    }
+    for (let i = 0; i < 10_000; i++) refuse(String(i))
+    t.same(told, { info: 10_000, debug: 0 })
+    for (let i = 0; i < 10; i++) refuse('flood')
+    t.same(told, { info: 10_001, debug: 9 })
+  }
+)
