@@ -25,6 +25,7 @@ export class RedisLists implements Lists {
   private readonly client: Redis & Scripts
   private readonly hash: (identity: string) => string
 
+  /** @param client without a time limit of its own */
   constructor(
     client: Redis,
     secret: string,
@@ -69,7 +70,11 @@ export class RedisLists implements Lists {
     const { timeoutMs } = this
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`Redis did not answer within ${timeoutMs} ms`)), timeoutMs)
+      // What came while this process was busy is read first.
+      timer = setTimeout(
+        () => setImmediate(() => reject(new Error(`Redis did not answer within ${timeoutMs} ms`))),
+        timeoutMs
+      )
     })
     try {
       return await Promise.race([command, late])

@@ -9,7 +9,7 @@ import { redisUrls } from '../urls.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The same Redis for the limits, which bound each call themselves and still hear an answer that comes late. */
+    /** The same Redis for limits and lists, which bound each call themselves and still hear an answer that comes late. */
     limitsRedis: Redis
   }
 }

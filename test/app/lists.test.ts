@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -254,6 +255,44 @@ t.test('the filter', async t => {
   t.match(await send(app, {}), { status: 200, body: { standing: null } })
 })
 
+/** Keeps this process busy for some time, and until a Redis has answered what it was asked before. */
+async function busier(t: Test, port: number): Promise<(ms: number) => void> {
+  const answered = new Int32Array(new SharedArrayBuffer(4))
+  const pinging = `
+    const { parentPort, workerData: { port, answered } } = require('node:worker_threads')
+    const socket = require('node:net').connect(port, '127.0.0.1', () => parentPort.postMessage('connected'))
+    socket.on('data', () => {
+      Atomics.store(answered, 0, 1)
+      Atomics.notify(answered, 0)
+    })
+    parentPort.on('message', () => socket.write('PING\\r\\n'))`
+  const worker = new Worker(pinging, { eval: true, workerData: { port, answered } })
+  t.teardown(() => worker.terminate())
+  await once(worker, 'message')
+  return ms => {
+    const end = performance.now() + ms
+    worker.postMessage('ping')
+    Atomics.wait(answered, 0, 0)
+    while (performance.now() < end);
+  }
+}
+
+t.test('a process that is busy does not pass whom Redis knows as blocked', async t => {
+  const { url, port } = await startRedis(t)
+  const busy = await busier(t, port)
+  const { app } = await open(t, { env: { REDIS_URL: url }, routes: sends })
+  await app.lists.put('b', { standing: 'blocked', masked })
+  t.equal((await send(app, { 'x-to': 'b' })).status, 403)
+  const { get } = app.lists
+  app.lists.get = identity => {
+    const placed = get.call(app.lists, identity)
+    // Longer than any time limit of a command.
+    busy(1_200)
+    return placed
+  }
+  t.equal((await send(app, { 'x-to': 'b' })).status, 403)
+})
+
 for (const [onError, status] of [
   ['memory', 200],
   ['allow', 200],
@@ -272,7 +311,7 @@ for (const [onError, status] of [
         process.kill(server.pid, 'SIGSTOP')
         t.teardown(() => process.kill(server.pid, 'SIGCONT'))
       } else {
-        const closed = once(app.redis, 'close')
+        const closed = once(app.limitsRedis, 'close')
         await server.kill()
         await closed
       }
