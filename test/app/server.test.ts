@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { typescript } from '../helper/typescript.js'
+import { production, providers } from './senders/servers.js'
 import { startMail } from './smtp.js'
 
 const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
@@ -136,21 +137,7 @@ t.test('a policy that cannot be read: names the variable', async t => {
 })
 
 t.test('the SDKs load where TypeScript is run as it is', async t => {
-  const env = {
-    SMS_SENDERS: 'aliyun,tencent,twilio',
-    ALIYUN_ACCESS_KEY_ID: 'id',
-    ALIYUN_ACCESS_KEY_SECRET: 'secret',
-    ALIYUN_SIGN_NAME: 'shop',
-    ALIYUN_TEMPLATES: 'captcha.en=SMS_1:code',
-    TENCENT_SECRET_ID: 'id',
-    TENCENT_SECRET_KEY: 'key',
-    TENCENT_SDK_APP_ID: '1400006666',
-    TENCENT_SIGN_NAME: 'shop',
-    TENCENT_TEMPLATES: 'captcha.en=1:code',
-    TWILIO_ACCOUNT_SID: 'AC0123',
-    TWILIO_AUTH_TOKEN: 'token',
-    TWILIO_FROM: '+15005550006'
-  }
+  const env = { ...providers, SMS_SENDERS: 'aliyun,tencent,twilio' }
   t.match(await run(t, env, ['--import', 'tsx']).line(), /^Listening on /)
 })
 
@@ -172,7 +159,7 @@ t.test('a port that is taken: says so', async t => {
 })
 
 t.test('an address that is none to listen on: says so, without a stack', async t => {
-  const env = { NODE_ENV: 'production', AUDIT_LOG: 'off', API_KEYS: 'a-key-of-24-characters-or-more:shop' }
+  const env = production
   // The second is of no network unless it says of which.
   for (const HOST of ['203.0.113.1', 'fe80::1']) {
     const { code, stderr } = await run(t, { ...env, HOST }).ended

@@ -2,12 +2,33 @@ import { once } from 'node:events'
 import { mock } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import type { FastifyRequest } from 'fastify'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { FilterChain } from '../../plugin/filter-chain.js'
 import type { FilterResult } from '../../plugin/index.js'
 import { within } from '../../plugin/within.js'
 
 const late = () => new Error('late')
+
+/** A promise, and what fulfils it. */
+function pending<T>() {
+  let fulfil = (_: T) => {}
+  const promise = new Promise<T>(resolve => {
+    fulfil = resolve
+  })
+  return { promise, fulfil }
+}
+
+/** Timers that fire when they are called, however long the process was busy: once. */
+function heldTimers(t: Test): (() => void)[] {
+  const timers: (() => void)[] = []
+  const { setTimeout } = globalThis
+  const mocked = mock.method(globalThis, 'setTimeout', (then: () => void) => {
+    timers.push(then)
+    return setTimeout(() => {}, 0)
+  })
+  t.teardown(() => mocked.mock.restore())
+  return timers
+}
 
 t.test('an answer that has come while this process was busy is in time', async t => {
   const state = new Int32Array(new SharedArrayBuffer(4))
@@ -35,64 +56,35 @@ t.test('an answer that has come while this process was busy is in time', async t
 })
 
 t.test('what could not be asked while this process was busy has time left', async t => {
-  const timers: (() => void)[] = []
-  const { setTimeout } = globalThis
-  mock.method(globalThis, 'setTimeout', (then: () => void) => {
-    timers.push(then)
-    return setTimeout(() => {}, 0)
-  })
-  t.teardown(() => mock.reset())
-  let answer = (_: string) => {}
-  const asked = within(
-    new Promise<string>(resolve => {
-      answer = resolve
-    }),
-    1_000,
-    late
-  )
-  // However long it was busy, a timer fires once.
+  const timers = heldTimers(t)
+  const answer = pending<string>()
+  const asked = within(answer.promise, 1_000, late)
   timers.shift()?.()
   await new Promise(setImmediate)
-  answer('answer')
+  answer.fulfil('answer')
   t.equal(await asked, 'answer')
   t.equal(timers.length, 1)
 })
 
 t.test('a pass that is read at the end of its time is not taken back', async t => {
-  const timers: (() => void)[] = []
-  const { setTimeout } = globalThis
-  const mocked = mock.method(globalThis, 'setTimeout', (then: () => void) => {
-    timers.push(then)
-    return setTimeout(() => {}, 0)
-  })
-  t.teardown(() => mocked.mock.restore())
-  let pass = (_: FilterResult) => {}
-  const check = () =>
-    new Promise<FilterResult>(resolve => {
-      pass = resolve
-    })
+  const timers = heldTimers(t)
+  const pass = pending<FilterResult>()
   const undone: string[] = []
   const chain = new FilterChain({} as FastifyRequest, 1_000)
-  const checked = chain.check([{ name: 'list', check }])
+  const checked = chain.check([{ name: 'list', check: () => pass.promise }])
   timers.shift()?.()
   timers.shift()?.()
-  pass({ allowed: true, undo: () => void undone.push('undone') })
+  pass.fulfil({ allowed: true, undo: () => void undone.push('undone') })
   t.equal(await checked, null)
   await new Promise(setImmediate)
   t.same(undone, [])
 })
 
 t.test('without an answer it rejects, and forgets the answer that comes then', async t => {
-  let answer = (_: string) => {}
-  const asked = within(
-    new Promise<string>(resolve => {
-      answer = resolve
-    }),
-    10,
-    late
-  )
+  const answer = pending<string>()
+  const asked = within(answer.promise, 10, late)
   await t.rejects(asked, late())
-  answer('answer')
+  answer.fulfil('answer')
   await t.rejects(asked, late())
   await t.rejects(within(Promise.reject(new Error('own')), 10_000, late), new Error('own'))
 })

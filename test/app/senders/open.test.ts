@@ -3,7 +3,7 @@ import { ConfigSchema } from '../../../app/config-schema.js'
 import { type Kind, openKind } from '../../../app/senders/kind.js'
 import { kinds } from '../../../app/senders/kinds.js'
 import { checkCodes, missingCodes, openSenders } from '../../../app/senders/open.js'
-import { clock, config, mail, message, production, sent } from './servers.js'
+import { clock, config, hook, mail, message, production, providers, sent, smtp } from './servers.js'
 
 async function open(t: Test, env: NodeJS.ProcessEnv) {
   const opened = await openSenders(config(env), clock, () => {})
@@ -13,24 +13,6 @@ async function open(t: Test, env: NodeJS.ProcessEnv) {
   })
   return opened
 }
-const smtp = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'a@example.com' }
-const hook = { WEBHOOK_URL: 'http://127.0.0.1:1', WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}` }
-const all = {
-  ...hook,
-  TWILIO_ACCOUNT_SID: 'AC1',
-  TWILIO_AUTH_TOKEN: 'x',
-  TWILIO_FROM: '+15005550006',
-  ALIYUN_ACCESS_KEY_ID: 'x',
-  ALIYUN_ACCESS_KEY_SECRET: 'x',
-  ALIYUN_SIGN_NAME: 'x',
-  ALIYUN_TEMPLATES: 'captcha.zh=1',
-  TENCENT_SECRET_ID: 'x',
-  TENCENT_SECRET_KEY: 'x',
-  TENCENT_SDK_APP_ID: 'x',
-  TENCENT_SIGN_NAME: 'x',
-  TENCENT_TEMPLATES: 'captcha.en=1'
-}
-
 const names: [env: NodeJS.ProcessEnv, sms: string, mail: string][] = [
   [{}, 'outbox', 'outbox'],
   [{ DEV_OUTBOX: 'off' }, 'none', 'none'],
@@ -43,7 +25,7 @@ const names: [env: NodeJS.ProcessEnv, sms: string, mail: string][] = [
     'webhook,outbox',
     'smtp|webhook'
   ],
-  [{ ...all, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
+  [{ ...providers, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
 ]
 for (const [env, sms, mail] of names) {
   t.test(JSON.stringify(env), async t => {
@@ -54,7 +36,7 @@ for (const [env, sms, mail] of names) {
 
 const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ SMS_SENDERS: 'aliyun' }, /^ALIYUN_ACCESS_KEY_ID is required: SMS_SENDERS names aliyun\.$/],
-  [{ ...all, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: '' }, /^ALIYUN_TEMPLATES is required/],
+  [{ ...providers, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: '' }, /^ALIYUN_TEMPLATES is required/],
   [{ SMS_SENDERS: 'twilio' }, /^TWILIO_ACCOUNT_SID is required/],
   [{ SMS_SENDERS: 'tencent' }, /^TENCENT_SECRET_ID is required/],
   [{ MAIL_SENDERS: 'webhook' }, /^WEBHOOK_URL is required: MAIL_SENDERS names webhook\.$/],
@@ -122,7 +104,7 @@ t.test('one provider for both channels is one', async t => {
 })
 
 t.test('templates without a code', async t => {
-  const env = { ...all, SMS_SENDERS: 'aliyun|tencent,twilio' }
+  const env = { ...providers, SMS_SENDERS: 'aliyun|tencent,twilio' }
   t.match(missingCodes(config(env), ['captcha.en', 'captcha.zh']), [
     /^ALIYUN_TEMPLATES has no code for captcha\.en: /,
     /^TENCENT_TEMPLATES has no code for captcha\.zh: /
@@ -136,7 +118,7 @@ t.test('codes hold to the templates, of the providers that are chosen', async t 
     ['password-changed.zh', []]
   ])
   const of = (TENCENT_TEMPLATES: string, SMS_SENDERS = 'twilio,tencent') =>
-    config({ ...all, TENCENT_TEMPLATES, SMS_SENDERS })
+    config({ ...providers, TENCENT_TEMPLATES, SMS_SENDERS })
   for (const right of ['captcha.zh=1', 'captcha.zh=1:minutes:code,password-changed.zh=2'])
     t.doesNotThrow(() => checkCodes(of(right), parameters))
   t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')

@@ -17,6 +17,28 @@ export const production = {
   API_KEYS: 'a-key-of-24-characters-or-more:shop'
 }
 
+// What senders are configured by, where nobody asks the provider.
+export const smtp = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'a@example.com' }
+export const hook = { WEBHOOK_URL: 'http://127.0.0.1:1', WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}` }
+export const aliyun = {
+  ALIYUN_ACCESS_KEY_ID: 'x',
+  ALIYUN_ACCESS_KEY_SECRET: 'x',
+  ALIYUN_SIGN_NAME: 'x',
+  ALIYUN_TEMPLATES: 'captcha.zh=1'
+}
+export const providers = {
+  ...hook,
+  ...aliyun,
+  TWILIO_ACCOUNT_SID: 'AC1',
+  TWILIO_AUTH_TOKEN: 'x',
+  TWILIO_FROM: '+15005550006',
+  TENCENT_SECRET_ID: 'x',
+  TENCENT_SECRET_KEY: 'x',
+  TENCENT_SDK_APP_ID: 'x',
+  TENCENT_SIGN_NAME: 'x',
+  TENCENT_TEMPLATES: 'captcha.en=1'
+}
+
 export interface Asked {
   method: string
   path: string
