@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import { Cluster, Redis } from 'ioredis'
+import { Cluster, Redis, ReplyError } from 'ioredis'
 import { ConfigError } from '../check.js'
 import { redisUrls } from '../urls.js'
 
@@ -18,7 +18,7 @@ declare module 'fastify' {
 const FIRST_CONNECT = 2_000
 /** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
 const SLOTS_REFRESH = 2_000
-/** A connection that is asked and silent for so many command times is dead: its other end may be gone without a word. */
+/** A connection that leaves so many pings in a row without an answer is dead: its other end may be gone without a word. */
 const SILENT = 10
 /** How often what stands on both sides of a slot that moves is asked again, in milliseconds: 16 times in all. */
 const TRY_AGAIN = 20
@@ -33,12 +33,7 @@ const options = {
   autoResendUnfulfilledCommands: false
 }
 
-interface Bounds {
-  commandTimeout?: number
-  socketTimeout: number
-}
-
-function clientOf(urls: string, bounds: Bounds): Redis | Cluster {
+function clientOf(urls: string, bounds: { commandTimeout?: number } = {}): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
   if (others.length === 0)
     return new Redis(first, {
@@ -79,10 +74,9 @@ interface Options {
  */
 const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout = 1_000 }) => {
   if (url === undefined) return
-  const socketTimeout = SILENT * commandTimeout
   const [client, limits] = await Promise.all([
-    connect(fastify, clientOf(url, { commandTimeout, socketTimeout })),
-    connect(fastify, clientOf(url, { socketTimeout }))
+    connect(fastify, clientOf(url, { commandTimeout }), commandTimeout),
+    connect(fastify, clientOf(url), commandTimeout)
   ])
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
@@ -97,13 +91,20 @@ const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout
   })
 }
 
-async function connect<C extends Redis | Cluster>(fastify: FastifyInstance, client: C): Promise<C> {
+async function connect<C extends Redis | Cluster>(
+  fastify: FastifyInstance,
+  client: C,
+  pingMs: number
+): Promise<C> {
   client.on('error', (error: RedisError) => {
     fastify.log.warn({ err: error }, 'redis')
     // It would go on in the first database.
     if (isOfDatabase(error)) client.disconnect(true)
   })
-  if (client instanceof Cluster) connectNodes(client)
+  if (client instanceof Cluster) {
+    connectNodes(client)
+    client.on('+node', (node: Redis) => endSilent(node, pingMs))
+  } else endSilent(client, pingMs)
   client.connect().catch(() => {})
   await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
     if (!isOfDatabase(error)) return
@@ -137,6 +138,24 @@ async function ready(client: Redis | Cluster): Promise<void> {
   if (!(client instanceof Cluster)) return
   const connecting = client.nodes().filter(({ status }) => status !== 'ready')
   await Promise.allSettled(connecting.map(node => once(node, 'ready')))
+}
+
+/**
+ * Gives up the connection when nothing is heard of `SILENT` pings. Pings are counted, not the time (the client's
+ * `socketTimeout`): a process that was busy reads what has come before the next one.
+ */
+function endSilent(client: Redis, pingMs: number): void {
+  let unheard = 0
+  const heard = () => {
+    unheard = 0
+  }
+  const pinging = setInterval(() => {
+    if (client.status !== 'ready') return heard()
+    if (unheard++ === SILENT) return client.disconnect(true)
+    // A user who may not ping is told so.
+    client.ping().then(heard, error => error instanceof ReplyError && heard())
+  }, pingMs).unref()
+  client.once('end', () => clearInterval(pinging))
 }
 
 /** Ends it after what is under way; one that hangs is not waited for. */

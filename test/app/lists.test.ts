@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
 import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -7,6 +6,7 @@ import type { Lists } from '../../app/lists/lists.js'
 import { MemoryLists } from '../../app/lists/memory-lists.js'
 import { RedisLists } from '../../app/lists/redis-lists.js'
 import type { Recipient } from '../../app/recipient.js'
+import { busier } from '../helper/busy.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 import { ask, open } from './operating.js'
 
@@ -254,28 +254,6 @@ t.test('the filter', async t => {
   t.match(await send(app, { 'x-to': 'n' }), { status: 200, body: { standing: null } })
   t.match(await send(app, {}), { status: 200, body: { standing: null } })
 })
-
-/** Keeps this process busy for some time, and until a Redis has answered what it was asked before. */
-async function busier(t: Test, port: number): Promise<(ms: number) => void> {
-  const answered = new Int32Array(new SharedArrayBuffer(4))
-  const pinging = `
-    const { parentPort, workerData: { port, answered } } = require('node:worker_threads')
-    const socket = require('node:net').connect(port, '127.0.0.1', () => parentPort.postMessage('connected'))
-    socket.on('data', () => {
-      Atomics.store(answered, 0, 1)
-      Atomics.notify(answered, 0)
-    })
-    parentPort.on('message', () => socket.write('PING\\r\\n'))`
-  const worker = new Worker(pinging, { eval: true, workerData: { port, answered } })
-  t.teardown(() => worker.terminate())
-  await once(worker, 'message')
-  return ms => {
-    const end = performance.now() + ms
-    worker.postMessage('ping')
-    Atomics.wait(answered, 0, 0)
-    while (performance.now() < end);
-  }
-}
 
 t.test('a process that is busy does not pass whom Redis knows as blocked', async t => {
   const { url, port } = await startRedis(t)

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
@@ -140,6 +141,15 @@ t.test('a connection on which nothing comes any more is given up', async t => {
   for (const client of [app.redis, app.limitsRedis])
     await until(() => answers(client.set('a key', '')), 'an answer')
   t.ok(await next.client.exists('a key'))
+})
+
+t.test('a connection on which answers wait is kept, however long this process was busy', async t => {
+  const { port, url } = await startRedis(t)
+  const busy = await busier(t, port)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  const asked = answers(app.limitsRedis.exists('a key'))
+  busy(1_500)
+  t.ok(await asked)
 })
 
 t.test('every node of a cluster takes the name and the password of the first', async t => {
