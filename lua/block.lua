@@ -17,6 +17,6 @@ for i, key in ipairs(KEYS) do
   if span == 0 then
     redis.call('SET', key, blocked)
   else
-    redis.call('SET', key, blocked, 'PX', math.max(span, ARGV[i + 1]))
+    redis.call('SET', key, blocked, 'PX', math.max(span + 1, ARGV[i + 1]))
   end
 end

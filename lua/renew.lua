@@ -14,7 +14,7 @@ local renewed = 0
 for i, key in ipairs(KEYS) do
   local value, ttl = redis.call('GET', key), ARGV[i + 1]
   if value and value:sub(7) == ARGV[1] and struct.unpack('>I6', value) > now then
-    redis.call('SET', key, struct.pack('>I6', now + ttl * 100) .. ARGV[1], 'PX', ttl)
+    redis.call('SET', key, struct.pack('>I6', now + ttl * 100) .. ARGV[1], 'PX', ttl + 1)
     renewed = renewed + 1
   end
 end

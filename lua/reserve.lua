@@ -104,6 +104,7 @@ for d = 0, decisions - 1 do
       more = more + 1
       if value ~= '' and read('>I6', value) > now then passes = false end
       new = pack('>I6', now + life * 100) .. given[more]
+      life = life + 1
     else
       more = more + 1
       local own = given[more] + 0

@@ -89,8 +89,8 @@ export function compileLimits(
   }
   if (rolling.length === 0) return counts
   const shared = {
-    // One millisecond more: a stamp may be a few ticks ahead of the clock.
-    ttl: Math.max(...rolling.map(each => each.window)) + 1,
+    // Redis forgets in whole milliseconds, and a stamp may be many ticks ahead of the clock (lua/README.md).
+    ttl: Math.max(...rolling.map(each => each.window)) + 2,
     limits: rolling.map(each => ({ max: each.ceiling, window: each.window * TICKS_PER_MS }))
   }
   const keep = Math.max(...rolling.map(each => each.ceiling))

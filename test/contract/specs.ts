@@ -24,7 +24,7 @@ function base(ttl: number) {
 /** Rolling limits, `[max, window in ms]` each. */
 export function log(...limits: [number, number][]): LogSpec {
   return {
-    ...base(Math.max(...limits.map(([, window]) => window)) + 1),
+    ...base(Math.max(...limits.map(([, window]) => window)) + 2),
     kind: 'log',
     keep: Math.max(...limits.map(([max]) => max)),
     limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
@@ -38,7 +38,7 @@ export function count(max: number, per: Period, timeZone = 'UTC'): CountSpec {
 /** Rolling limits on different values, `[max, window in ms]` each. */
 export function distinct(...limits: [number, number][]): DistinctSpec {
   return {
-    ...base(Math.max(...limits.map(([, window]) => window)) + 1),
+    ...base(Math.max(...limits.map(([, window]) => window)) + 2),
     kind: 'distinct',
     limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
   }
