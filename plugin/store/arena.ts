@@ -131,14 +131,21 @@ export class Arena {
     this.#size--
   }
 
+  /** From now on the records of this slot may expire in another order than that of their last touches, however far apart. */
+  mix(slot: number): void {
+    this.#queues.mix(slot)
+  }
+
   /** Frees at most `budget` records that have expired at `now`, all queues in turn. @returns how many */
   expire(now: number, budget: number): number {
     this.#now = now
     let freed = 0
-    for (; freed < budget; freed++) {
+    for (let looks = 0; looks < budget; looks++) {
       const record = this.#queues.expired(now, 0)
-      if (record === 0) break
-      this.remove(record)
+      if (record !== 0) {
+        this.remove(record)
+        freed++
+      } else if (!this.#queues.rotate()) break
     }
     return freed
   }

@@ -136,10 +136,12 @@ export class MemoryStore implements Store {
     clearInterval(this.sweeper)
   }
 
-  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string): number {
+  private charge({ identity, spec, value = 0, zoned }: Entry, now: Now, token: string): number {
     // A rule may have been replaced by one that counts otherwise.
     if (spec.forgettable) this.forgettable.add(spec.slot)
     else this.forgettable.delete(spec.slot)
+    // Whose day ends late stands before others' that ends sooner.
+    if (zoned) this.arena.mix(spec.slot)
     return kindOf(spec).charge(this.cell.open(identity, spec, now.steady), now, spec, token, value)
   }
 

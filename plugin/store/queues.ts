@@ -20,12 +20,13 @@ export interface QueueOptions {
  * One queue of records for each slot. What a record's expiry counts from is its first field: the newest stamp of
  * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
  * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
- * end and breaks nothing.
+ * end and breaks nothing. Where that may be long, the queue is mixed: its head is sent to the tail.
  */
 export class Queues {
   readonly #records: Uint32Array
   readonly #slots: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
+  readonly #mixed = new Set<Queue>()
   readonly #options: QueueOptions
   #turn = 0
 
@@ -65,6 +66,17 @@ export class Queues {
     if (queue.tail === record) return
     this.unlink(record, slot)
     this.append(record, slot)
+  }
+
+  /** From now on the records of this slot may expire in any order. */
+  mix(slot: number): void {
+    this.#mixed.add(this.#queue(slot))
+  }
+
+  /** Looks behind the head of each mixed queue. @returns whether there are any */
+  rotate(): boolean {
+    for (const { head, slot, life } of this.#mixed) if (head !== 0) this.touch(head, slot, life)
+    return this.#mixed.size > 0
   }
 
   /** A record that has expired, of the next queue that has one at its head, but not `keep`; or 0. */

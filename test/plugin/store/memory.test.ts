@@ -178,6 +178,28 @@ t.test('what has expired makes room, as the store is used', async t => {
   t.ok(store.size <= 10)
 })
 
+t.test('whose day ends late keeps no room from those whose day is over', async t => {
+  const { store, time } = open(t, 100)
+  const spec = count(1, 'day')
+  const ask = (who: number, timeZone: string) =>
+    store.reserve([{ ...entry({ ...spec, timeZone }, who), zoned: true }], '')
+  for (let who = 0; who < 50; who++) ask(who, 'Europe/London')
+  for (let who = 50; who < 100; who++) ask(who, 'Asia/Shanghai')
+  // Kept for an hour more, should the clock be set back.
+  time.advanceMs(17.5 * 3_600_000)
+  const asked = () => {
+    try {
+      return ask(100, 'UTC')[1]
+    } catch {
+      return 0
+    }
+  }
+  let refused = 0
+  while (refused < 100 && asked() === 0) refused++
+  t.ok(refused <= 25, `${refused} refused`)
+  t.equal(ask(0, 'Europe/London')[1], 0, 'that one lives')
+})
+
 t.test('a lock that is renewed keeps no room from those that have ended', async t => {
   const { store, time } = open(t, 2)
   const spec = lock(60_000)
