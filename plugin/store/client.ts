@@ -27,6 +27,7 @@ export interface Binary {
   evalBuffer: RedisClient['eval']
   /** Of its connection (`stream.Writable`); a cluster has none. */
   stream?: { cork(): void; uncork(): void }
-  /** `ready` once it is connected. */
+  /** `ready` once it is connected; before, while it tries to be, `connecting` or `connect`. */
   status?: string
+  once(event: 'ready' | 'close', listener: () => void): unknown
 }

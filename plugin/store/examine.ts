@@ -30,7 +30,7 @@ export class Examination {
   async begin(): Promise<void> {
     for (const warning of this.redis.warnings) this.log.warn(warning)
     const { connection } = this.redis
-    const looked = this.look()
+    const looked = this.firstLook()
     try {
       await within(looked, this.timeout, () => new Error('no answer in time'))
     } catch (error) {
@@ -80,6 +80,16 @@ export class Examination {
         this.log.error({ err: error }, 'limits are not shared')
       }
     )
+  }
+
+  /** A client that queues nothing fails while it is connecting: the first requests should not find Redis lost for that. */
+  private async firstLook(): Promise<void> {
+    try {
+      await this.look()
+    } catch (error) {
+      if (error instanceof SecretMismatchError || !(await this.redis.connected())) throw error
+      await this.look()
+    }
   }
 
   private async look(): Promise<void> {

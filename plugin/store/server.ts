@@ -24,6 +24,16 @@ export class RedisServer {
     return status === 'ready' ? stream : undefined
   }
 
+  /** Waits for a client that is connecting. @returns whether it was, and is connected now */
+  async connected(): Promise<boolean> {
+    const client = this.client as RedisClient & Binary
+    if (client.status !== 'connecting' && client.status !== 'connect') return false
+    return new Promise(resolve => {
+      client.once('ready', () => resolve(true))
+      client.once('close', () => resolve(false))
+    })
+  }
+
   /** What the client should not do, and the option that ends it. */
   get warnings(): string[] {
     const { isCluster, options = {} } = this.client

@@ -91,6 +91,30 @@ t.test('where Redis answers, a secret that differs ends the start', async t => {
   })
 })
 
+for (const lazyConnect of [false, true]) {
+  const how = lazyConnect ? 'connects with its first command' : 'is connecting'
+  t.test(`the start waits for a client that ${how} and fails at once`, async t => {
+    const { port, client } = await startRedis(t)
+    await start(t, client, answering)
+    const connecting = () => {
+      const client = new Redis({
+        port,
+        lazyConnect,
+        enableOfflineQueue: false,
+        autoResendUnfulfilledCommands: false
+      })
+      t.teardown(() => client.disconnect())
+      return client
+    }
+    const { app, log } = await start(t, connecting(), answering)
+    t.equal((await app.limit.reserve({ all: 'all' })).store, 'redis')
+    t.equal(log(), '')
+    await t.rejects(start(t, connecting(), { ...answering, secret: another }), {
+      code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+    })
+  })
+}
+
 t.test('a Redis that comes back empty is looked at again, each time', async t => {
   let { port, client: admin, kill } = await startRedis(t)
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
