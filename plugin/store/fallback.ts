@@ -16,7 +16,9 @@ export interface FallbackOptions {
   outageOf: (entries: readonly Entry[]) => Outage
   /** Whether an error is about what stands under a key: others are decided by the store as before. */
   isOfKey: (error: unknown) => boolean
-  /** Hears of such an error. */
+  /** Whether an error says that the store takes no writes, though it may still be read. */
+  isOfWrites: (error: unknown) => boolean
+  /** Hears of what is about a key. */
   onError: (error: unknown) => void
 }
 
@@ -43,7 +45,7 @@ export class Fallback implements Reserver {
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, timeout, unavailable)
-      outage.answered()
+      outage.answered(facts[1] === 1)
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
@@ -58,7 +60,7 @@ export class Fallback implements Reserver {
     if (!outage.mayAsk()) return this.otherwise(memory => memory.peek(entries))
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
-      outage.answered()
+      outage.answered(false)
       return { facts, store: this.store }
     } catch (error) {
       this.failed(outage, error)
@@ -72,9 +74,9 @@ export class Fallback implements Reserver {
   }
 
   private failed(outage: Outage, error: unknown): void {
-    const { isOfKey, onError } = this.options
+    const { isOfKey, isOfWrites, onError } = this.options
     if (isOfKey(error)) onError(error)
-    else outage.failed(error)
+    else outage.failed(error, isOfWrites(error))
   }
 
   private otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Reserved {

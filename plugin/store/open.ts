@@ -14,7 +14,7 @@ import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
 import { outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
-import { isOfKey, RedisStore } from './redis.js'
+import { isOfKey, isOfWrites, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
@@ -87,6 +87,7 @@ export function openStore(
     otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
     isOfKey,
+    isOfWrites,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a key')
   })
   const report = (error: unknown) =>

@@ -1,6 +1,7 @@
 /** Whether something answers. While it does not, it is asked again after each `timeout`, by one who needs it. */
 export class Outage {
   private until = 0
+  private onlyReads = false
 
   /**
    * @param timeout in milliseconds
@@ -22,15 +23,19 @@ export class Outage {
     return true
   }
 
-  answered(): void {
+  /** @param wrote whether it has written what it was asked to */
+  answered(wrote: boolean): void {
     if (this.until === 0) return
-    this.until = 0
-    this.onChange()
+    // That it reads was known: who comes next finds out at once whether it writes.
+    this.until = this.onlyReads && !wrote ? performance.now() : 0
+    if (this.until === 0) this.onChange()
   }
 
-  failed(error: unknown): void {
+  /** @param onlyReads whether it answers, and takes no writes */
+  failed(error: unknown, onlyReads = false): void {
     const lost = this.until === 0
     this.until = performance.now() + this.timeout
+    this.onlyReads = onlyReads
     if (lost) this.onChange(error)
     this.onFailure()
   }

@@ -102,6 +102,14 @@ export class RedisStore implements Store {
 // cluster's client is sent from one to the other.
 const OF_KEY = /\bWRONGTYPE\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED)\b/
 
+// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not.
+const OF_WRITES = /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b/
+
+/** Whether an error says that Redis takes no writes, though it may still be read. */
+export function isOfWrites(error: unknown): boolean {
+  return error instanceof Error && OF_WRITES.test(error.message)
+}
+
 /** Whether an error is about what stands under a key, and says nothing of Redis. */
 export function isOfKey(error: unknown): boolean {
   // A RangeError where it was this process that read too short a value, to look.

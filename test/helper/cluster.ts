@@ -5,7 +5,7 @@ import { Cluster as Client } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
 import { Outage } from '../../plugin/store/outage.js'
-import { isOfKey } from '../../plugin/store/redis.js'
+import { isOfKey, isOfWrites } from '../../plugin/store/redis.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { type RedisServer, startRedis } from './redis.js'
@@ -147,7 +147,13 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
   const fail = (error: unknown) => {
     throw error
   }
-  const options = { timeout: PATIENCE_MS, otherwise: 'deny', outageOf: () => outage, isOfKey } as const
+  const options = {
+    timeout: PATIENCE_MS,
+    otherwise: 'deny',
+    outageOf: () => outage,
+    isOfKey,
+    isOfWrites
+  } as const
   const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), fail)
   const reserve: Store['reserve'] = async (entries, token) =>
     (await cluster.reserve(entries, token)).facts ?? []

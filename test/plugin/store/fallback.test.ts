@@ -6,7 +6,7 @@ import { limitPlugin } from '../../../plugin/index.js'
 import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
+import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
@@ -34,7 +34,8 @@ async function open(t: Test, otherwise: Otherwise) {
   const onError = () => changes.push('error')
   const outage = new Outage(TIMEOUT_MS, onChange)
   const outageOf = () => outage
-  const fallback = new Fallback(store, { timeout: TIMEOUT_MS, otherwise, outageOf, isOfKey, onError })
+  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfKey, isOfWrites, onError }
+  const fallback = new Fallback(store, options)
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
 }
@@ -341,6 +342,22 @@ t.test('a look finds out, too, that Redis is lost, and that it is back', async t
   t.strictSame(changes, ['lost', 'back'])
 })
 
+t.test('a Redis that takes no writes is back when it admits, not when it refuses', async t => {
+  const { server, fallback, changes } = await open(t, 'allow')
+  const spec = log([1, 60_000])
+  const [full, free] = [[entry(spec, 1)], [entry(spec, 2)]]
+  await fallback.reserve(full, '')
+  await server.client.config('SET', 'maxmemory', '1')
+  t.equal((await fallback.reserve(free, '')).facts, null)
+  await until(async () => (await fallback.reserve(full, '')).facts?.[1] === 0)
+  t.equal((await fallback.peek(free)).facts?.[1], 1, 'the next one asks at once')
+  t.equal((await fallback.reserve(free, '')).facts, null)
+  t.strictSame(changes, ['lost'])
+  await server.client.config('SET', 'maxmemory', '0')
+  await until(async () => (await fallback.reserve(free, '')).facts !== null)
+  t.strictSame(changes, ['lost', 'back'])
+})
+
 t.test('it closes both stores', async t => {
   const closed: string[] = []
   class Closing extends MemoryStore {
@@ -359,6 +376,7 @@ t.test('it closes both stores', async t => {
     otherwise: new StandIn(new Closing('the other')),
     outageOf: () => outage,
     isOfKey,
+    isOfWrites,
     onError: () => {}
   })
   await fallback.close()

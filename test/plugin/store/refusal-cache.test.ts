@@ -5,7 +5,7 @@ import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } fro
 import { Cluster } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isOfKey, RedisStore } from '../../../plugin/store/redis.js'
+import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
 import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
@@ -565,6 +565,7 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
     otherwise: 'allow',
     outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
     isOfKey,
+    isOfWrites,
     onError: () => {}
   })
   const reserver = cache.over(new Cluster(nodes, () => {}))
