@@ -1,7 +1,13 @@
 import { readFile } from 'node:fs/promises'
 
 /** Packages of hundreds of modules, each of which would go through these hooks: `npm test` makes one of each. */
-export const bundled = ['typebox', 'typebox/schema', 'typebox/value', 'libphonenumber-js/max']
+export const bundled = [
+  'typebox',
+  'typebox/schema',
+  'typebox/value',
+  'libphonenumber-js/core',
+  'libphonenumber-js/max'
+]
 
 const root = new URL('../', import.meta.url).href
 const compiled = new URL('../dist-test/', import.meta.url)

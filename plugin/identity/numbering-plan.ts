@@ -1,4 +1,7 @@
-import { type CountryCode, Metadata } from 'libphonenumber-js/max'
+import type { CountryCode } from 'libphonenumber-js'
+// `libphonenumber-js/max` has it as a module alone, not as CommonJS: tsx and others make that of an app.
+import { Metadata } from 'libphonenumber-js/core'
+import metadata from 'libphonenumber-js/metadata.max'
 
 /** What the library knows of a country, 0 for nothing; its types leave it out. */
 interface Plan {
@@ -41,7 +44,7 @@ const TYPES = [
 ]
 const NEVER = /(?!)/
 
-const plans = new (Metadata as unknown as new () => Plans)()
+const plans = new Metadata(metadata) as unknown as Plans
 const compiled = new Map<string, Compiled | null>()
 
 /**

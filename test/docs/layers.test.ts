@@ -105,8 +105,10 @@ const packages: Record<string, readonly string[]> = {
   'typebox (types)': ['conform'],
   'typebox/value': ['conform'],
   'temporal-polyfill': ['calendar'],
-  'libphonenumber-js/max': ['identity/phone', 'identity/numbering-plan'],
-  'libphonenumber-js (types)': ['identity/scalar']
+  'libphonenumber-js/core': ['identity/numbering-plan'],
+  'libphonenumber-js/max': ['identity/phone'],
+  'libphonenumber-js/metadata.max': ['identity/numbering-plan'],
+  'libphonenumber-js (types)': ['identity/numbering-plan', 'identity/scalar']
 }
 
 /** What files may know of the plugin, all in all, where their layer says too little. */

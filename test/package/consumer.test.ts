@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
@@ -116,6 +116,17 @@ async function works(t: Test, node: string, version: RegExp): Promise<void> {
 }
 
 t.test('it runs on this Node, imported, required and on Redis', t => works(t, process.execPath, /^v\d/))
+
+t.test('it runs where tsx makes CommonJS of an app and all that it imports', async t => {
+  const tsx = createRequire(import.meta.url).resolve('tsx/cli')
+  const app = join(project, 'commonjs')
+  mkdirSync(app)
+  writeFileSync(join(app, 'package.json'), '{}')
+  cpSync(join(root, 'test/fixtures/consumer/required.cts'), join(app, 'app.ts'))
+  const { stdout, stderr, status } = await run(app, process.execPath, [tsx, 'app.ts'], { PHONE })
+  t.equal(status, 0, 'tsx', { output: stderr })
+  t.match(JSON.parse(stdout), once)
+})
 
 t.test('an app is bundled with it, as a module and as CommonJS', async t => {
   // Of its dependencies some are CommonJS, which a module has no `require` for.
