@@ -1,4 +1,4 @@
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest, RawServerBase, RouteGenericInterface } from 'fastify'
 import type { Verdict } from './decision.js'
 import { durationAt } from './duration.js'
 import type { Keys, Limiter } from './limiter.js'
@@ -7,12 +7,15 @@ import type { Decision } from './reservation.js'
 import type { Rule } from './rule.js'
 import { isHeard, tell } from './telling.js'
 
+/** A request of any server, HTTP/2 too. */
+type AnyRequest = FastifyRequest<RouteGenericInterface, RawServerBase>
+
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
 export interface LimitDecorator {
   /** Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks with `end()`. */
-  reserve(keys: Keys, request?: FastifyRequest): Promise<Decision>
+  reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /** The decision as it would be; changes nothing. */
-  peek(keys: Keys, request?: FastifyRequest): Promise<Verdict>
+  peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
   /** Forgets what is counted; blocks stay. */
   clear(keys: Keys): Promise<void>
   /** Refuses these identities, for a duration or until `unblock`. */
@@ -41,8 +44,10 @@ export function decorator(
   return {
     async reserve(keys, request) {
       const decision = await limiter.decideFor(keys, request ?? undefined)
-      if (isHeard(options))
-        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, request ?? null, log)
+      if (isHeard(options)) {
+        const about = (request ?? null) as FastifyRequest | null
+        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+      }
       return decision
     },
     peek: async (keys, request) => limiter.peek(keys, request ?? undefined),

@@ -215,3 +215,9 @@ const options: SendLimitOptions = {
 }
 
 export { filter, later, lenient, observed, options, secret, strict, wandering, zoned }
+
+const http2 = Fastify({ http2: true })
+http2.get('/', async request => http2.limit.peek({ a: 'a' }, request))
+app.get<{ Querystring: { a: string } }>('/', async request =>
+  app.limit.reserve({ a: request.query.a }, request)
+)
