@@ -6,14 +6,15 @@ import { type Awaitable, isPromise } from './store/store.js'
 /**
  * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.
  *
- * A handler ends when its promise settles or, where it returned none, or the reply itself, when it sends. What it
- * answers is read at its own `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
+ * A handler ends when its promise settles or, where it returned none, when it sends. What it answers is read at its own
+ * `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
  */
 export class Turn {
   private readonly send: FastifyReply['send']
   private answered = false
   private timedOut = false
   private callback = false
+  private promised = false
   private held: Promise<unknown> | undefined
   private undelivered: unknown
 
@@ -50,17 +51,22 @@ export class Turn {
     }
     if (later) return this.after(this.held, () => this.reply)
     // Of a thenable of its own kind, `then` may answer nothing.
-    if (isPromise(result))
+    if (isPromise(result)) {
+      this.promised = true
       return Promise.resolve(result).then(
         value => this.resolved(value),
         error => this.rejected(error)
       )
+    }
     return this.after(this.held ?? this.returned(result), () => result)
   }
 
   private resolved(value: unknown): unknown {
     // The reply that the handler returned is out or cut off, but the handler has yet to send.
-    if (this.callback && (this.timedOut || !this.reply.sent)) return value
+    if (this.callback && (this.timedOut || !this.reply.sent)) {
+      this.promised = false
+      return value
+    }
     return this.after(this.held ?? this.returned(value), () => value)
   }
 
@@ -98,7 +104,8 @@ export class Turn {
   }
 
   private deliver(payload: unknown): FastifyReply {
-    if (this.callback) this.decision.end()
+    // Whoever awaits the reply may go on, and looks like whoever has returned it: the slots stay open, no lock is held.
+    if (this.callback) void (this.promised ? this.decision.release() : this.decision.end())
     try {
       return this.send.call(this.reply, payload)
     } catch (error) {

@@ -211,6 +211,26 @@ const errors: Ending[] = [
     }
   ),
   route(
+    'an answer later, which the handler waits for, then a throw',
+    { ...failed, status: 202, late: { send: 1, wrong: 0 } },
+    scene => async (_, reply) => {
+      setTimeout(() => reply.code(202).send(body), 1)
+      await reply
+      await scene.onward
+      throw broken()
+    }
+  ),
+  route(
+    'an answer later, which the handler waits for, then refund()',
+    { ...failed, status: 202, late: { send: 1, wrong: 0 } },
+    scene => async (_, reply) => {
+      setTimeout(() => reply.code(202).send(body), 1)
+      await reply
+      await scene.onward
+      await reply.limit?.refund()
+    }
+  ),
+  route(
     'an answer of 502 that the handler waits for, then more work',
     { ...failed, status: 502, late: { send: 0, wrong: 0 } },
     scene => async (_, reply) => {
