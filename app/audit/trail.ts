@@ -27,6 +27,8 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
   }
   const failed = (error: unknown) => once('failing', error)
   const lost = (why: string) => once('losing', new Error(`lines are lost: ${why}`))
+  // pino's own listener makes it silent for good when nobody reads a pipe; the next who does is to find what waits.
+  destination.removeAllListeners('error')
   destination.on('error', failed)
   destination.on('drop', () => lost('too many wait to be written'))
   destination.on('write', () => told.clear())

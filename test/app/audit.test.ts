@@ -266,6 +266,26 @@ t.test('once it was written again, the next failure is told anew', async t => {
   }
 })
 
+t.test('the lines of a pipe that nobody reads wait for the next who does', async t => {
+  const pipe = join(folderOf(t), 'audit.pipe')
+  spawnSync('mkfifo', [pipe])
+  // Without this nobody could begin to write.
+  const reader = () => fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+  const first = reader()
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  fs.closeSync(first)
+  trail.write('a line')
+  t.match(errors, [{ code: 'EPIPE' }])
+  const next = reader()
+  t.teardown(() => fs.closeSync(next))
+  trail.write('another one')
+  const read = Buffer.alloc(100)
+  t.equal(read.toString('utf8', 0, fs.readSync(next, read)), 'a line\nanother one\n')
+  t.equal(errors.length, 1)
+})
+
 t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
   const errors: Error[] = []
   const trail = openTrail('/dev/full', error => errors.push(error as Error))
