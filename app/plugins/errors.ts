@@ -1,4 +1,5 @@
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { isUtf8 } from 'node:buffer'
+import { errorCodes, type FastifyPluginAsync, type FastifyReply, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { answerExpectation, documentOf, type Failure, requestTimeout, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
@@ -9,7 +10,13 @@ import { allowedMethods } from './allowed-methods.js'
 const errors: FastifyPluginAsync = async fastify => {
   fastify.addSchema(ProblemSchema)
   // Bodies are JSON; Fastify would take plain text, too.
-  fastify.removeContentTypeParser('text/plain')
+  fastify.removeContentTypeParser(['text/plain', 'application/json'])
+  const parse = fastify.getDefaultJsonParser('error', 'error')
+  fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // What is no UTF-8 (RFC 8259, section 8.1) would go out with other characters in its place.
+    if (!isUtf8(body)) return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
+    return parse(request, body.toString(), done)
+  })
 
   // RFC 9112, section 3.2.
   fastify.addHook('onRequest', async ({ headers, raw }) => {

@@ -94,6 +94,14 @@ const bodies: Record<string, [status: number, body: unknown, code?: string][]> =
 const json = { 'content-type': 'application/json', 'x-api-key': KEY }
 const raw: [status: number, what: string, options: Partial<InjectOptions>][] = [
   [400, 'no JSON', { payload: '{"phone":', headers: json }],
+  [
+    400,
+    'no UTF-8',
+    {
+      payload: Buffer.from(JSON.stringify({ to, template: 'welcome', params: { name: 'José' } }), 'latin1'),
+      headers: json
+    }
+  ],
   [400, 'an empty body', { payload: '', headers: json }],
   [
     400,
