@@ -22,7 +22,8 @@ const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fa
   fastify.decorate('defaultLocale', config.LOCALE)
   fastify.decorateRequest('locale', {
     getter(this: FastifyRequest) {
-      for (const tag of this.languages()) {
+      // Each once: for each `*` the whole header is read, which may hold thousands of them.
+      for (const tag of new Set(this.languages())) {
         // Any that is there, as the other ranges rank them: with q=0, none.
         const found = tag === '*' ? (this.language(byDefault) as Locale | false) : lookUp(tag)
         if (found) return found

@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'
-import type { InjectOptions } from 'fastify'
+import fastify, { type InjectOptions } from 'fastify'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { en } from '../../app/locales/en.js'
 import { LOCALES } from '../../app/locales/locale.js'
 import { texts } from '../../app/locales/texts.js'
-import { localeOf } from '../../app/plugins/locale.js'
+import locale, { localeOf } from '../../app/plugins/locale.js'
 import type { ProblemDocument, ProblemError } from '../../app/problem.js'
 import { blocksOf } from '../docs/blocks.js'
 import { type App, KEY, places } from './helper.js'
@@ -108,6 +108,28 @@ t.test('Accept-Language', async t => {
       t.match(reply.headers.vary, /(^|, )accept-language$/)
     }
   }
+})
+
+t.test('an Accept-Language of nothing but * is read twice, however long it is', async t => {
+  const app = fastify()
+  t.teardown(() => app.close())
+  await app.register(locale, { config: { LOCALE: 'en' } })
+  app.get('/', async request => {
+    let read = 0
+    const { headers } = request.raw
+    const { 'accept-language': asked } = headers
+    const get = () => {
+      read++
+      return asked
+    }
+    Object.defineProperty(headers, 'accept-language', { get })
+    return { locale: request.locale, read }
+  })
+  const answer = await app.inject({
+    url: '/',
+    headers: { 'accept-language': `en;q=0,zh;q=0${',*'.repeat(7_000)}` }
+  })
+  t.same(answer.json(), { locale: 'en', read: 2 })
 })
 
 t.test('the language of a message', async t => {
