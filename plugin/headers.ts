@@ -1,4 +1,4 @@
-import type { RuleState } from './decision.js'
+import type { LimitState, RuleState } from './decision.js'
 import type { Audience } from './plan.js'
 
 /**
@@ -8,26 +8,26 @@ import type { Audience } from './plan.js'
  */
 export function policyHeaders(
   rules: readonly RuleState[],
-  { callers, secrets, policies: named }: Audience,
+  { callers, secrets, policies }: Audience,
   met: readonly string[] = []
 ): Record<string, string> {
-  const policies: string[] = []
-  const states: string[] = []
-  for (const rule of rules) {
-    if (secrets.has(rule.name)) continue
-    const told = callers.has(rule.name)
-    const names = named.get(rule.name) ?? []
-    for (const [i, limit] of rule.limits.entries()) {
+  let policy = ''
+  let state = ''
+  for (const { name: rule, limits } of rules) {
+    if (secrets.has(rule)) continue
+    const told = callers.has(rule)
+    const names = policies.get(rule) ?? []
+    for (let i = 0; i < limits.length; i++) {
+      const { max, remaining, resetMs, windowMs } = limits[i] as LimitState
       const name = names[i] as string
       // A block is told by the name of its rule: that is no quota, and of it more may be left.
-      if (!told && (limit.remaining > 0 || !met.includes(name))) continue
-      policies.push(`"${name}";q=${limit.max};w=${seconds(limit.windowMs)}`)
-      states.push(`"${name}";r=${limit.remaining};t=${seconds(limit.resetMs)}`)
+      if (!told && (remaining > 0 || !met.includes(name))) continue
+      const comma = policy === '' ? '' : ', '
+      policy += `${comma}"${name}";q=${max};w=${seconds(windowMs)}`
+      state += `${comma}"${name}";r=${remaining};t=${seconds(resetMs)}`
     }
   }
-  return policies.length === 0
-    ? {}
-    : { 'ratelimit-policy': policies.join(', '), ratelimit: states.join(', ') }
+  return policy === '' ? {} : { 'ratelimit-policy': policy, ratelimit: state }
 }
 
 /** Whole, rounded up: nobody is told to come too soon. */
