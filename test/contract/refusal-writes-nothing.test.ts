@@ -39,13 +39,15 @@ const rules: Rule[] = [
 /** Every key, its bytes and its expiry. */
 async function contents(client: Redis): Promise<Record<string, string>> {
   const found: Record<string, string> = {}
+  const [seconds, micros] = await client.time()
+  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
   for (const key of (await client.keys('*')).sort()) {
-    const [value, dump, expiry] = await Promise.all([
+    const [value, dump, left] = await Promise.all([
       client.getBuffer(key),
       client.dumpBuffer(key),
-      client.call('PEXPIRETIME', key)
+      client.pttl(key)
     ])
-    found[key] = `${value?.toString('hex')} ${dump?.toString('hex')} ${expiry}`
+    found[key] = `${value?.toString('hex')} ${dump?.toString('hex')} ${now + left}`
   }
   return found
 }

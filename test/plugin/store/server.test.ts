@@ -33,7 +33,7 @@ t.test('the secret is known for 30 days from the last start', async t => {
 
 t.test('a client that reads from a replica which is behind does not take it for another secret', async t => {
   const { client: master, port } = await startRedis(t)
-  const { client: replica } = await startRedis(t, { args: ['--replicaof', `127.0.0.1 ${port}`] })
+  const { client: replica } = await startRedis(t, { args: ['--replicaof', '127.0.0.1', `${port}`] })
   // Refused by its master, it stays behind.
   const link = (up: boolean) =>
     until(async () => {
