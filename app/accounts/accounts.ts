@@ -22,7 +22,7 @@ const MIN_KEY_LENGTH = 24
  * @throws ConfigError that names what is wrong, and shows no key
  */
 export function openAccounts(config: Config): Accounts {
-  const { API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
+  const { ADMIN_KEY, API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
   const keys = new Keyring<{ account: Account; revoked: boolean }>()
   const origins = new Map<string, Account>()
   const listed: Account[] = []
@@ -60,6 +60,10 @@ export function openAccounts(config: Config): Accounts {
       throw new ConfigError(`API_KEYS holds a key of the account ${id} that is listed before.`)
     }
   }
+
+  const own = ADMIN_KEY === undefined ? undefined : keys.find(ADMIN_KEY)
+  if (own)
+    throw new ConfigError(`ADMIN_KEY is a key of the account ${own.account.id}, too. Make another one.`)
 
   const anonymous = open ? (simple.get('development') ?? null) : null
   return {

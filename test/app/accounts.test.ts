@@ -137,6 +137,11 @@ for (const [content, message] of wrong) {
 
 t.test('other mistakes', async t => {
   t.throws(() => read({ ACCOUNTS_FILE: '/nowhere' }), { message: 'ACCOUNTS_FILE cannot be read: ENOENT.' })
+  const ADMIN_KEY = 'a key of 24 characters or more'
+  const accounts = [{ ...plain, keys: [sha256(ADMIN_KEY)] }]
+  t.throws(() => read({ ADMIN_KEY, ACCOUNTS_FILE: fileOf(t, accounts) }), {
+    message: 'ADMIN_KEY is a key of the account plain, too. Make another one.'
+  })
   t.throws(() => read({ API_KEYS: 'one:a,one:b' }), {
     message: /^API_KEYS holds a key of the account b that/
   })
