@@ -67,7 +67,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(locale, { config })
   await app.register(errors)
   await app.register(security)
-  await app.register(redis, { url: config.REDIS_URL, commandTimeout: config.STORE_TIMEOUT })
+  await app.register(redis, { url: config.REDIS_URL, timeoutMs: config.STORE_TIMEOUT })
   await app.register(swagger, { config })
   await app.register(metrics)
   await app.register(audit, { config, secret, clock, prices: () => app.policy.prices })
@@ -82,8 +82,13 @@ export async function build(config: Config, options: BuildOptions = {}) {
     override: options.senders,
     templates: app.templates.texts
   })
-  await app.register(captchas, { secret, clock })
-  await app.register(idempotency, { secret, clock, leaseMs: 2 * handlerTimeout })
+  await app.register(captchas, { config, secret, clock })
+  await app.register(idempotency, {
+    secret,
+    clock,
+    timeoutMs: config.STORE_TIMEOUT,
+    leaseMs: 2 * handlerTimeout
+  })
   await app.register(dispatch, { clock, patienceMs: handlerTimeout })
   // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })

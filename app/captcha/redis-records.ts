@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
+import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
@@ -25,7 +26,14 @@ const scripts = {
 export class RedisRecords implements Records {
   private readonly client: Redis & { [K in keyof typeof scripts]: Script }
 
-  constructor(client: Redis) {
+  /**
+   * @param client without a time limit of its own
+   * @param timeoutMs how long an answer is waited for
+   */
+  constructor(
+    client: Redis,
+    private readonly timeoutMs = 1_000
+  ) {
     for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script)
     this.client = client as typeof this.client
   }
@@ -66,13 +74,19 @@ export class RedisRecords implements Records {
   }
 
   async drop(key: string): Promise<void> {
-    await answered(this.client.del(nameOf(key)))
+    await this.answered(this.client.del(nameOf(key)))
   }
 
   private run(script: keyof typeof scripts, key: string, ...args: Argument[]): Promise<unknown> {
-    return answered(this.client[script](nameOf(key), ...args))
+    return this.answered(this.client[script](nameOf(key), ...args))
+  }
+
+  private answered<T>(command: Promise<T>): Promise<T> {
+    return answered(command, this.timeoutMs, unavailable)
   }
 }
+
+const unavailable = () => problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither kept nor checked now.')
 
 const nameOf = (key: string) => `captcha:{${key}}`
 
@@ -88,15 +102,5 @@ function keptOf(reply: unknown): Kept | null {
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
     unknown: unknown === '1'
-  }
-}
-
-async function answered<T>(command: Promise<T>): Promise<T> {
-  try {
-    return await command
-  } catch (cause) {
-    throw Object.assign(problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither kept nor checked now.'), {
-      cause
-    })
   }
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
+import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
 
@@ -19,9 +20,14 @@ const keysOf = ({ scope }: Slot) => [`idempotency:{${scope}}`, `idempotency:{${s
 export class RedisAnswers implements Answers {
   private readonly client: Redis & { [K in keyof typeof scripts]: Script }
 
+  /**
+   * @param client without a time limit of its own
+   * @param timeoutMs how long an answer is waited for
+   */
   constructor(
     client: Redis,
-    private readonly bounds: Bounds
+    private readonly bounds: Bounds,
+    private readonly timeoutMs = 1_000
   ) {
     for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script)
     this.client = client as typeof this.client
@@ -30,30 +36,24 @@ export class RedisAnswers implements Answers {
   async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
     const { perScope } = this.bounds
     const begun = this.client.idempotencyBegin(...keysOf(slot), slot.key, body, token, leaseMs, perScope)
-    const [is, answer] = (await answered(begun)) as [Begun['is'], string]
+    const [is, answer] = (await this.answered(begun)) as [Begun['is'], string]
     return is === 'finished' ? { is, answer } : { is }
   }
 
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
     const finished = this.client.idempotencyFinish(...keysOf(slot), slot.key, token, answer, keepMs)
-    return (await answered(finished)) === 1
+    return (await this.answered(finished)) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await answered(this.client.idempotencyFree(...keysOf(slot), slot.key, token))
+    await this.answered(this.client.idempotencyFree(...keysOf(slot), slot.key, token))
+  }
+
+  private answered<T>(command: Promise<T>): Promise<T> {
+    return answered(command, this.timeoutMs, unavailable)
   }
 }
 
-async function answered(command: Promise<unknown>): Promise<unknown> {
-  try {
-    return await command
-  } catch (cause) {
-    const unavailable = problem(
-      503,
-      'IDEMPOTENCY_UNAVAILABLE',
-      'Whether this Idempotency-Key came before cannot be known now.'
-    )
-    throw Object.assign(unavailable, { cause })
-  }
-}
+const unavailable = () =>
+  problem(503, 'IDEMPOTENCY_UNAVAILABLE', 'Whether this Idempotency-Key came before cannot be known now.')

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
+import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import { full, hasherOf, type Lists, MAX_ENTRIES, type Page, type Placed, type Placing } from './lists.js'
 
@@ -66,26 +67,12 @@ export class RedisLists implements Lists {
     return { entries: kept.map(placedOf), next: next || null }
   }
 
-  private async answered<T>(command: Promise<T>): Promise<T> {
-    const { timeoutMs } = this
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      // What came while this process was busy is read first.
-      timer = setTimeout(
-        () => setImmediate(() => reject(new Error(`Redis did not answer within ${timeoutMs} ms`))),
-        timeoutMs
-      )
-    })
-    try {
-      return await Promise.race([command, late])
-    } catch (cause) {
-      const unavailable = problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
-      throw Object.assign(unavailable, { cause })
-    } finally {
-      clearTimeout(timer)
-    }
+  private answered<T>(command: Promise<T>): Promise<T> {
+    return answered(command, this.timeoutMs, unavailable)
   }
 }
+
+const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
 
 function placedOf(kept: string): Placed {
   const [, since, until, standing, more] = /^(\d+) (\d+) (\w+) (.*)$/s.exec(kept) as RegExpExecArray

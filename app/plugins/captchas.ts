@@ -4,6 +4,7 @@ import { type Captchas, captchasOf } from '../captcha/captchas.js'
 import { MemoryRecords } from '../captcha/memory-records.js'
 import { RedisRecords } from '../captcha/redis-records.js'
 import type { Clock } from '../clock.js'
+import type { Config } from '../config.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -12,12 +13,15 @@ declare module 'fastify' {
 }
 
 interface Options {
+  config: Pick<Config, 'STORE_TIMEOUT'>
   secret: string
   clock: Clock
 }
 
-const captchas: FastifyPluginAsync<Options> = async (fastify, { secret, clock }) => {
-  const records = fastify.hasDecorator('redis') ? new RedisRecords(fastify.redis) : new MemoryRecords(clock)
+const captchas: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
+  const records = fastify.hasDecorator('redis')
+    ? new RedisRecords(fastify.redis, config.STORE_TIMEOUT)
+    : new MemoryRecords(clock)
   fastify.decorate('captchas', captchasOf({ records, secret, policy: () => fastify.policy }))
 }
 

@@ -31,6 +31,8 @@ declare module 'fastify' {
 export interface IdempotencyOptions {
   secret: string
   clock: Clock
+  /** How long Redis may take to answer. */
+  timeoutMs?: number
   /** How long a key is in use when its request is never heard of again: longer than a handler may take. */
   leaseMs: number
   /** How long an answer is kept. */
@@ -43,9 +45,9 @@ export interface IdempotencyOptions {
 
 /** Answers a request that comes again under its `Idempotency-Key` as the first time (docs/idempotency.md). */
 const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, options) => {
-  const { secret, clock, leaseMs, keepMs = 86_400_000, perScope = 1_000, max = 10_000 } = options
+  const { secret, clock, timeoutMs, leaseMs, keepMs = 86_400_000, perScope = 1_000, max = 10_000 } = options
   const answers = fastify.hasDecorator('redis')
-    ? new RedisAnswers(fastify.redis, { keepMs, perScope })
+    ? new RedisAnswers(fastify.redis, { keepMs, perScope }, timeoutMs)
     : new MemoryAnswers(clock, { keepMs, perScope, max })
   const nameOf = namingOf(secret)
   const sealing = Buffer.from(hkdfSync('sha256', secret, '', 'idempotency answers', 32))

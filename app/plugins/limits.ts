@@ -55,7 +55,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   await fastify.register(limitPlugin, {
     rules: policy.rules.map(passAllowed),
     filters: [fastify.blockList],
-    ...(fastify.hasDecorator('redis') && { client: fastify.limitsRedis }),
+    ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
     secret,
     region: config.REGION,
     onStoreError: config.ON_STORE_ERROR,

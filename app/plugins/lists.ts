@@ -29,7 +29,7 @@ interface Options {
 /** Who is blocked or allowed; shared where there is a Redis. */
 const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
-    ? new RedisLists(fastify.limitsRedis, secret, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
+    ? new RedisLists(fastify.redis, secret, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
     : new MemoryLists(secret, clock)
   fastify.decorate('lists', opened)
   fastify.decorate('blockList', blockList(opened, config))

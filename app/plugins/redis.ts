@@ -7,13 +7,6 @@ import { Cluster, Redis, ReplyError } from 'ioredis'
 import { ConfigError } from '../check.js'
 import { redisUrls } from '../urls.js'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The same Redis for limits and lists, which bound each call themselves and still hear an answer that comes late. */
-    limitsRedis: Redis
-  }
-}
-
 /** How long the start waits for Redis, in milliseconds. */
 const FIRST_CONNECT = 2_000
 /** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
@@ -33,12 +26,12 @@ const options = {
   autoResendUnfulfilledCommands: false
 }
 
-function clientOf(urls: string, bounds: { commandTimeout?: number } = {}): Redis | Cluster {
+/** Without a time limit for commands: whoever asks waits as long as it means to, and first reads what has come. */
+function clientOf(urls: string): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
   if (others.length === 0)
     return new Redis(first, {
       ...options,
-      ...bounds,
       lazyConnect: true,
       retryStrategy: retry,
       // A replica by now: behind its name may stand the one that has its place.
@@ -54,7 +47,6 @@ function clientOf(urls: string, bounds: { commandTimeout?: number } = {}): Redis
     retryDelayOnTryAgain: TRY_AGAIN,
     redisOptions: {
       ...options,
-      ...bounds,
       ...(username !== '' && { username: decodeURIComponent(username) }),
       ...(password !== '' && { password: decodeURIComponent(password) }),
       ...(protocol === 'rediss:' && { tls: {} })
@@ -64,38 +56,34 @@ function clientOf(urls: string, bounds: { commandTimeout?: number } = {}): Redis
 
 interface Options {
   url: string | undefined
-  /** How long a command may take, in milliseconds. */
-  commandTimeout?: number
+  /** How often connections are pinged, and how long the end waits for what is under way, in milliseconds. */
+  timeoutMs?: number
 }
 
 /**
  * Redis, when there is a url; several, separated by commas, are nodes of one cluster. It may be down now or later; the
  * client comes back by itself.
  */
-const redis: FastifyPluginAsync<Options> = async (fastify, { url, commandTimeout = 1_000 }) => {
+const redis: FastifyPluginAsync<Options> = async (fastify, { url, timeoutMs = 1_000 }) => {
   if (url === undefined) return
-  const [client, limits] = await Promise.all([
-    connect(fastify, clientOf(url, { commandTimeout }), commandTimeout),
-    connect(fastify, clientOf(url), commandTimeout)
-  ])
+  const client = await connect(fastify, clientOf(url), timeoutMs)
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
   else fastify.decorate('redis', client as never)
-  fastify.decorate('limitsRedis', limits as Redis)
   // Not by the client's slotsRefreshInterval, which may go on after its end.
   const refreshing =
     client instanceof Cluster && setInterval(() => client.refreshSlotsCache(), SLOTS_REFRESH).unref()
   fastify.addHook('onClose', async () => {
     if (refreshing) clearInterval(refreshing)
-    await Promise.all([quit(client, commandTimeout), quit(limits, commandTimeout)])
+    await quit(client, timeoutMs)
   })
 }
 
-async function connect<C extends Redis | Cluster>(
+async function connect(
   fastify: FastifyInstance,
-  client: C,
+  client: Redis | Cluster,
   pingMs: number
-): Promise<C> {
+): Promise<Redis | Cluster> {
   client.on('error', (error: RedisError) => {
     fastify.log.warn({ err: error }, 'redis')
     // It would go on in the first database.
@@ -150,10 +138,14 @@ function endSilent(client: Redis, pingMs: number): void {
     unheard = 0
   }
   const pinging = setInterval(() => {
-    if (client.status !== 'ready') return heard()
-    if (unheard++ === SILENT) return client.disconnect(true)
+    // `connect`: what it asks before it is ready has no answer yet.
+    if (client.status !== 'ready' && client.status !== 'connect') return heard()
+    if (unheard++ === SILENT) {
+      heard()
+      return client.disconnect(true)
+    }
     // A user who may not ping is told so.
-    client.ping().then(heard, error => error instanceof ReplyError && heard())
+    if (client.status === 'ready') client.ping().then(heard, error => error instanceof ReplyError && heard())
   }, pingMs).unref()
   client.once('end', () => clearInterval(pinging))
 }

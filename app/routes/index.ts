@@ -13,7 +13,7 @@ import sms from './v1/sms.js'
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
   const region = config.REGION
   await fastify.register(healthz)
-  await fastify.register(readyz)
+  await fastify.register(readyz, { timeoutMs: config.STORE_TIMEOUT })
   await fastify.register(metrics)
   await fastify.register(captcha, { prefix: '/v1/captcha', region })
   await fastify.register(sms, { prefix: '/v1', region })

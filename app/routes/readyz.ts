@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Cluster, type Redis } from 'ioredis'
 import { Type } from 'typebox'
+import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import { problems } from '../schemas/problem.js'
 
-const readyz: FastifyPluginAsyncTypebox = async fastify => {
+const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify, { timeoutMs }) => {
   fastify.get(
     '/readyz',
     {
@@ -21,9 +22,9 @@ const readyz: FastifyPluginAsyncTypebox = async fastify => {
     },
     async () => {
       if (fastify.hasDecorator('redis')) {
-        await works(fastify.redis).catch(() => {
-          throw problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer.')
-        })
+        await answered(works(fastify.redis), timeoutMs, () =>
+          problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer.')
+        )
       }
       return { status: 'ready' as const }
     }

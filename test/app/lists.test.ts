@@ -289,7 +289,7 @@ for (const [onError, status] of [
         process.kill(server.pid, 'SIGSTOP')
         t.teardown(() => process.kill(server.pid, 'SIGCONT'))
       } else {
-        const closed = once(app.limitsRedis, 'close')
+        const closed = once(app.redis, 'close')
         await server.kill()
         await closed
       }

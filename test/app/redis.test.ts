@@ -2,18 +2,20 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { answered } from '../../app/answered.js'
 import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 import { ask, PHONE, status } from './captcha.js'
-import { post, startApp } from './helper.js'
+import { inject, post, startApp } from './helper.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
+/** Whether Redis answers; one command that is lost with its connection is never answered at all. */
 const answers = (command: Promise<unknown>) =>
-  command.then(
+  answered(command, 1_000, () => new Error('no answer')).then(
     () => true,
     () => false
   )
@@ -76,7 +78,7 @@ t.test('a database that a Redis does not have that comes later: no other one is 
   const app = await startApp(t, env, { logStream: stream })
   const { client } = await startRedis(t, { port })
   await until(async () => {
-    for (const each of [app.redis, app.limitsRedis]) await answers(each.set('a key', ''))
+    await answers(app.redis.set('a key', ''))
     return refusals().length > 4
   }, 'its refusals, again and again')
   t.equal(await client.dbsize(), 0)
@@ -103,8 +105,7 @@ t.test('a Redis that has become a replica is left for the one that has its place
   const { id } = (await ask(app)).body
   await former.client.replicaof('127.0.0.1', next.port)
   port = next.port
-  for (const client of [app.redis, app.limitsRedis])
-    await until(() => answers(client.set('a key', '')), 'a write')
+  await until(() => answers(app.redis.set('a key', '')), 'a write')
   t.equal((await ask(app, { phone: '13900139000' })).status, 202)
   t.equal((await status(app, id)).status, 404, 'this one has other codes')
 })
@@ -138,8 +139,7 @@ t.test('a connection on which nothing comes any more is given up', async t => {
   // As when a machine is gone, or the network: no word of an end.
   for (const [client, server] of ways) client.unpipe(server)
   port = next.port
-  for (const client of [app.redis, app.limitsRedis])
-    await until(() => answers(client.set('a key', '')), 'an answer')
+  await until(() => answers(app.redis.set('a key', '')), 'an answer')
   t.ok(await next.client.exists('a key'))
 })
 
@@ -147,9 +147,36 @@ t.test('a connection on which answers wait is kept, however long this process wa
   const { port, url } = await startRedis(t)
   const busy = await busier(t, port)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
-  const asked = answers(app.limitsRedis.exists('a key'))
+  const asked = answers(app.redis.exists('a key'))
   busy(1_500)
   t.ok(await asked)
+})
+
+t.test('so is one on which nothing comes from the beginning', async t => {
+  const { port, client } = await startRedis(t)
+  const silent = createServer(socket => {
+    socket.on('error', () => {})
+    t.teardown(() => socket.destroy())
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => silent.close())
+  await once(silent, 'listening')
+  let at = (silent.address() as AddressInfo).port
+  const { url } = await way(t, () => at)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  at = port
+  await until(() => answers(app.redis.set('a key', '')), 'an answer')
+  t.ok(await client.exists('a key'))
+})
+
+t.test('a process that was busy reads first what Redis has answered', async t => {
+  const { port, url } = await startRedis(t)
+  const busy = await busier(t, port)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  const { id } = (await ask(app)).body
+  const [sealed, looked] = [app.captchas.find(id, 'development'), inject(app, { url: '/readyz' })]
+  busy(500)
+  t.ok(await sealed)
+  t.match(await looked, { status: 200 })
 })
 
 t.test('every node of a cluster takes the name and the password of the first', async t => {
@@ -172,7 +199,7 @@ t.test('nodes of a cluster that hang are waited for no longer than Redis may tak
   const env = { REDIS_URL: nodes.map(({ url }) => url).join(), LIMIT_SECRET, STORE_TIMEOUT: '500' }
   const app = await startApp(t, env, {})
   for (const { pid } of nodes) process.kill(pid, 'SIGSTOP')
-  t.notOk(await answers(app.redis.exists('a key')))
+  t.match(await status(app, 'a'.repeat(22)), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
   for (const { pid } of nodes) process.kill(pid, 'SIGCONT')
 })
 
@@ -189,7 +216,7 @@ t.test('on a cluster a request whose answer was lost is not counted twice', asyn
   await send()
   t.equal(await used(), 1)
 
-  const connections = (app.limitsRedis as unknown as Cluster)
+  const connections = (app.redis as unknown as Cluster)
     .nodes('master')
     .map(node => (node as Redis & { stream: Socket }).stream)
   const before = connections.map(each => each.bytesWritten)
