@@ -6,12 +6,14 @@ const MAX_LENGTH = 80
 export const IPV6_PREFIX = 64
 /** IPv4 is `::ffff:0:0/96` here, which makes all its spellings one (RFC 4291 section 2.5.5.2). */
 const IPV4_BITS = 96
+const MAPPED = [0, 0, 0, 0, 0, 0xffff]
+const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
 
 /**
  * One form for all addresses of one network, or `undefined` where the text is no IP address.
  *
- * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address. Of any other IPv6
- * address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is behind them belongs to one customer:
+ * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address, or by a translator (NAT64's
+ * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). Of any other IPv6 address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is behind them belongs to one customer:
  * `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are
  * dropped.
  */
@@ -55,12 +57,15 @@ export function compileIpList(entries: readonly string[]): (address: string) => 
 
 function range(entry: string): [base: number[], prefix: number] {
   const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
-  const base = parse(text)
+  const base = groupsOf(text)
   if (base === undefined) {
     throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
   }
   const prefix = bits === undefined ? 128 : Number(bits) + (isIP(text) === 4 ? IPV4_BITS : 0)
   if (prefix > 128) throw new TypeError(`${JSON.stringify(entry)} has a prefix longer than its address`)
+  if (isTranslated(base)) {
+    throw new TypeError(`${JSON.stringify(entry)} is IPv4 behind NAT64. Write it as IPv4`)
+  }
   if (isIpv4(base) && prefix < IPV4_BITS) {
     throw new TypeError(`${JSON.stringify(entry)} has an IPv4 address in it, so its prefix is at least 96`)
   }
@@ -70,14 +75,20 @@ function range(entry: string): [base: number[], prefix: number] {
 /** Brackets around IPv6, and a port behind those or behind IPv4. */
 const AROUND = /^(?:\[(.*:.*)\]|([\d.]+))(?::\d{1,5})?$/
 
-/** The eight groups of an address, those of IPv4 mapped. */
+/** The eight groups of an address, those of IPv4 mapped, however it comes. */
 function parse(text: string): number[] | undefined {
+  const groups = groupsOf(text)
+  return groups !== undefined && isTranslated(groups) ? [...MAPPED, ...groups.slice(6)] : groups
+}
+
+/** The eight groups of an address as it is written, those of IPv4 mapped. */
+function groupsOf(text: string): number[] | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const [, ipv6, ipv4] = AROUND.exec(text) ?? []
   const bare = ipv6 ?? ipv4 ?? text
   const version = isIP(bare)
   if (version === 0) return undefined
-  if (version === 4) return [0, 0, 0, 0, 0, 0xffff, ...numbers(bare)]
+  if (version === 4) return [...MAPPED, ...numbers(bare)]
   const [left = [], right = []] = bare
     .replace(/%.*$/, '')
     .split('::')
@@ -99,7 +110,11 @@ function printed(groups: readonly number[]): string {
 }
 
 function isIpv4(groups: readonly number[]): boolean {
-  return groups[5] === 0xffff && groups.slice(0, 5).every(group => group === 0)
+  return MAPPED.every((group, i) => group === groups[i])
+}
+
+function isTranslated(groups: readonly number[]): boolean {
+  return NAT64.every((group, i) => group === groups[i])
 }
 
 function network(groups: readonly number[], prefix: number): number[] {

@@ -40,6 +40,9 @@ const SPELLINGS: [network: string, spellings: string[]][] = [
       '::0:ffff:192.0.2.1',
       '[::ffff:192.0.2.1]',
       '::ffff:192.0.2.1%eth0',
+      '64:ff9b::192.0.2.1',
+      '64:FF9B::c000:201',
+      '[0064:ff9b:0:0:0:0:192.0.2.1]:80',
       '192.0.2.1:80',
       '192.0.2.1:65535',
       '[::ffff:192.0.2.1]:80',
@@ -74,7 +77,8 @@ const PAIRS: [a: string, b: string][] = [
   ['::ffff:192.0.2.1', '::ffff:192.0.2.2'],
   ['192.0.2.1', '::192.0.2.1'],
   ['192.0.2.1', '::ffff:0:192.0.2.1'],
-  ['192.0.2.1', '64:ff9b::192.0.2.1'],
+  ['192.0.2.1', '64:ff9b:1::192.0.2.1'],
+  ['64:ff9b::192.0.2.1', '64:ff9b::192.0.2.2'],
   ['192.0.2.1', '2001::ffff:192.0.2.1'],
   ['0.0.0.1', '::1'],
   ['2001:db8:0:1::1', '2001:db8:0:2::1'],
@@ -171,6 +175,7 @@ t.test('never throws, and the address of a network is in that network', async ()
     fc.ipV4(),
     fc.ipV6(),
     fc.ipV4().map(ip => `::ffff:${ip}`),
+    fc.ipV4().map(ip => `64:ff9b::${ip}`),
     fc.string({ unit: 'binary' }),
     fc.array(fc.constantFrom(...'0123456789abcdefF:.:.[]%/'), { maxLength: 45 }).map(all => all.join(''))
   )
@@ -195,7 +200,7 @@ const LISTS: [entries: string[], inside: string[], outside: string[]][] = [
   [['::ffff:192.0.2.1'], ['192.0.2.1', '::ffff:192.0.2.1'], ['192.0.2.2', '::1']],
   [
     ['10.0.0.0/8'],
-    ['10.0.0.0', '10.255.255.255', '::ffff:10.1.2.3'],
+    ['10.0.0.0', '10.255.255.255', '::ffff:10.1.2.3', '64:ff9b::10.1.2.3'],
     ['11.0.0.0', '9.255.255.255', '::a01:203']
   ],
   [['10.1.2.3/8'], ['10.0.0.0'], ['11.0.0.0']],
@@ -253,6 +258,9 @@ t.test('a list takes addresses and ranges, nothing else, and names what it refus
     '[::1]',
     '::ffff:10.0.0.0/8',
     '::ffff:0:0/95',
+    '64:ff9b::10.0.0.1',
+    '64:ff9b::/96',
+    '64:ff9b::/32',
     '010.0.0.1'
   ]
   for (const entry of bad) {
