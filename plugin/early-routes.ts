@@ -66,17 +66,27 @@ export function refuseUnplanned(planner: {
 
 /** What routes were declared with. */
 export class DeclaredLimits {
-  private readonly declared: { route: RouteOptions; limit: unknown }[] = []
+  private readonly declared: { route: RouteOptions; limits: unknown[] }[] = []
 
   add(route: RouteOptions): void {
-    this.declared.push({ route, limit: route.config?.limit })
+    this.declared.push({ route, limits: limitsOf(route) })
   }
 
   /** @throws RouteTooEarlyError when an onRoute hook that ran after this plugin's has changed a limit: nobody would hear */
   verify(): void {
-    const changed = this.declared.find(({ route, limit }) => route.config?.limit !== limit)
+    const changed = this.declared.find(({ route, limits }) => !isSame(limitsOf(route), limits))
     if (changed) throw new RouteTooEarlyError(nameOf(changed.route))
   }
+}
+
+/** In a list of its own, since a hook may add to the one of the route. */
+function limitsOf({ config }: RouteOptions): unknown[] {
+  return [config?.limit].flat()
+}
+
+// A HEAD route has the very list of its GET: a hook that ran before the plugin has added to it twice.
+function isSame(some: readonly unknown[], others: readonly unknown[]): boolean {
+  return some.every(each => others.includes(each)) && others.every(each => some.includes(each))
 }
 
 /** @throws OptionError for a websocket: @fastify/websocket, if it comes after this plugin, calls handlers with no reply */

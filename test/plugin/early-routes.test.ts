@@ -1,10 +1,13 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
 
 const rule = { name: 'a', key: 'ip' as const, limits: [{ max: 1, window: '60s' }] }
 const limited = { config: { limit: rule } }
 const handler = async () => 'sent'
+const addToList = ({ config }: RouteOptions) => {
+  if (Array.isArray(config?.limit)) config.limit.push('b')
+}
 
 /** Builds an app. @returns the error with which it fails to start, if it does */
 async function start(
@@ -95,6 +98,15 @@ t.test('limited routes that nothing would limit', async t => {
       }
     ],
     [
+      'by a hook that runs after the plugin, and adds to a list',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin, { rules: [{ ...rule, name: 'b' }] })
+        app.addHook('onRoute', addToList)
+        app.get('/x', { config: { limit: [rule] } }, handler)
+      }
+    ],
+    [
       'with a name that nobody has defined',
       'GET /x',
       async app => {
@@ -149,6 +161,14 @@ t.test('routes that are limited', async t => {
       'in after()',
       app => {
         void app.register(limitPlugin).after(() => app.get('/x', limited, handler))
+      }
+    ],
+    [
+      'by a hook that ran before the plugin, and adds to a list',
+      async app => {
+        app.addHook('onRoute', addToList)
+        await app.register(limitPlugin, { rules: [{ ...rule, name: 'b' }] })
+        app.get('/x', { config: { limit: [rule] } }, handler)
       }
     ],
     [
