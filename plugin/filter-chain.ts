@@ -59,7 +59,9 @@ export class FilterChain {
 // A filter in plain JavaScript that answers `false` must not let everybody pass.
 function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
   if (result === undefined || result === null) return undefined
-  const { allowed, retryAfterMs = 0 } = result
+  const { allowed } = result
+  // Null as in a decision, so that a filter may hand on one of `fastify.limit`.
+  const retryAfterMs = result.retryAfterMs ?? 0
   if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
     throw new FunctionError(
       `the filter ${name}`,

@@ -6,8 +6,8 @@ import { Fn, type MaybePromise, Name, strict } from './schemas.js'
 /** What a filter says; nothing at all means that it passes. */
 export interface FilterResult {
   allowed: boolean
-  /** With a refusal: when to come again, in milliseconds. Without it the answer is 403. */
-  retryAfterMs?: number
+  /** With a refusal: when to come again, in milliseconds. Without it, or with null, the answer is 403. */
+  retryAfterMs?: number | null
   /** With a pass: takes back what the filter did, should the request be refused after all. */
   undo?: () => MaybePromise<void>
 }

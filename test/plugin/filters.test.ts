@@ -92,6 +92,7 @@ t.test('what a filter answers', async t => {
     [{ allowed: false }, 403, { 'retry-after': undefined }],
     [{ allowed: false, retryAfterMs: 1_001 }, 429, { 'retry-after': '2' }],
     [{ allowed: false, retryAfterMs: 0 }, 429, { 'retry-after': '0' }],
+    [{ allowed: false, retryAfterMs: null }, 403, { 'retry-after': undefined }],
     [Promise.resolve({ allowed: false, retryAfterMs: 5_000 }), 429, { 'retry-after': '5' }],
     // Whoever answers something else meant something by it; nobody passes for that.
     [false, 500],
