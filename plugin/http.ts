@@ -86,8 +86,9 @@ export function refuse(
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
 ): void {
-  reply.headers(error.headers)
   if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply))
+  // Not before: where there is no body this is no refusal, and nothing tells when to come again.
+  reply.headers(error.headers)
   if (handled || hasOwnErrorHandler(request)) throw error
   if (errorResponse) reply.code(error.statusCode).send(error.problem)
   else sendProblem(reply, error.statusCode, error.problem)
