@@ -54,7 +54,7 @@ export function hasForeign(fastify: FastifyInstance): boolean {
   return watched(fastify)?.foreign ?? false
 }
 
-/** Where routes could not be watched, the first request to one that nothing limits is refused. */
+/** Where routes could not be watched, each request to one that nothing limits is refused. */
 export function refuseUnplanned(planner: {
   plans(method: string, url: string): boolean
 }): onRequestHookHandler {
