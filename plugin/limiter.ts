@@ -120,7 +120,8 @@ export class Limiter {
     const names = Object.keys(keys)
     const rules = names.map(name => {
       const rule = this.rules.get(name)
-      if (rule === undefined) throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', '))
+      if (rule === undefined)
+        throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
       return rule
     })
     const values = Object.values(keys).map((value, i) => {

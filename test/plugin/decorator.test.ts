@@ -118,6 +118,10 @@ t.test('nobody is blocked or forgotten by an address that is not there', async t
 })
 
 t.test('wrong calls', async t => {
+  const { app: empty } = await open(t)
+  await t.rejects(empty.limit.peek({ nobody: '1' }), {
+    message: 'keys: there is no rule or filter named "nobody"; known: none'
+  })
   const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const { app } = await open(t, { rules: [mobile, pair, dynamic] })
   const { limit } = app
