@@ -88,15 +88,18 @@ function isStandard(part: unknown): boolean {
  */
 function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
+  const locks = rules.filter(rule => rule.options.lock !== undefined)
+  const filtered = plan.filters.length > 0
   const answers: Record<string, object> = {
     400: answer('What a rule is keyed by is missing.'),
-    403: answer('Blocked.'),
     422: answer('What a rule is keyed by cannot be such an identity.'),
-    429: { ...answer(`Limit reached. ${rules.map(sentence).join(' ')}`.trim()), headers },
     503: answer('The limits cannot be checked now.')
   }
-  if (rules.some(rule => rule.options.lock !== undefined))
-    answers[409] = { ...answer('The same send is under way.'), headers }
+  if (filtered || rules.length > 0) answers[403] = answer('Blocked.')
+  if (filtered || rules.length > locks.length)
+    answers[429] = { ...answer(['Limit reached.', ...rules.map(sentence)].join(' ')), headers }
+  if (locks.length > 0)
+    answers[409] = { ...answer(['The same send is under way.', ...locks.map(sentence)].join(' ')), headers }
   // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
   // What covers a whole class is the app's word on these answers, too.

@@ -92,6 +92,33 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
   }
 })
 
+t.test('a route documents no refusal that its rules never give', async t => {
+  const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
+  const seen: Rule = { ...send, mode: 'observe' }
+  const filter = { name: 'f', check() {} }
+  const table: [limit: NonNullable<FastifyContextConfig['limit']>, refusals: string[]][] = [
+    [seen, []],
+    [lock, ['403', '409']],
+    [
+      [seen, lock],
+      ['403', '409']
+    ],
+    [send, ['403', '429']],
+    [
+      [lock, filter],
+      ['403', '409', '429']
+    ],
+    [filter, ['403', '429']]
+  ]
+  for (const [limit, refusals] of table) {
+    const { paths } = await documentedBy(t, app => app.get('/x', { config: { limit } }, async () => 'sent'))
+    const answers = paths['/x']?.get?.responses as Answers
+    t.same(Object.keys(answers), ['200', '400', ...refusals, '422', '503'].sort())
+    if (answers[409])
+      t.equal(answers[409].description, 'The same send is under way. lock: one at a time by ip.')
+  }
+})
+
 t.test('without @fastify/swagger the schema of a route is not touched', async t => {
   const { app } = await open(t)
   let schema: unknown = 'none'
