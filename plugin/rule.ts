@@ -13,10 +13,12 @@ export type MaxFunction = (request: FastifyRequest) => number
 export type TimeZoneFunction = (request: FastifyRequest) => string
 /** Answers whether this request passes the rule uncounted. */
 export type AllowFunction = (request: FastifyRequest) => boolean
+export const RequestPath = Type.Object(
+  { value: Type.String({ description: 'a path such as "request.account.quota"' }) },
+  strict
+)
 /** What hooks have put on the request, as data: `{ value: "request.account.dailyQuota" }`. */
-export interface RequestValue {
-  value: string
-}
+export interface RequestValue extends Static<typeof RequestPath> {}
 
 const Path = Type.String({ description: 'a path such as "body.phone"' })
 const Max = Type.Unsafe<number | MaxFunction | RequestValue>({

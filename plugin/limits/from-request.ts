@@ -1,11 +1,17 @@
 import { conform } from '../conform.js'
 import { FunctionError, wrongOption } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
-import { keyParts, type RequestValue } from '../rule.js'
+import { RequestPath, type RequestValue } from '../rule.js'
 
 /** Members of a request that say what the client has sent. */
 const SENT = new Set([
+  'body',
+  'query',
+  'params',
+  'headers',
   'raw',
+  'socket',
+  'id',
   'cookies',
   'url',
   'originalUrl',
@@ -33,14 +39,15 @@ export function fromRequest<T>(
   what: string,
   at: string
 ): (source: object) => T {
-  const { value: path } = conform(keyParts.value, value, at)
-  const read = compilePath(path, `${at}.value`)
+  const { value: path } = conform(RequestPath, value, at)
+  // Before it is read as the path of a key: what would be right for one is wrong here.
   if (!path.startsWith('request.') || SENT.has(path.split('.')[1] ?? ''))
     throw wrongOption(
       `${at}.value`,
       path,
       'Write a path to what plugins put on the request: what a client sends must not choose its own limit.'
     )
+  const read = compilePath(path, `${at}.value`)
   return source => {
     const found = read(source as Source)
     if (!is(found)) throw new FunctionError(`${at}: ${path}`, what)

@@ -209,17 +209,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"body.max"',
     own
   ],
-  [
-    { limits: [{ max: { value: 'quota' }, ceiling: 5, per: 'day' }] },
-    '.limits[0].max.value',
-    '"quota"',
-    root
-  ],
+  [{ limits: [{ max: { value: 'quota' }, ceiling: 5, per: 'day' }] }, '.limits[0].max.value', '"quota"', own],
   [
     { limits: [{ max: { path: 'request.quota' }, ceiling: 5, per: 'day' }] },
     '.limits[0].max.value',
     'undefined',
-    'It is required and must be a path such as "body.phone".'
+    'It is required and must be a path such as "request.account.quota".'
   ],
   [
     { limits: [{ max: 1, per: 'day', timeZone: { value: 'headers.x-zone' } }] },
@@ -228,7 +223,11 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     own
   ],
   ...[
+    'body.zone',
+    'headers.x-zone',
     'raw.headers.x-zone',
+    'socket.servername',
+    'id',
     'cookies.zone',
     'url',
     'originalUrl',
@@ -247,7 +246,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ max: 1, per: 'day', timeZone: { value: 3 } }] },
     '.limits[0].timeZone.value',
     '3',
-    'It must be a path such as "body.phone".'
+    'It must be a path such as "request.account.quota".'
   ],
   [{ limits: [{ max: 1, window: 'soon' }] }, '.limits[0].window', '"soon"', duration],
   [{ limits: [{ max: 1, window: '' }] }, '.limits[0].window', '""', duration],
