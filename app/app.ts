@@ -16,6 +16,7 @@ import limits from './plugins/limits.js'
 import lists from './plugins/lists.js'
 import locale from './plugins/locale.js'
 import metrics from './plugins/metrics.js'
+import pipelining from './plugins/pipelining.js'
 import redis from './plugins/redis.js'
 import requests from './plugins/requests.js'
 import security from './plugins/security.js'
@@ -62,6 +63,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     // What a client sends is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
   })
+  await app.register(pipelining)
   await app.register(closing)
   await app.register(requests, { clock })
   await app.register(locale, { config })

@@ -1,0 +1,84 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { build } from '../../app/app.js'
+import { readConfig } from '../../app/config.js'
+import { E164, PHONE } from './captcha.js'
+import { KEY } from './helper.js'
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
+
+/** An app that listens, with a route that answers when it is told to. */
+async function listening(t: Test) {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  let arrived = 0
+  let release = () => {}
+  const released = new Promise<void>(resolve => (release = resolve))
+  app.get('/held', async () => {
+    arrived++
+    await released
+    return 'done'
+  })
+  t.teardown(() => {
+    release()
+    return app.close()
+  })
+  const open = () => {
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    return socket.on('error', () => {})
+  }
+  return { app, open, release, arrived: () => arrived }
+}
+
+t.test('ten requests at once on one connection are answered, with more it is closed', async t => {
+  const { app, open, arrived } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  for (let round = 0; round < 3; round++) {
+    socket.write(get('/healthz').repeat(10))
+    for (let text = ''; text.split('HTTP/1.1 200').length <= 10; ) text += (await once(socket, 'data'))[0]
+  }
+  const many = open().resume()
+  many.write(get('/held').repeat(1_000))
+  await once(many, 'close')
+  t.equal(arrived(), 10)
+})
+
+t.test('of a client that hangs up: what waits behind another answer ends as well', async t => {
+  const { app, open, release } = await listening(t)
+  const early = new Readable({ read() {} })
+  const late = new Readable({ read() {} })
+  let asked = () => {}
+  const all = new Promise<void>(resolve => (asked = resolve))
+  let hungUp = () => {}
+  const after = new Promise<void>(resolve => (hungUp = resolve))
+  app.get('/early', async () => early)
+  app.get('/late', async () => {
+    asked()
+    await after
+    return late
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const connected = once(app.server, 'connection')
+  const client = open()
+  const [socket] = await connected
+  const body = JSON.stringify({ phone: PHONE, purpose: 'reset-password' })
+  const head = [
+    'POST /v1/captcha HTTP/1.1',
+    'host: a',
+    `x-api-key: ${KEY}`,
+    'content-type: application/json',
+    `content-length: ${body.length}`
+  ]
+  client.write(`${get('/held')}${get('/early')}${head.join('\r\n')}\r\n\r\n${body}${get('/late')}`)
+  await all
+  client.destroy()
+  await once(socket, 'close')
+  hungUp()
+  await Promise.all([early, late].map(stream => stream.closed || once(stream, 'close')))
+  release()
+  await app.close()
+  t.match(app.outbox?.messages, [{ to: E164 }], 'what is sent after its answer, too')
+})
