@@ -45,8 +45,11 @@ export async function deliver(
   const timer = setTimeout(stop, timeoutMs, 'TIMED_OUT')
   decision?.signal.addEventListener('abort', lose)
   try {
-    const receipt = await Promise.race([sender.send(message, waiting.signal), givenUp])
-    return { outcome: 'sent', receipt }
+    const { sender: by, reference } = await Promise.race([sender.send(message, waiting.signal), givenUp])
+    return {
+      outcome: 'sent',
+      receipt: { sender: by, ...(isReference(reference, message) && { reference }) }
+    }
   } catch (thrown) {
     const error = sendErrorOf(thrown, sender.name)
     if (error.outcome === 'unknown') decision?.keep()
@@ -56,6 +59,12 @@ export async function deliver(
     clearTimeout(timer)
     decision?.signal.removeEventListener('abort', lose)
   }
+}
+
+/** Whether it is a name as providers give messages, and not the recipient's number, in whatever spelling. */
+function isReference(text: unknown, { to }: Message): text is string {
+  const [number = to] = /\d{7}$/.exec(to) ?? []
+  return typeof text === 'string' && /^[!-~]{1,128}$/.test(text) && !text.includes(number)
 }
 
 function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): SendProblem {

@@ -27,6 +27,23 @@ t.test('sent', async t => {
   t.equal(held.kept, 0)
 })
 
+t.test('a reference that could name the recipient, or is none, is not kept', async t => {
+  const to = '+8613800138000'
+  const told = async (reference: unknown) => {
+    const receipt = { sender: 'b', reference: reference as string }
+    return deliver(
+      sender(async () => receipt),
+      message({ to }),
+      null,
+      10_000
+    )
+  }
+  for (const reference of ['900619746936498440^0', '<a@example.com>', 'x'.repeat(128)])
+    t.same(await told(reference), { outcome: 'sent', receipt: { sender: 'b', reference } })
+  for (const reference of [to, 'for 13800138000', '0138000', 'x'.repeat(129), 'é', 'a\nb', '', 17, null])
+    t.same(await told(reference), { outcome: 'sent', receipt: { sender: 'b' } }, String(reference))
+})
+
 const cases: [error: Error, kept: number, delivery: object][] = [
   [
     new SendError('limited', { sender: 'b', code: 'X', retryAfterMs: 16_001 }),
