@@ -4,10 +4,11 @@ import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
 import { ConfigError, check } from './check.js'
-import { LOCALES } from './locales/locale.js'
+import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
 import { readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
+import { loadTemplates } from './templates/templates.js'
 
 const strict = { additionalProperties: false }
 
@@ -79,13 +80,19 @@ export function loadPolicy(file: string | URL = OWN): Policy {
     const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
     throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
   }
+  const { render } = loadTemplates()
+  const code = '0'.repeat(policy.code.digits)
+  const minutes = Math.ceil(policy.code.lifetimeSeconds / 60)
   for (const [name, { action }] of Object.entries(policy.purposes)) {
     for (const [locale, words] of Object.entries(action)) {
+      const at = `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)})`
       const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
-      if (flaw === undefined) continue
-      throw new ConfigError(
-        `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)}) ${flaw.detail}.`
-      )
+      if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
+      try {
+        render('sms', 'captcha', locale as Locale, { code, action: words, minutes })
+      } catch (error) {
+        throw new ConfigError(`${at} fits into no SMS of a code. ${(error as Error).message}`)
+      }
     }
   }
   for (const [i, rule] of policy.rules.entries()) {

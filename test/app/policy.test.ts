@@ -161,7 +161,7 @@ for (const [name, open] of Object.entries(places)) {
           /policy\.rules\[17\]\.name \("recipients"\) .*recipient,/
         ],
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
-        ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81)].map(
+        ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
           (en): [string, (policy: Policy) => object, RegExp] => [
             `words that no message can hold: ${en}`,
             p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),
