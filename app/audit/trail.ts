@@ -1,3 +1,4 @@
+import { closeSync, constants, openSync } from 'node:fs'
 import pino from 'pino'
 import { ConfigError } from '../check.js'
 
@@ -10,6 +11,9 @@ export interface Trail {
 
 /** What waits while the destination takes nothing; beyond it lines are lost, and that is reported. */
 const MAX_WAITING_BYTES = 1_048_576
+
+/** Readable by its owner alone. */
+const MODE = 0o600
 
 /**
  * Opens the trail. A file is appended to, readable by its owner alone, and opened anew on SIGHUP, so that a log can
@@ -34,7 +38,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
   destination.on('write', () => told.clear())
   const reopen = () => {
     try {
-      destination.reopen()
+      whileOpen(to, () => destination.reopen())
     } catch (error) {
       // It still waits for this file, and would close the old one once more with the next.
       destination.removeAllListeners('ready')
@@ -63,17 +67,33 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
   }
 }
 
-function open(to: string) {
+/**
+ * Does something while the file is open.
+ * @throws when it cannot be opened, or is a pipe without a reader, for whom opening it otherwise would wait
+ */
+function whileOpen<T>(file: string, what: () => T): T {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants
+  const fd = openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, MODE)
   try {
-    return pino.destination({
+    return what()
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function open(to: string) {
+  const destination = () =>
+    pino.destination({
       dest: to === 'stdout' ? 1 : to,
       sync: true,
       append: true,
-      mode: 0o600,
+      mode: MODE,
       maxLength: MAX_WAITING_BYTES,
       // Trying again at once would hold up the process; the next line tries.
       retryEAGAIN: () => false
     })
+  try {
+    return to === 'stdout' ? destination() : whileOpen(to, destination)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw new ConfigError(`AUDIT_LOG (${JSON.stringify(to)}) cannot be written: ${code}.`)

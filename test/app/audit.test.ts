@@ -286,6 +286,36 @@ t.test('the lines of a pipe that nobody reads wait for the next who does', async
   t.equal(errors.length, 1)
 })
 
+t.test('a pipe that nobody reads is not waited for', async t => {
+  const pipe = join(folderOf(t), 'audit.pipe')
+  spawnSync('mkfifo', [pipe])
+  t.throws(() => openTrail(pipe, () => {}), { name: 'ConfigError', message: /AUDIT_LOG .*: ENXIO/ })
+  const reader = fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  fs.closeSync(reader)
+  process.emit('SIGHUP')
+  await turn()
+  t.match(errors, [{ code: 'ENXIO' }])
+  t.equal(errors.length, 1)
+})
+
+t.test('a file that cannot be opened anew is told once, and the old one is written on', async t => {
+  const folder = join(folderOf(t), 'logs')
+  mkdirSync(folder)
+  const errors: unknown[] = []
+  const trail = openTrail(join(folder, 'audit.log'), error => errors.push(error))
+  t.teardown(() => trail.close())
+  renameSync(folder, `${folder}.1`)
+  process.emit('SIGHUP')
+  await turn()
+  t.match(errors, [{ code: 'ENOENT' }])
+  t.equal(errors.length, 1)
+  trail.write('a line')
+  t.same(linesOf(join(`${folder}.1`, 'audit.log')), ['a line'])
+})
+
 t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
   const errors: Error[] = []
   const trail = openTrail('/dev/full', error => errors.push(error as Error))
