@@ -65,7 +65,7 @@ export function openStore(
   }
   const client = clientOf(fastify, options)
   const prefix = options.prefix ?? 'sl:'
-  const redis = new RedisStore(client, prefix)
+  const redis = new RedisStore(client, prefix, timeout)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
   const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)

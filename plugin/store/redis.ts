@@ -1,8 +1,9 @@
 import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
-import type { Argument, RedisClient } from './client.js'
+import type { Argument, Binary, RedisClient } from './client.js'
 import { anyMixture, Mixtures, policyOf } from './mixtures.js'
+import { retold } from './retold.js'
 import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 
@@ -20,8 +21,15 @@ export class RedisStore implements Store {
   // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
   private ahead = 0
 
-  /** @param prefix begins the name of every key */
-  constructor(client: RedisClient, prefix: string) {
+  /**
+   * @param prefix begins the name of every key
+   * @param patience how long a settlement whose connection is lost is told again, in milliseconds
+   */
+  constructor(
+    private readonly client: RedisClient,
+    prefix: string,
+    private readonly patience = 1_000
+  ) {
     this.calls = new Calls(client)
     this.head = `${prefix}{`
   }
@@ -49,7 +57,8 @@ export class RedisStore implements Store {
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     const entries = taken.map(each => each.entry)
-    await this.tell(scripts.refund, entries, [JSON.stringify(what), token])
+    const tell = () => this.tell(scripts.refund, entries, [JSON.stringify(what), token])
+    await retold(tell, this.client as RedisClient & Binary, this.patience)
   }
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {

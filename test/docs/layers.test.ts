@@ -29,7 +29,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
   ['store/stand-in'],
   ['store/memory'],
-  ['store/calls', 'store/server'],
+  ['store/calls', 'store/retold', 'store/server'],
   ['store/answer'],
   [
     'store/mixtures',
@@ -136,12 +136,14 @@ const only: Record<string, readonly string[]> = {
     'store/answer',
     'store/calls',
     'store/client',
+    'store/retold',
     'store/scripts',
     'store/mixtures',
     'limits/index'
   ],
   'store/calls': ['store/answer', 'store/batch', 'store/client', 'store/scripts'],
   'store/server': ['store/client', 'store/mixtures', 'store/scripts', 'errors'],
+  'store/retold': ['store/client'],
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/lua', 'store/scripts', 'limits/index'],

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Cluster as Client } from 'ioredis'
+import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
 import { Outage } from '../../plugin/store/outage.js'
@@ -18,7 +18,7 @@ export interface RedisCluster {
   /** Sets all clocks to one time. */
   clock: Clock
   /** A client of its own, connected; closed in teardown. */
-  connect(): Promise<Client>
+  connect(options?: ClusterOptions): Promise<Client>
   /** Empties every node. */
   flush(): Promise<void>
   /** Which node has a key. */
@@ -124,8 +124,8 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
   return {
     nodes,
     clock,
-    async connect() {
-      const client = new Client([{ host: '127.0.0.1', port: first.port }], { lazyConnect: true })
+    async connect(options) {
+      const client = new Client([{ host: '127.0.0.1', port: first.port }], { lazyConnect: true, ...options })
       t.teardown(() => client.disconnect())
       await client.connect()
       return client

@@ -1,0 +1,50 @@
+import type { Binary } from './client.js'
+
+/** So often it is looked, at equal intervals, whether to tell again. */
+const LOOKS = 9
+
+/** Answers that change when the client is with the right server, or the server is ready. */
+const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING)\b/
+
+/**
+ * Tells what may be told twice without harm, and again after a connection was lost: what it had not answered may never be
+ * answered, since a client that sends nothing twice does not tell.
+ * @param ms for how long, in milliseconds
+ */
+export function retold(
+  tell: () => Promise<unknown>,
+  client: Pick<Binary, 'status' | 'stream'>,
+  ms: number
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let looks = LOOKS
+    let asked: unknown
+    let failure: unknown
+    const end = (settle: () => void) => {
+      clearInterval(looking)
+      settle()
+    }
+    const fail = (error: unknown) => {
+      failure = error
+      if (looks === 0 || client.status === 'end' || !isOfConnection(error)) end(() => reject(error))
+    }
+    const attempt = () => {
+      failure = undefined
+      asked = client.stream
+      tell().then(() => end(resolve), fail)
+    }
+    const looking = setInterval(
+      () => {
+        if (--looks === 0) clearInterval(looking)
+        if (failure !== undefined || client.stream !== asked) attempt()
+      },
+      ms / (LOOKS + 1)
+    )
+    attempt()
+  })
+}
+
+/** Whether it may be answered otherwise by a new connection. */
+function isOfConnection(error: unknown): boolean {
+  return !(error instanceof Error) || error.name !== 'ReplyError' || OF_PLACE.test(error.message)
+}

@@ -1,0 +1,113 @@
+import { once } from 'node:events'
+import type { RedisOptions } from 'ioredis'
+import t, { type Test } from 'tap'
+import type { RedisClient } from '../../../plugin/store/client.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { startCluster } from '../../helper/cluster.js'
+import { scriptCalls, startRedis } from '../../helper/redis.js'
+
+const PATIENCE_MS = 10_000
+
+const { client: admin } = await startRedis(t)
+
+/** Two reservations of the same, of which the one with the lock is to be given back. */
+async function reserved(client: unknown) {
+  const store = new RedisStore(client as RedisClient, 'test:', PATIENCE_MS)
+  const counts = [entry(log([2, 60_000])), entry(count(2, 'day'))]
+  const entries = [...counts, entry(lock(600_000))]
+  const holder = token()
+  await store.reserve(counts, '')
+  const taken = takenOf(entries, named(entries, await store.reserve(entries, holder)))
+  const used = async () => usedOf(entries, await store.peek(entries))
+  t.strictSame(await used(), [2, 2, 1])
+  return { refund: () => store.refund(taken, holder), used }
+}
+
+async function open(t: Test, options: RedisOptions = {}) {
+  await admin.flushall()
+  const client = admin.duplicate({
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    retryStrategy: () => 1,
+    ...options
+  })
+  client.on('error', () => {})
+  t.teardown(() => client.disconnect())
+  await client.connect()
+  return { client, ...(await reserved(client)) }
+}
+
+t.test('a refund that falls into a reconnect', async t => {
+  const { client, refund, used } = await open(t)
+  client.stream.destroy()
+  await once(client, 'close')
+  await refund()
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+for (const maxRetriesPerRequest of [0, null]) {
+  const how = maxRetriesPerRequest === 0 ? 'fails' : 'is never answered'
+  t.test(`a refund that ${how} when its connection breaks`, async t => {
+    const { client, refund, used } = await open(t, { maxRetriesPerRequest })
+    await admin.client('PAUSE', 600_000, 'WRITE')
+    const refunded = refund()
+    // What is asked alone leaves at once.
+    await new Promise<void>(done => process.nextTick(done))
+    client.stream.destroy()
+    await once(client, 'close')
+    await admin.client('UNPAUSE')
+    await refunded
+    t.strictSame(await used(), [1, 1, 0])
+  })
+}
+
+t.test('a refund whose answer is lost is told twice, and gives back once', async t => {
+  const { client, refund, used } = await open(t)
+  const before = (await scriptCalls(admin)).all
+  const refunded = refund()
+  await new Promise<void>(done => process.nextTick(done))
+  client.stream.pause()
+  while ((await scriptCalls(admin)).all === before);
+  client.stream.destroy()
+  await refunded
+  t.equal((await scriptCalls(admin)).all, before + 2)
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+t.test('a refund at a master that has become a replica, until it is a master again', async t => {
+  const { client, refund, used } = await open(t, { reconnectOnError: () => true })
+  const broken = once(client, 'close')
+  await admin.replicaof('127.0.0.1', 1)
+  const refunded = refund()
+  await broken
+  await admin.replicaof('NO', 'ONE')
+  await refunded
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+t.test('what Redis refuses is told once', async t => {
+  const { refund } = await open(t)
+  await admin.config('SET', 'maxmemory', '1')
+  t.teardown(() => admin.config('SET', 'maxmemory', '0'))
+  const before = (await scriptCalls(admin)).all
+  await t.rejects(refund(), { name: 'ReplyError' })
+  t.equal((await scriptCalls(admin)).all, before + 1)
+})
+
+t.test('a client that is closed ends it', async t => {
+  const { client, refund } = await open(t)
+  client.disconnect()
+  await once(client, 'end')
+  await t.rejects(refund(), /closed/)
+})
+
+t.test('a refund to a node of a cluster whose connections are lost', async t => {
+  const cluster = await startCluster(t)
+  const client = await cluster.connect({ enableOfflineQueue: false, retryDelayOnFailover: 0 })
+  const { refund, used } = await reserved(client)
+  for (const node of client.nodes()) node.disconnect()
+  await refund()
+  t.strictSame(await used(), [1, 1, 0])
+})
