@@ -48,6 +48,8 @@ export class Hold {
 
   /** Aborts, with an `AbortError`, when a lock in force is lost before it was released. */
   get signal(): AbortSignal {
+    // A process that stood still hears of its timers after what has come meanwhile.
+    for (const renewal of this.renewals) renewal.look()
     return this.controller.signal
   }
 
@@ -76,6 +78,7 @@ export class Hold {
 class Renewal {
   private readonly renewing: NodeJS.Timeout
   private ending: NodeJS.Timeout | undefined
+  private ends = 0
   private ended = false
 
   constructor(
@@ -91,6 +94,11 @@ class Renewal {
     this.ended = true
     clearInterval(this.renewing)
     clearTimeout(this.ending)
+  }
+
+  /** Loses the lock when its time is over. */
+  look(): void {
+    if (!this.ended && performance.now() >= this.ends) this.lose()
   }
 
   private get ttl(): number {
@@ -111,10 +119,13 @@ class Renewal {
 
   private endAt(time: number): void {
     clearTimeout(this.ending)
+    this.ends = time
     const left = Math.max(time - performance.now(), 0)
-    this.ending = setTimeout(() => {
-      this.end()
-      this.lost()
-    }, left).unref()
+    this.ending = setTimeout(() => this.lose(), left).unref()
+  }
+
+  private lose(): void {
+    this.end()
+    this.lost()
   }
 }

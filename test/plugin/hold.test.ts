@@ -87,6 +87,14 @@ t.test('a lock ends by when it was asked for, however late it was answered', t =
   t.end()
 })
 
+t.test('who asks for the signal hears of a lock whose time is over before its timer does', async t => {
+  const hold = holding(lock(3_000), async () => true, performance.now() - 10_000)
+  t.ok(hold.signal.aborted)
+  const released = holding(lock(3_000), async () => true, performance.now() - 10_000)
+  await released.release()
+  t.notOk(released.signal.aborted)
+})
+
 t.test('a settlement that fails is told to the log, at once or later, and to nobody else', async t => {
   const told: unknown[] = []
   const report = (error: unknown) => void told.push(error)
