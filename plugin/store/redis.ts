@@ -3,7 +3,7 @@ import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import type { Argument, Binary, RedisClient } from './client.js'
 import { anyMixture, Mixtures, policyOf } from './mixtures.js'
-import { retold } from './retold.js'
+import { retold, type Teller } from './retold.js'
 import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
 
@@ -12,8 +12,9 @@ const NONE = Buffer.alloc(0)
 const MOST_ASKED = 3
 
 /** One Redis, one script call a decision at most; every process on it shares every limit. */
-export class RedisStore implements Store {
+export class RedisStore implements Store, Teller {
   readonly name = 'redis'
+  closed = false
   private readonly calls: Calls
   private readonly mixtures = new Mixtures()
   /** Begins the name of every identity's keys. */
@@ -58,7 +59,7 @@ export class RedisStore implements Store {
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     const entries = taken.map(each => each.entry)
     const tell = () => this.tell(scripts.refund, entries, [JSON.stringify(what), token])
-    await retold(tell, this.client as RedisClient & Binary, this.patience)
+    await retold(tell, this, this.patience)
   }
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {
@@ -79,8 +80,14 @@ export class RedisStore implements Store {
     await this.tell(scripts.unblock, entries, entries.map(ttlOf))
   }
 
+  get connection(): unknown {
+    return (this.client as RedisClient & Binary).stream
+  }
+
   /** The client is its owner's to close. */
-  close(): void {}
+  close(): void {
+    this.closed = true
+  }
 
   private setClock(now: number): void {
     this.ahead = now / TICKS_PER_MS + EPOCH_MS - Date.now()

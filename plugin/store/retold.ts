@@ -1,21 +1,22 @@
-import type { Binary } from './client.js'
-
-/** So often it is looked, at equal intervals, whether to tell again. */
+/** So often is it looked, at equal intervals, whether to tell again. */
 const LOOKS = 9
 
 /** Answers that change when the client is with the right server, or the server is ready. */
 const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING)\b/
+
+/** Who tells. */
+export interface Teller {
+  /** What the client talks through; undefined of a cluster, which has many. */
+  readonly connection: unknown
+  readonly closed: boolean
+}
 
 /**
  * Tells what may be told twice without harm, and again after a connection was lost: what it had not answered may never be
  * answered, since a client that sends nothing twice does not tell.
  * @param ms for how long, in milliseconds
  */
-export function retold(
-  tell: () => Promise<unknown>,
-  client: Pick<Binary, 'status' | 'stream'>,
-  ms: number
-): Promise<void> {
+export function retold(tell: () => Promise<unknown>, teller: Teller, ms: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let looks = LOOKS
     let asked: unknown
@@ -26,17 +27,17 @@ export function retold(
     }
     const fail = (error: unknown) => {
       failure = error
-      if (looks === 0 || client.status === 'end' || !isOfConnection(error)) end(() => reject(error))
+      if (looks === 0 || teller.closed || !isOfConnection(error)) end(() => reject(error))
     }
     const attempt = () => {
       failure = undefined
-      asked = client.stream
+      asked = teller.connection
       tell().then(() => end(resolve), fail)
     }
     const looking = setInterval(
       () => {
         if (--looks === 0) clearInterval(looking)
-        if (failure !== undefined || client.stream !== asked) attempt()
+        if (failure !== undefined || teller.connection !== asked) attempt()
       },
       ms / (LOOKS + 1)
     )

@@ -21,7 +21,7 @@ async function reserved(client: unknown) {
   const taken = takenOf(entries, named(entries, await store.reserve(entries, holder)))
   const used = async () => usedOf(entries, await store.peek(entries))
   t.strictSame(await used(), [2, 2, 1])
-  return { refund: () => store.refund(taken, holder), used }
+  return { store, refund: () => store.refund(taken, holder), used }
 }
 
 async function open(t: Test, options: RedisOptions = {}) {
@@ -96,11 +96,15 @@ t.test('what Redis refuses is told once', async t => {
   t.equal((await scriptCalls(admin)).all, before + 1)
 })
 
-t.test('a client that is closed ends it', async t => {
-  const { client, refund } = await open(t)
-  client.disconnect()
-  await once(client, 'end')
-  await t.rejects(refund(), /closed/)
+t.test('closing ends it', async t => {
+  const { client, store, refund } = await open(t, { retryStrategy: () => 600_000 })
+  client.stream.destroy()
+  await once(client, 'close')
+  const started = performance.now()
+  const refunded = refund()
+  store.close()
+  await t.rejects(refunded, /enableOfflineQueue/)
+  t.ok(performance.now() - started < PATIENCE_MS / 2)
 })
 
 t.test('a refund to a node of a cluster whose connections are lost', async t => {
