@@ -13,9 +13,9 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
  * One form for all addresses of one network, or `undefined` where the text is no IP address.
  *
  * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address, or by a translator (NAT64's
- * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). Of any other IPv6 address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is behind them belongs to one customer:
- * `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are
- * dropped.
+ * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). Of any other IPv6 address the first `ipv6Prefix` bits count
+ * (1 to 128, 64 when left out), since what is behind them belongs to one customer: `2001:db8::/64`. A zone (`%eth0`), the
+ * brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are dropped.
  */
 export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
   if (isIP(text) === 4) return text
