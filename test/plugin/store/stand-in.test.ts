@@ -120,6 +120,22 @@ t.test('it counts as far as it has room', async t => {
   t.strictSame(used(late), [1], 'what has expired makes room')
 })
 
+t.test('whose day ends late keeps no room from those whose day is over', async t => {
+  const { time, reserve, used, close } = open({ maxKeys: 100 })
+  t.teardown(close)
+  const daily = count(1, 'day')
+  const day = (timeZone: string, who: number) => [{ ...entry({ ...daily, timeZone }, who), zoned: true }]
+  for (let who = 0; who < 50; who++) reserve(day('Europe/London', who))
+  for (let who = 50; who < 100; who++) reserve(day('Asia/Shanghai', who))
+  t.strictSame(used(day('Asia/Shanghai', 99)), [1])
+  // Kept for an hour more, should the clock be set back.
+  time.advanceMs(17.5 * 3_600_000)
+  const later = Array.from({ length: 40 }, (_, who) => entry(spec, `later ${who}`))
+  for (const each of later) reserve([each])
+  t.strictSame(used(later.slice(-1)), [1])
+  t.strictSame(used(day('Europe/London', 0)), [1], 'that one lives')
+})
+
 t.test('what is over when it would be counted takes no room', async t => {
   const { time, memory, reserve, used, close } = open()
   t.teardown(close)
