@@ -140,12 +140,17 @@ export class Arena {
   expire(now: number, budget: number): number {
     this.#now = now
     let freed = 0
-    for (let looks = 0; looks < budget; looks++) {
+    for (; freed < budget; freed++) {
       const record = this.#queues.expired(now, 0)
-      if (record !== 0) {
-        this.remove(record)
-        freed++
-      } else if (!this.#queues.rotate()) break
+      if (record === 0) break
+      this.remove(record)
+    }
+    for (let looks = freed; looks < budget; looks++) {
+      const record = this.#queues.nextOfMixed(now)
+      if (record === undefined) break
+      if (record === 0) continue
+      this.remove(record)
+      freed++
     }
     return freed
   }

@@ -8,6 +8,7 @@ interface Queue {
   slot: number
   /** From a record's first field to its expiry, in ticks. */
   life: number
+  mixed: boolean
 }
 
 export interface QueueOptions {
@@ -20,13 +21,13 @@ export interface QueueOptions {
  * One queue of records for each slot. What a record's expiry counts from is its first field: the newest stamp of
  * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
  * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
- * end and breaks nothing. Where that may be long, the queue is mixed: its head is sent to the tail.
+ * end and breaks nothing. Where that may be long, the queue is mixed: one head after another is sent to the tail.
  */
 export class Queues {
   readonly #records: Uint32Array
   readonly #slots: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
-  readonly #mixed = new Set<Queue>()
+  readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
   #turn = 0
 
@@ -70,13 +71,23 @@ export class Queues {
 
   /** From now on the records of this slot may expire in any order. */
   mix(slot: number): void {
-    this.#mixed.add(this.#queue(slot))
+    const queue = this.#queue(slot)
+    if (!queue.mixed) this.#mixed.push(queue)
+    queue.mixed = true
   }
 
-  /** Looks behind the head of each mixed queue. @returns whether there are any */
-  rotate(): boolean {
-    for (const { head, slot, life } of this.#mixed) if (head !== 0) this.touch(head, slot, life)
-    return this.#mixed.size > 0
+  /**
+   * Looks at the head of the next mixed queue.
+   * @returns it where it has expired; else 0, and it is sent to the tail; undefined where no queue is mixed
+   */
+  nextOfMixed(now: number): number | undefined {
+    const queue = this.#mixed.shift()
+    if (queue === undefined) return undefined
+    this.#mixed.push(queue)
+    const { head, slot, life } = queue
+    if (head === 0 || this.#expiry(head, queue) <= now) return head
+    this.touch(head, slot, life)
+    return 0
   }
 
   /** A record that has expired, of the next queue that has one at its head, but not `keep`; or 0. */
@@ -119,7 +130,7 @@ export class Queues {
   }
 
   #open(slot: number): Queue {
-    const queue = { head: 0, tail: 0, slot, life: 0 }
+    const queue = { head: 0, tail: 0, slot, life: 0, mixed: false }
     this.#queues.push(queue)
     return queue
   }
