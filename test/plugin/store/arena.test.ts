@@ -282,6 +282,25 @@ t.test('expiry frees in order, in turn over the queues, and within its budget', 
   t.same(live(), [12])
 })
 
+t.test(
+  'in mixed slots it looks behind heads that live, at one record of one slot for each of its budget',
+  async t => {
+    const arena = new Arena({ maxKeys: 100 })
+    // Of each slot two that live stand before eight whose time is over.
+    for (let i = 0; i < 20; i++)
+      stamp(arena, arena.resize(identity(i), i % 2, 0, 1), (i < 4 ? 50 : 1) * STEP, 0)
+    t.equal(arena.expire(10 * STEP, 99), 0, 'not unless told')
+    for (const slot of [0, 1, 1]) arena.mix(slot)
+    t.equal(arena.expire(10 * STEP, 4), 0)
+    t.equal(arena.expire(10 * STEP, 4), 4)
+    t.equal(arena.expire(10 * STEP, 99), 12)
+    t.equal(arena.size, 4)
+    for (let i = 0; i < 4; i++) t.ok(arena.find(identity(i), i % 2))
+    t.equal(arena.expire(60 * STEP, 99), 4)
+    t.equal(arena.expire(60 * STEP, 99), 0, 'empty')
+  }
+)
+
 t.test('records of a slot live as long after their first field as was last told', async t => {
   const arena = new Arena({ maxKeys: 100 })
   stamp(arena, arena.resize(identity(1), 1, 0, 2, true), 1_000, 50 * STEP)
