@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises'
 import { build } from './app.js'
 import { ConfigError } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
@@ -22,7 +23,9 @@ async function serve(): Promise<void> {
   }
   for (const name of SIGNALS) process.on(name, stop)
   const { HOST: host, PORT: port } = config
-  const address = await app.listen({ host, port }).catch(({ message }: Error) => {
+  // Under the name localhost Fastify makes a server for each of its addresses; the app knows the first one alone.
+  const listening = lookup(host, { order: 'ipv4first' }).then(one => app.listen({ host: one.address, port }))
+  const address = await listening.catch(({ message }: Error) => {
     throw new ConfigError(
       `nobody can listen at HOST (${JSON.stringify(host)}) and PORT (${port}): ${message}`
     )

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -51,6 +51,24 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await line(), /^sms to \+8613800138000: \d{6} is your code to register/)
   child.kill('SIGINT')
   t.match(await ended, { code: 0, stderr: '' })
+})
+
+t.test('at a name of several addresses it listens once', async t => {
+  // As on most machines, where localhost is ::1, too.
+  const two = `
+    import dns from 'node:dns'
+    const { lookup } = dns
+    const addresses = ['127.0.0.1', '127.0.0.2'].map(address => ({ address, family: 4 }))
+    dns.lookup = (name, options, ...more) => {
+      if (name === 'localhost' && options.all) more[0](null, addresses)
+      else lookup(name, options, ...more)
+    }`
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(two)}`
+  const { line } = run(t, { HOST: 'localhost', NODE_OPTIONS })
+  const [, port = ''] = /^Listening on http:\/\/127\.0\.0\.1:(\d+)$/.exec(await line()) ?? []
+  const other = connect(Number(port), '127.0.0.2')
+  t.teardown(() => other.destroy())
+  await t.rejects(once(other, 'connect'), { code: 'ECONNREFUSED' })
 })
 
 t.test('where accounts are configured, it shows no key of development', async t => {
