@@ -171,10 +171,10 @@ t.test('so is one on which nothing comes from the beginning', async t => {
 t.test('a process that was busy reads first what Redis has answered', async t => {
   const { port, url } = await startRedis(t)
   const busy = await busier(t, port)
-  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '1000' }, {})
   const { id } = (await ask(app)).body
   const [sealed, looked] = [app.captchas.find(id, 'development'), inject(app, { url: '/readyz' })]
-  busy(500)
+  busy(2_000)
   t.ok(await sealed)
   t.match(await looked, { status: 200 })
 })
