@@ -61,7 +61,7 @@ export async function deliver(
   }
 }
 
-/** Whether it is a name as providers give messages, and not the recipient's number, in whatever spelling. */
+/** Whether it is a name as providers give messages, in which the recipient's address does not stand. */
 function isReference(text: unknown, { to }: Message): text is string {
   const [number = to] = /\d{7}$/.exec(to) ?? []
   return typeof text === 'string' && /^[!-~]{1,128}$/.test(text) && !text.includes(number)
