@@ -9,6 +9,7 @@ import accounts from './plugins/accounts.js'
 import audit from './plugins/audit.js'
 import captchas from './plugins/captchas.js'
 import closing from './plugins/closing.js'
+import connections from './plugins/connections.js'
 import dispatch from './plugins/dispatch.js'
 import errors from './plugins/errors.js'
 import idempotency from './plugins/idempotency.js'
@@ -16,7 +17,6 @@ import limits from './plugins/limits.js'
 import lists from './plugins/lists.js'
 import locale from './plugins/locale.js'
 import metrics from './plugins/metrics.js'
-import pipelining from './plugins/pipelining.js'
 import redis from './plugins/redis.js'
 import requests from './plugins/requests.js'
 import security from './plugins/security.js'
@@ -63,7 +63,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     // What a client sends is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
   })
-  await app.register(pipelining)
+  await app.register(connections)
   await app.register(closing)
   await app.register(requests, { clock })
   await app.register(locale, { config })

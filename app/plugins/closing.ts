@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { sendProblem } from '../failure.js'
@@ -11,22 +9,11 @@ import { problemDocument } from '../problem.js'
  * would be no problem document.
  */
 const closing: FastifyPluginAsync = async fastify => {
-  // A closing server counts a connection that has asked for nothing, or not to the end, as busy, and has no time limit.
-  const answers = new Map<Socket, Set<ServerResponse>>()
-  fastify.server.on('connection', (socket: Socket) => {
-    answers.set(socket, new Set())
-    socket.once('close', () => answers.delete(socket))
-  })
-  fastify.server.on('request', ({ socket }, response) => {
-    const underWay = answers.get(socket)
-    underWay?.add(response)
-    response.once('close', () => underWay?.delete(response))
-  })
-
   let ending = false
   fastify.addHook('preClose', async () => {
     ending = true
-    for (const [socket, underWay] of answers) if (underWay.size === 0) socket.destroy()
+    // A closing server counts a connection that has asked for nothing, or not to the end, as busy, and has no time limit.
+    for (const [socket, underWay] of fastify.connections) if (underWay.size === 0) socket.destroy()
   })
   fastify.addHook('onRequest', (_request, reply, done) => {
     if (!ending) return done()
@@ -41,4 +28,4 @@ const closing: FastifyPluginAsync = async fastify => {
   })
 }
 
-export default fp(closing, { name: 'closing' })
+export default fp(closing, { name: 'closing', dependencies: ['connections'] })

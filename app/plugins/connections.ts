@@ -1,0 +1,51 @@
+import type { ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import type { FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Every connection, with the answers that are under way on it. */
+    connections: ReadonlyMap<Socket, ReadonlySet<ServerResponse>>
+  }
+}
+
+/** More than clients pipeline that read what they are answered. */
+const MAX_UNDER_WAY = 10
+
+/**
+ * Closes a connection on which too many requests are under way: who asks on without reading the answers would have them
+ * pile up in memory, each with its file when it comes from one.
+ */
+const connections: FastifyPluginAsync = async fastify => {
+  const answers = new Map<Socket, Set<ServerResponse>>()
+  fastify.decorate('connections', answers)
+
+  fastify.server.on('connection', (socket: Socket) => {
+    const underWay = new Set<ServerResponse>()
+    answers.set(socket, underWay)
+    socket.once('close', () => {
+      answers.delete(socket)
+      // Node closes the first of them alone. The others would wait for the socket for ever, and their files stay open.
+      for (const response of underWay) {
+        if (response.socket === null) response.assignSocket(new Socket().destroy())
+      }
+    })
+  })
+  // Before Fastify takes it to the hook.
+  fastify.server.prependListener('request', ({ socket }, response) => {
+    const underWay = answers.get(socket)
+    underWay?.add(response)
+    response.once('close', () => underWay?.delete(response))
+  })
+
+  fastify.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
+    const underWay = answers.get(socket)
+    if (underWay === undefined || underWay.size <= MAX_UNDER_WAY) return done()
+    // What was read together with this one still comes here, and is dropped, too.
+    reply.hijack()
+    socket.destroy()
+  })
+}
+
+export default fp(connections, { name: 'connections' })
