@@ -13,7 +13,7 @@ import { inject, post, startApp } from './helper.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
-/** Whether Redis answers; one command that is lost with its connection is never answered at all. */
+/** Whether Redis answers within a second. */
 const answers = (command: Promise<unknown>) =>
   answered(command, 1_000, () => new Error('no answer')).then(
     () => true,
