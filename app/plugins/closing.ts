@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { sendProblem } from '../failure.js'
@@ -13,7 +14,12 @@ const closing: FastifyPluginAsync = async fastify => {
   fastify.addHook('preClose', async () => {
     ending = true
     // A closing server counts a connection that has asked for nothing, or not to the end, as busy, and has no time limit.
-    for (const [socket, underWay] of fastify.connections) if (underWay.size === 0) socket.destroy()
+    for (const [socket, underWay] of fastify.connections) {
+      const last = lastOf(underWay)
+      if (last === undefined) socket.destroy()
+      // It may be made already, and say nothing of it, where it waits behind another.
+      else last.once('close', () => socket.destroySoon())
+    }
   })
   fastify.addHook('onRequest', (_request, reply, done) => {
     if (!ending) return done()
@@ -22,10 +28,14 @@ const closing: FastifyPluginAsync = async fastify => {
       problemDocument(503, 'SHUTTING_DOWN', 'This server is shutting down. Try again shortly.')
     )
   })
-  fastify.addHook('onSend', (_request, reply, _payload, done) => {
-    if (ending) reply.header('connection', 'close')
+  fastify.addHook('onSend', ({ raw: { socket } }, reply, _payload, done) => {
+    // Node ends the connection behind an answer that says so, whatever is still to be answered on it.
+    const last = ending && lastOf(fastify.connections.get(socket) ?? [reply.raw])
+    if (last === reply.raw) reply.header('connection', 'close')
     done()
   })
 }
+
+const lastOf = (answers: Iterable<ServerResponse>) => [...answers].at(-1)
 
 export default fp(closing, { name: 'closing', dependencies: ['connections'] })

@@ -50,9 +50,12 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
   const waiting = await open(HELD)
   // Its first answer has left while the second is under way.
   const pipelined = await answered(HEALTHZ + HELD)
+  const several = await open(HELD + HELD + HELD)
+  // The second is made already, and waits for the first.
+  const made = await open(HELD + HEALTHZ)
   const idle = [await open(''), await open(HALF), await answered(HEALTHZ), await answered(HEALTHZ + HALF)]
   // Answered after them: the server has read what they wrote.
-  while (arrived < 2) await answered(HEALTHZ)
+  while (arrived < 6) await answered(HEALTHZ)
   await answered(HEALTHZ)
 
   const closed = app.close()
@@ -64,6 +67,10 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
     // Kept alive, it would hold up the end.
     t.match(one.got(), /\r\nconnection: close\r\n[\s\S]*\r\n\r\ndone$/)
   }
+  await several.closed
+  t.match(several.got(), /^(HTTP\/1.1 200 [\s\S]*done){3}$/)
+  await made.closed
+  t.match(made.got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}$/)
 })
 
 t.test('of a client that has hung up: what surely did not go out is given back', async t => {
