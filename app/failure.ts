@@ -61,6 +61,9 @@ export function answerExpectation(response: ServerResponse, locale: Locale): voi
   response.writeHead(document.status, headers).end(body)
 }
 
+/** Connections on which something else is answered before what is broken. */
+const broken = new WeakSet<Socket>()
+
 /** Answers what is no HTTP request, or came too slowly, or has too large a head. */
 export function answerBrokenRequest(
   this: FastifyInstance | undefined,
@@ -68,6 +71,14 @@ export function answerBrokenRequest(
   socket: Socket
 ): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const underWay = [...(this?.connections.get(socket) ?? [])]
+  const earlier = underWay.filter(({ req }) => req.complete).at(-1)
+  if (earlier !== undefined) {
+    // Before their answers it would pass for one of them. Node tells anew of all that comes meanwhile.
+    if (!broken.has(socket)) earlier.once('close', () => answerBrokenRequest.call(this, error, socket))
+    broken.add(socket)
+    return
+  }
   const document = brokenRequest(error.code)
   const locale = this?.defaultLocale ?? 'en'
   const body = JSON.stringify(translate(document, locale))

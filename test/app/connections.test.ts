@@ -82,3 +82,21 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
   await app.close()
   t.match(app.outbox?.messages, [{ to: E164 }], 'what is sent after its answer, too')
 })
+
+t.test('what is no request is answered after the requests before it', async t => {
+  const { app, open, release } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  let got = ''
+  socket.on('data', chunk => (got += chunk))
+  let broken = once(app.server, 'clientError')
+  socket.write(`${get('/held')}${get('/healthz')}what?\r\n\r\n`)
+  await broken
+  broken = once(app.server, 'clientError')
+  socket.write('and more')
+  await broken
+  const closed = once(socket, 'close')
+  release()
+  await closed
+  t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+})
