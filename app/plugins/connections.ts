@@ -20,6 +20,8 @@ const MAX_UNDER_WAY = 10
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()
   fastify.decorate('connections', answers)
+  // Past two thousand Node would leave headers out without a word, also a proxy's on the client's address.
+  fastify.server.maxHeadersCount = 0
 
   fastify.server.on('connection', (socket: Socket) => {
     const underWay = new Set<ServerResponse>()

@@ -10,8 +10,8 @@ import { KEY } from './helper.js'
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
 
 /** An app that listens, with a route that answers when it is told to. */
-async function listening(t: Test) {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }))
   let arrived = 0
   let release = () => {}
   const released = new Promise<void>(resolve => (release = resolve))
@@ -99,4 +99,15 @@ t.test('what is no request is answered after the requests before it', async t =>
   release()
   await closed
   t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+})
+
+t.test('a client that sends thousands of headers does not push out what a proxy adds', async t => {
+  const { app, open } = await listening(t, { TRUST_PROXY: '127.0.0.1' })
+  app.get('/ip', async request => request.ip)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  const headers = `${'a:\r\n'.repeat(3_000)}x-forwarded-for: 203.0.113.1\r\n`
+  socket.write(`GET /ip HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${headers}\r\n`)
+  const [answer] = await once(socket, 'data')
+  t.match(String(answer), /\r\n\r\n203.0.113.1$/)
 })
