@@ -26,8 +26,10 @@ export class MemoryLists implements Lists {
 
   async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
     const key = this.hash(identity)
-    this.sweep()
-    if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
+    if (!this.held.has(key) && this.held.size >= this.max) {
+      this.sweep()
+      if (this.held.size >= this.max) throw full(this.max)
+    }
     const since = this.clock.wall()
     const placed: Placed = {
       standing,
