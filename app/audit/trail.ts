@@ -1,5 +1,4 @@
-import { closeSync, constants, openSync } from 'node:fs'
-import pino from 'pino'
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { ConfigError } from '../check.js'
 
 /** Where the lines of the audit trail go. */
@@ -15,6 +14,8 @@ const MAX_WAITING_BYTES = 1_048_576
 /** Readable by its owner alone. */
 const MODE = 0o600
 
+const STDOUT = 1
+
 /**
  * Opens the trail. A file is appended to, readable by its owner alone, and opened anew on SIGHUP, so that a log can
  * be rotated by renaming it.
@@ -23,79 +24,96 @@ const MODE = 0o600
  * @throws ConfigError when the file cannot be opened
  */
 export function openTrail(to: string, report: (error: unknown) => void): Trail {
-  const destination = open(to)
+  let fd = STDOUT
+  try {
+    if (to !== 'stdout') fd = openFile(to)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(to)}) cannot be written: ${code}.`)
+  }
+  let closed = false
+  let midLine = to !== 'stdout' && breaksOff(fd, to)
+  const waiting: Buffer[] = []
+  let waitingBytes = 0
+  // How much of the first one is written.
+  let written = 0
   const told = new Set<string>()
   const once = (kind: 'failing' | 'losing', error: unknown) => {
     if (!told.has(kind)) report(error)
     told.add(kind)
   }
-  const failed = (error: unknown) => once('failing', error)
   const lost = (why: string) => once('losing', new Error(`lines are lost: ${why}`))
-  // pino's own listener makes it silent for good when nobody reads a pipe; the next who does is to find what waits.
-  destination.removeAllListeners('error')
-  destination.on('error', failed)
-  destination.on('drop', () => lost('too many wait to be written'))
-  destination.on('write', () => told.clear())
+  const flush = () => {
+    try {
+      if (midLine) writeSync(fd, '\n')
+      midLine = false
+      for (let [line] = waiting; line !== undefined; [line] = waiting) {
+        written += writeSync(fd, line, written)
+        if (written < line.length) continue
+        waiting.shift()
+        waitingBytes -= line.length
+        written = 0
+        told.clear()
+      }
+    } catch (error) {
+      once('failing', error)
+    }
+  }
   const reopen = () => {
     try {
-      whileOpen(to, () => destination.reopen())
+      const next = openFile(to)
+      closeSync(fd)
+      fd = next
+      midLine = breaksOff(fd, to)
     } catch (error) {
-      // It still waits for this file, and would close the old one once more with the next.
-      destination.removeAllListeners('ready')
-      report(error)
+      return report(error)
     }
+    // What was begun before is to stand whole in this one.
+    written = 0
+    flush()
   }
   if (to !== 'stdout') process.on('SIGHUP', reopen)
-  const write = (text: string) => {
-    try {
-      destination.write(text)
-    } catch (error) {
-      failed(error)
-    }
-  }
   return {
-    write: line => write(`${line}\n`),
+    write(line) {
+      if (closed) return lost('they came after the end')
+      const bytes = Buffer.from(`${line}\n`)
+      // There may be room by now.
+      if (waitingBytes + bytes.length > MAX_WAITING_BYTES) flush()
+      if (waitingBytes + bytes.length > MAX_WAITING_BYTES) return lost('too many wait to be written')
+      waiting.push(bytes)
+      waitingBytes += bytes.length
+      flush()
+    },
     close() {
+      if (closed) return
+      closed = true
       process.removeListener('SIGHUP', reopen)
-      if (told.has('failing')) {
-        // What waits is tried once more.
-        write('')
-        if (told.has('failing')) lost('they waited to be written until the end')
-      }
-      destination.destroy()
+      flush()
+      if (waiting.length > 0) lost('they waited to be written until the end')
+      if (to !== 'stdout') closeSync(fd)
     }
   }
 }
 
-/**
- * Does something while the file is open.
- * @throws when it cannot be opened, or is a pipe without a reader, for whom opening it otherwise would wait
- */
-function whileOpen<T>(file: string, what: () => T): T {
+/** @throws when it cannot be opened, or is a pipe without a reader */
+function openFile(file: string): number {
   const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants
-  const fd = openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, MODE)
-  try {
-    return what()
-  } finally {
-    closeSync(fd)
-  }
+  // Nor is anybody waited for who reads a pipe slowly.
+  return openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, MODE)
 }
 
-function open(to: string) {
-  const destination = () =>
-    pino.destination({
-      dest: to === 'stdout' ? 1 : to,
-      sync: true,
-      append: true,
-      mode: MODE,
-      maxLength: MAX_WAITING_BYTES,
-      // Trying again at once would hold up the process; the next line tries.
-      retryEAGAIN: () => false
-    })
+/** Whether the last line of a file broke off, as on a full disk; of one that may not be read that is not known. */
+function breaksOff(fd: number, file: string): boolean {
+  const { size } = fstatSync(fd)
+  if (size === 0) return false
+  let reader: number | undefined
   try {
-    return to === 'stdout' ? destination() : whileOpen(to, destination)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(to)}) cannot be written: ${code}.`)
+    reader = openSync(file, 'r')
+    const last = Buffer.alloc(1)
+    return readSync(reader, last, 0, 1, size - 1) === 1 && last.toString() !== '\n'
+  } catch {
+    return false
+  } finally {
+    if (reader !== undefined) closeSync(reader)
   }
 }
