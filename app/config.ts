@@ -76,7 +76,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   }
   // As a path it would be a file of that name, wherever the process stands.
   const { AUDIT_LOG: trail = 'off' } = config
-  if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false)$/i.test(trail)) {
+  if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false|)$/i.test(trail.trim())) {
     throw new ConfigError(`AUDIT_LOG (${JSON.stringify(trail)}) is no path. ${itIs('AUDIT_LOG')}`)
   }
   if (config.NODE_ENV === 'production' && config.AUDIT_LOG === undefined) {

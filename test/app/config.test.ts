@@ -123,10 +123,12 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     /^API_KEYS or ACCOUNTS_FILE is required in production\. It is/
   ],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
-  ...['OFF', 'Stdout', 'stderr', 'none', 'false'].map((AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
-    { AUDIT_LOG },
-    new RegExp(`^AUDIT_LOG \\("${AUDIT_LOG}"\\) is no path\\. .* the path of a file, stdout, or off\\.$`)
-  ]),
+  ...['OFF', 'Stdout', 'stderr', 'none', 'false', 'off ', ' '].map(
+    (AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
+      { AUDIT_LOG },
+      new RegExp(`^AUDIT_LOG \\("${AUDIT_LOG}"\\) is no path\\. .* the path of a file, stdout, or off\\.$`)
+    ]
+  ),
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
   [{ SMTP_URL: 'smtp://topsecret@a' }, /^SMTP_URL names a user and no password\. It is as in smtps:/],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
