@@ -5,6 +5,7 @@ import type { Keys, Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
 import type { Decision } from './reservation.js'
 import type { Rule } from './rule.js'
+import { isPromise } from './store/store.js'
 import { isHeard, tell } from './telling.js'
 
 /** A request of any server, HTTP/2 too. */
@@ -43,7 +44,8 @@ export function decorator(
 ): LimitDecorator {
   return {
     async reserve(keys, request) {
-      const decision = await limiter.decideFor(keys, request ?? undefined)
+      const reserved = limiter.decideFor(keys, request ?? undefined)
+      const decision = isPromise(reserved) ? await reserved : reserved
       if (isHeard(options)) {
         const about = (request ?? null) as FastifyRequest | null
         tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)

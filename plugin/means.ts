@@ -15,6 +15,7 @@ export interface Slot {
 interface Earlier {
   readonly at: number
   readonly keys: Record<string, string>
+  keyOf(rule: string): string | undefined
   verdict(): Verdict
   statesOf(names: ReadonlySet<string>): RuleState[]
 }

@@ -31,17 +31,18 @@ export class RefusalLog {
     if (!tells('info')) return
     const level = decision.store === 'cache' || this.repeats(decision, violated) ? 'debug' : 'info'
     if (!tells(level)) return
-    const { keys } = decision
-    const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: keys[rule] }))
+    const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: decision.keyOf(rule) }))
     log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
   }
 
-  private repeats({ at, keys }: Decision, violated: Verdict['violated']): boolean {
+  private repeats(decision: Decision, violated: Verdict['violated']): boolean {
+    const { at } = decision
     let refusal = ''
     for (const { rule, windowMs } of violated) {
+      const key = decision.keyOf(rule)
       // A filter does not tell whom it refuses.
-      if (keys[rule] === undefined) return false
-      refusal += `${rule} ${windowMs} ${keys[rule]},`
+      if (key === undefined) return false
+      refusal += `${rule} ${windowMs} ${key},`
     }
     if (at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
       this.known.clear()

@@ -76,8 +76,14 @@ export class Decision implements Verdict {
   get keys(): Record<string, string> {
     const { subjects, earlier } = this.#means
     const keys = { ...earlier?.keys }
-    for (const { name, identity } of subjects) keys[name] = identity
+    for (const subject of subjects) keys[subject.name] = subject.pseudonym
     return keys
+  }
+
+  /** The hashed identity of one rule; undefined where it did not apply. */
+  keyOf(rule: string): string | undefined {
+    const { subjects, earlier } = this.#means
+    return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
   /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */

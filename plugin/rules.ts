@@ -101,7 +101,7 @@ function reading(
     valueOf(values) {
       if (distinct === undefined) return undefined
       const what = distinct.identify(values.slice(key.parts.length), optional)
-      return what === null ? null : numberOf(what)
+      return what === null ? null : numberOf(distinct.pseudonym(what))
     }
   }
 }

@@ -19,6 +19,11 @@ export class Subject implements Applied {
     this.name = rule.name
     this.observed = rule.observed
   }
+
+  /** By which others are told of the identity. */
+  get pseudonym(): string {
+    return this.rule.key.pseudonym(this.identity)
+  }
 }
 
 /**

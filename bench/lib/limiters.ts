@@ -42,8 +42,8 @@ export async function ours(
 }
 
 /** Ours with the same four strings that the others get. */
-export async function oursPlain(): Promise<Limiter> {
-  return asking(await opened(plainRules, {}), send => {
+export async function oursPlain(options: object = {}): Promise<Limiter> {
+  return asking(await opened(plainRules, options), send => {
     const [content, ip, mobile, mail] = textsOf(send)
     return { content, ip, mobile, 'mail-minute': mail }
   })

@@ -46,7 +46,7 @@ function readEmail(text: string): string | undefined {
 }
 
 function fits(local: string, domain: string): boolean {
-  const octets = Buffer.byteLength(local)
+  const octets = PRINTABLE.test(local) ? local.length : Buffer.byteLength(local)
   return octets <= MAX_LOCAL && octets + 1 + domain.length <= MAX_ADDRESS
 }
 

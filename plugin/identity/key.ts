@@ -12,10 +12,12 @@ export interface CompiledKey {
   /** Path of the first part that needs the body, if any. */
   body: string | undefined
   /**
-   * The hashed identity of values, one a part; null when the rule does not apply.
+   * Whom values mean, one a part, as the store is asked; null when the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
   identify(values: readonly unknown[], optional: boolean): string | null
+  /** The hash by which others are told of whom `identify` has found. */
+  pseudonym(identity: string): string
 }
 
 /** @throws OptionError with the path of the mistake */
@@ -28,6 +30,11 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
   const content = parts.some(part => part.kind === 'digest')
   const hash = hasher(content ? options.digest : 'sha256', options.secret)
   const heads = parts.map(({ kind }) => `${kind.length}:${kind}`)
+  const headed = (canonical: string, i: number) => `${heads[i]}${canonical.length}:${canonical}`
+  const single = parts.length === 1
+  const hashed = (text: string) => hash(single ? headed(text, 0) : text)
+  // What contents hold may be long, and secret.
+  const local = options.local === true && !content
   const identityOf = (values: readonly unknown[], optional: boolean): string | null => {
     let text = ''
     for (let i = 0; i < parts.length; i++) {
@@ -40,9 +47,9 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       }
       const canonical = part.canonical(value)
       if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-      text += `${heads[i]}${canonical.length}:${canonical}`
+      text = single ? canonical : text + headed(canonical, i)
     }
-    return hash(text)
+    return local ? text : hashed(text)
   }
   const known = remembering(value => identityOf([value], false))
   return {
@@ -51,7 +58,8 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify(values, optional) {
       const [value] = values
-      return parts.length === 1 && typeof value === 'string' ? known(value) : identityOf(values, optional)
-    }
+      return single && !local && typeof value === 'string' ? known(value) : identityOf(values, optional)
+    },
+    pseudonym: local ? remembering(hashed) : identity => identity
   }
 }

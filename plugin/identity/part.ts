@@ -6,6 +6,8 @@ export interface IdentityOptions {
   digest: Algorithm
   region: string
   ipv6Prefix: number
+  /** Whether the store is this process's own memory, which keeps no text: it is asked about texts, not their hashes. */
+  local?: boolean
 }
 
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */

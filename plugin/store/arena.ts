@@ -17,8 +17,8 @@ export interface ArenaOptions {
 }
 
 /**
- * A bounded number of records in typed arrays. A record belongs to an identity (base64url of a keyed hash,
- * 12 characters of which count) and a slot (0 to 65,535), and is a run of fields, integers below 2^48.
+ * A bounded number of records in typed arrays. A record belongs to an identity (any text, of which a hash is kept) and a
+ * slot (0 to 65,535), and is a run of fields, integers below 2^48.
  * The records of a slot stand in a queue by the time of their last touch and expire from its head, each so long
  * after its first field as was told at the slot's last touch. All times are of one clock of the caller's that never
  * goes back; they are below 2^48.

@@ -2,8 +2,8 @@ import type { Entry, Spec, Taken } from './store.js'
 
 /** So many notes are kept, the latest. */
 const PLACES = 2 ** 16
-/** By so many characters of an identity the memory store knows it. */
-const CHARS = 12
+/** Of an identity. */
+const CHARS = 22
 
 /** What was counted elsewhere of late, to be counted here in time: a note costs a tenth of that. */
 export class Journal {

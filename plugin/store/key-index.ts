@@ -1,3 +1,5 @@
+import { KeyedHash } from './keyed-hash.js'
+
 // Of each record: two words of its key (the second: 16 bits of it, and the slot), and the next record of its
 // bucket. The last of a bucket has the bucket's number there, as its complement; an unused record the next unused one.
 const WIDTH = 3
@@ -6,10 +8,6 @@ const CHAIN = 2
 /** With fewer buckets an identity would be told by fewer than 64 bits. */
 const MIN_BUCKETS = 2 ** 16
 const MAX_BUCKETS = 2 ** 24
-
-const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-const SIX_BITS = new Uint8Array(128)
-for (let i = 0; i < BASE64URL.length; i++) SIX_BITS[BASE64URL.charCodeAt(i)] = i
 
 /** What was last looked for in a slot. A decision reads all its records before it writes the first. */
 interface Last {
@@ -21,15 +19,15 @@ interface Last {
 }
 
 /**
- * Numbers for pairs of identity and slot, from 1 to `maxKeys`, given out again once removed. The identity is
- * base64url of a keyed hash, hence evenly spread already; its first 12 characters count. 48 bits of them are kept, 16
- * to 24 more are told by the bucket, one for every one or two keys. So of 16 million keys in a slot two are taken for
- * one with odds of 1 to 18 million, of 60,000 with 1 to 10,000 million, and nobody without the secret can
- * bring that about. Should it happen, two share a limit: too few messages rather than too many.
+ * Numbers for pairs of identity and slot, from 1 to `maxKeys`, given out again once removed. Of an identity 64 bits of a
+ * hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a slot two are
+ * taken for one with odds of 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it
+ * happen, two share a limit: too few messages rather than too many.
  */
 export class KeyIndex {
   readonly #keys: Int32Array
   readonly #buckets: Int32Array
+  readonly #hash = new KeyedHash()
   readonly #lasts: (Last | undefined)[] = []
   #unused = 0
   #fresh = 1
@@ -89,12 +87,12 @@ export class KeyIndex {
   #seek(identity: string, slot: number): Last {
     const last = (this.#lasts[slot] ??= { identity: undefined, record: 0, bucket: 0, word: 0, rest: 0 })
     if (last.identity === identity) return last
-    const first = fourCharacters(identity, 0)
-    const third = fourCharacters(identity, 8)
+    const hash = this.#hash
+    hash.read(identity)
     last.identity = identity
-    last.bucket = (first ^ (first >>> 16) ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
-    last.word = fourCharacters(identity, 4) | (third << 24)
-    last.rest = (third >>> 8) | (slot << 16)
+    last.bucket = (hash.first ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
+    last.word = hash.second
+    last.rest = (hash.first >>> 16) | (slot << 16)
     const keys = this.#keys
     let record = this.#buckets[last.bucket] as number
     for (; record > 0; record = keys[record * WIDTH + CHAIN] as number)
@@ -102,13 +100,4 @@ export class KeyIndex {
     last.record = Math.max(record, 0)
     return last
   }
-}
-
-function fourCharacters(text: string, at: number): number {
-  const high = (sixBits(text, at) << 6) | sixBits(text, at + 1)
-  return (high << 12) | (sixBits(text, at + 2) << 6) | sixBits(text, at + 3)
-}
-
-function sixBits(text: string, at: number): number {
-  return SIX_BITS[text.charCodeAt(at)] as number
 }

@@ -5,6 +5,7 @@ import type { Now } from '../limits/kind.js'
 import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
+import { KeyedHash } from './keyed-hash.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
@@ -34,6 +35,7 @@ export class MemoryStore implements Store {
   private readonly clock: Clock
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
+  private readonly hash = new KeyedHash()
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
@@ -125,11 +127,11 @@ export class MemoryStore implements Store {
 
   block(entries: readonly Entry[], ms: number): void {
     const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.now().steady + ms * TICKS_PER_MS
-    for (const entry of entries) this.blocks.set(keyOf(entry), ends)
+    for (const entry of entries) this.blocks.set(this.blockOf(entry), ends)
   }
 
   unblock(entries: readonly Entry[]): void {
-    if (this.blocks.size > 0) for (const entry of entries) this.blocks.delete(keyOf(entry))
+    if (this.blocks.size > 0) for (const entry of entries) this.blocks.delete(this.blockOf(entry))
   }
 
   close(): void {
@@ -149,11 +151,16 @@ export class MemoryStore implements Store {
     const facts = factsAt(now.wall, entries)
     let head = 2
     for (const entry of entries) {
-      const blockedFor = this.blocks.size > 0 ? (this.blocks.get(keyOf(entry)) ?? 0) - now.steady : 0
+      const blockedFor = this.blocks.size > 0 ? (this.blocks.get(this.blockOf(entry)) ?? 0) - now.steady : 0
       readEntry(facts, head, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
       head += factsOf(entry.spec)
     }
     return facts
+  }
+
+  private blockOf({ identity, spec }: Entry): string {
+    this.hash.read(identity)
+    return `${this.hash.first} ${this.hash.second} ${spec.slot}`
   }
 
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
@@ -169,8 +176,4 @@ export class MemoryStore implements Store {
     this.arena.expire(steady, SWEEP_BUDGET)
     for (const [key, ends] of this.blocks) if (ends <= steady) this.blocks.delete(key)
   }
-}
-
-function keyOf({ identity, spec }: Entry): string {
-  return `${identity}:${spec.slot}`
 }

@@ -49,7 +49,7 @@ export function openStore(
     )
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
-  const identity = { secret, digest, region, ipv6Prefix }
+  const identity = { secret, digest, region, ipv6Prefix, local: store === 'memory' }
   const memory = () =>
     new MemoryStore({
       ...(options.maxKeys && { maxKeys: options.maxKeys }),

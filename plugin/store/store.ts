@@ -75,7 +75,7 @@ export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
 /** One thing that a decision looks at: what is kept, and for whom. */
 export interface Entry {
   spec: Spec
-  /** 22 characters, a keyed hash. */
+  /** 22 characters, a keyed hash; for the memory that is nobody's stand-in the text itself, of which it keeps a hash. */
   identity: string
   /** In place of the spec's own `max`, limit by limit, for this decision alone. */
   max?: readonly number[] | undefined

@@ -59,6 +59,7 @@ const layers: readonly (readonly string[])[] = [
     'store/client',
     'store/outage',
     'store/lua',
+    'store/keyed-hash',
     'cohort',
     'numbers',
     'calendar',
@@ -124,13 +125,14 @@ const only: Record<string, readonly string[]> = {
     'store/taken',
     'store/arena',
     'store/arena-cell',
+    'store/keyed-hash',
     'limits/index',
     'limits/kind',
     'limits/lock',
     'errors'
   ],
   'store/arena': ['store/key-index', 'store/queues', 'store/slabs'],
-  'store/key-index': [],
+  'store/key-index': ['store/keyed-hash'],
   'store/redis': [
     'store/store',
     'store/answer',

@@ -12,7 +12,7 @@ t.test(
     const log = { info: () => told.info++, debug: () => told.debug++ }
     const verdict = { violated: [{ rule: 'ip', windowMs: 60_000 }], retryAfterMs: 1 } as unknown as Verdict
     const refuse = (key: string) => {
-      const decision = { store: 'memory', at: 0, keys: { ip: key } } as unknown as Decision
+      const decision = { store: 'memory', at: 0, keyOf: () => key } as unknown as Decision
       refusals.write(decision, verdict, 'sends', { log } as unknown as FastifyRequest)
     }
     for (let i = 0; i < 10_000; i++) refuse(String(i))

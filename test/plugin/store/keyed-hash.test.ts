@@ -1,0 +1,62 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { KeyedHash } from '../../../plugin/store/keyed-hash.js'
+
+const rotate = (word: number, by: number) => (word << by) | (word >>> (32 - by))
+
+/** HalfSipHash-1-3 as its authors write it, byte by byte. */
+function reference(key: Buffer, bytes: Buffer): [first: number, second: number] {
+  let v0 = key.readInt32LE(0)
+  let v1 = key.readInt32LE(4) ^ 0xee
+  let v2 = 0x6c796765 ^ key.readInt32LE(0)
+  let v3 = 0x74656462 ^ key.readInt32LE(4)
+  const round = () => {
+    v0 = (v0 + v1) | 0
+    v1 = rotate(v1, 5) ^ v0
+    v0 = rotate(v0, 16)
+    v2 = (v2 + v3) | 0
+    v3 = rotate(v3, 8) ^ v2
+    v0 = (v0 + v3) | 0
+    v3 = rotate(v3, 7) ^ v0
+    v2 = (v2 + v1) | 0
+    v1 = rotate(v1, 13) ^ v2
+    v2 = rotate(v2, 16)
+  }
+  const absorb = (word: number) => {
+    v3 ^= word
+    round()
+    v0 ^= word
+  }
+  const whole = bytes.length - (bytes.length % 4)
+  for (let i = 0; i < whole; i += 4) absorb(bytes.readInt32LE(i))
+  absorb((bytes.length << 24) | (whole < bytes.length ? bytes.readUIntLE(whole, bytes.length - whole) : 0))
+  v2 ^= 0xee
+  for (let i = 0; i < 3; i++) round()
+  const first = v1 ^ v3
+  v1 ^= 0xdd
+  for (let i = 0; i < 3; i++) round()
+  return [first, v1 ^ v3]
+}
+
+t.test('as its authors write it, of any text', async () => {
+  const key = fc.uint8Array({ minLength: 8, maxLength: 8 }).map(bytes => Buffer.from(bytes))
+  const text = fc.oneof(fc.string({ maxLength: 40 }), fc.string({ unit: 'binary', maxLength: 300 }))
+  fc.assert(
+    fc.property(key, text, (key, text) => {
+      const hash = new KeyedHash(key)
+      hash.read('another one')
+      hash.read(text)
+      const [first, second] = reference(key, Buffer.from(text, 'utf16le'))
+      return hash.first === first && hash.second === second
+    }),
+    { numRuns: 2_000 }
+  )
+})
+
+t.test('two tables have different keys', async t => {
+  const halves = [new KeyedHash(), new KeyedHash()].map(hash => {
+    hash.read('text')
+    return `${hash.first} ${hash.second}`
+  })
+  t.not(halves[0], halves[1])
+})
