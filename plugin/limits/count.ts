@@ -69,11 +69,20 @@ export const count: Kind<CountSpec> = {
       place--
       cell.move(REFUNDED, REFUNDED + 1, place - REFUNDED)
     } else {
-      if (!cell.resize(cell.length + 1)) return takeBack(cell, receipt)
+      if (!cell.resize(cell.length + 1)) {
+        // The last one alone can be given back without being remembered.
+        if (receipt === cell.at(ISSUED)) takeBack(cell)
+        return
+      }
       cell.move(place + 1, place, cell.length - 1 - place)
     }
     cell.set(place, receipt)
     cell.set(USED, cell.at(USED) - 1)
+  },
+
+  undo(cell) {
+    takeBack(cell)
+    if (cell.at(USED) === 0 && cell.length === REFUNDED) cell.resize(0)
   },
 
   repeatable: false,
@@ -102,11 +111,10 @@ function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
 }
 
-// Where there is no room to remember it, the last receipt alone can be given back: it is as if it was never issued.
-function takeBack(cell: Cell, receipt: number): void {
-  if (receipt !== cell.at(ISSUED)) return
+/** As if the last receipt was never issued. */
+function takeBack(cell: Cell): void {
   cell.set(USED, cell.at(USED) - 1)
-  cell.set(ISSUED, receipt - 1)
+  cell.set(ISSUED, cell.at(ISSUED) - 1)
 }
 
 /** The end of the period that holds `wall`, in ticks. */

@@ -70,6 +70,8 @@ export interface Kind<S extends Spec> {
   latest(fields: Fields): number
   /** Gives back what the receipt names; leaves alone what is gone, or somebody else's. */
   refund(cell: Cell, receipt: number, ends: number, token: string): void
+  /** Where a refund leaves a trace: undoes the last charge, of whose receipt nobody has heard. */
+  undo?(cell: Cell): void
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
   /** What the policy in the script that decides says of an entry, after its time to live. */

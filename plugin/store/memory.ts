@@ -69,7 +69,7 @@ export class MemoryStore implements Store {
       if (!skipped?.has(spec.rule)) {
         const receipt = this.charge(entry, now, token)
         if (receipt === 0) {
-          this.refund(takenOf(entries, facts), token)
+          this.undo(takenOf(entries, facts), token)
           throw new StoreFullError()
         }
         facts[head + 1] = receipt
@@ -136,6 +136,16 @@ export class MemoryStore implements Store {
 
   close(): void {
     clearInterval(this.sweeper)
+  }
+
+  // What a decision counted before it found no room. Many may be refused so, one after another: none leaves a trace.
+  private undo(taken: readonly Taken[], token: string): void {
+    for (const each of taken) {
+      const { identity, spec } = each.entry
+      const { undo } = kindOf(spec)
+      if (undo) undo(this.cell.open(identity, spec))
+      else this.refund([each], token)
+    }
   }
 
   private charge({ identity, spec, value = 0, zoned }: Entry, now: Now, token: string): number {

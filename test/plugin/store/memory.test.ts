@@ -98,6 +98,29 @@ t.test('what it gives back when full is exactly what it took', async t => {
   t.strictSame(store.peek([known]), before)
 })
 
+t.test('a send for which there is no room leaves no trace in a calendar limit', async t => {
+  const { store, time } = open(t, 3)
+  const [day, once] = [count(5, 'day'), log([1, 60_000])]
+  for (const who of ['a', 'b']) store.reserve([entry(once, who)], '')
+  const daily = [entry(day, 'x')]
+  const ask = () => store.reserve([...daily, entry(once, 'x')], '')
+  t.throws(ask, { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  t.equal(store.size, 2, 'no key of its own')
+
+  const sent = takenOf(daily, named(daily, store.reserve(daily, '')))
+  const errors = Array.from({ length: 1_001 }, () => {
+    try {
+      return ask()
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  })
+  t.same(new Set(errors), new Set(['FST_SEND_LIMIT_STORE_FULL']))
+  time.advanceMs(1)
+  store.refund(sent, '')
+  t.strictSame(used(store, daily), [0], 'not remembered as a refund: the real one has its place')
+})
+
 t.test('attempts give way, oldest first; sends stay', async t => {
   const { store, time } = open(t, 10)
   const sends = log([1, 3_600_000])
