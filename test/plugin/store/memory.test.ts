@@ -1,7 +1,10 @@
 import { mock } from 'node:test'
+import fc from 'fast-check'
 import t from 'tap'
+import { StoreFullError } from '../../../plugin/errors.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import type { Entry, LogSpec } from '../../../plugin/store/store.js'
+import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
 import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
@@ -119,6 +122,34 @@ t.test('a send for which there is no room leaves no trace in a calendar limit', 
   time.advanceMs(1)
   store.refund(sent, '')
   t.strictSame(used(store, daily), [0], 'not remembered as a refund: the real one has its place')
+})
+
+t.test('random sends in little room: what is refused for want of it changes nothing', async t => {
+  const step = fc.record({ asked, ticks: fc.constantFrom(100, 600_000, 400_000_000), refund: fc.boolean() })
+  let full = 0
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 20, maxLength: 60, size: 'max' }), steps => {
+      const { store, time } = open(t, 8)
+      const kept = () => JSON.stringify(store.peek(everything))
+      for (const { asked, ticks, refund } of steps) {
+        time.advance(ticks)
+        const entries = entriesOf(asked)
+        const [before, holder, { size }] = [kept(), token(), store]
+        try {
+          const taken = takenOf(entries, named(entries, store.reserve(entries, holder)))
+          if (refund) store.refund(taken, holder)
+        } catch (error) {
+          if (!(error instanceof StoreFullError)) throw error
+          full++
+          if (kept() !== before) throw new Error(`${before}\n${kept()}`)
+          if (store.size > size) throw new Error(`${size} keys became ${store.size}`)
+        }
+      }
+    }),
+    seeded(t, 100)
+  )
+  t.comment(`${full} refused`)
+  t.ok(full > 100)
 })
 
 t.test('attempts give way, oldest first; sends stay', async t => {
