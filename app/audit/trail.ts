@@ -53,23 +53,24 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
         waiting.shift()
         waitingBytes -= line.length
         written = 0
-        told.clear()
       }
+      // Not before: who reads a pipe slowly would have each line told of.
+      told.clear()
     } catch (error) {
       once('failing', error)
     }
   }
   const reopen = () => {
     try {
-      const next = openFile(to)
-      closeSync(fd)
-      fd = next
+      const former = fd
+      fd = openFile(to)
       midLine = breaksOff(fd, to)
+      // What was begun before is to stand whole in this one.
+      written = 0
+      closeSync(former)
     } catch (error) {
-      return report(error)
+      report(error)
     }
-    // What was begun before is to stand whole in this one.
-    written = 0
     flush()
   }
   if (to !== 'stdout') process.on('SIGHUP', reopen)
@@ -90,7 +91,11 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       process.removeListener('SIGHUP', reopen)
       flush()
       if (waiting.length > 0) lost('they waited to be written until the end')
-      if (to !== 'stdout') closeSync(fd)
+      try {
+        if (to !== 'stdout') closeSync(fd)
+      } catch (error) {
+        report(error)
+      }
     }
   }
 }

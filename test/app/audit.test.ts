@@ -353,6 +353,7 @@ t.test('what works again is written on, also when no more lines could wait', asy
     lines.lastIndexOf(early) > 1_000 && lines.indexOf('later') > lines.lastIndexOf(early),
     'in their order'
   )
+  t.equal(errors.length, 2, 'nothing is told anew before all that waited is written')
 })
 
 t.test('no line is joined to one that broke off', async t => {
@@ -403,6 +404,28 @@ process.disconnect()`
   })
   await once(child, 'close')
   t.equal(bytes, lines * 1_000)
+})
+
+t.test('a file that cannot be closed is told, and holds up neither the next one nor the end', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  const errors: unknown[] = []
+  // Where the next file opens, so that none stands where the one before was taken away.
+  const places = [1, 2].map(() => fs.openSync('/dev/null', 'r'))
+  const trail = openTrail(file, error => errors.push(error))
+  const takeAway = () => {
+    for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
+      if (fs.existsSync(`/proc/self/fd/${fd}`) && fs.readlinkSync(`/proc/self/fd/${fd}`) === file)
+        fs.closeSync(fd)
+  }
+  for (const place of places) fs.closeSync(place)
+  takeAway()
+  process.emit('SIGHUP')
+  t.match(errors, [{ code: 'EBADF', syscall: 'close' }])
+  trail.write('a line')
+  t.same(linesOf(file), ['a line'])
+  takeAway()
+  trail.close()
+  t.match(errors, [{}, { code: 'EBADF', syscall: 'close' }])
 })
 
 t.test('a file that cannot be opened ends the start', async t => {
