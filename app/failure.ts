@@ -61,8 +61,8 @@ export function answerExpectation(response: ServerResponse, locale: Locale): voi
   response.writeHead(document.status, headers).end(body)
 }
 
-/** Connections on which something else is answered before what is broken. */
-const broken = new WeakSet<Socket>()
+/** Answers that what is broken on the same connection waits for. */
+const awaited = new WeakSet<ServerResponse>()
 
 /** Answers what is no HTTP request, or came too slowly, or has too large a head. */
 export function answerBrokenRequest(
@@ -75,8 +75,8 @@ export function answerBrokenRequest(
   const earlier = underWay.filter(({ req }) => req.complete).at(-1)
   if (earlier !== undefined) {
     // Before their answers it would pass for one of them. Node tells anew of all that comes meanwhile.
-    if (!broken.has(socket)) earlier.once('close', () => answerBrokenRequest.call(this, error, socket))
-    broken.add(socket)
+    if (!awaited.has(earlier)) earlier.once('close', () => answerBrokenRequest.call(this, error, socket))
+    awaited.add(earlier)
     return
   }
   const document = brokenRequest(error.code)

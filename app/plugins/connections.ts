@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
@@ -34,12 +34,14 @@ const connections: FastifyPluginAsync = async fastify => {
       }
     })
   })
-  // Before Fastify takes it to the hook.
-  fastify.server.prependListener('request', ({ socket }, response) => {
+  const begin = ({ socket }: IncomingMessage, response: ServerResponse) => {
     const underWay = answers.get(socket)
     underWay?.add(response)
     response.once('close', () => underWay?.delete(response))
-  })
+  }
+  // Before Fastify takes it to the hook.
+  fastify.server.prependListener('request', begin)
+  fastify.server.prependListener('checkExpectation', begin)
 
   fastify.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
     const underWay = answers.get(socket)

@@ -17,6 +17,7 @@ import { provider } from './provider.js'
 
 const HELD = 'GET /held HTTP/1.1\r\nhost: a\r\n\r\n'
 const HEALTHZ = 'GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n'
+const EXPECT = 'GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: a miracle\r\n\r\n'
 const HALF = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\n'
 
 t.test('whoever asks for nothing does not hold it up, whoever waits is answered', async t => {
@@ -53,9 +54,10 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
   const several = await open(HELD + HELD + HELD)
   // The second is made already, and waits for the first.
   const made = await open(HELD + HEALTHZ)
+  const expecting = await open(HELD + EXPECT)
   const idle = [await open(''), await open(HALF), await answered(HEALTHZ), await answered(HEALTHZ + HALF)]
   // Answered after them: the server has read what they wrote.
-  while (arrived < 6) await answered(HEALTHZ)
+  while (arrived < 7) await answered(HEALTHZ)
   await answered(HEALTHZ)
 
   const closed = app.close()
@@ -69,6 +71,8 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
   }
   await several.closed
   t.match(several.got(), /^(HTTP\/1.1 200 [\s\S]*done){3}$/)
+  await expecting.closed
+  t.match(expecting.got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 417 [\s\S]*}$/)
   await made.closed
   t.match(made.got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}$/)
 })

@@ -101,6 +101,43 @@ t.test('what is no request is answered after the requests before it', async t =>
   t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
 })
 
+t.test('what is no request is answered, too, behind one that came too late', async t => {
+  const { app, open, release } = await listening(t)
+  let answer = () => {}
+  const answered = new Promise<void>(resolve => (answer = resolve))
+  const late = new Promise<void>(resolve => {
+    app.get('/late', async () => {
+      resolve()
+      await answered
+      return 'late'
+    })
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const connected = once(app.server, 'connection')
+  const client = open()
+  const [socket] = await connected
+  let got = ''
+  client.on('data', chunk => (got += chunk))
+  const asked = once(app.server, 'request')
+  client.write(`${get('/held')}GET /la`)
+  await asked
+  // As Node does, which looks twice a minute.
+  const tooLate = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  app.server.emit('clientError', tooLate, socket)
+  client.write('te HTTP/1.1\r\nhost: a\r\n\r\n')
+  await late
+  const first = once(client, 'data')
+  release()
+  await first
+  const broken = once(app.server, 'clientError')
+  client.write('what?\r\n\r\n')
+  await broken
+  const closed = once(client, 'close')
+  answer()
+  await closed
+  t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*lateHTTP\/1.1 408 [\s\S]*}$/)
+})
+
 t.test('a client that sends thousands of headers does not push out what a proxy adds', async t => {
   const { app, open } = await listening(t, { TRUST_PROXY: '127.0.0.1' })
   app.get('/ip', async request => request.ip)
