@@ -36,7 +36,7 @@ export interface Page {
 
 /**
  * Who is blocked or allowed. Identities are kept as keyed hashes; nobody is on both lists. An entry ends at its
- * `until`, and is cleaned up when the lists are read, or its room is needed.
+ * `until`, and is cleaned up at the latest when the lists are read, or its room is needed.
  */
 export interface Lists {
   /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */
