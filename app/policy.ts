@@ -8,7 +8,7 @@ import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
 import { readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
-import { loadTemplates } from './templates/templates.js'
+import { loadTemplates, type Templates } from './templates/templates.js'
 
 const strict = { additionalProperties: false }
 
@@ -65,9 +65,13 @@ const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name 
 
 /**
  * @param file the app's own when left out
+ * @param templates those in force; when left out, of their files as they are now
  * @throws ConfigError that says what is wrong, and where
  */
-export function loadPolicy(file: string | URL = OWN): Policy {
+export function loadPolicy(
+  file: string | URL = OWN,
+  templates: Pick<Templates, 'render'> = loadTemplates()
+): Policy {
   let value: unknown
   try {
     value = JSON.parse(readFileSync(file, 'utf8'))
@@ -80,7 +84,7 @@ export function loadPolicy(file: string | URL = OWN): Policy {
     const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
     throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
   }
-  const { render } = loadTemplates()
+  const { render } = templates
   const code = '0'.repeat(policy.code.digits)
   const minutes = Math.ceil(policy.code.lifetimeSeconds / 60)
   for (const [name, { action }] of Object.entries(policy.purposes)) {

@@ -40,7 +40,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   fastify.decorate('policy', { getter: () => inForce })
   fastify.decorate('reloadPolicy', async (actor: string) => {
     try {
-      const next = loadPolicy(config.POLICY_FILE)
+      const next = loadPolicy(config.POLICY_FILE, fastify.templates)
       fastify.limit.replace(next.rules.map(passAllowed))
       inForce = next
       for (const { message } of strayPurposes(next)) fastify.log.warn(message)

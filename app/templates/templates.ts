@@ -76,9 +76,18 @@ export function templatesOf(files: TemplateFiles): Templates {
   }
 }
 
-/** The templates of the files beside this one. */
-export function loadTemplates(): Templates {
-  const read = (name: string) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
+/**
+ * The templates of the files in a folder, by default those beside this one.
+ * @throws ConfigError that says what is wrong, and where
+ */
+export function loadTemplates(folder = new URL('.', import.meta.url)): Templates {
+  const read = (name: string) => {
+    try {
+      return JSON.parse(readFileSync(new URL(name, folder), 'utf8'))
+    } catch (error) {
+      throw new ConfigError(`templates/${name} cannot be read: ${(error as Error).message}`)
+    }
+  }
   return templatesOf({ sms: read('sms.json'), mail: read('mail.json') })
 }
 

@@ -6,10 +6,13 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
+import type { Template } from '../../app/templates/schema.js'
+import { templatesOf } from '../../app/templates/templates.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
+import { loadFiles } from './template-files.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
 const reload = (app: App) =>
@@ -137,6 +140,19 @@ for (const [name, open] of Object.entries(places)) {
       write(({ purposes: { login, ...purposes }, ...policy }) => ({ ...policy, purposes }))
       t.equal((await reload(app)).status, 200)
       t.match(lines.join(''), 'ACCOUNTS_FILE[0].purposes[0] (\\"login\\") names no purpose of the policy')
+    })
+
+    await t.test('it is held against the templates in force, not against their files', async t => {
+      const { file } = policyFile(t)
+      const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+      const files = loadFiles()
+      const { locales } = files.sms.captcha as Template
+      locales.en.text += ' x'.repeat(300)
+      Object.assign(app.templates, templatesOf(files))
+      t.match(await reload(app), {
+        status: 422,
+        body: { reason: /^policy\.purposes\.register\.action\.en .* no SMS/ }
+      })
     })
 
     await t.test('a bad one changes nothing and says where it is wrong', async t => {

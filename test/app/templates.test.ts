@@ -1,3 +1,4 @@
+import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { ConfigError } from '../../app/check.js'
 import { LOCALES } from '../../app/locales/locale.js'
@@ -429,4 +430,17 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   wrong(mail('{a}', { title: 'x' }), 'templates.mail.test.locales.en.title must not have')
   wrong({ ...files, mail: {} }, 'templates.mail lacks captcha.')
   wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test must not have')
+})
+
+t.test('a file that is no JSON, or is not there, is named', t => {
+  const sms = JSON.stringify(files.sms)
+  const of = (content: Record<string, string>) => () => loadTemplates(pathToFileURL(`${t.testdir(content)}/`))
+  const unread = (name: string) => ({
+    name: 'ConfigError',
+    message: new RegExp(`^templates/${name} cannot be read: `)
+  })
+  t.throws(of({}), unread('sms.json'))
+  t.throws(of({ 'sms.json': sms.slice(0, 300) }), unread('sms.json'))
+  t.throws(of({ 'sms.json': sms }), unread('mail.json'))
+  t.end()
 })
