@@ -25,6 +25,12 @@ export interface Placed {
   until?: number
 }
 
+/** Somebody who is on a list now. */
+export interface Found extends Placed {
+  /** Where it ends by itself: how long until then, in milliseconds, by the store's clock. */
+  leftMs?: number
+}
+
 export interface Page {
   /** Which list; both when left out. */
   standing?: Standing | undefined
@@ -42,7 +48,7 @@ export interface Lists {
   /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */
   put(identity: string, placing: Placing): Promise<Placed>
   /** One trip to the store, whoever it is. */
-  get(identity: string): Promise<Placed | null>
+  get(identity: string): Promise<Found | null>
   /** @returns whether they were on a list */
   remove(identity: string): Promise<boolean>
   /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */

@@ -1,5 +1,14 @@
 import type { Clock } from '../clock.js'
-import { full, hasherOf, type Lists, MAX_ENTRIES, type Page, type Placed, type Placing } from './lists.js'
+import {
+  type Found,
+  full,
+  hasherOf,
+  type Lists,
+  MAX_ENTRIES,
+  type Page,
+  type Placed,
+  type Placing
+} from './lists.js'
 
 interface Held {
   placed: Placed
@@ -44,9 +53,11 @@ export class MemoryLists implements Lists {
     return placed
   }
 
-  async get(identity: string): Promise<Placed | null> {
-    const held = this.held.get(this.hash(identity))
-    return held !== undefined && held.endsAt > this.clock.monotonic() ? held.placed : null
+  async get(identity: string): Promise<Found | null> {
+    const { placed, endsAt = 0 } = this.held.get(this.hash(identity)) ?? {}
+    const leftMs = endsAt - this.clock.monotonic()
+    if (placed === undefined || leftMs <= 0) return null
+    return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
   async remove(identity: string): Promise<boolean> {

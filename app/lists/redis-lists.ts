@@ -2,12 +2,21 @@ import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
 import { problem } from '../problem.js'
-import { full, hasherOf, type Lists, MAX_ENTRIES, type Page, type Placed, type Placing } from './lists.js'
+import {
+  type Found,
+  full,
+  hasherOf,
+  type Lists,
+  MAX_ENTRIES,
+  type Page,
+  type Placed,
+  type Placing
+} from './lists.js'
 
 type Script<T> = (...args: (string | number)[]) => Promise<T>
 interface Scripts {
   listsPut: Script<number>
-  listsGet: Script<string>
+  listsGet: Script<[string, number]>
   listsRemove: Script<number>
   listsPage: Script<string[]>
 }
@@ -50,9 +59,11 @@ export class RedisLists implements Lists {
     return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
   }
 
-  async get(identity: string): Promise<Placed | null> {
-    const kept = await this.answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
-    return kept === '' ? null : placedOf(kept)
+  async get(identity: string): Promise<Found | null> {
+    const [kept, now] = await this.answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
+    if (kept === '') return null
+    const placed = placedOf(kept)
+    return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
   }
 
   async remove(identity: string): Promise<boolean> {

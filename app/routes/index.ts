@@ -22,7 +22,6 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
     await fastify.register(admin, {
       prefix: '/v1/admin',
       adminKey: config.ADMIN_KEY,
-      clock: fastify.clock,
       // An operator may look up and block whomever a message could not go to now.
       recipientOf: body => recipientOf(body, { region }),
       async reloadPolicy(actor) {

@@ -79,6 +79,16 @@ const places = {
 }
 
 for (const [name, place] of Object.entries(places)) {
+  t.test(`how long a block lasts is told by the store's clock (${name})`, async t => {
+    const { env, clock, advance } = await place(t)
+    let back = 0
+    const { app } = await open(t, { env, clock: { ...clock, wall: () => clock.wall() - back } })
+    await act(app, 'block', { phone, duration: '2m' })
+    advance(20_000)
+    back = 3_600_000
+    t.match((await act(app, 'lookup', { phone })).body, { retryAfterMs: 100_000 })
+  })
+
   t.test(`why is this number blocked? (${name})`, async t => {
     const { env, clock, advance } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })

@@ -88,7 +88,6 @@ export async function open(t: Teardown, options: Options = {}) {
   await app.register(admin, {
     prefix: '/v1/admin',
     adminKey: ADMIN_KEY,
-    clock,
     recipientOf: body => recipientOf(body, REGION),
     reloadPolicy
   })

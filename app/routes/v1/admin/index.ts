@@ -1,6 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
 import type { AdminEvent } from '../../../audit/event.js'
-import type { Clock } from '../../../clock.js'
 import type { Recipient } from '../../../recipient.js'
 import { adminOnly } from './key.js'
 import lists from './lists.js'
@@ -22,7 +21,6 @@ declare module 'fastify' {
 
 export interface AdminOptions {
   adminKey: string
-  clock: Clock
   /** Reads the recipient of a body. @throws a problem (422) */
   recipientOf: (body: { phone?: string; email?: string }) => Recipient
   /** Puts the policy file in force. @throws what is wrong with it, with its path */
@@ -30,10 +28,7 @@ export interface AdminOptions {
 }
 
 /** For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. */
-const admin: FastifyPluginAsync<AdminOptions> = async (
-  fastify,
-  { adminKey, clock, recipientOf, reloadPolicy }
-) => {
+const admin: FastifyPluginAsync<AdminOptions> = async (fastify, { adminKey, recipientOf, reloadPolicy }) => {
   fastify.decorateRequest('actor', null)
   fastify.decorateRequest('told', null)
   fastify.addHook('preParsing', adminOnly(adminKey))
@@ -45,7 +40,7 @@ const admin: FastifyPluginAsync<AdminOptions> = async (
     const outcome = reply.statusCode < 400 ? 'done' : 'failed'
     fastify.audit({ event: 'admin', action, actor, outcome, ...told }, request)
   })
-  await fastify.register(lookup, { recipientOf, clock })
+  await fastify.register(lookup, { recipientOf })
   await fastify.register(lists, { recipientOf })
   await fastify.register(policy, { reloadPolicy })
 }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
-import type { Placed } from '../../../lists/lists.js'
+import type { Found } from '../../../lists/lists.js'
 import { isOfRecipient, recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
@@ -8,9 +8,9 @@ import type { AdminOptions } from './index.js'
 import { shown } from './shown.js'
 
 /** "Why is this number blocked?" */
-const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'clock'>> = async (
+const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = async (
   fastify,
-  { recipientOf, clock }
+  { recipientOf }
 ) => {
   fastify.post(
     '/recipients/lookup',
@@ -42,8 +42,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf' | 'cloc
         rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
         retryAfterMs: waiting(
           placed,
-          verdicts.filter((_, i) => holds(rules[names[i] as string])),
-          clock.wall()
+          verdicts.filter((_, i) => holds(rules[names[i] as string]))
         )
       }
     }
@@ -66,10 +65,9 @@ function statesOf(rule: string, { rules, violated }: Verdict) {
   })
 }
 
-function waiting(placed: Placed | null, verdicts: readonly Verdict[], now: number): number | null {
+function waiting(found: Found | null, verdicts: readonly Verdict[]): number | null {
   const times = verdicts.map(({ retryAfterMs }) => retryAfterMs)
-  if (placed?.standing === 'blocked')
-    times.push(placed.until === undefined ? null : Math.max(placed.until - now, 0))
+  if (found?.standing === 'blocked') times.push(found.leftMs ?? null)
   return times.includes(null) ? null : Math.max(0, ...(times as number[]))
 }
 
