@@ -22,7 +22,7 @@
   ask again with that clock; and the clock.
   What is used, what is left and the receipts follow from those, so the caller reckons them.
 
-  A log whose newest stamp is further ahead than its time to live was written by a clock that was ahead, and begins anew.
+  A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins anew.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
@@ -31,6 +31,8 @@ local LOG, COUNT, LOCK = 1, 2, 3
 local PAIRS = 500
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
+-- By so much more than its time to live the newest stamp of a log may lie ahead.
+local HOUR = 360000000
 
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
@@ -64,7 +66,7 @@ for d = 0, decisions - 1 do
 
     if kind == LOG then
       local newest = value ~= '' and read('>I6', value)
-      if newest and newest - now > life * 100 then value, newest = '', false end
+      if newest and newest - now > life * 100 + HOUR then value, newest = '', false end
       for j = at + 5, next - 1, 2 do
         -- used up, when the `max`-th stamp from the newest is in the window
         local max = policy[j]
@@ -112,7 +114,7 @@ for d = 0, decisions - 1 do
       more = more + 1
       local own = given[more] + 0
       -- of each value its newest pair in the time to live: `mine`, 0 for none, and the others', newest first
-      if value ~= '' and read('>I6', value) - now > life * 100 then value = '' end
+      if value ~= '' and read('>I6', value) - now > life * 100 + HOUR then value = '' end
       local since, seen, others, mine, live = now - life * 100, {}, {}, 0, #value / 12
       for j = 1, live do
         local paired, to = read('>I6I6', value, j * 12 - 11)

@@ -1,5 +1,5 @@
 import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
-import { type Fields, isAhead, type Kind } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 // What a cell holds at most; the values in it have equal shares.
 const PAIRS = 500
@@ -17,7 +17,7 @@ export const distinct: Kind<DistinctSpec> = {
     limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
 
   read(facts, at, pairs, { steady }, { limits, ttl }, max, value) {
-    const { own, others } = newest(pairs, liveOf(pairs, steady, ttl), value)
+    const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
     // Of them, those counted after the own value: all, where it is not counted.
     const ahead = newer(others, own)
     let passes = true
@@ -33,15 +33,14 @@ export const distinct: Kind<DistinctSpec> = {
     return passes
   },
 
-  receipt: (pairs, { steady, fresh }, { ttl }) =>
-    isAhead(pairs, steady, ttl) ? fresh : Math.max(fresh, distinct.latest(pairs) + 1),
+  receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
   charge(cell, now, spec, _token, value) {
     const { ttl } = spec
     const stamp = distinct.receipt(cell, now, spec)
-    const live = liveOf(cell, now.steady, ttl)
+    const since = now.steady - ttl * TICKS_PER_MS
     // What another store has admitted may be more values than there are places: then the newest stay, one pair each.
-    const share = Math.max(Math.floor(PAIRS / (newest(cell, live, value).others.length + 1)), 1)
+    const share = Math.max(Math.floor(PAIRS / (newest(cell, since, value).others.length + 1)), 1)
     const times = new Map<number, number>()
     const kept: number[] = []
     const keep = (at: number, to: number) => {
@@ -50,7 +49,8 @@ export const distinct: Kind<DistinctSpec> = {
       if (before < share) kept.push(at, to)
     }
     keep(stamp, value)
-    for (let i = 0; i < live && kept.length < PAIRS * 2; i += 2) keep(cell.at(i), cell.at(i + 1))
+    for (let i = 0; i < cell.length && cell.at(i) > since && kept.length < PAIRS * 2; i += 2)
+      keep(cell.at(i), cell.at(i + 1))
     if (!cell.resize(kept.length)) return 0
     kept.forEach((field, i) => {
       cell.set(i, field)
@@ -79,20 +79,12 @@ export const distinct: Kind<DistinctSpec> = {
   tell: (_spec, _wall, value) => `${value}`
 }
 
-/** How many fields, from the newest pair, are of the time to live. */
-function liveOf(pairs: Fields, steady: number, ttl: number): number {
-  if (isAhead(pairs, steady, ttl)) return 0
-  let i = 0
-  while (i < pairs.length && pairs.at(i) > steady - ttl * TICKS_PER_MS) i += 2
-  return i
-}
-
-/** When each value was last counted in the first `live` fields: `own`, 0 for never, and the others, newest first. */
-function newest(pairs: Fields, live: number, value: number): { own: number; others: number[] } {
+/** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */
+function newest(pairs: Fields, since: number, value: number): { own: number; others: number[] } {
   const seen = new Set<number>()
   const others: number[] = []
   let own = 0
-  for (let i = 0; i < live; i += 2) {
+  for (let i = 0; i < pairs.length && pairs.at(i) > since; i += 2) {
     const to = pairs.at(i + 1)
     if (seen.has(to)) continue
     seen.add(to)

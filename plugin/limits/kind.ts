@@ -1,4 +1,4 @@
-import { type Entry, type Spec, TICKS_PER_MS } from '../store/store.js'
+import type { Entry, Spec } from '../store/store.js'
 
 /** What is kept for one identity, as a run of numbers below 2^48; empty when nothing is. */
 export interface Fields {
@@ -80,12 +80,4 @@ export interface Kind<S extends Spec> {
   work(spec: S): number
   /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
   tell(spec: S, wall: number, value: number, token: string): string | undefined
-}
-
-/**
- * Whether a log, of either kind, was written by a clock that was ahead: its newest stamp would count for longer than
- * twice its time to live. Then it begins anew.
- */
-export function isAhead(stamps: Fields, steady: number, ttl: number): boolean {
-  return stamps.length > 0 && stamps.at(0) - steady > ttl * TICKS_PER_MS
 }

@@ -1,5 +1,5 @@
 import { type LogSpec, TICKS_PER_MS } from '../store/store.js'
-import { type Fields, isAhead, type Kind } from './kind.js'
+import type { Fields, Kind } from './kind.js'
 
 /**
  * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
@@ -13,13 +13,12 @@ export const log: Kind<LogSpec> = {
   bounds: ({ limits }, max) =>
     limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
 
-  read(facts, at, stamps, { steady }, { limits, ttl }, max) {
-    const ahead = isAhead(stamps, steady, ttl)
+  read(facts, at, stamps, { steady }, { limits }, max) {
     let passes = true
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i] as (typeof limits)[number]
       const most = max?.[i] ?? limit.max
-      const used = ahead ? 0 : newer(stamps, steady - limit.window)
+      const used = newer(stamps, steady - limit.window)
       const oldest = Math.min(used, most)
       facts[at + i * 2] = used
       facts[at + i * 2 + 1] = oldest > 0 ? stamps.at(oldest - 1) + limit.window - steady : 0
@@ -28,14 +27,12 @@ export const log: Kind<LogSpec> = {
     return passes
   },
 
-  receipt: (stamps, { steady, fresh }, { ttl }) =>
-    isAhead(stamps, steady, ttl) ? fresh : Math.max(fresh, log.latest(stamps) + 1),
+  receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
   charge(cell, now, spec) {
     const { keep, ttl } = spec
     const stamp = log.receipt(cell, now, spec)
-    const before = isAhead(cell, now.steady, ttl) ? 0 : cell.length
-    const length = Math.min(before + 1, keep)
+    const length = Math.min(cell.length + 1, keep)
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
     cell.set(0, stamp)

@@ -1,8 +1,10 @@
 import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields } from '../limits/kind.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
-import { type Entry, type Facts, PASSES } from './store.js'
+import { type Entry, type Facts, PASSES, type Spec, TICKS_PER_MS } from './store.js'
 
+const HOUR = 3_600_000 * TICKS_PER_MS
+const NOTHING: Fields = { length: 0, at: () => 0 }
 /** The end of a block that has none. */
 const FOR_EVER = 2 ** 48 - 1
 
@@ -120,9 +122,10 @@ export function factsFrom(
   let head = 2
   for (const [i, entry] of entries.entries()) {
     const value = values[i] as Value
-    readEntry(facts, head, entry, value, now, value.blockedUntil() - ticks)
+    const fields = isAhead(value, entry.spec, ticks) ? NOTHING : value
+    readEntry(facts, head, entry, fields, now, value.blockedUntil() - ticks)
     if (admitted === 1 && facts[head] === PASSES)
-      facts[head + 1] = kindOf(entry.spec).receipt(value, now, entry.spec)
+      facts[head + 1] = kindOf(entry.spec).receipt(fields, now, entry.spec)
     head += factsOf(entry.spec)
   }
   if (admitted === undefined) return facts
@@ -135,4 +138,10 @@ export function factsFrom(
     head += factsOf(spec)
   }
   return facts
+}
+
+/** Whether a log, of either kind, is of a clock that was wrong, as the script that decides sees it. */
+function isAhead(value: Value, { kind, ttl }: Spec, ticks: number): boolean {
+  const logged = kind === 'log' || kind === 'distinct'
+  return logged && value.length > 0 && value.at(0) - ticks > ttl * TICKS_PER_MS + HOUR
 }

@@ -3,7 +3,6 @@ import { BLOCKED, type Entry, PASSES, REFUSES, type Store, type Taken } from '..
 import { distinctCases } from './distinct.js'
 import {
   count,
-  distinct,
   entry,
   lock,
   log,
@@ -11,7 +10,6 @@ import {
   named,
   observed,
   oneRule,
-  sentTo,
   takenOf,
   token
 } from './specs.js'
@@ -24,15 +22,6 @@ export interface Opened {
 
 /** A store of its own for each case, at this date. */
 export type Open = (t: Test, start: string) => Promise<Opened>
-
-/** Two that compete for one place in a minute, in each kind of log. */
-const inLogs = (): [Entry, Entry][] => {
-  const [one, other] = [log([1, 60_000]), distinct([1, 60_000])]
-  return [
-    [entry(one), entry(one)],
-    [sentTo(other, 1), sentTo(other, 2)]
-  ]
-}
 
 /** A store with the words that the cases speak in. */
 export class Subject {
@@ -138,35 +127,6 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
       s.time.advance(-1)
       await s.take(entries)
       s.t.strictSame(await s.used(entries), [[1]], 'begun anew')
-    }
-  ],
-  [
-    'a log that was written by a clock far ahead is not for the clock that was put right',
-    async s => {
-      for (const [one, other] of inLogs()) {
-        s.time.advanceMs(hour)
-        const ahead = await s.take([one])
-        s.time.advanceMs(-hour)
-        await s.admits([other], true, 'put right')
-        const right = await s.take([other])
-        await s.admits([one], false, 'as ever')
-        await s.refund(ahead)
-        s.t.strictSame(await s.used([one]), [[1]])
-        await s.refund(right)
-        s.t.strictSame(await s.used([one]), [[0]])
-      }
-    }
-  ],
-  [
-    'a log that was written by a clock a little ahead goes on when the clock is put right',
-    async s => {
-      for (const [one, other] of inLogs()) {
-        await s.take([one])
-        s.time.advanceMs(-one.spec.ttl)
-        s.t.equal((await s.reserve([other])).admitted, false)
-        s.time.advance(-1)
-        await s.take([other])
-      }
     }
   ],
   [

@@ -320,6 +320,34 @@ t.test('a look and a decision tell the same instant', async t => {
   t.equal((await store.peek(entries))[0], (await store.reserve(entries, ''))[0])
 })
 
+t.test('what a clock that was far ahead has logged is not for the clock that was put right', async t => {
+  const day = 24 * 3_600_000
+  const [one, other] = [log([1, 60_000]), distinct([1, 60_000])]
+  for (const [before, after] of [
+    [entry(one), entry(one)],
+    [sentTo(other, 1), sentTo(other, 2)]
+  ] as const) {
+    const { store, time } = await open()
+    time.advanceMs(day)
+    const ahead = takenOf([before], named([before], await store.reserve([before], '')))
+    time.advanceMs(-day)
+    t.strictSame(usedOf([after], await store.peek([after])), [0])
+    const right = await store.reserve([after], '')
+    t.equal(right[1], 1)
+    t.equal((await store.reserve([before], ''))[1], 0, 'as ever')
+    await store.refund(ahead, '')
+    t.strictSame(usedOf([before], await store.peek([before])), [1])
+    await store.refund(takenOf([after], named([after], right)), '')
+    t.strictSame(usedOf([before], await store.peek([before])), [0])
+
+    await store.reserve([before], '')
+    time.advanceMs(-before.spec.ttl - 3_600_000)
+    t.equal((await store.reserve([after], ''))[1], 0, 'of one that was less ahead it is')
+    time.advance(-1)
+    t.equal((await store.reserve([after], ''))[1], 1)
+  }
+})
+
 t.test('any number of entries, with values of any length', async t => {
   const { store } = await open()
   for (const many of [13, 14, 40]) {
