@@ -33,8 +33,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
   const headed = (canonical: string, i: number) => `${heads[i]}${canonical.length}:${canonical}`
   const single = parts.length === 1
   const hashed = (text: string) => hash(single ? headed(text, 0) : text)
-  // What contents hold may be long, and secret.
-  const local = options.local === true && !content
+  const { local = false } = options
   const identityOf = (values: readonly unknown[], optional: boolean): string | null => {
     let text = ''
     for (let i = 0; i < parts.length; i++) {
@@ -60,6 +59,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       const [value] = values
       return single && !local && typeof value === 'string' ? known(value) : identityOf(values, optional)
     },
-    pseudonym: local ? remembering(hashed) : identity => identity
+    // Contents hold codes.
+    pseudonym: !local ? identity => identity : content ? hashed : remembering(hashed)
   }
 }

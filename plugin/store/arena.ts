@@ -131,6 +131,11 @@ export class Arena {
     this.#size--
   }
 
+  /** Keeps no text any longer that it was asked about. */
+  forget(): void {
+    this.#index.forget()
+  }
+
   /** From now on the records of this slot may expire in another order than that of their last touches, however far apart. */
   mix(slot: number): void {
     this.#queues.mix(slot)

@@ -84,6 +84,11 @@ export class KeyIndex {
     this.#unused = record
   }
 
+  /** Keeps no text any longer that it was asked about. */
+  forget(): void {
+    for (const last of this.#lasts) if (last) last.identity = undefined
+  }
+
   #seek(identity: string, slot: number): Last {
     const last = (this.#lasts[slot] ??= { identity: undefined, record: 0, bucket: 0, word: 0, rest: 0 })
     if (last.identity === identity) return last

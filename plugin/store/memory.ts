@@ -183,6 +183,7 @@ export class MemoryStore implements Store {
 
   private sweep(): void {
     const { steady } = this.now()
+    this.arena.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
     for (const [key, ends] of this.blocks) if (ends <= steady) this.blocks.delete(key)
   }
