@@ -26,6 +26,12 @@ export class ArenaCell implements Cell {
     return this
   }
 
+  /** Keeps no text any longer that it was opened for. */
+  forget(): void {
+    this.#identity = ''
+    this.arena.forget()
+  }
+
   get length(): number {
     return this.arena.length(this.#record)
   }

@@ -27,7 +27,7 @@ export interface MemoryOptions {
 const SWEEP_MS = 1_000
 const SWEEP_BUDGET = 2_000
 
-/** The embedded store: this process alone, bounded, cleaned as it is used and once a second. */
+/** The embedded store: this process alone, bounded, cleaned as it is used and once a second. It keeps no text longer. */
 export class MemoryStore implements Store {
   readonly name = 'memory'
   private readonly arena: Arena
@@ -183,7 +183,7 @@ export class MemoryStore implements Store {
 
   private sweep(): void {
     const { steady } = this.now()
-    this.arena.forget()
+    this.cell.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
     for (const [key, ends] of this.blocks) if (ends <= steady) this.blocks.delete(key)
   }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { type Lists, MAX_ENTRIES } from '../../app/lists/lists.js'
+import type { Lists } from '../../app/lists/lists.js'
 import { MemoryLists } from '../../app/lists/memory-lists.js'
 import { RedisLists } from '../../app/lists/redis-lists.js'
 import type { Recipient } from '../../app/recipient.js'
@@ -143,12 +143,6 @@ for (const [name, place] of Object.entries(places)) {
     })
   })
 }
-
-t.test('memory is filled without a look at everybody for each', async t => {
-  const lists = (await places.memory()).lists()
-  for (let i = 0; i < MAX_ENTRIES; i++) await lists.put(`${i}`, { standing: 'blocked', masked })
-  await t.rejects(lists.put('one more', { standing: 'blocked', masked }), { code: 'LISTS_FULL' })
-})
 
 t.test('in Redis stands no number, and one hash tag', async t => {
   const { client } = await startRedis(t)

@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { mock } from 'node:test'
+import { getHeapSnapshot } from 'node:v8'
 import fc from 'fast-check'
 import t from 'tap'
 import { StoreFullError } from '../../../plugin/errors.js'
@@ -19,6 +21,28 @@ function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore;
 
 const used = (store: MemoryStore, entries: readonly Entry[]) => usedOf(entries, store.peek(entries))
 const forgettable = (spec: LogSpec): LogSpec => ({ ...spec, forgettable: true })
+
+/** Whether a text that ends so stands anywhere in this process; asked backwards, so as not to find the question. */
+async function isKept(backwards: string): Promise<boolean> {
+  let heap = ''
+  for await (const chunk of getHeapSnapshot()) heap += chunk
+  return heap.includes([...backwards].reverse().join(''))
+}
+
+t.test('what it was asked about stands nowhere after a second', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { store } = open(t)
+  const backwards = randomBytes(8).toString('hex')
+  const ask = () => {
+    const identity = `a code: ${[...backwards].reverse().join('')}`
+    store.reserve([{ spec: log([1, 60_000]), identity }], '')
+  }
+  ask()
+  t.ok(await isKept(backwards))
+  mock.timers.tick(1_000)
+  t.notOk(await isKept(backwards))
+})
 
 t.test('answers at once, by the clocks of the system', async t => {
   const store = new MemoryStore()
