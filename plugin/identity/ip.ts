@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { rememberingEach } from './remembering.js'
 
 /** The longest spelling of an address has 45 characters; the rest is room for brackets and a zone. */
 const MAX_LENGTH = 80
@@ -18,7 +19,12 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
  * brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are dropped.
  */
 export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
-  if (isIP(text) === 4) return text
+  return isIP(text) === 4 ? text : read(text, ipv6Prefix)
+}
+
+const read = rememberingEach(readIp)
+
+function readIp(text: string, ipv6Prefix: number): string | undefined {
   const address = parse(text)
   if (address === undefined) return undefined
   if (isIpv4(address))

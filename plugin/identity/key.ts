@@ -50,14 +50,14 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
     }
     return local ? text : hashed(text)
   }
-  const known = remembering(value => identityOf([value], false))
+  const known = single && !local ? remembering(value => identityOf([value], false)) : undefined
   return {
     parts,
     caller: parts.every(part => pathsOf(part).every(path => path === 'ip' || path.startsWith('request.'))),
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify(values, optional) {
       const [value] = values
-      return single && !local && typeof value === 'string' ? known(value) : identityOf(values, optional)
+      return known && typeof value === 'string' ? known(value) : identityOf(values, optional)
     },
     // Contents hold codes.
     pseudonym: !local ? identity => identity : content ? hashed : remembering(hashed)

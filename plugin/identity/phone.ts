@@ -1,6 +1,6 @@
 import { type CountryCode, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { plainNumber } from './numbering-plan.js'
-import { remembering } from './remembering.js'
+import { rememberingEach } from './remembering.js'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
 const MAX_LENGTH = 64
@@ -31,15 +31,10 @@ export function isRegion(text: string): text is CountryCode {
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
-  let read = readers.get(region)
-  if (read === undefined) {
-    read = remembering(spelling => readPhone(spelling, region))
-    readers.set(region, read)
-  }
-  return read(text)
+  return read(text, region)
 }
 
-const readers = new Map<CountryCode, (text: string) => string | undefined>()
+const read = rememberingEach(readPhone)
 
 function readPhone(text: string, region: CountryCode): string | undefined {
   if (text.length > MAX_LENGTH) return undefined

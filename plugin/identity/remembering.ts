@@ -45,6 +45,19 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
   }
 }
 
+/** The same for a function of two, which remembers for each second argument apart. */
+export function rememberingEach<K, T>(of: (text: string, by: K) => T): (text: string, by: K) => T {
+  const each = new Map<K, (text: string) => T>()
+  return (text, by) => {
+    let known = each.get(by)
+    if (known === undefined) {
+      known = remembering(asked => of(asked, by))
+      each.set(by, known)
+    }
+    return known(text)
+  }
+}
+
 function sumOf(text: string): number {
   let sum = 0
   for (let i = 0; i < text.length; i++) sum = (Math.imul(sum, 31) + text.charCodeAt(i)) | 0

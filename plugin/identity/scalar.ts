@@ -6,7 +6,6 @@ import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
 import type { CompiledPart, IdentityOptions } from './part.js'
 import { canonicalPhone, isRegion } from './phone.js'
-import { remembering } from './remembering.js'
 
 /** A value as it is. */
 export function valuePart(label: string, read: CompiledPart['read']): CompiledPart {
@@ -35,12 +34,7 @@ export function ipPart(
   { ipv6Prefix }: IdentityOptions
 ): CompiledPart {
   return {
-    ...scalarPart(
-      'ip',
-      label,
-      read,
-      remembering(value => canonicalIp(value, ipv6Prefix))
-    ),
+    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
     list(values, at) {
       try {
         const matches = compileIpList(values)
