@@ -52,12 +52,14 @@ export class RuleCompiler {
     }
     const index = this.rules.of(name + owner)
     const base = { rule: index, observed: mode === 'observe', forgettable: counts === 'attempts' }
+    const kinds = key.parts.map(({ kind }) => kind).join()
     const named = (suffix: string) => {
-      const key = `${name}${owner}${suffix}`
-      const slot = this.slots.of(key)
+      const known = `${name}${owner}${suffix}`
+      // In memory an identity does not tell of which kind it is.
+      const slot = this.slots.of(`${kinds} ${known}`)
       if (slot > MOST_SLOTS)
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
-      return { ...base, name: key, slot }
+      return { ...base, name: known, slot }
     }
     const { allow, block } = rule
     const list = (values: unknown, of: string) =>

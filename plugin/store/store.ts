@@ -35,7 +35,7 @@ interface SpecBase {
   name: string
   /** Number of the rule: its entries stand and fall together. */
   rule: number
-  /** Small number of the spec, unique to it in this process. */
+  /** Small number of the spec, unique to it and to the kind of its key in this process. */
   slot: number
   /** Counted as if it were in force, but refuses nothing. */
   observed: boolean

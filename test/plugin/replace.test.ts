@@ -54,6 +54,24 @@ for (const place of await places(t)) {
     t.match(await look(), [{ remaining: 9 }, { remaining: 4 }])
   })
 
+  t.test(
+    `${place.store}: under another kind of key nothing that was counted goes on, nor a block`,
+    async t => {
+      const [one, other]: Rule['key'][] = [key, () => id]
+      const { app } = await place.open(t, [send(2, { key: one })])
+      const look = async () => {
+        const { rules, refusal } = await app.limit.peek({ send: id })
+        return [rules[0]?.limits[0]?.remaining, refusal]
+      }
+      ;(await app.limit.reserve({ send: id })).keep()
+      app.limit.replace([send(2, { key: other })])
+      t.same(await look(), [2, null])
+      await app.limit.block({ send: id })
+      app.limit.replace([send(2, { key: one })])
+      t.same(await look(), [1, null], 'of the same kind again')
+    }
+  )
+
   t.test(`${place.store}: a request under way ends under the rules that it began with`, async t => {
     const { app, used } = await place.open(t, [flood(9), send(1)])
     const inside: (() => void)[] = []
