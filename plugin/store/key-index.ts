@@ -86,6 +86,7 @@ export class KeyIndex {
 
   /** Keeps no text any longer that it was asked about. */
   forget(): void {
+    this.#hash.forget()
     for (const last of this.#lasts) if (last) last.identity = undefined
   }
 

@@ -184,6 +184,7 @@ export class MemoryStore implements Store {
   private sweep(): void {
     const { steady } = this.now()
     this.cell.forget()
+    this.hash.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
     for (const [key, ends] of this.blocks) if (ends <= steady) this.blocks.delete(key)
   }

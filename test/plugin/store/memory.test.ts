@@ -36,7 +36,9 @@ t.test('what it was asked about stands nowhere after a second', async t => {
   const backwards = randomBytes(8).toString('hex')
   const ask = () => {
     const identity = `a code: ${[...backwards].reverse().join('')}`
-    store.reserve([{ spec: log([1, 60_000]), identity }], '')
+    const entries = [{ spec: log([1, 60_000]), identity }]
+    store.reserve(entries, '')
+    store.block(entries, 0)
   }
   ask()
   t.ok(await isKept(backwards))
