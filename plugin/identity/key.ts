@@ -59,7 +59,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       const [value] = values
       return known && typeof value === 'string' ? known(value) : identityOf(values, optional)
     },
-    // Contents hold codes.
-    pseudonym: !local ? identity => identity : content ? hashed : remembering(hashed)
+    // Contents hold codes, and several parts may.
+    pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
   }
 }
