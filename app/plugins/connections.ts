@@ -36,19 +36,19 @@ const connections: FastifyPluginAsync = async fastify => {
   })
   const begin = ({ socket }: IncomingMessage, response: ServerResponse) => {
     const underWay = answers.get(socket)
-    underWay?.add(response)
-    response.once('close', () => underWay?.delete(response))
+    if (underWay === undefined) return
+    underWay.add(response)
+    response.once('close', () => underWay.delete(response))
+    if (underWay.size > MAX_UNDER_WAY) socket.destroy()
   }
   // Before Fastify takes it to the hook.
   fastify.server.prependListener('request', begin)
   fastify.server.prependListener('checkExpectation', begin)
 
   fastify.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
-    const underWay = answers.get(socket)
-    if (underWay === undefined || underWay.size <= MAX_UNDER_WAY) return done()
-    // What was read together with this one still comes here, and is dropped, too.
-    reply.hijack()
-    socket.destroy()
+    // What was read together with the one too many still comes here, and is dropped, too.
+    if (socket.destroyed) reply.hijack()
+    else done()
   })
 }
 

@@ -44,6 +44,13 @@ t.test('ten requests at once on one connection are answered, with more it is clo
   many.write(get('/held').repeat(1_000))
   await once(many, 'close')
   t.equal(arrived(), 10)
+  const closed: boolean[] = []
+  app.server.on('checkExpectation', ({ socket }) => closed.push(socket.destroyed))
+  const expecting = open().resume()
+  const expectation = 'GET / HTTP/1.1\r\nhost: a\r\nexpect: a miracle\r\n\r\n'
+  expecting.write(`${get('/held')}${expectation.repeat(10)}`)
+  await once(expecting, 'close')
+  t.same(closed, [...Array(9).fill(false), true], 'what expects too much counts, too')
 })
 
 t.test('of a client that hangs up: what waits behind another answer ends as well', async t => {
