@@ -55,7 +55,7 @@ export class MemoryLists implements Lists {
 
   async get(identity: string): Promise<Found | null> {
     const { placed, endsAt = 0 } = this.held.get(this.hash(identity)) ?? {}
-    const leftMs = endsAt - this.clock.monotonic()
+    const leftMs = Math.ceil(endsAt - this.clock.monotonic())
     if (placed === undefined || leftMs <= 0) return null
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }

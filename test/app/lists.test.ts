@@ -301,3 +301,13 @@ for (const [onError, status] of [
     })
   }
 }
+
+t.test('in memory, what is left of an entry is whole milliseconds, too', async t => {
+  let now = 0.25
+  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })
+  const placed = await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 10 })
+  now = 10.125
+  t.same(await lists.get(NUMBER), { ...placed, leftMs: 1 })
+  now = 10.25
+  t.equal(await lists.get(NUMBER), null)
+})
