@@ -397,10 +397,13 @@ process.disconnect()`
   t.teardown(() => child.kill('SIGKILL'))
   const [lines] = (await once(child, 'message')) as [number]
   let bytes = 0
+  let ended = false
   child.stdout?.on('data', data => {
-    // Now there is room for the line that waits.
-    if (bytes < 10_000 && bytes + data.length >= 10_000) child.send('end')
     bytes += data.length
+    // Not before all is read: what was read ahead made its room long ago.
+    if (ended || bytes < (lines - 1) * 1_000) return
+    ended = true
+    child.send('end')
   })
   await once(child, 'close')
   t.equal(bytes, lines * 1_000)
