@@ -6,6 +6,9 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
+/** Reads the JSON of a file that an operator wrote: some editors put a byte order mark before it (RFC 8259, section 8.1). */
+export const parseJson = (text: string) => JSON.parse(text.replace(/^\ufeff/, ''))
+
 /**
  * Holds a value against its schema.
  * @param called what the value as a whole is called, for the error

@@ -3,7 +3,7 @@ import { isSupportedCountry } from 'libphonenumber-js/max'
 import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
-import { ConfigError, check } from './check.js'
+import { ConfigError, check, parseJson } from './check.js'
 import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
 import { readParams } from './templates/params.js'
@@ -74,7 +74,7 @@ export function loadPolicy(
 ): Policy {
   let value: unknown
   try {
-    value = JSON.parse(readFileSync(file, 'utf8'))
+    value = parseJson(readFileSync(file, 'utf8'))
   } catch (error) {
     throw new ConfigError(`POLICY_FILE cannot be read: ${(error as Error).message}`)
   }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import { isTimeZone } from '../../plugin/index.js'
-import { ConfigError, check } from '../check.js'
+import { ConfigError, check, parseJson } from '../check.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 import { sha256 } from './keyring.js'
 
@@ -94,7 +94,7 @@ function parse(file: string): unknown {
     throw wrong('', `cannot be read: ${(error as NodeJS.ErrnoException).code}`)
   }
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     // The parser's own message would show a piece of the file.
     throw wrong('', 'is no JSON')

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { SegmentedMessage } from 'sms-segments-calculator'
-import { ConfigError, check } from '../check.js'
+import { ConfigError, check, parseJson } from '../check.js'
 import { LOCALES, type Locale } from '../locales/locale.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
@@ -83,7 +83,7 @@ export function templatesOf(files: TemplateFiles): Templates {
 export function loadTemplates(folder = new URL('.', import.meta.url)): Templates {
   const read = (name: string) => {
     try {
-      return JSON.parse(readFileSync(new URL(name, folder), 'utf8'))
+      return parseJson(readFileSync(new URL(name, folder), 'utf8'))
     } catch (error) {
       throw new ConfigError(`templates/${name} cannot be read: ${(error as Error).message}`)
     }

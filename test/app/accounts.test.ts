@@ -56,6 +56,11 @@ t.test('a file names accounts, with defaults', async t => {
   t.equal(accounts.anonymous, null)
 })
 
+t.test('a byte order mark before the list is none of it', async t => {
+  const file = fileOf(t, `\ufeff${JSON.stringify([plain])}`)
+  t.equal(read({ ACCOUNTS_FILE: file }).byKey('key of plain')?.account.id, 'plain')
+})
+
 t.test('no key is held in clear', async t => {
   const held = JSON.stringify(read({ API_KEYS: 'topsecret:shop' }), (_, value) =>
     typeof value === 'function' ? String(value) : value

@@ -257,3 +257,10 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('a byte order mark before it is none of it', t => {
+  const { file } = policyFile(t)
+  writeFileSync(file, `\ufeff${JSON.stringify(loadPolicy())}`)
+  t.same(loadPolicy(file), loadPolicy())
+  t.end()
+})

@@ -442,5 +442,6 @@ t.test('a file that is no JSON, or is not there, is named', t => {
   t.throws(of({}), unread('sms.json'))
   t.throws(of({ 'sms.json': sms.slice(0, 300) }), unread('sms.json'))
   t.throws(of({ 'sms.json': sms }), unread('mail.json'))
+  t.doesNotThrow(of({ 'sms.json': `\ufeff${sms}`, 'mail.json': JSON.stringify(files.mail) }))
   t.end()
 })
