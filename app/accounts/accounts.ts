@@ -50,14 +50,16 @@ export function openAccounts(config: Config): Accounts {
   const open = API_KEYS === undefined && ACCOUNTS_FILE === undefined
   const pairs = open ? `${DEVELOPMENT_KEY}:development` : API_KEYS
   const simple = new Map<string, Account>()
-  for (const pair of pairs?.split(',') ?? []) {
+  for (const [i, pair] of (pairs?.split(',') ?? []).entries()) {
     const [key = '', id = ''] = pair.split(':')
-    if (NODE_ENV === 'production') checkStrength(key, id)
+    // Written the wrong way round, the id is the key: neither is shown.
+    const mistake = NODE_ENV === 'production' ? weaknessOf(key) : undefined
+    if (mistake !== undefined) throw new ConfigError(`API_KEYS[${i}] holds ${mistake}.`)
     if (ids.has(id)) throw new ConfigError(`API_KEYS names the account ${id}, which is in ACCOUNTS_FILE.`)
     const account = simple.get(id) ?? { id, ...ACCOUNT_DEFAULTS }
     simple.set(id, account)
     if (!keys.add(sha256(key), { account, revoked: false })) {
-      throw new ConfigError(`API_KEYS holds a key of the account ${id} that is listed before.`)
+      throw new ConfigError(`API_KEYS[${i}] holds a key that is listed before.`)
     }
   }
 
@@ -74,15 +76,10 @@ export function openAccounts(config: Config): Accounts {
   }
 }
 
-function checkStrength(key: string, id: string): void {
-  if (key === DEVELOPMENT_KEY) {
-    throw new ConfigError(`API_KEYS gives the account ${id} the key of development, which everybody knows.`)
-  }
-  if (key.length < MIN_KEY_LENGTH) {
-    throw new ConfigError(
-      `API_KEYS gives the account ${id} a key of fewer than ${MIN_KEY_LENGTH} characters. Make one by: openssl rand -hex 24`
-    )
-  }
+function weaknessOf(key: string): string | undefined {
+  if (key === DEVELOPMENT_KEY) return 'the key of development, which everybody knows'
+  if (key.length >= MIN_KEY_LENGTH) return undefined
+  return `a key of fewer than ${MIN_KEY_LENGTH} characters; write key:account, and make a key by: openssl rand -hex 24`
 }
 
 // The pages of this server, and of a developer's own, on the same machine.
