@@ -26,8 +26,10 @@ export const ConfigSchema = Type.Object({
   LIMIT_SECRET: Type.Optional(
     Type.String({
       minLength: 16,
+      pattern: '^(\\s*\\S){16}',
       writeOnly: true,
-      description: 'a secret of 16 characters or more that nobody can guess, the same in all instances'
+      description:
+        'a secret of 16 characters or more, blanks not counted, that nobody can guess, the same in all instances'
     })
   ),
   STORE_TIMEOUT: Type.Integer({

@@ -8,9 +8,9 @@ const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
 const WEBHOOK_KEY = '(?=[^=]{32,86}=*$)([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
 
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
-// What is read from a file may end with a line break, which no provider and no header takes.
+// What is read from a file may end with a line break or a blank, which no provider and no header takes.
 const line = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }))
+  Type.Optional(Type.String({ pattern: '^(?! )[^\\u0000-\\u001f\\u007f]+(?<! )$', description }))
 const secret = (description: string) =>
   Type.Optional(
     Type.String({ pattern: '^[!-~]+$', writeOnly: true, description: `${description}, of visible ASCII` })
@@ -69,7 +69,12 @@ export const SenderVariables = {
   ),
   TENCENT_ENDPOINT: text('the address of the API; https://sms.tencentcloudapi.com by default'),
   TWILIO_ACCOUNT_SID: Type.Optional(
-    Type.String({ pattern: '^AC\\w+$', description: 'the SID of the account, AC at its beginning' })
+    // What stands there by mistake may be the token.
+    Type.String({
+      pattern: '^AC\\w+$',
+      writeOnly: true,
+      description: 'the SID of the account, AC at its beginning'
+    })
   ),
   TWILIO_AUTH_TOKEN: secret('the auth token of TWILIO_ACCOUNT_SID'),
   TWILIO_FROM: line('a number in E.164, a sender name, or the SID of a messaging service'),

@@ -61,7 +61,9 @@ t.test('what is right', async t => {
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
     { TWILIO_ENDPOINT: 'https://proxy.example/twilio/' },
     { ALIYUN_ENDPOINT: 'http://127.0.0.1:8080', TENCENT_ENDPOINT: 'https://sms.tencentcloudapi.com/' },
-    { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` }
+    { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` },
+    { LIMIT_SECRET: 'sixteen letters it has' },
+    { TWILIO_FROM: 'My Shop', ALIYUN_SIGN_NAME: '店' }
   ])
     t.match(readConfig(env), env)
 })
@@ -93,6 +95,11 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ REGION: 'UK' }, /^REGION \("UK"\) is no country whose numbers are known\. It is the country of phone/],
   [redis, /^LIMIT_SECRET is required with REDIS_URL\. It is a secret of 16 characters/],
   [{ ...redis, LIMIT_SECRET: 'topsecret' }, /^LIMIT_SECRET must not have fewer than 16 characters\./],
+  [
+    { LIMIT_SECRET: ' '.repeat(24) },
+    /^LIMIT_SECRET must match .* of 16 characters or more, blanks not counted/
+  ],
+  [{ LIMIT_SECRET: `topsecret${' '.repeat(24)}\n` }, /^LIMIT_SECRET must match/],
   [
     { REDIS_URL: 'http://:topsecret@a' },
     /^REDIS_URL must be a URL with a host, of redis: or rediss:.* as in redis:/
@@ -141,6 +148,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ...['ALIYUN_SIGN_NAME', 'TENCENT_SIGN_NAME', 'TENCENT_SDK_APP_ID', 'TWILIO_FROM'].map(
     (name): [NodeJS.ProcessEnv, RegExp] => [{ [name]: '店铺\n' }, new RegExp(`^${name} .* must match`)]
   ),
+  ...['TWILIO_FROM', 'ALIYUN_SIGN_NAME'].flatMap(name =>
+    [' ', ' Shop', 'Shop '].map((text): [NodeJS.ProcessEnv, RegExp] => [
+      { [name]: text },
+      new RegExp(`^${name} \\("${text}"\\) must match`)
+    ])
+  ),
+  [{ TWILIO_ACCOUNT_SID: 'topsecret' }, /^TWILIO_ACCOUNT_SID must match .* AC at its beginning\.$/],
   [{ TENCENT_REGION: 'ap-北京' }, /^TENCENT_REGION \("ap-北京"\) must match .* the region of the API/],
   ...['https://a?topsecret', 'https://:topsecret@a/b'].map((url): [NodeJS.ProcessEnv, RegExp] => [
     { TWILIO_ENDPOINT: url },
