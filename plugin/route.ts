@@ -10,6 +10,7 @@ import { cohort } from './cohort.js'
 import { FilterChain } from './filter-chain.js'
 import { policyHeaders } from './headers.js'
 import { fail, refusal, refuse } from './http.js'
+import { refuseHungUp } from './hung-up.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import { isHandlerTimeout } from './outcome.js'
@@ -50,7 +51,7 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
     ;(request as Begun)[PLAN] = plan
     if (plan.attempts.length === 0) return done()
     cohort()
-      .then(() => shared.limiter.decide(plan.attempts, request))
+      .then(() => decide(plan.attempts, shared, request))
       .then(decision => {
         answer(decision, 'attempts', plan, shared, request, reply)
         return decision.allowed
@@ -113,8 +114,18 @@ function enter(
   request: FastifyRequest,
   reply: FastifyReply
 ): Awaitable<Decision> {
-  if (plan.filters.length === 0) return shared.limiter.decide(plan.sends, request, reply.limit)
+  if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
   return filterThenDecide(plan, shared, request, reply)
+}
+
+function decide(
+  rules: Plan['sends'],
+  { limiter }: Shared,
+  request: FastifyRequest,
+  earlier?: Decision | null
+): Awaitable<Decision> {
+  refuseHungUp(request)
+  return limiter.decide(rules, request, earlier)
 }
 
 async function filterThenDecide(
@@ -129,7 +140,7 @@ async function filterThenDecide(
     const refused = await chain.check(plan.filters)
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
-      : await limiter.decide(plan.sends, request, reply.limit)
+      : await decide(plan.sends, shared, request, reply.limit)
     if (!decision.allowed || isOver(request, reply)) await chain.undo()
     return decision
   } catch (error) {

@@ -3,7 +3,7 @@ import { wrongOption } from '../errors.js'
 import { DigestPart, type KeyPart, keyParts } from '../rule.js'
 import { contentPart } from './content.js'
 import type { CompiledPart, IdentityOptions } from './part.js'
-import { compilePath } from './path.js'
+import { addressOf, compilePath } from './path.js'
 import { emailPart, functionPart, ipPart, phonePart, valuePart } from './scalar.js'
 
 const right =
@@ -11,7 +11,7 @@ const right =
 
 /** @throws OptionError with the path of the mistake */
 export function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
-  if (part === 'ip') return ipPart('ip', source => source.ip, options)
+  if (part === 'ip') return ipPart('ip', addressOf, options)
   if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)

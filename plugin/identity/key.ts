@@ -40,8 +40,8 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       const part = parts[i] as CompiledPart
       const value = values[i]
       if ((value === undefined || value === null) && part.kind !== 'all') {
-        // A Unix socket has no address.
-        if (optional || part.label === 'ip' || part.label === 'request.ip') return null
+        const address = part.label === 'ip' || part.label === 'request.ip'
+        if (optional || (address && value === null)) return null
         throw new KeyMissingError(part.label)
       }
       const canonical = part.canonical(value)

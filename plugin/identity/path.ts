@@ -9,6 +9,9 @@ export interface Source {
   ip?: string | undefined
 }
 
+/** The client's address; null of a Unix socket, which has none. */
+export const addressOf = (source: Source): string | null => source.ip ?? null
+
 const ROOTS = ['body', 'query', 'params', 'headers', 'request']
 const UNSAFE = new Set(['__proto__', 'prototype', 'constructor'])
 
@@ -33,6 +36,7 @@ export function compilePath(path: unknown, at: string): (source: Source) => unkn
   }
   if (root === 'request' && ROOTS.includes(members[0] ?? ''))
     throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
+  if (path === 'request.ip') return addressOf
   if (root === 'request') return source => members.reduce(anyMember, source)
   // Node lowers the names of headers.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members

@@ -110,11 +110,20 @@ t.test('block and unblock', async t => {
   t.equal(await ask(), 200)
 })
 
-t.test('nobody is blocked or forgotten by an address that is not there', async t => {
-  const { app } = await open(t, { rules: [{ name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }] })
-  const { block, unblock, clear } = app.limit
-  for (const call of [block, unblock, clear])
-    await t.rejects(call({ ip: undefined }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+t.test('an address that is not there: nobody is blocked, forgotten or let through by it', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  for (const key of ['ip', { ip: 'request.ip' }] as const) {
+    const { app } = await open(t, { rules: [{ name: 'ip', key, limits }] })
+    const { reserve, peek, block, unblock, clear } = app.limit
+    for (const call of [reserve, peek, block, unblock, clear])
+      await t.rejects(async () => void (await call({ ip: undefined })), {
+        code: 'FST_SEND_LIMIT_KEY_MISSING'
+      })
+    for (const call of [block, unblock, clear])
+      await t.rejects(call({ ip: null }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+    for (const call of [reserve, peek])
+      t.match(await call({ ip: null }), { allowed: true }, 'null says that there is none')
+  }
 })
 
 t.test('wrong calls', async t => {

@@ -1,0 +1,15 @@
+import type { FastifyRequest } from 'fastify'
+import { KeyMissingError } from './errors.js'
+
+/**
+ * The address of a client is asked of its connection, and goes with it. Who resets that right behind the request must not
+ * pass for a Unix socket, which has no address: rules on addresses would not apply, and the message would go.
+ * @throws KeyMissingError
+ */
+export function refuseHungUp(request: FastifyRequest): void {
+  const { socket } = request.raw as { socket?: FastifyRequest['socket'] }
+  // A proxy that is trusted by its place may have told the client's.
+  if (socket?.remoteAddress !== undefined || request.ip !== undefined) return
+  // A connection that was reset has a port of its own until that is noticed; a Unix socket never.
+  if (socket?.destroyed || socket?.localPort !== undefined) throw new KeyMissingError('request.ip')
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { connect as connect2, constants } from 'node:http2'
+import { type AddressInfo, connect } from 'node:net'
+import type { FastifyRequest, FastifyServerOptions } from 'fastify'
+import t, { type Test } from 'tap'
+import type { RouteLimit } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+
+const limits = [{ max: 1, window: '1h' }]
+const rules: Record<string, RouteLimit> = {
+  'an address': { name: 'a', key: 'ip', limits },
+  'a path': { name: 'a', key: { ip: 'request.ip' }, limits },
+  optional: { name: 'a', key: 'ip', optional: true, limits },
+  'an address and more': { name: 'a', key: ['ip', { value: 'headers.x-id' }], limits },
+  'a content': { name: 'a', key: { digest: ['ip', 'headers.x-id'] }, limits },
+  'an address behind a filter': ['open', { name: 'a', key: 'ip', limits }],
+  blocked: { name: 'a', key: 'ip', block: ['127.0.0.1'], limits },
+  'what a hook has read': { name: 'a', key: { ip: 'request.network' }, optional: true, limits },
+  attempts: { name: 'a', key: 'ip', counts: 'attempts', limits }
+}
+
+/** A server with this rule, and what becomes of each request in turn. */
+async function serve(t: Test, limit: RouteLimit, options: FastifyServerOptions = {}, gone?: Gone) {
+  const { app } = await open(t, { filters: [{ name: 'open', check: () => {} }] }, options)
+  let tell: (ended: string) => void = () => {}
+  app.setErrorHandler<{ code: string }>((error, _request, reply) => {
+    tell(error.code)
+    reply.code(400).send()
+  })
+  app.decorateRequest('network', null)
+  const preHandler = async (request: FastifyRequest) => {
+    if (gone) await gone(request)
+    Object.assign(request, { network: request.ip })
+  }
+  app.post('/x', { config: { limit }, preHandler }, async () => {
+    tell('sent')
+    return 'sent'
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const ended = () =>
+    new Promise<string>(resolve => {
+      tell = resolve
+    })
+  return { port, ended }
+}
+
+type Gone = (request: FastifyRequest) => Promise<unknown>
+
+const closed: Gone = async ({ raw: { socket } }) => socket.destroyed || once(socket, 'close')
+
+async function askAndReset(port: number, more = ''): Promise<void> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  await once(socket, 'connect')
+  socket.write(`POST /x HTTP/1.1\r\nhost: x\r\nx-id: 1\r\n${more}content-length: 0\r\n\r\n`)
+  socket.resetAndDestroy()
+}
+
+for (const [name, rule] of Object.entries(rules)) {
+  t.test(`who resets the connection at once has no message: ${name}`, async t => {
+    const { port, ended } = await serve(t, rule)
+    for (let i = 0; i < 2; i++) {
+      const end = ended()
+      await askAndReset(port)
+      t.equal(await end, 'FST_SEND_LIMIT_KEY_MISSING')
+    }
+  })
+}
+
+t.test('who resets a stream of HTTP/2 has no message', async t => {
+  let reset = () => {}
+  const gone: Gone = async ({ raw }) => {
+    const { stream } = raw as unknown as { stream: NodeJS.EventEmitter }
+    const close = once(stream, 'close')
+    reset()
+    await close
+  }
+  const options = { http2: true } as FastifyServerOptions
+  const { port, ended } = await serve(t, rules['an address'] as RouteLimit, options, gone)
+  const session = connect2(`http://127.0.0.1:${port}`)
+  t.teardown(() => session.destroy())
+  for (let i = 0; i < 2; i++) {
+    const end = ended()
+    const stream = session.request({ ':method': 'POST', ':path': '/x' }).on('error', () => {})
+    reset = () => stream.close(constants.NGHTTP2_CANCEL)
+    stream.end()
+    t.equal(await end, 'FST_SEND_LIMIT_KEY_MISSING')
+  }
+})
+
+t.test('an address that a proxy tells stays', async t => {
+  const { port, ended } = await serve(
+    t,
+    rules['an address'] as RouteLimit,
+    { trustProxy: (_: string, hop: number) => hop < 1 },
+    closed
+  )
+  const found: string[] = []
+  for (const address of ['192.0.2.1', '192.0.2.1', '192.0.2.2']) {
+    const end = ended()
+    await askAndReset(port, `x-forwarded-for: ${address}\r\n`)
+    found.push(await end)
+  }
+  t.same(found, ['sent', 'FST_SEND_LIMIT_EXCEEDED', 'sent'])
+})
