@@ -67,7 +67,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
       /^WEBHOOK_SECRET must match/
     ]
   ),
-  [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID .* must match/],
+  [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID must match/],
   [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
 ]
 for (const [env, message] of wrong) {
