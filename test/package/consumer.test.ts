@@ -17,7 +17,7 @@ t.setTimeout(300_000)
 const PHONE = '13800138000'
 const IMPORT = /(?:\bfrom|\bimport|\bmodule|\bimport\() ?'([^']+)'/g
 // Loading other versions of Node and building wait for different things.
-const majors = [22, 24]
+const majors = [22, 24, 26]
 const [{ tarball, project, folder }, ...nodes] = await Promise.all([
   install(t),
   ...majors.map(major => nodeOf(t, major))
