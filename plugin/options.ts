@@ -5,7 +5,7 @@ import type { Verdict } from './decision.js'
 import type { LimitError } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
-import { Duration, Fn, strict } from './schemas.js'
+import { Duration, Fn, Ipv6Prefix, strict } from './schemas.js'
 import type { RedisClient } from './store/client.js'
 
 /** One decision, as `onDecision` and the diagnostics channel tell it. */
@@ -55,9 +55,7 @@ export const OptionsSchema = Type.Object(
     /** Where phone numbers without a country code are from; `CN` by default. */
     region: Type.Optional(Type.String()),
     /** How many bits of an IPv6 address name a network; 64 by default. */
-    ipv6Prefix: Type.Optional(
-      Type.Integer({ minimum: 16, maximum: 128, description: 'a whole number from 16 to 128' })
-    ),
+    ipv6Prefix: Type.Optional(Ipv6Prefix),
     /** How long the store, a key function or a filter may take; 1 s by default. */
     timeout: Type.Optional(Duration),
     /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */

@@ -14,6 +14,13 @@ export const Duration = Type.Union([Type.String(), Type.Number()], {
   description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
 })
 
+/** How many bits of an IPv6 address name a network. */
+export const Ipv6Prefix = Type.Integer({
+  minimum: 16,
+  maximum: 128,
+  description: 'a whole number from 16 to 128'
+})
+
 /** A function by its looks; what it takes and answers, its type says. */
 export function Fn<T>() {
   return Type.Refine(

@@ -11,7 +11,7 @@ const right =
 
 /** @throws OptionError with the path of the mistake */
 export function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
-  if (part === 'ip') return ipPart('ip', addressOf, options)
+  if (part === 'ip') return ipPart('ip', addressOf, options.ipv6Prefix)
   if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
@@ -22,11 +22,10 @@ export function compilePart(part: KeyPart, options: IdentityOptions, at: string)
     throw wrongOption(at, part, 'A part is of one kind; for several write a list of parts.')
   }
   conform(keyParts[kind], part, at)
-  const { [kind]: path, region = options.region } = part as Record<string, string>
-  const label = path as string
+  const label = (part as Record<string, string>)[kind] as string
   const read = compilePath(label, `${at}.${kind}`)
-  if (kind === 'ip') return ipPart(label, read, options)
-  if (kind === 'phone') return phonePart(label, read, region, `${at}.region`)
+  if ('ip' in part) return ipPart(label, read, part.ipv6Prefix ?? options.ipv6Prefix)
+  if ('phone' in part) return phonePart(label, read, part.region ?? options.region, `${at}.region`)
   return kind === 'email' ? emailPart(label, read) : valuePart(label, read)
 }
 

@@ -4,7 +4,7 @@ import type { KeyFunction } from '../rule.js'
 import { isPromise } from '../store/store.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
-import type { CompiledPart, IdentityOptions } from './part.js'
+import type { CompiledPart } from './part.js'
 import { canonicalPhone, isRegion } from './phone.js'
 
 /** A value as it is. */
@@ -28,11 +28,7 @@ export function phonePart(
   return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
 }
 
-export function ipPart(
-  label: string,
-  read: CompiledPart['read'],
-  { ipv6Prefix }: IdentityOptions
-): CompiledPart {
+export function ipPart(label: string, read: CompiledPart['read'], ipv6Prefix: number): CompiledPart {
   return {
     ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
     list(values, at) {

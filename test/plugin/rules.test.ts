@@ -86,6 +86,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"XX"',
     'Write a country as two letters, such as "CN" or "US".'
   ],
+  [
+    { key: { ip: 'request.ip', ipv6Prefix: 8 } },
+    '.key.ipv6Prefix',
+    '8',
+    'It must be a whole number from 16 to 128.'
+  ],
   [{ key: { digest: [] } }, '.key.digest', '[]', 'It must be a list of at least one path or part.'],
   [
     { key: { digest: 'body.a' } },
