@@ -50,6 +50,31 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app, {}, { remoteAddress: '198.51.100.1' })).status, 202)
     })
 
+    await t.test(
+      'the 65,536 networks of an IPv6 site are one towards a recipient, and share its ceiling',
+      async t => {
+        const place = await open(t)
+        const app = await place.start()
+        let networks = 0
+        const next = () => ({ remoteAddress: `2001:db8:1:${networks++}::1` })
+        const mail = (i: number, from: InjectOptions) =>
+          post(app, '/v1/captcha', { email: `somebody${i}@example.com`, purpose: 'register' }, from)
+        for (let hour = 0; hour < 5; hour++) {
+          t.equal((await ask(app, {}, next())).status, 202)
+          place.advance(3_600_000)
+        }
+        t.match(await ask(app, {}, next()), {
+          status: 429,
+          body: { 'violated-policies': ['recipient-network'] }
+        })
+        for (let i = 0; i < 100; i++) t.equal((await mail(i, next())).status, 202)
+        t.match(await mail(100, next()), { status: 429, body: { 'violated-policies': ['ip-site-1h'] } })
+        const elsewhere = { remoteAddress: '2001:db8:2::1' }
+        t.equal((await mail(100, elsewhere)).status, 202)
+        t.equal((await ask(app, {}, elsewhere)).status, 202)
+      }
+    )
+
     await t.test('one address reaches five recipients an hour', async t => {
       const place = await open(t)
       const app = await place.start()
@@ -287,6 +312,11 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await guess('register'), all(422), 'another purpose')
       const named = { headers: { 'x-end-user-ip': '198.51.100.1' } }
       t.same(await guess('login', named), all(422), 'another network')
+      place.advance(3_600_000)
+      const networks = (n: number) => ({ headers: { 'x-end-user-ip': `2001:db8:1:${n}::1` } })
+      t.same(await guess('login', networks(1)), all(422))
+      t.same(await guess('login', networks(2)), all(422))
+      t.same(await guess('login', networks(3)), all(429), 'another network of the same site')
     })
 
     await t.test('the end user’s address counts, when a server with a key names it', async t => {

@@ -81,6 +81,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   'api-attempts': ['sms', 'mail'],
   'admin-attempts': ['lookup', 'block', 'allow', 'unblock', 'list', 'policy'],
   ip: ['send', 'resend'],
+  'ip-site': ['send', 'resend'],
   'ip-recipients': ['send', 'resend'],
   recipient: ['send', 'resend'],
   'recipient-network': ['send', 'resend'],

@@ -2,6 +2,7 @@
 export const SEND_LIMITS = [
   'block-list',
   'ip',
+  'ip-site',
   'ip-recipients',
   'recipient',
   'recipient-network',
