@@ -117,26 +117,15 @@ export class Limiter {
     // Of anything else no rule would be found, and whoever was meant would pass.
     if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
       throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
-    const names = Object.keys(keys)
-    const rules = names.map(name => {
+    const rules: CompiledRule[] = []
+    const values: (readonly unknown[])[] = []
+    for (const [name, value] of Object.entries(keys)) {
       const rule = this.rules.get(name)
       if (rule === undefined)
         throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
-      return rule
-    })
-    const values = Object.values(keys).map((value, i) => {
-      const { key, distinct } = rules[i] as CompiledRule
-      const parts = key.parts.length + (distinct?.parts.length ?? 0)
-      const several = parts > 1 && Array.isArray(value) ? value : [value]
-      // Whoever lists identities must not believe that all of them are blocked.
-      if (several.length > parts)
-        throw wrongOption(
-          `keys.${names[i]}.length`,
-          several.length,
-          `Its key has ${parts} parts: name one identity at a time.`
-        )
-      return several
-    })
+      rules.push(rule)
+      values.push(valuesOf(rule, name, value))
+    }
     return { rules, values }
   }
 
@@ -148,4 +137,18 @@ export class Limiter {
       return rule.specs.map(spec => ({ spec, identity }))
     })
   }
+}
+
+/** One value for each part, as far as they were named. @throws OptionError */
+function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): readonly unknown[] {
+  const parts = key.parts.length + (distinct?.parts.length ?? 0)
+  const several = parts > 1 && Array.isArray(value) ? value : [value]
+  // Whoever lists identities must not believe that all of them are blocked.
+  if (several.length > parts)
+    throw wrongOption(
+      `keys.${name}.length`,
+      several.length,
+      `Its key has ${parts} parts: name one identity at a time.`
+    )
+  return several
 }
