@@ -4,11 +4,11 @@ import type { FastifyInstance } from 'fastify'
 export function allowedMethods(fastify: FastifyInstance, url: string): string[] {
   const found = fastify.supportedMethods.flatMap(method => {
     const route = fastify.findRoute({ method, url })
-    return route === null ? [] : [{ method, names: Object.keys(route.params) }]
+    return route === null ? [] : [{ method, params: Object.entries(route.params) }]
   })
-  // What a wildcard takes may be nothing.
-  const taking = found.filter(({ names }) => !names.includes('*'))
+  // What a wildcard takes may be nothing, and nothing has an empty name.
+  const taking = found.filter(({ params }) => params.every(([name, value]) => name !== '*' && value !== ''))
   // A word of an address is no parameter: /v1/captcha/verify names no code.
-  const spelled = taking.filter(({ names }) => names.length === 0)
+  const spelled = taking.filter(({ params }) => params.length === 0)
   return (spelled.length > 0 ? spelled : taking).map(({ method }) => method).sort()
 }

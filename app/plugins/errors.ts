@@ -29,7 +29,7 @@ const errors: FastifyPluginAsync = async fastify => {
   )
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
-    if (request.is404 && OF_A_BODY.test(error.code)) return answerNowhere(request, reply)
+    if (isNowhere(error, request)) return answerNowhere(request, reply)
     // Undefined where a request is injected.
     const arriving = request.raw.complete === false
     const late = arriving && error.code === 'FST_ERR_HANDLER_TIMEOUT'
@@ -47,6 +47,12 @@ const errors: FastifyPluginAsync = async fastify => {
 
 /** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
 const OF_A_BODY = /^FST_ERR_(CTP|ROUTE_MISSING)_/
+
+/** Whether it is the address that is wrong: what is no parameter may be a word of another address, or nothing at all. */
+function isNowhere({ code, validationContext }: Failure, request: FastifyRequest): boolean {
+  if (validationContext !== 'params') return request.is404 && OF_A_BODY.test(code)
+  return !allowedMethods(request.server, request.url).includes(request.method)
+}
 
 // All but a 500 is meant to be answered: its cause tells why, or the words that are not for clients, as of a slow filter.
 const causeOf = ({ cause, problem, message }: Failure) =>

@@ -128,12 +128,24 @@ t.test('what is not there, and what is there for other methods', async t => {
     ['/v1/captcha/verify', 'POST'],
     // However it is spelled.
     ['/v1/captcha/verif%79', 'POST'],
-    ['/v1/captcha/', 'DELETE, GET, HEAD'],
+    ['/v1/captcha/', undefined],
+    ['/v1/captcha//resend', undefined],
     ['/docs/', 'GET, HEAD'],
     ['/docs/static/nothing', undefined]
   ] as const) {
     const { statusCode, headers } = await app.inject({ method: 'PUT', url })
     t.same([statusCode, headers.allow], [allow === undefined ? 404 : 405, allow], url)
+  }
+  // Of a route that takes anything there for the name of a code.
+  for (const [method, url, status, allow] of [
+    ['GET', '/v1/captcha/verify', 405, 'POST'],
+    ['DELETE', '/v1/captcha/verify', 405, 'POST'],
+    ['GET', '/v1/captcha/', 404, undefined],
+    ['POST', '/v1/captcha//resend', 404, undefined],
+    ['GET', '/v1/captcha/short', 422, undefined]
+  ] as const) {
+    const { statusCode, headers } = await app.inject({ method, url })
+    t.same([statusCode, headers.allow], [status, allow], `${method} ${url}`)
   }
 })
 
