@@ -54,8 +54,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
     connectionTimeout: handlerTimeout + 45_000,
     requestTimeout: 10_000,
     handlerTimeout,
-    // Node's own answer would be no problem document; errors.ts has ours.
-    http: { requireHostHeader: false },
+    // Node's own answer to a missing Host would be no problem document, and of two it would drop one; errors.ts has ours.
+    http: { requireHostHeader: false, joinDuplicateHeaders: true },
     // The plugin closing answers instead.
     return503OnClosing: false,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply, documentOf(error)),

@@ -31,6 +31,8 @@ export const zh = {
     INVALID: { detail: '提交的内容与文档不符，具体位置见 "errors"。' },
     REFUSED: { detail: '请求被拒绝。' },
     HOST_MISSING: { detail: '缺少请求头 Host。' },
+    HOST_INVALID: { detail: '请求头 Host 须只出现一次，且为有效的主机名。' },
+    CONTENT_ENCODED: { detail: '请直接发送请求体，不要使用 content-encoding。' },
     EXPECTATION_FAILED: { detail: '本服务不满足请求头 Expect 的要求。' },
     BROKEN_REQUEST: { detail: '无法识别的 HTTP 请求。' },
     REQUEST_TIMEOUT: { detail: '未能在规定时间内收到完整请求。' },

@@ -13,15 +13,22 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.removeContentTypeParser(['text/plain', 'application/json'])
   const parse = fastify.getDefaultJsonParser('error', 'error')
   fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (!UNENCODED.test(request.headers['content-encoding'] ?? '')) {
+      const error = problem(415, 'CONTENT_ENCODED', 'Send the body as it is, without content-encoding.')
+      return done(Object.assign(error, { headers: { 'accept-encoding': 'identity' } }))
+    }
     // What is no UTF-8 (RFC 8259, section 8.1) would go out with other characters in its place.
     if (!isUtf8(body)) return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
     return parse(request, body.toString(), done)
   })
 
   // RFC 9112, section 3.2.
-  fastify.addHook('onRequest', async ({ headers, raw }) => {
-    if (headers.host === undefined && raw.httpVersion === '1.1') {
+  fastify.addHook('onRequest', async ({ headers: { host }, raw }) => {
+    if (host === undefined && raw.httpVersion === '1.1') {
       throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
+    }
+    if (!HOST.test(host ?? '')) {
+      throw problem(400, 'HOST_INVALID', 'The header Host is sent once and names a host.')
     }
   })
   fastify.server.on('checkExpectation', (_request, response) =>
@@ -45,8 +52,12 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.setNotFoundHandler(answerNowhere)
 }
 
+/** A host, perhaps with a port (RFC 9110, section 7.2); headers that came twice are joined with a space between. */
+const HOST = /^(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[\dA-F]{2})*)(:\d*)?$/i
+const UNENCODED = /^(identity)?$/i
+
 /** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
-const OF_A_BODY = /^FST_ERR_(CTP|ROUTE_MISSING)_/
+const OF_A_BODY = /^(FST_ERR_(CTP|ROUTE_MISSING)_|CONTENT_)/
 
 /** Whether it is the address that is wrong: what is no parameter may be a word of another address, or nothing at all. */
 function isNowhere({ code, validationContext }: Failure, request: FastifyRequest): boolean {

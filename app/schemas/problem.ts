@@ -38,7 +38,7 @@ const descriptions = {
   410: 'This has ended.',
   413: 'The body is too large.',
   414: 'A part of the address is too long.',
-  415: 'The body is not application/json.',
+  415: 'The body is not application/json, or has a content-encoding.',
   422: 'What was sent is not as documented, or cannot be.',
   429: 'A limit is reached.',
   500: 'Something went wrong.',
@@ -52,6 +52,7 @@ const RETRY = { type: 'integer', description: 'seconds until it may be tried aga
 const more: Partial<Record<Status, object>> = {
   401: { 'www-authenticate': { type: 'string', description: 'which header takes the key' } },
   409: { 'retry-after': RETRY },
+  415: { 'accept-encoding': { type: 'string', description: 'identity, where the body was encoded' } },
   503: { 'retry-after': RETRY }
 }
 

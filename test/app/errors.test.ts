@@ -58,6 +58,20 @@ t.test('what is no request that can be read is answered all the same', async t =
   }
   t.match(await answerTo('GET /healthz HTTP/1.1\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_MISSING"/)
   t.match(await answerTo('GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'of that version it may')
+  for (const hosts of [
+    'host: a\r\nhost: a',
+    'host: a\r\nhost:',
+    'host: a b',
+    'host: a/b',
+    'host: u@a',
+    'host: a:b'
+  ]) {
+    const told = await answerTo(`GET /healthz HTTP/1.1\r\n${hosts}\r\n\r\n`)
+    t.match(told, /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_INVALID"/, hosts)
+  }
+  for (const host of ['', 'a.example', 'a_b:80', '127.0.0.1:', '[::1]:3000', 'xn--nxasmq6b']) {
+    t.match(await answerTo(`GET /healthz HTTP/1.1\r\nhost: ${host}\r\n\r\n`), /^HTTP\/1\.1 200 /, host)
+  }
   t.match(await answerTo('what?\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"BROKEN_REQUEST"/)
   const large = `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`
   t.match(await answerTo(large), /^HTTP\/1\.1 431 [\s\S]*"code":"HEADERS_TOO_LARGE"/)
@@ -182,4 +196,19 @@ t.test('a rule whose key is missing names it', async t => {
   t.match([statusCode, problem], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
   t.equal(problem.key, key.value)
   t.equal(problem.detail, `${key.value} is missing, or is no single value.`)
+})
+
+t.test('a body that is encoded is 415, and how to send it is told', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  t.teardown(() => app.close())
+  const send = (coding: string) => {
+    const headers = { 'content-type': 'application/json', 'content-encoding': coding }
+    return app.inject({ method: 'POST', url: '/v1/captcha', headers, payload: '{}' })
+  }
+  for (const coding of ['gzip', 'br, gzip', 'aes128gcm']) {
+    const { statusCode, headers, body } = await send(coding)
+    t.match([statusCode, JSON.parse(body)], [415, { code: 'CONTENT_ENCODED' }], coding)
+    t.equal(headers['accept-encoding'], 'identity', coding)
+  }
+  for (const coding of ['', 'Identity']) t.match((await send(coding)).json(), { code: 'INVALID' }, coding)
 })

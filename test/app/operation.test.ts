@@ -157,6 +157,7 @@ t.test('where nothing takes a body, none is wrong', async t => {
     ['PUT', json, ''],
     ['PUT', json, ' '.repeat(20_000)],
     ['PUT', { 'content-type': '///' }, 'x'],
+    ['PUT', { ...json, 'content-encoding': 'gzip' }, 'x'],
     ['QUERY', {}, undefined]
   ] as const) {
     const ask = (url: string) => app.inject({ method: method as 'PUT', url, headers, payload })
