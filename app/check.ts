@@ -6,8 +6,12 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** Reads the JSON of a file that an operator wrote: some editors put a byte order mark before it (RFC 8259, section 8.1). */
-export const parseJson = (text: string) => JSON.parse(text.replace(/^\ufeff/, ''))
+/**
+ * Reads the JSON of a file that an operator wrote: some editors put a byte order mark before it (RFC 8259, section 8.1).
+ * @throws when it is none, or not in UTF-8: it would be sent with other characters in their place
+ */
+export const parseJson = (file: Uint8Array) =>
+  JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(file))
 
 /**
  * Holds a value against its schema.

@@ -74,7 +74,7 @@ export function loadPolicy(
 ): Policy {
   let value: unknown
   try {
-    value = parseJson(readFileSync(file, 'utf8'))
+    value = parseJson(readFileSync(file))
   } catch (error) {
     throw new ConfigError(`POLICY_FILE cannot be read: ${(error as Error).message}`)
   }

@@ -87,14 +87,14 @@ export function wrong(path: string, what: string): ConfigError {
 }
 
 function parse(file: string): unknown {
-  let text: string
+  let bytes: Buffer
   try {
-    text = readFileSync(file, 'utf8')
+    bytes = readFileSync(file)
   } catch (error) {
     throw wrong('', `cannot be read: ${(error as NodeJS.ErrnoException).code}`)
   }
   try {
-    return parseJson(text)
+    return parseJson(bytes)
   } catch {
     // The parser's own message would show a piece of the file.
     throw wrong('', 'is no JSON')

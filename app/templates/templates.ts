@@ -83,7 +83,7 @@ export function templatesOf(files: TemplateFiles): Templates {
 export function loadTemplates(folder = new URL('.', import.meta.url)): Templates {
   const read = (name: string) => {
     try {
-      return parseJson(readFileSync(new URL(name, folder), 'utf8'))
+      return parseJson(readFileSync(new URL(name, folder)))
     } catch (error) {
       throw new ConfigError(`templates/${name} cannot be read: ${(error as Error).message}`)
     }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -262,5 +262,15 @@ t.test('a byte order mark before it is none of it', t => {
   const { file } = policyFile(t)
   writeFileSync(file, `\ufeff${JSON.stringify(loadPolicy())}`)
   t.same(loadPolicy(file), loadPolicy())
+  t.end()
+})
+
+t.test('one that is not in UTF-8 is refused, rather than sent with other characters', t => {
+  const { file, write } = policyFile(t)
+  const action = { en: 'caf\u00e9', zh: '\u767b\u5f55' }
+  write(policy => ({ ...policy, purposes: { login: { action } } }))
+  t.match(loadPolicy(file).purposes.login, { action })
+  writeFileSync(file, readFileSync(file, 'utf8').replace('\u767b\u5f55', 'x'), 'latin1')
+  t.throws(() => loadPolicy(file), { name: 'ConfigError', message: /^POLICY_FILE cannot be read: .*utf-8/ })
   t.end()
 })
