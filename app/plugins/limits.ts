@@ -1,7 +1,9 @@
+import { existsSync, statSync } from 'node:fs'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
+import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { loadPolicy, type Policy } from '../policy.js'
@@ -40,6 +42,9 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   fastify.decorate('policy', { getter: () => inForce })
   fastify.decorate('reloadPolicy', async (actor: string) => {
     try {
+      if (isPipe(config.POLICY_FILE)) {
+        throw new ConfigError('POLICY_FILE is a pipe, which is read at the start alone.')
+      }
       const next = loadPolicy(config.POLICY_FILE, fastify.templates)
       fastify.limit.replace(next.rules.map(passAllowed))
       inForce = next
@@ -68,6 +73,9 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
     clock
   })
 }
+
+/** Everything would wait for somebody to write to it: who wrote its first policy is gone. */
+const isPipe = (file = '') => existsSync(file) && statSync(file).isFIFO()
 
 /** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
 function passAllowed(rule: Rule): Rule {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -273,4 +274,13 @@ t.test('one that is not in UTF-8 is refused, rather than sent with other charact
   writeFileSync(file, readFileSync(file, 'utf8').replace('\u767b\u5f55', 'x'), 'latin1')
   t.throws(() => loadPolicy(file), { name: 'ConfigError', message: /^POLICY_FILE cannot be read: .*utf-8/ })
   t.end()
+})
+
+t.test('a pipe is not waited for when it is read anew', async t => {
+  const { file } = policyFile(t)
+  const app = await (await places.memory(t)).start({ POLICY_FILE: file, ADMIN_KEY })
+  rmSync(file)
+  spawnSync('mkfifo', [file])
+  t.match(await reload(app), { status: 422, body: { code: 'POLICY_INVALID', reason: /a pipe/ } })
+  t.equal((await ask(app)).status, 202)
 })
