@@ -17,8 +17,8 @@ const MODE = 0o600
 const STDOUT = 1
 
 /**
- * Opens the trail. A file is appended to, readable by its owner alone, and opened anew on SIGHUP, so that a log can
- * be rotated by renaming it.
+ * Opens the trail. A file is appended to, a new one readable by its owner alone, and opened anew on SIGHUP, so that a log
+ * can be rotated by renaming it.
  * @param to the path of a file, or `stdout`
  * @param report hears of a failure once, until writing works again
  * @throws ConfigError when the file cannot be opened

@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
+import { constants, statSync } from 'node:fs'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { canonicalIp, type DecisionEvent } from '../../plugin/index.js'
@@ -40,6 +41,8 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
   const trail = to === 'off' ? null : openTrail(to, report)
   if (to === 'stdout')
     fastify.log.warn('AUDIT_LOG=stdout: lines with "audit":1 are the trail, others the log')
+  else if (trail !== null && isOpen(to))
+    fastify.log.warn('AUDIT_LOG: everybody on this machine may read the file')
   const hash = (use: string, text: string) => keyedHash(secret, `audit ${use} ${text}`)
 
   function complete(
@@ -88,6 +91,12 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
     fastify.audit(refusalOf(event, request), request, recipient)
   })
   fastify.addHook('onClose', async () => trail?.close())
+}
+
+/** Of a file that is there already the mode is the operator's to choose. */
+function isOpen(file: string): boolean {
+  const stats = statSync(file)
+  return stats.isFile() && (stats.mode & constants.S_IROTH) !== 0
 }
 
 export default fp(audit, { name: 'audit', dependencies: ['requests'] })

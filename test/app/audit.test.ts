@@ -194,6 +194,22 @@ t.test('a file that is there already is written on', async t => {
   t.match(linesOf(file), ['a line of before', /"event":"send"/])
 })
 
+t.test('a file that everybody may read is warned of, and stays so', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  writeFileSync(file, '')
+  for (const [mode, warned] of [
+    [0o644, true],
+    [0o640, false],
+    [0o600, false]
+  ] as const) {
+    fs.chmodSync(file, mode)
+    const log: string[] = []
+    await open(t, { env: { AUDIT_LOG: file }, log })
+    t.equal(/everybody on this machine/.test(log.join('')), warned, mode.toString(8))
+    t.equal(statSync(file).mode & 0o777, mode)
+  }
+})
+
 t.test('a refusal says which kind it is, each rule once, and what was to be sent', async t => {
   const violated = [{ rule: 'a' }, { rule: 'a' }, { rule: 'b' }]
   const event = { stage: 'sends', refusal: 'in-flight', retryAfterMs: 5, violated }
