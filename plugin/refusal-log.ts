@@ -27,19 +27,20 @@ export class RefusalLog {
     { log }: FastifyRequest
   ): void {
     const tells = (level: string) => (log as Partial<Leveled>).isLevelEnabled?.(level) !== false
+    const cached = decision.store === 'cache'
     // What a quieter route keeps to itself is no repetition where another one tells it.
-    if (!tells('info')) return
-    const level = decision.store === 'cache' || this.repeats(decision, violated) ? 'debug' : 'info'
-    if (!tells(level)) return
+    if (!tells(cached ? 'debug' : 'info')) return
     const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: decision.keyOf(rule) }))
-    log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+    const level = cached || this.repeats(decision.at, rules) ? 'debug' : 'info'
+    if (tells(level)) log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
   }
 
-  private repeats(decision: Decision, violated: Verdict['violated']): boolean {
-    const { at } = decision
+  private repeats(
+    at: number,
+    rules: readonly { rule: string; windowMs: number; key?: string | undefined }[]
+  ) {
     let refusal = ''
-    for (const { rule, windowMs } of violated) {
-      const key = decision.keyOf(rule)
+    for (const { rule, windowMs, key } of rules) {
       // A filter does not tell whom it refuses.
       if (key === undefined) return false
       refusal += `${rule} ${windowMs} ${key},`

@@ -21,3 +21,27 @@ t.test(
     t.same(told, { info: 10_001, debug: 9 })
   }
 )
+
+t.test('each rule is asked once for whom it refuses, and none where nobody listens', async t => {
+  const violated = ['ip', 'phone'].map(rule => ({ rule, windowMs: 60_000 }))
+  const verdict = { violated, retryAfterMs: 1 } as unknown as Verdict
+  for (const [store, level, asked, told] of [
+    ['memory', 'info', ['ip', 'phone'], 1],
+    ['memory', 'warn', [], 0],
+    ['cache', 'debug', ['ip', 'phone'], 1],
+    ['cache', 'info', [], 0]
+  ] as const) {
+    const named: string[] = []
+    let lines = 0
+    const levels = ['debug', 'info', 'warn']
+    const isLevelEnabled = (each: string) => levels.indexOf(each) >= levels.indexOf(level)
+    const log = { info: () => lines++, debug: () => lines++, isLevelEnabled }
+    const keyOf = (rule: string) => {
+      named.push(rule)
+      return rule
+    }
+    const decision = { store, at: 0, keyOf } as unknown as Decision
+    new RefusalLog().write(decision, verdict, 'sends', { log } as unknown as FastifyRequest)
+    t.same([named, lines], [asked, told], `${store}, ${level}`)
+  }
+})
