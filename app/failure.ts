@@ -98,7 +98,8 @@ export function requestTimeout(): ProblemDocument {
   return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
 }
 
-function brokenRequest(code: string | undefined): ProblemDocument {
+/** What is answered to what is no HTTP request, by Node's code of it. */
+export function brokenRequest(code?: string): ProblemDocument {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout()
   if (code === 'HPE_HEADER_OVERFLOW') {
     return problemDocument(431, 'HEADERS_TOO_LARGE', 'The headers of the request are too large.')

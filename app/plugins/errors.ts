@@ -1,7 +1,14 @@
 import { isUtf8 } from 'node:buffer'
 import { errorCodes, type FastifyPluginAsync, type FastifyReply, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { answerExpectation, documentOf, type Failure, requestTimeout, sendProblem } from '../failure.js'
+import {
+  answerExpectation,
+  brokenRequest,
+  documentOf,
+  type Failure,
+  requestTimeout,
+  sendProblem
+} from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
@@ -22,8 +29,12 @@ const errors: FastifyPluginAsync = async fastify => {
     return parse(request, body.toString(), done)
   })
 
-  // RFC 9112, section 3.2.
-  fastify.addHook('onRequest', async ({ headers: { host }, raw }) => {
+  // RFC 9112, sections 3.2 and 6.1.
+  fastify.addHook('onRequest', async ({ headers: { host, 'transfer-encoding': coding }, raw }, reply) => {
+    // Node goes on all the same; for a proxy the request may end elsewhere.
+    if (coding !== undefined && (raw.httpVersion === '1.0' || !/^chunked$/i.test(coding))) {
+      return sendProblem(reply.header('connection', 'close'), brokenRequest())
+    }
     if (host === undefined && raw.httpVersion === '1.1') {
       throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
     }

@@ -212,3 +212,31 @@ t.test('a body that is encoded is 415, and how to send it is told', async t => {
   }
   for (const coding of ['', 'Identity']) t.match((await send(coding)).json(), { code: 'INVALID' }, coding)
 })
+
+t.test(
+  'what is encoded for its way in another way than chunked, or by HTTP/1.0, ends its connection',
+  async t => {
+    const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+    t.teardown(() => app.close())
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    const answersTo = async (version: string, coding: string) => {
+      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+      t.teardown(() => socket.destroy())
+      let all = ''
+      socket.on('data', chunk => (all += chunk)).on('error', () => {})
+      const head = `POST /v1/captcha HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
+      const next = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
+      socket.write(`${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`)
+      await once(socket, 'close')
+      return all.match(/(?<=HTTP\/1\.1 )\d+|BROKEN_REQUEST/g)
+    }
+    t.same(await answersTo('1.1', 'Chunked'), ['422', '200'])
+    for (const [version, coding] of [
+      ['1.0', 'chunked'],
+      ['1.1', 'gzip, chunked'],
+      ['1.1', 'gzip\r\ntransfer-encoding: chunked']
+    ] as const) {
+      t.same(await answersTo(version, coding), ['400', 'BROKEN_REQUEST'], `${version} ${coding}`)
+    }
+  }
+)
