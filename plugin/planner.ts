@@ -107,7 +107,7 @@ export class Planner {
   private make(limit: unknown, route: RouteOptions, constraints: string): Planned {
     const { errorHandler } = route
     const name = nameOf(route)
-    const list: unknown[] = Array.isArray(limit) ? limit : [limit]
+    const list: unknown[] = Array.isArray(limit) ? [...limit] : [limit]
     if (list.length === 0)
       throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
     const members = list.map((each, i) => {

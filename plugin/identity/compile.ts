@@ -31,7 +31,7 @@ export function compilePart(part: KeyPart, options: IdentityOptions, at: string)
 
 function compileContent(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
   return contentPart(
-    items.map((item, i) => {
+    [...items].map((item, i) => {
       const where = `${at}[${i}]`
       if (typeof item === 'string' && item !== 'ip')
         return { kind: 'value', label: item, read: compilePath(item, where) }

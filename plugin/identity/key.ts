@@ -23,7 +23,8 @@ export interface CompiledKey {
 /** @throws OptionError with the path of the mistake */
 export function compileKey(key: Key, options: IdentityOptions, at: string): CompiledKey {
   const several = Array.isArray(key)
-  const parts = (several ? key : [key]).map((part, i) =>
+  // Spread, since `map` passes over a hole.
+  const parts = (several ? [...key] : [key]).map((part, i) =>
     compilePart(part as KeyPart, options, several ? `${at}[${i}]` : at)
   )
   if (parts.length === 0) throw wrongOption(at, key, 'Name at least one part.')

@@ -19,6 +19,9 @@ const root = 'Write a path that starts at body, query, params, headers, request,
 const members = (of: string) =>
   `Write names of members after "${of}", with single dots between them, none of them "__proto__", "prototype", "constructor".`
 
+/** As of `[, ]`. */
+const hole = Object.assign([], { length: 1 })
+
 // What is put in a good rule, where the mistake is, what it is, and what would be right.
 const wrong: [members: object, path: string, value: string, right: string][] = [
   [
@@ -45,6 +48,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ key: 3n }, '.key', '3n', aKey],
   [{ key: {} }, '.key', '{}', aKey],
   [{ key: [] }, '.key', '[]', 'Name at least one part.'],
+  [{ key: hole }, '.key[0]', 'undefined', aKey],
   [{ key: [['ip']] }, '.key[0]', '["ip"]', aKey],
   [
     { key: { phone: 'body.a', email: 'body.b' } },
@@ -93,6 +97,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'It must be a whole number from 16 to 128.'
   ],
   [{ key: { digest: [] } }, '.key.digest', '[]', 'It must be a list of at least one path or part.'],
+  [{ key: { digest: hole } }, '.key.digest[0]', 'undefined', aKey],
   [
     { key: { digest: 'body.a' } },
     '.key.digest',
@@ -547,6 +552,10 @@ t.test('what stands on a route', async t => {
     [
       false,
       'POST /x: config.limit: false is wrong. Write a rule, the name of one, a filter, or a list of these.'
+    ],
+    [
+      hole,
+      'POST /x: config.limit[0]: undefined is wrong. Write a rule, the name of one, a filter, or a list of these.'
     ],
     [5, 'POST /x: config.limit: 5 is wrong. Write a rule, the name of one, a filter, or a list of these.'],
     [
