@@ -34,15 +34,26 @@ export interface Shared {
 export const PLAN: unique symbol = Symbol('plan of the route')
 type Begun = FastifyRequest & { [PLAN]?: Plan }
 
+/** What was added to routes, and the handlers that it stands around: another plugin may make a route of such a route. */
+const counting = new WeakSet<object>()
+const limiting = new WeakMap<RouteHandlerMethod, RouteHandlerMethod>()
+
 /** Adds to a route what its plans may need, and nothing else. */
 export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
   const { plan, replaceable } = limited
+  const hooks = [route.onRequest ?? []].flat().filter(hook => !counting.has(hook)) as onRequestHookHandler[]
   if (replaceable || plan.attempts.length > 0) {
-    const others = route.onRequest === undefined ? [] : [route.onRequest].flat()
-    route.onRequest = [...others, countAttempts(limited, shared)] as onRequestHookHandler[]
+    const count = countAttempts(limited, shared)
+    counting.add(count)
+    hooks.push(count)
   }
-  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)
-    route.handler = limitHandler(route.handler, limited, shared)
+  if (hooks.length > 0 || route.onRequest) route.onRequest = hooks
+  const handler = limiting.get(route.handler) ?? route.handler
+  route.handler = handler
+  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0) {
+    route.handler = limitHandler(handler, limited, shared)
+    limiting.set(route.handler, handler)
+  }
 }
 
 function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHandler {

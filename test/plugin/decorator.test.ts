@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import t from 'tap'
-import { errors, type Keys, type Limit, limitPlugin, type Rule } from '../../plugin/index.js'
+import { errors, type Keys, type Limit, limitPlugin, type Rule, type Verdict } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -304,6 +304,27 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
   t.equal((await app.inject({ method: 'POST', url: '/y' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/y' })).statusCode, 200, 'nor is it a POST’s')
+})
+
+t.test('a route that a hook makes of a limited one counts once', async t => {
+  const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
+  const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  const { app } = await open(t, { rules: [flood, send, flight] })
+  const only: Rule = { name: 'only', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  app.addHook('onRoute', route => {
+    if (route.url !== '/x') return
+    app.route({ ...route, url: '/same' })
+    app.route({ ...route, url: '/other', config: { limit: only } })
+  })
+  const limit = ['flood', 'send', 'flight']
+  const left = async (url: string) => {
+    const { rules } = (await app.inject(url)).json<Verdict>()
+    return rules.map(({ name, limits: [limit] }) => `${name} ${limit?.remaining}`)
+  }
+  app.get('/x', { exposeHeadRoute: false, config: { limit } }, async (_request, reply) => reply.limit)
+  t.same(await left('/x?a=1'), ['flood 8', 'send 8', 'flight 0'])
+  t.same(await left('/same?a=1'), ['flood 7', 'send 7', 'flight 0'])
+  t.same(await left('/other'), ['only 8'])
 })
 
 t.test('routes without limits keep their handler and get no hooks', async t => {
