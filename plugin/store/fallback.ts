@@ -4,7 +4,7 @@ import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
 import { type Awaitable, type Entry, type Facts, isPromise, type Store, type Taken } from './store.js'
-import { takenOf } from './taken.js'
+import { locksOf, takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 
 export interface FallbackOptions {
@@ -87,19 +87,20 @@ export class Fallback implements Reserver {
     return { facts: ask(store), store }
   }
 
-  // An admission that comes late stays or goes back with what was decided without it.
+  // An admission that comes late stays or goes back with what was decided without it. Its answer may be lost with its
+  // connection: then its locks go back all the same.
   private afterwards(entries: readonly Entry[], token: string, answer: Promise<Facts>): Reserved {
     const late = answer.then(
       facts => takenOf(entries, facts),
       () => []
     )
-    const giveBack = (which: (each: Taken) => boolean) =>
-      void late
-        .then(found => {
-          const taken = found.filter(which)
-          if (taken.length > 0) return this.store.refund(taken, token)
-        })
-        .catch(() => {})
+    const refund = async (taken: readonly Taken[]) => {
+      if (taken.length > 0) await this.store.refund(taken, token)
+    }
+    const giveBack = (which: (each: Taken) => boolean) => {
+      refund(locksOf(entries).filter(which)).catch(() => {})
+      late.then(taken => refund(taken.filter(which))).catch(() => {})
+    }
     let admitted = false
     try {
       const { facts, store } = this.otherwise(memory => memory.reserve(entries, token))

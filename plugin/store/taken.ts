@@ -12,3 +12,8 @@ export function takenOf(entries: readonly Entry[], facts: Facts, head = 2): Take
   }
   return taken
 }
+
+/** The locks that a reservation may have taken, as a refund names them: their token tells whether it has. */
+export function locksOf(entries: readonly Entry[]): Taken[] {
+  return entries.filter(({ spec }) => spec.kind === 'lock').map(entry => ({ entry, receipt: 1, ends: 0 }))
+}

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
-import { Redis } from 'ioredis'
+import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
@@ -11,23 +11,27 @@ import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
-import { type RedisServer, startRedis } from '../../helper/redis.js'
+import { type RedisServer, scriptCalls, startRedis } from '../../helper/redis.js'
 
 const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
 type Otherwise = FallbackOptions['otherwise']
 
 /** A client that goes on trying, as @fastify/redis has one. */
-function connect(t: Test, { port }: RedisServer): Redis {
-  const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 20, maxRetriesPerRequest: null })
+function connect(t: Test, { port }: RedisServer, options: RedisOptions = {}): Redis {
+  const client = new Redis(port, '127.0.0.1', {
+    retryStrategy: () => 20,
+    maxRetriesPerRequest: null,
+    ...options
+  })
   client.on('error', () => {})
   t.teardown(() => client.disconnect())
   return client
 }
 
-async function open(t: Test, otherwise: Otherwise) {
+async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   const server = await startRedis(t)
-  const client = connect(t, server)
+  const client = connect(t, server, redis)
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
   const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
@@ -276,6 +280,31 @@ t.test('an admission that comes late', async t => {
     )
     t.strictSame(after, [0, 0, 1], 'the message was not sent')
   })
+})
+
+t.test('an admission whose answer is lost with its connection leaves no lock', async t => {
+  for (const otherwise of ['deny', 'allow', new StandIn(new MemoryStore())] as const) {
+    const { server, client, store, fallback } = await open(t, otherwise, {
+      autoResendUnfulfilledCommands: false
+    })
+    const entries = [entry(log([5, 60_000])), entry(lock(600_000))]
+    const holder = token()
+    await store.reserve([entry(log([1, 60_000]))], '')
+    const before = (await scriptCalls(server.client)).all
+    const answer = fallback.reserve(entries, holder).catch(() => null)
+    await new Promise<void>(done => process.nextTick(done))
+    client.stream.pause()
+    while ((await scriptCalls(server.client)).all === before);
+    client.stream.destroy()
+    const reserved = await answer
+    if (typeof otherwise !== 'string') {
+      const { facts, store } = reserved as Reserved
+      await store.refund(takenOf(entries, named(entries, facts ?? [])).slice(1), holder)
+    }
+    const used = async () => usedOf(entries, await store.peek(entries))
+    await until(async () => (await used())[1] === 0)
+    t.strictSame(await used(), [1, 0], 'what it counted is known by nothing')
+  }
 })
 
 t.test('an admission that comes late and cannot be given back stays, and that is all', async t => {
