@@ -175,7 +175,7 @@ for (const [name, open] of Object.entries(places)) {
         [
           'a rule that no endpoint counts by',
           p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
-          /policy\.rules\[17\]\.name \("recipients"\) .*recipient,/
+          /policy\.rules\[18\].name \("recipients"\) .*recipient,/
         ],
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
         ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
