@@ -21,7 +21,8 @@ const closing: FastifyPluginAsync = async fastify => {
       else last.once('close', () => socket.destroySoon())
     }
   })
-  fastify.addHook('onRequest', (_request, reply, done) => {
+  // Not before: by then a route's scope has said which page of another origin may read the answer.
+  fastify.addHook('preParsing', (_request, reply, _payload, done) => {
     if (!ending) return done()
     sendProblem(
       reply,

@@ -299,6 +299,10 @@ t.test('while it closes: 503 as a problem, and the connection goes with it', asy
     const chinese = await fetch(`${url}/nothing`, { headers: { 'accept-language': 'zh-CN' } })
     t.equal(chinese.headers.get('content-type'), 'application/problem+json')
     t.match(await chinese.json(), { title: '服务暂不可用', detail: '服务器正在关闭，请稍后重试。' })
+    const origin = 'http://localhost:5173'
+    const page = await fetch(`${url}/v1/captcha`, { method: 'POST', headers: { origin } })
+    t.equal(page.status, 503)
+    t.equal(page.headers.get('access-control-allow-origin'), origin, 'a page can read it')
   } finally {
     release()
     await closed
