@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
 import { ConfigError, check, parseJson } from './check.js'
+import { checkPaths } from './facts.js'
 import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
 import { readParams } from './templates/params.js'
@@ -101,10 +102,13 @@ export function loadPolicy(
   }
   for (const [i, rule] of policy.rules.entries()) {
     // What is no rule, or has no name, the plugin refuses with its path.
-    const { name } = (rule ?? {}) as Partial<Rule>
-    if (typeof name !== 'string' || RULES.includes(name)) continue
-    const right = `is no rule that an endpoint counts by; known: ${RULES.join(', ')}`
-    throw new ConfigError(`policy.rules[${i}].name (${JSON.stringify(name)}) ${right}.`)
+    const { name, key, distinct, limits } = (rule ?? {}) as Partial<Rule>
+    if (typeof name === 'string' && !RULES.includes(name)) {
+      const right = `is no rule that an endpoint counts by; known: ${RULES.join(', ')}`
+      throw new ConfigError(`policy.rules[${i}].name (${JSON.stringify(name)}) ${right}.`)
+    }
+    for (const [member, value] of Object.entries({ key, distinct, limits }))
+      checkPaths(value, `policy.rules[${i}].${member}`)
   }
   return policy
 }

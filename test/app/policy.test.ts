@@ -177,6 +177,32 @@ for (const [name, open] of Object.entries(places)) {
           p => ({ ...p, rules: [...p.rules, { ...p.rules[0], name: 'recipients' }] }),
           /policy\.rules\[18\].name \("recipients"\) .*recipient,/
         ],
+        ...(
+          [
+            [
+              'ip',
+              { key: { ip: 'request.netwrok' } },
+              /\.key\.ip \("request\.netwrok"\) .* request\.network,/
+            ],
+            ['ip-recipients', { distinct: { value: 'request.recipient' } }, /\.distinct\.value /],
+            [
+              'same-content',
+              { key: { digest: ['request.recipient.identity', 'request.message.param.code'] } },
+              /\.key\.digest\[1\] /
+            ],
+            [
+              'account',
+              {
+                limits: [{ max: { value: 'request.account.quota' }, ceiling: 9, per: 'day', timeZone: 'UTC' }]
+              },
+              /\.limits\[0\]\.max\.value /
+            ]
+          ] as const
+        ).map(([rule, members, says]): [string, (policy: Policy) => object, RegExp] => [
+          `a path of ${rule} that leads nowhere`,
+          p => ({ ...p, rules: p.rules.map(each => (each.name === rule ? { ...each, ...members } : each)) }),
+          says
+        ]),
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
         ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
           (en): [string, (policy: Policy) => object, RegExp] => [

@@ -2,6 +2,7 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { ConfigSchema } from '../../app/config-schema.js'
+import { FACTS } from '../../app/facts.js'
 import { loadPolicy } from '../../app/policy.js'
 import { type Block, blocksOf, read } from './blocks.js'
 
@@ -66,6 +67,11 @@ t.test('the walk', async t => {
     steps++
   }
   t.ok(steps > 10)
+})
+
+t.test('it names what rules of a policy may read, and nothing else', async t => {
+  const [, named = ''] = /\nA rule is keyed by ([\s\S]+?)\n\n/.exec(page) ?? []
+  t.same([...named.matchAll(/`(request\.[\w.]+)`/g)].map(([, path]) => path).sort(), FACTS)
 })
 
 t.test('the pages name every endpoint, and no other', async t => {
