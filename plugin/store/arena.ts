@@ -37,9 +37,9 @@ export class Arena {
   #size = 0
   #now = 0
 
-  /** @throws RangeError when `maxKeys` is no integer from 1 to 2^27 */
+  /** @throws RangeError when `maxKeys` is no integer from 1 to 2^24 - 1 */
   constructor({ maxKeys, maxBytes = maxKeys * 128, evictable = () => false }: ArenaOptions) {
-    if (maxKeys % 1 !== 0 || maxKeys < 1 || maxKeys > 2 ** 27) throw new RangeError(`${maxKeys} keys`)
+    if (maxKeys % 1 !== 0 || maxKeys < 1 || maxKeys >= 2 ** 24) throw new RangeError(`${maxKeys} keys`)
     this.#maxKeys = maxKeys
     this.#index = new KeyIndex(maxKeys)
     this.#slabs = new Slabs(maxBytes)

@@ -5,6 +5,10 @@ import { KeyedHash } from './keyed-hash.js'
 const WIDTH = 3
 const REST = 1
 const CHAIN = 2
+// Of each bucket: its first record, and above that of which eighths of all keys it has some, a bit for each. Most of what is
+// not there is so not looked for record by record, each of them in another line of the caches.
+const RECORD = 2 ** 24 - 1
+const eighthOf = (word: number) => 1 << (24 + (word >>> 29))
 /** With fewer buckets an identity would be told by fewer than 64 bits. */
 const MIN_BUCKETS = 2 ** 16
 const MAX_BUCKETS = 2 ** 24
@@ -57,11 +61,11 @@ export class KeyIndex {
     const record = this.#unused === 0 ? this.#fresh++ : this.#unused
     const at = record * WIDTH
     if (record === this.#unused) this.#unused = this.#keys[at + CHAIN] as number
-    const first = this.#buckets[last.bucket] as number
+    const bucket = this.#buckets[last.bucket] as number
     this.#keys[at] = last.word
     this.#keys[at + REST] = last.rest
-    this.#keys[at + CHAIN] = first === 0 ? ~last.bucket : first
-    this.#buckets[last.bucket] = record
+    this.#keys[at + CHAIN] = bucket & RECORD || ~last.bucket
+    this.#buckets[last.bucket] = (bucket & ~RECORD) | eighthOf(last.word) | record
     last.record = record
     return record
   }
@@ -72,14 +76,21 @@ export class KeyIndex {
     const last = this.#lasts[this.slot(record)]
     if (last?.record === record) last.record = 0
     const next = keys[at + CHAIN] as number
+    let eighths = 0
     let end = next
-    while (end > 0) end = keys[end * WIDTH + CHAIN] as number
-    let link = this.#buckets[~end] as number
-    if (link === record) this.#buckets[~end] = Math.max(next, 0)
+    for (; end > 0; end = keys[end * WIDTH + CHAIN] as number)
+      eighths |= eighthOf(keys[end * WIDTH] as number)
+    let first = (this.#buckets[~end] as number) & RECORD
+    if (first === record) first = Math.max(next, 0)
     else {
-      while (keys[link * WIDTH + CHAIN] !== record) link = keys[link * WIDTH + CHAIN] as number
+      let link = 0
+      for (let each = first; each !== record; each = keys[each * WIDTH + CHAIN] as number) {
+        eighths |= eighthOf(keys[each * WIDTH] as number)
+        link = each
+      }
       keys[link * WIDTH + CHAIN] = next
     }
+    this.#buckets[~end] = eighths | first
     keys[at + CHAIN] = this.#unused
     this.#unused = record
   }
@@ -100,7 +111,8 @@ export class KeyIndex {
     last.word = hash.second
     last.rest = (hash.first >>> 16) | (slot << 16)
     const keys = this.#keys
-    let record = this.#buckets[last.bucket] as number
+    const bucket = this.#buckets[last.bucket] as number
+    let record = bucket & eighthOf(last.word) && bucket & RECORD
     for (; record > 0; record = keys[record * WIDTH + CHAIN] as number)
       if (keys[record * WIDTH] === last.word && keys[record * WIDTH + REST] === last.rest) break
     last.record = Math.max(record, 0)

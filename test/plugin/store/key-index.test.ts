@@ -1,0 +1,43 @@
+import t from 'tap'
+import { KeyIndex } from '../../../plugin/store/key-index.js'
+
+const KEYS = 120_000
+const SLOTS = 3
+const textOf = (key: number) => `+86138${String(key).padStart(8, '0')}`
+
+/** Numbers that look random, the same in each run (xorshift). */
+function random(seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) % below
+  }
+}
+
+// As many as there are buckets: in most of them several have come and gone.
+t.test('finds what was added and not removed, wherever it stands in its bucket', async t => {
+  const index = new KeyIndex(KEYS)
+  const records = new Map<number, number>()
+  const next = random(20_261_124)
+  const [text, slot] = [(key: number) => textOf(Math.floor(key / SLOTS)), (key: number) => key % SLOTS]
+  const find = (key: number) => index.find(text(key), slot(key))
+  let wrong = 0
+  for (let step = 0; step < 600_000; step++) {
+    const key = next(KEYS)
+    const record = find(key)
+    if (record !== (records.get(key) ?? 0)) wrong++
+    // Nearly full, then nearly empty, and so on.
+    const adds = next(8) < (step % 200_000 < 100_000 ? 6 : 2)
+    if (adds && record === 0) records.set(key, index.add(text(key), slot(key)))
+    if (!adds && record !== 0) {
+      index.remove(record)
+      records.delete(key)
+    }
+  }
+  for (let key = 0; key < KEYS; key++) if (find(key) !== (records.get(key) ?? 0)) wrong++
+  t.equal(wrong, 0)
+  t.ok(records.size > 1_000)
+  t.equal(new Set(records.values()).size, records.size, 'no record is two')
+})
