@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import fastify from 'fastify'
 import { type Clock, systemClock } from './clock.js'
 import { type Config, handlerTimeoutOf } from './config.js'
-import { answerBrokenRequest, documentOf, sendProblem } from './failure.js'
+import { answerBrokenRequest, documentOf, isUnbounded, refuseUnbounded, sendProblem } from './failure.js'
 import { loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
 import audit from './plugins/audit.js'
@@ -58,7 +58,9 @@ export async function build(config: Config, options: BuildOptions = {}) {
     http: { requireHostHeader: false, joinDuplicateHeaders: true },
     // The plugin closing answers instead.
     return503OnClosing: false,
-    frameworkErrors: (error, _request, reply) => void sendProblem(reply, documentOf(error)),
+    // Of what is not routed no hook hears.
+    frameworkErrors: (error, { raw }, reply) =>
+      void (isUnbounded(raw) ? refuseUnbounded(reply) : sendProblem(reply, documentOf(error))),
     clientErrorHandler: answerBrokenRequest,
     // What a client sends is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }

@@ -1,4 +1,4 @@
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import { invalid } from './invalid.js'
@@ -72,11 +72,13 @@ export function answerBrokenRequest(
 ): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   const underWay = [...(this?.connections.get(socket) ?? [])]
-  const earlier = underWay.filter(({ req }) => req.complete).at(-1)
-  if (earlier !== undefined) {
-    // Before their answers it would pass for one of them. Node tells anew of all that comes meanwhile.
-    if (!awaited.has(earlier)) earlier.once('close', () => answerBrokenRequest.call(this, error, socket))
-    awaited.add(earlier)
+  const own = underWay.find(({ req, headersSent }) => headersSent && !req.complete)
+  const last = own ?? underWay.filter(({ req }) => req.complete).at(-1)
+  if (last !== undefined) {
+    // Before the earlier answers it would pass for one of them, behind its own for the next. Node tells anew of all that comes.
+    const then = own ? () => socket.destroySoon() : () => answerBrokenRequest.call(this, error, socket)
+    if (!awaited.has(last)) last.once('close', then)
+    awaited.add(last)
     return
   }
   const document = brokenRequest(error.code)
@@ -98,8 +100,18 @@ export function requestTimeout(): ProblemDocument {
   return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
 }
 
-/** What is answered to what is no HTTP request, by Node's code of it. */
-export function brokenRequest(code?: string): ProblemDocument {
+/** Whether it is in doubt where it ends (RFC 9112, section 6.1). Node goes on all the same; for a proxy it may end elsewhere. */
+export function isUnbounded({ headers, httpVersion }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding']
+  return coding !== undefined && (httpVersion === '1.0' || !/^chunked$/i.test(coding))
+}
+
+/** Answers it, and ends the connection: what follows may be no request. */
+export function refuseUnbounded(reply: FastifyReply): FastifyReply {
+  return sendProblem(reply.header('connection', 'close'), brokenRequest())
+}
+
+function brokenRequest(code?: string): ProblemDocument {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout()
   if (code === 'HPE_HEADER_OVERFLOW') {
     return problemDocument(431, 'HEADERS_TOO_LARGE', 'The headers of the request are too large.')

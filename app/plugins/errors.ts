@@ -3,9 +3,10 @@ import { errorCodes, type FastifyPluginAsync, type FastifyReply, type FastifyReq
 import fp from 'fastify-plugin'
 import {
   answerExpectation,
-  brokenRequest,
   documentOf,
   type Failure,
+  isUnbounded,
+  refuseUnbounded,
   requestTimeout,
   sendProblem
 } from '../failure.js'
@@ -30,11 +31,8 @@ const errors: FastifyPluginAsync = async fastify => {
   })
 
   // RFC 9112, sections 3.2 and 6.1.
-  fastify.addHook('onRequest', async ({ headers: { host, 'transfer-encoding': coding }, raw }, reply) => {
-    // Node goes on all the same; for a proxy the request may end elsewhere.
-    if (coding !== undefined && (raw.httpVersion === '1.0' || !/^chunked$/i.test(coding))) {
-      return sendProblem(reply.header('connection', 'close'), brokenRequest())
-    }
+  fastify.addHook('onRequest', async ({ headers: { host }, raw }, reply) => {
+    if (isUnbounded(raw)) return refuseUnbounded(reply)
     if (host === undefined && raw.httpVersion === '1.1') {
       throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
     }

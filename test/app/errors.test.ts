@@ -219,12 +219,12 @@ t.test(
     const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
     t.teardown(() => app.close())
     await app.listen({ host: '127.0.0.1', port: 0 })
-    const answersTo = async (version: string, coding: string) => {
+    const answersTo = async (version: string, coding: string, url = '/v1/captcha') => {
       const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
       t.teardown(() => socket.destroy())
       let all = ''
       socket.on('data', chunk => (all += chunk)).on('error', () => {})
-      const head = `POST /v1/captcha HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
+      const head = `POST ${url} HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
       const next = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
       socket.write(`${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`)
       await once(socket, 'close')
@@ -234,9 +234,16 @@ t.test(
     for (const [version, coding] of [
       ['1.0', 'chunked'],
       ['1.1', 'gzip, chunked'],
-      ['1.1', 'gzip\r\ntransfer-encoding: chunked']
+      ['1.1', 'gzip\r\ntransfer-encoding: chunked'],
+      ['1.1', 'identity'],
+      ['1.1', 'chunked;q=1']
     ] as const) {
-      t.same(await answersTo(version, coding), ['400', 'BROKEN_REQUEST'], `${version} ${coding}`)
+      for (const url of ['/v1/captcha', '/nothing', '/%zz', `/v1/captcha/${'x'.repeat(200)}`])
+        t.same(
+          await answersTo(version, coding, url),
+          ['400', 'BROKEN_REQUEST'],
+          `${version} ${coding} ${url}`
+        )
     }
   }
 )
