@@ -1,6 +1,7 @@
 import { KeyInvalidError, wrongOption } from '../errors.js'
 import { canonicalJson } from './digest.js'
 import { type CompiledPart, nameOf } from './part.js'
+import { isAddress } from './path.js'
 
 /** A part of a content; without `canonical` it counts as it is, a value of any kind. */
 type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPart>
@@ -13,7 +14,10 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
     label,
     read(source) {
       const values = parts.map(part => part.read(source))
-      return values.every(value => value === undefined) ? undefined : values
+      // A Unix socket's address is null, and as good as missing.
+      const isMissing = (value: unknown, i: number) =>
+        value === undefined || (value === null && isAddress((parts[i] as Member).label))
+      return values.every(isMissing) ? values[0] : values
     },
     canonical(value) {
       const values = Array.isArray(value) && value.length === parts.length ? value : [value]

@@ -3,6 +3,7 @@ import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
 import { type CompiledPart, type IdentityOptions, nameOf, pathsOf } from './part.js'
+import { isAddress } from './path.js'
 import { remembering } from './remembering.js'
 
 export interface CompiledKey {
@@ -41,8 +42,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
       const part = parts[i] as CompiledPart
       const value = values[i]
       if ((value === undefined || value === null) && part.kind !== 'all') {
-        const address = part.label === 'ip' || part.label === 'request.ip'
-        if (optional || (address && value === null)) return null
+        if (optional || (isAddress(part.label) && value === null)) return null
         throw new KeyMissingError(part.label)
       }
       const canonical = part.canonical(value)

@@ -9,6 +9,9 @@ export interface Source {
   ip?: string | undefined
 }
 
+/** Whether a path is that of the client's address. */
+export const isAddress = (path: string): boolean => path === 'ip' || path === 'request.ip'
+
 /** The client's address; null of a Unix socket, which has none. */
 export const addressOf = (source: Source): string | null => source.ip ?? null
 

@@ -488,17 +488,27 @@ t.test(
       const limit = [
         { name: 'ip', key: 'ip' as const, limits },
         { name: 'too', key: { ip: 'request.ip' }, limits },
+        { name: 'alone', key: { digest: ['request.ip'] }, limits },
         { name: 'flood', key: 'ip' as const, limits, counts: 'attempts' as const }
       ]
       app.get('/x', { config: { limit } }, async () => 'sent')
+      const among = { name: 'among', key: { digest: ['ip', 'headers.x-id'] }, limits }
+      app.get('/among', { config: { limit: among } }, async () => 'sent')
       const socketPath = join(folder, `${trustProxy}`)
       await app.listen({ path: socketPath })
-      const ask = async () => {
-        const [response] = await once(request({ socketPath, path: '/x' }).end(), 'response')
+      const ask = async (path: string, headers = {}) => {
+        const [response] = await once(request({ socketPath, path, headers }).end(), 'response')
         response.resume()
         return response.statusCode
       }
-      t.same([await ask(), await ask(), await ask()], [200, 200, 200], `trustProxy: ${trustProxy}`)
+      t.same(
+        [await ask('/x'), await ask('/x'), await ask('/x')],
+        [200, 200, 200],
+        `trustProxy: ${trustProxy}`
+      )
+      t.equal(await ask('/among'), 400, 'a content of nothing is missing')
+      const headers = { 'x-id': '1' }
+      t.same([await ask('/among', headers), await ask('/among', headers)], [200, 429])
     }
   }
 )
