@@ -19,8 +19,8 @@ export const FACTS = [
   'request.recipient.channel',
   'request.recipient.identity'
 ]
-/** Each template has parameters of its own. */
-const PARAM = 'request.message.params.'
+/** Each template has parameters of its own; of what the client sends the plugin says how to write it. */
+const OTHERS = /^request\.(message\.params|body|query|params|headers)\./
 
 /**
  * Looks at all paths of a rule's member. One that leads nowhere has no value, so an optional rule would never count.
@@ -34,7 +34,7 @@ export function checkPaths(value: unknown, at: string): void {
 }
 
 function checkPath(path: string, at: string): void {
-  if (!path.startsWith('request.') || path.startsWith(PARAM) || FACTS.includes(path)) return
+  if (!path.startsWith('request.') || OTHERS.test(path) || FACTS.includes(path)) return
   const right = `is nothing that a rule can read; known: ${FACTS.join(', ')}`
   throw new ConfigError(`${at} (${JSON.stringify(path)}) ${right}.`)
 }

@@ -2,6 +2,7 @@ import type { FastifySchema, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { LimitedRoute, Plan } from './plan.js'
+import type { KeyPart } from './rule.js'
 
 const PROBLEM = 'application/problem+json'
 
@@ -125,7 +126,8 @@ function answer(description: string): object {
 
 /** What a rule says, in words. */
 export function sentence(rule: CompiledRule): string {
-  const by = rule.key.parts.map(part => part.label).join(' and ')
+  const written = [rule.options.key].flat() as KeyPart[]
+  const by = rule.key.parts.map(({ label }, i) => label + networkOf(written[i])).join(' and ')
   if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
   const different = rule.distinct?.parts.map(part => part.label).join(' and ')
   const limits = (rule.options.limits ?? []).map(limit => {
@@ -136,6 +138,12 @@ export function sentence(rule: CompiledRule): string {
     return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
+}
+
+/** Of which IPv6 networks an address is one, where the key says so itself. */
+function networkOf(part: KeyPart | undefined): string {
+  const own = typeof part === 'object' && 'ip' in part ? part.ipv6Prefix : undefined
+  return own === undefined ? '' : ` (IPv6 by /${own})`
 }
 
 function windowText(window: string | number): string {

@@ -185,6 +185,7 @@ for (const [name, open] of Object.entries(places)) {
               /\.key\.ip \("request\.netwrok"\) .* request\.network,/
             ],
             ['ip-recipients', { distinct: { value: 'request.recipient' } }, /\.distinct\.value /],
+            ['mobile', { key: { phone: 'request.body.phone' } }, /Write it as "body\.phone"/],
             [
               'same-content',
               { key: { digest: ['request.recipient.identity', 'request.message.param.code'] } },

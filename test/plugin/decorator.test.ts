@@ -315,6 +315,7 @@ t.test('a route that a hook makes of a limited one counts once', async t => {
     if (route.url !== '/x') return
     app.route({ ...route, url: '/same' })
     app.route({ ...route, url: '/other', config: { limit: only } })
+    app.route({ ...route, url: '/alias', config: {} })
   })
   const limit = ['flood', 'send', 'flight']
   const left = async (url: string) => {
@@ -325,6 +326,7 @@ t.test('a route that a hook makes of a limited one counts once', async t => {
   t.same(await left('/x?a=1'), ['flood 8', 'send 8', 'flight 0'])
   t.same(await left('/same?a=1'), ['flood 7', 'send 7', 'flight 0'])
   t.same(await left('/other'), ['only 8'])
+  t.same(await left('/alias?a=1'), ['flood 6', 'send 6', 'flight 0'], 'another address is no way around it')
 })
 
 t.test('routes without limits keep their handler and get no hooks', async t => {

@@ -57,6 +57,11 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
       { name: 'same', key: ['ip', { digest: ['body.a', 'body.b'] }], limits: [{ max: 2, window: '60s' }] },
       { name: 'seen', key: 'ip', limits: [{ max: 2, window: '60s' }], mode: 'observe' },
       { name: 'many', key: 'ip', distinct: { phone: 'body.to' }, limits: [{ max: 5, window: '1h' }] },
+      {
+        name: 'site',
+        key: ['all', { ip: 'request.ip', ipv6Prefix: 48 }],
+        limits: [{ max: 9, window: '1h' }]
+      },
       { name: 'flight', key: 'ip', lock: '30s' },
       { name: 'flood', key: 'ip', limits: [{ max: 100, window: '60s' }], counts: 'attempts' }
     ]
@@ -77,7 +82,8 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
       answers[429]?.description,
       'Limit reached. flood: 100 in 60s by ip. mail: 1 in 60s, 5 in 1h by body.to. ' +
         'quota: 1000 per day (Asia/Shanghai) by request.account. paid: up to 50 per month (UTC) by the key. ' +
-        'same: 2 in 60s by ip and body.a, body.b. many: 5 different body.to in 1h by ip. flight: one at a time by ip.'
+        'same: 2 in 60s by ip and body.a, body.b. many: 5 different body.to in 1h by ip. ' +
+        'site: 9 in 1h by all and request.ip (IPv6 by /48). flight: one at a time by ip.'
     )
     for (const status of [409, 429]) {
       t.same(Object.keys(answers[status]?.headers ?? {}), ['Retry-After', 'RateLimit', 'RateLimit-Policy'])
