@@ -7,6 +7,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Every connection, with the answers that are under way on it. */
     connections: ReadonlyMap<Socket, ReadonlySet<ServerResponse>>
+    /** Tells that a connection ends with this answer: what is asked behind it is not done (RFC 9112, section 9.6). */
+    endWith(answer: ServerResponse): void
   }
 }
 
@@ -19,7 +21,19 @@ const MAX_UNDER_WAY = 10
  */
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()
+  const ends = new WeakMap<Socket, ServerResponse>()
+  const isBehindEnd = (answer: ServerResponse) => {
+    const { socket } = answer.req
+    const end = ends.get(socket)
+    const order = [...(answers.get(socket) ?? [])]
+    return end !== undefined && order.indexOf(answer) > order.indexOf(end)
+  }
   fastify.decorate('connections', answers)
+  fastify.decorate('endWith', (answer: ServerResponse) => {
+    const { socket } = answer.req
+    // What is injected has none.
+    if (answers.has(socket) && !isBehindEnd(answer)) ends.set(socket, answer)
+  })
   // Past two thousand Node would leave headers out without a word, also a proxy's on the client's address.
   fastify.server.maxHeadersCount = 0
 
@@ -48,6 +62,15 @@ const connections: FastifyPluginAsync = async fastify => {
   fastify.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
     // What was read together with the one too many still comes here, and is dropped, too.
     if (socket.destroyed) reply.hijack()
+    else done()
+  })
+  fastify.addHook('onSend', (_request, reply, _payload, done) => {
+    if (reply.getHeader('connection') === 'close') fastify.endWith(reply.raw)
+    done()
+  })
+  // The latest that can be: what was read together comes here in turn.
+  fastify.addHook('preHandler', (_request, reply, done) => {
+    if (isBehindEnd(reply.raw)) reply.hijack()
     else done()
   })
 }

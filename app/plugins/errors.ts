@@ -40,11 +40,14 @@ const errors: FastifyPluginAsync = async fastify => {
       throw problem(400, 'HOST_INVALID', 'The header Host is sent once and names a host.')
     }
   })
-  fastify.server.on('checkExpectation', (_request, response) =>
+  fastify.server.on('checkExpectation', (_request, response) => {
+    fastify.endWith(response)
     answerExpectation(response, fastify.defaultLocale)
-  )
+  })
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
+    // Fastify ends the connection behind a body that it cannot take, since more of it may come.
+    if (request.raw.complete && !isUnbounded(request.raw)) reply.removeHeader('connection')
     if (isNowhere(error, request)) return answerNowhere(request, reply)
     // Undefined where a request is injected.
     const arriving = request.raw.complete === false

@@ -247,3 +247,36 @@ t.test(
     }
   }
 )
+
+t.test('what is asked behind an answer that ends its connection is not done', async t => {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  t.teardown(() => app.close())
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  let number = 13_800_138_000
+  const ask = (body: string) => `${POST}content-length: ${body.length}\r\n\r\n${body}`
+  const send = () => ask(JSON.stringify({ phone: String(number++), purpose: 'register' }))
+  const statuses = async (pipeline: string) => {
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
+    let all = ''
+    socket.on('data', chunk => (all += chunk)).write(pipeline)
+    await once(socket, 'close')
+    return all.match(/(?<=HTTP\/1\.1 )\d+/g)
+  }
+  const last = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
+  for (const [body, status] of [
+    ['{x}', '400'],
+    ['x'.repeat(16_385), '413']
+  ] as const)
+    t.same(await statuses(ask(body) + send() + last), [status, '202', '200'], 'a body that came needs no end')
+  const unsafe = `${POST}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`
+  const expecting = 'GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\n\r\n'
+  for (const [ending, status] of [
+    [unsafe, '400'],
+    [expecting, '417']
+  ] as const) {
+    const before = app.outbox?.messages.length ?? 0
+    t.same(await statuses(ending + send()), [status])
+    t.equal(app.outbox?.messages.length, before, status)
+    t.same(await statuses(send() + ending), ['202', status], 'what was asked before it is')
+  }
+})
