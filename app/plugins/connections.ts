@@ -17,7 +17,7 @@ const MAX_UNDER_WAY = 10
 
 /**
  * Closes a connection on which too many requests are under way: who asks on without reading the answers would have them
- * pile up in memory, each with its file when it comes from one.
+ * pile up in memory, each with its file when it comes from one. And does nothing that is asked behind the end of one.
  */
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()
