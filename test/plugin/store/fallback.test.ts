@@ -71,7 +71,8 @@ for (const [how, destroy] of Object.entries(breaks)) {
     await t.test('deny: 503', async t => {
       const { server, fallback, changes } = await open(t, 'deny')
       const entries = [entry(log([1_000, 60_000])), entry(lock(1))]
-      t.equal((await fallback.reserve(entries, token())).store.name, 'redis')
+      // Not the lock: as long as it is held Redis refuses, which needs no room.
+      t.equal((await fallback.reserve(entries.slice(0, 1), token())).store.name, 'redis')
       const repair = await destroy(t, server)
       for (let i = 0; i < 3; i++) await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
       await repair()
