@@ -70,7 +70,7 @@ export function answerBrokenRequest(
   error: Error & { code?: string },
   socket: Socket
 ): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  if (error.code === 'ECONNRESET' || !socket.writable) return
   const underWay = [...(this?.connections.get(socket) ?? [])]
   const own = underWay.find(({ req, headersSent }) => headersSent && !req.complete)
   const last = own ?? underWay.filter(({ req }) => req.complete).at(-1)
@@ -91,8 +91,8 @@ export function answerBrokenRequest(
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close'
   ]
-  if (socket.writable) socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
-  socket.destroy(error)
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+  socket.destroySoon()
 }
 
 /** What is answered to a request that comes too slowly. */

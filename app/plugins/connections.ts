@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import { linger } from '../linger.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -17,7 +18,7 @@ const MAX_UNDER_WAY = 10
 
 /**
  * Closes a connection on which too many requests are under way: who asks on without reading the answers would have them
- * pile up in memory, each with its file when it comes from one. And does nothing that is asked behind the end of one.
+ * pile up in memory, each with its file when it comes from one. And does nothing that is asked behind the end of one, which comes in stages.
  */
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()
@@ -25,8 +26,9 @@ const connections: FastifyPluginAsync = async fastify => {
   const isBehindEnd = (answer: ServerResponse) => {
     const { socket } = answer.req
     const end = ends.get(socket)
+    if (end === undefined) return false
     const order = [...(answers.get(socket) ?? [])]
-    return end !== undefined && order.indexOf(answer) > order.indexOf(end)
+    return order.indexOf(answer) > order.indexOf(end)
   }
   fastify.decorate('connections', answers)
   fastify.decorate('endWith', (answer: ServerResponse) => {
@@ -40,6 +42,8 @@ const connections: FastifyPluginAsync = async fastify => {
   fastify.server.on('connection', (socket: Socket) => {
     const underWay = new Set<ServerResponse>()
     answers.set(socket, underWay)
+    // So Node ends it behind an answer that says so.
+    socket.destroySoon = () => linger(socket)
     socket.once('close', () => {
       answers.delete(socket)
       // Node closes the first of them alone. The others would wait for the socket for ever, and their files stay open.

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { Readable } from 'node:stream'
+import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
@@ -154,4 +155,50 @@ t.test('a client that sends thousands of headers does not push out what a proxy 
   socket.write(`GET /ip HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${headers}\r\n`)
   const [answer] = await once(socket, 'data')
   t.match(String(answer), /\r\n\r\n203.0.113.1$/)
+})
+
+t.test(
+  'a connection that is refused is read until the client ends it: no reset overtakes the answer',
+  async t => {
+    const { app, open } = await listening(t)
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    const endOf = async (text: string) => {
+      const socket = open()
+      const failed: Error[] = []
+      socket.on('error', error => failed.push(error))
+      let got = ''
+      socket.on('data', chunk => (got += chunk))
+      socket.write(text)
+      await once(socket, 'close')
+      t.same(failed, [])
+      return got
+    }
+    const large = 'x'.repeat(10_000_000)
+    const post = `POST /v1/captcha HTTP/1.1\r\nhost: a\r\nx-api-key: ${KEY}\r\ncontent-type: application/json\r\n`
+    for (let round = 0; round < 10; round++) {
+      const tooLarge = `${get('/healthz')}${post}content-length: ${large.length}\r\n\r\n${large}`
+      t.match(await endOf(tooLarge), /^HTTP\/1.1 200 [\s\S]*}HTTP\/1.1 413 [\s\S]*}$/)
+      const broken = `${get('/healthz')}what?\r\n\r\n${large}`
+      t.match(await endOf(broken), /^HTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+    }
+  }
+)
+
+t.test('who does not end a connection that is refused has two seconds', async t => {
+  const { app } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const connected = once(app.server, 'connection')
+  const { port } = app.server.address() as AddressInfo
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => {}).resume()
+  socket.write('what?\r\n\r\n')
+  const [own] = await connected
+  await once(socket, 'end')
+  mock.timers.tick(1_999)
+  t.notOk(own.destroyed)
+  mock.timers.tick(1)
+  t.ok(own.destroyed)
 })
