@@ -1,5 +1,5 @@
-import { boundsOf, factsOf, kindOf } from './limits/index.js'
-import { BLOCKED, type Entry, type Facts, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import { factsOf, kindOf, limitsOf } from './limits/index.js'
+import { BLOCKED, type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -57,7 +57,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   let head = 2
   let locksOnly = true
   for (const { name, observed, entries } of applied) {
-    const rule: RuleState = { name, limits: [] }
+    const limits: LimitState[] = []
     const violated = observed ? verdict.observed : verdict.violated
     for (const entry of entries) {
       const charged = isCharged(facts, head)
@@ -67,9 +67,10 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
           violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
-      for (const limit of limitsOf(entry, facts, head)) {
-        const { max, remaining, resetMs, windowMs } = limit
-        rule.limits.push(limit)
+      const before = limits.length
+      tellLimits(limits, entry, facts, head)
+      for (let i = before; i < limits.length; i++) {
+        const { max, remaining, resetMs, windowMs } = limits[i] as LimitState
         if (remaining > 0) continue
         if (!charged) violated.push({ rule: name, windowMs })
         if (observed) continue
@@ -80,7 +81,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
       }
       head += factsOf(entry.spec)
     }
-    if (rule.limits.length > 0) verdict.rules.push(rule)
+    if (limits.length > 0) verdict.rules.push({ name, limits })
   }
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
@@ -94,7 +95,7 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
   for (const { name, entries } of applied) {
     const limits: LimitState[] = []
     for (const entry of entries) {
-      if (names.has(name)) limits.push(...limitsOf(entry, facts, head))
+      if (names.has(name)) tellLimits(limits, entry, facts, head)
       head += factsOf(entry.spec)
     }
     if (limits.length > 0) states.push({ name, limits })
@@ -107,15 +108,17 @@ export function longer(ms: number | null, other: number | null): number | null {
   return ms === null || other === null ? null : Math.max(ms, other)
 }
 
-/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
-function limitsOf(entry: Entry, facts: Facts, head: number): LimitState[] {
-  if (facts[head] === UNKNOWN) return []
+/** Adds what is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
+function tellLimits(states: LimitState[], entry: Entry, facts: Facts, head: number): void {
+  if (facts[head] === UNKNOWN) return
   const charged = isCharged(facts, head)
-  return boundsOf(entry).map(({ max, windowMs }, i) => {
+  const limits = limitsOf(entry)
+  for (let i = 0; i < limits.length; i++) {
+    const { max, windowMs } = limits[i] as Limit
     const used = facts[head + 2 + 2 * i] as number
     const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    return { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
-  })
+    states.push({ max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs })
+  }
 }
 
 function isCharged(facts: Facts, head: number): boolean {

@@ -67,11 +67,10 @@ function maxOf(
 ): number[] {
   return given.map((max, i) => {
     if (typeof max === 'number') return max
-    const ceiling = 'limits' in spec ? spec.limits[i]?.max : spec.kind === 'count' ? spec.max : 1
     const answer: unknown = max(needed(source, 'max', name))
     if (typeof answer !== 'number' || Number.isNaN(answer))
       throw misanswered(answer, `"max" of the rule ${name}`, 'a number')
-    return Math.min(Math.max(Math.floor(answer), 0), ceiling ?? 0)
+    return Math.min(Math.max(Math.floor(answer), 0), spec.limits[i]?.max ?? 0)
   })
 }
 

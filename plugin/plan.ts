@@ -1,7 +1,6 @@
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
-import { boundsOf } from './limits/index.js'
 
 /** Whose figures headers may tell. */
 export interface Audience {
@@ -53,7 +52,7 @@ export function planOf(route: string, handled: boolean, named: readonly (Compile
 
 /** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
 export function policyNames({ name, specs }: CompiledRule): string[] {
-  const lengths = specs.flatMap(spec => boundsOf({ spec }).map(({ windowMs }) => windowMs))
+  const lengths = specs.flatMap(spec => spec.limits.map(({ windowMs }) => windowMs))
   if (lengths.length === 1) return [name]
   // The rolling limits of a rule come first.
   return lengths.map((ms, i) => `${name}-${formatDuration(ms)}${lengths.indexOf(ms) < i ? '-calendar' : ''}`)

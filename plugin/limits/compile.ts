@@ -10,7 +10,7 @@ import {
   RollingLimit,
   type TimeZoneFunction
 } from '../rule.js'
-import { type CountSpec, type DistinctSpec, type LogSpec, type Spec, TICKS_PER_MS } from '../store/store.js'
+import type { CountSpec, DistinctSpec, LogSpec, Spec } from '../store/store.js'
 import { fromRequest, isRequestValue } from './from-request.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
@@ -20,6 +20,8 @@ const DISTINCT_MAX = 100
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
 const LOCK_MAX_MS = 86_400_000
+/** What is told of a calendar period, in milliseconds: a month is 30 days; it ends where the calendar says. */
+const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 /**
  * Longest time a count lives, in milliseconds: its period, as long as a clock that is set back makes it. That is half an
  * hour where the hour is longer for it (Lord Howe Island), and two hours at most (Troll).
@@ -47,7 +49,7 @@ export function compileLimits(
   distinct = false
 ): Structure[] {
   const most = distinct ? DISTINCT_MAX : ROLLING_MAX
-  const rolling: { max: number | MaxFunction; ceiling: number; window: number }[] = []
+  const rolling: { max: number | MaxFunction; ceiling: number; windowMs: number }[] = []
   const counts: Structure[] = []
   for (const [i, limit] of limits.entries()) {
     const path = `${at}[${i}]`
@@ -72,8 +74,8 @@ export function compileLimits(
         kind: 'count',
         per,
         timeZone: typeof zone === 'string' ? zone : 'UTC',
-        max: ceiling,
-        ttl: PERIOD_TTL[per]
+        ttl: PERIOD_TTL[per],
+        limits: [{ max: ceiling, windowMs: PERIOD_MS[per] }]
       }
       counts.push({
         spec,
@@ -81,17 +83,17 @@ export function compileLimits(
         timeZone: typeof zone === 'string' ? undefined : zone
       })
     } else {
-      const window = durationAt(conform(RollingLimit, limit, path).window, `${path}.window`)
-      if (rolling.some(each => each.window === window))
+      const windowMs = durationAt(conform(RollingLimit, limit, path).window, `${path}.window`)
+      if (rolling.some(each => each.windowMs === windowMs))
         throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
-      rolling.push({ max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), window })
+      rolling.push({ max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), windowMs })
     }
   }
   if (rolling.length === 0) return counts
   const shared = {
     // Redis forgets in whole milliseconds, and a stamp may be many ticks ahead of the clock (lua/README.md).
-    ttl: Math.max(...rolling.map(each => each.window)) + 2,
-    limits: rolling.map(each => ({ max: each.ceiling, window: each.window * TICKS_PER_MS }))
+    ttl: Math.max(...rolling.map(each => each.windowMs)) + 2,
+    limits: rolling.map(({ ceiling, windowMs }) => ({ max: ceiling, windowMs }))
   }
   const keep = Math.max(...rolling.map(each => each.ceiling))
   const spec: LogSpec | DistinctSpec = distinct
@@ -135,5 +137,5 @@ function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
 export function compileLock(lock: string | number, at: string, named: Named): Structure {
   const ttl = durationAt(lock, at)
   if (ttl < LOCK_MIN_MS || ttl > LOCK_MAX_MS) throw wrongOption(at, lock, 'A lock lives from 100 ms to 24h.')
-  return { spec: { ...named(':lock'), kind: 'lock', ttl }, max: [1] }
+  return { spec: { ...named(':lock'), kind: 'lock', ttl, limits: [{ max: 1, windowMs: ttl }] }, max: [1] }
 }

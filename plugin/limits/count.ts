@@ -1,9 +1,7 @@
 import { boundaries } from '../calendar.js'
-import { type CountSpec, EPOCH_MS, TICKS_PER_MS, toTicks } from '../store/store.js'
+import { type CountSpec, type Entry, EPOCH_MS, type Limit, TICKS_PER_MS, toTicks } from '../store/store.js'
 import type { Cell, Fields, Kind } from './kind.js'
 
-// A month is told as 30 days; it ends where the calendar says.
-const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 // The wall clock may be set back: in memory a count outlives its period by an hour.
 const SLACK = 3_600_000 * TICKS_PER_MS
 // Between the same moment of the day in the first and the last time zone.
@@ -24,16 +22,12 @@ const REFUNDED = 3
 export const count: Kind<CountSpec> = {
   code: 2,
 
-  width: () => 1,
-
-  bounds: (spec, max) => [{ max: max?.[0] ?? spec.max, windowMs: WINDOW_MS[spec.per] }],
-
   read(facts, at, fields, { wall }, spec, max) {
     const live = isLive(fields, wall, spec)
     const used = live ? fields.at(USED) : 0
     facts[at] = used
     facts[at + 1] = (live ? fields.at(END) : periodEnd(spec, wall)) - wall
-    return used < (max?.[0] ?? spec.max)
+    return used < mostOf(spec, max)
   },
 
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
@@ -87,7 +81,7 @@ export const count: Kind<CountSpec> = {
 
   repeatable: false,
 
-  describe: ({ max: most }, max) => [max?.[0] ?? most],
+  describe: (spec, max) => [mostOf(spec, max)],
 
   work: () => 1,
 
@@ -103,6 +97,10 @@ export const count: Kind<CountSpec> = {
 
 // The boundaries of a period are the same array until it ends.
 const told = new WeakMap<readonly number[], string>()
+
+function mostOf({ limits }: CountSpec, max: Entry['max']): number {
+  return max?.[0] ?? (limits[0] as Limit).max
+}
 
 // A period that has begun ends when it ends, should the rule's time zone change meanwhile. One that would last longer
 // than in any zone was begun by a clock that was ahead.

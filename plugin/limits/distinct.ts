@@ -11,11 +11,6 @@ const PAIRS = 500
 export const distinct: Kind<DistinctSpec> = {
   code: 4,
 
-  width: ({ limits }) => limits.length,
-
-  bounds: ({ limits }, max) =>
-    limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
-
   read(facts, at, pairs, { steady }, { limits, ttl }, max, value) {
     const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
     // Of them, those counted after the own value: all, where it is not counted.
@@ -23,11 +18,12 @@ export const distinct: Kind<DistinctSpec> = {
     let passes = true
     for (const [i, limit] of limits.entries()) {
       const most = max?.[i] ?? limit.max
-      const all = newer(others, steady - limit.window)
+      const window = limit.windowMs * TICKS_PER_MS
+      const all = newer(others, steady - window)
       const used = ahead < most ? Math.min(all, most - 1) : all
       const oldest = Math.min(used, most)
       facts[at + i * 2] = used
-      facts[at + i * 2 + 1] = oldest > 0 ? (others[oldest - 1] as number) + limit.window - steady : 0
+      facts[at + i * 2 + 1] = oldest > 0 ? (others[oldest - 1] as number) + window - steady : 0
       if (used >= most) passes = false
     }
     return passes
@@ -71,7 +67,8 @@ export const distinct: Kind<DistinctSpec> = {
 
   repeatable: true,
 
-  describe: ({ limits }, max) => limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window]),
+  describe: ({ limits }, max) =>
+    limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
   // 500 pairs.
   work: () => 30,

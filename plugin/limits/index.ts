@@ -1,7 +1,7 @@
-import type { Entry, Spec } from '../store/store.js'
+import type { Entry, Limit, Spec } from '../store/store.js'
 import { count } from './count.js'
 import { distinct } from './distinct.js'
-import type { Bounds, Kind } from './kind.js'
+import type { Kind } from './kind.js'
 import { lock } from './lock.js'
 import { log } from './log.js'
 
@@ -12,19 +12,12 @@ export function kindOf(spec: Spec): Kind<Spec> {
   return kinds[spec.kind] as Kind<Spec>
 }
 
-const fixed = new WeakMap<Spec, readonly Bounds[]>()
-
 /** The limits of an entry, in the order of its facts. */
-export function boundsOf({ spec, max }: Pick<Entry, 'spec' | 'max'>): readonly Bounds[] {
-  if (max !== undefined) return kindOf(spec).bounds(spec, max)
-  const known = fixed.get(spec)
-  if (known !== undefined) return known
-  const bounds = kindOf(spec).bounds(spec, undefined)
-  fixed.set(spec, bounds)
-  return bounds
+export function limitsOf({ spec, max }: Entry): readonly Limit[] {
+  return max ? spec.limits.map((limit, i) => ({ ...limit, max: max[i] ?? limit.max })) : spec.limits
 }
 
 /** How many facts an entry has. */
 export function factsOf(spec: Spec): number {
-  return 2 + 2 * kindOf(spec).width(spec)
+  return 2 + 2 * spec.limits.length
 }

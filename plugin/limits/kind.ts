@@ -25,13 +25,6 @@ export interface Now {
   fresh: number
 }
 
-/** What a caller is told of a limit. */
-export interface Bounds {
-  max: number
-  /** In milliseconds. */
-  windowMs: number
-}
-
 /**
  * One kind of thing that rules keep: how it is read, counted in and given back. The scripts in `lua/` do the same
  * by the kind's code.
@@ -39,10 +32,6 @@ export interface Bounds {
 export interface Kind<S extends Spec> {
   /** The kind's number in the scripts. */
   readonly code: number
-  /** How many limits an entry's facts tell of. */
-  width(spec: S): number
-  /** Those limits. */
-  bounds(spec: S, max: Entry['max']): readonly Bounds[]
   /**
    * Writes two facts a limit: used before, and ticks until a slot returns.
    * @param at where they begin

@@ -5,10 +5,6 @@ import type { Cell, Fields, Kind, Now } from './kind.js'
 export const lock: Kind<LockSpec> = {
   code: 3,
 
-  width: () => 1,
-
-  bounds: ({ ttl }) => [{ max: 1, windowMs: ttl }],
-
   read(facts, at, fields, { steady }) {
     const left = fields.length > 0 ? Math.max(fields.at(0) - steady, 0) : 0
     facts[at] = left > 0 ? 1 : 0

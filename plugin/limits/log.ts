@@ -1,4 +1,4 @@
-import { type LogSpec, TICKS_PER_MS } from '../store/store.js'
+import { type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind } from './kind.js'
 
 /**
@@ -8,20 +8,16 @@ import type { Fields, Kind } from './kind.js'
 export const log: Kind<LogSpec> = {
   code: 1,
 
-  width: ({ limits }) => limits.length,
-
-  bounds: ({ limits }, max) =>
-    limits.map((limit, i) => ({ max: max?.[i] ?? limit.max, windowMs: limit.window / TICKS_PER_MS })),
-
   read(facts, at, stamps, { steady }, { limits }, max) {
     let passes = true
     for (let i = 0; i < limits.length; i++) {
-      const limit = limits[i] as (typeof limits)[number]
+      const limit = limits[i] as Limit
+      const window = limit.windowMs * TICKS_PER_MS
       const most = max?.[i] ?? limit.max
-      const used = newer(stamps, steady - limit.window)
+      const used = newer(stamps, steady - window)
       const oldest = Math.min(used, most)
       facts[at + i * 2] = used
-      facts[at + i * 2 + 1] = oldest > 0 ? stamps.at(oldest - 1) + limit.window - steady : 0
+      facts[at + i * 2 + 1] = oldest > 0 ? stamps.at(oldest - 1) + window - steady : 0
       if (used >= most) passes = false
     }
     return passes
@@ -54,7 +50,7 @@ export const log: Kind<LogSpec> = {
 
   describe: ({ keep, limits }, max) => [
     keep,
-    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.window])
+    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
   work: ({ keep }) => 1 + keep / 100,

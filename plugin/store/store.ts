@@ -30,6 +30,13 @@ export function toTicks(ms: number): number {
   return Math.floor((ms - EPOCH_MS) * TICKS_PER_MS)
 }
 
+/** One limit of a spec. */
+export interface Limit {
+  max: number
+  /** Length of the window or of the calendar period, in milliseconds. */
+  windowMs: number
+}
+
 interface SpecBase {
   /** Ends the key's name; unique to the spec. */
   name: string
@@ -43,19 +50,18 @@ interface SpecBase {
   forgettable: boolean
   /** How long the thing lives after it was last counted in, in milliseconds. */
   ttl: number
+  /** In the order of its facts. Of a count and of a lock there is one. */
+  limits: readonly Limit[]
 }
 
 export interface LogSpec extends SpecBase {
   kind: 'log'
   /** How many stamps are kept. */
   keep: number
-  /** `window` in ticks. */
-  limits: readonly { max: number; window: number }[]
 }
 
 export interface CountSpec extends SpecBase {
   kind: 'count'
-  max: number
   per: Period
   timeZone: string
 }
@@ -64,10 +70,9 @@ export interface LockSpec extends SpecBase {
   kind: 'lock'
 }
 
+/** Each `max` is of different values, 100 at most. */
 export interface DistinctSpec extends SpecBase {
   kind: 'distinct'
-  /** `max` different values, 100 at most; `window` in ticks. */
-  limits: readonly { max: number; window: number }[]
 }
 
 export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec

@@ -1,4 +1,4 @@
-import { boundsOf, factsOf } from '../limits/index.js'
+import { factsOf, limitsOf } from '../limits/index.js'
 import { BLOCKED, type Entry, type Facts, PASSES } from './store.js'
 
 /** What a store has answered of one entry: state, receipt, and two numbers a limit. */
@@ -23,7 +23,7 @@ export function refuses({ facts }: Told): boolean {
 
 /** When its block and the limits that refuse cease to, in ticks from the store's answer; Infinity without an end. */
 export function resetsOf({ entry, facts }: Told): number[] {
-  const resets = boundsOf(entry).flatMap(({ max }, i) =>
+  const resets = limitsOf(entry).flatMap(({ max }, i) =>
     (facts[2 + i * 2] as number) >= max ? [facts[3 + i * 2] as number] : []
   )
   return facts[0] === BLOCKED ? [facts[1] as number, ...resets] : resets

@@ -1,5 +1,5 @@
 import type { Verdict, Violation } from '../../plugin/decision.js'
-import { BLOCKED, type Entry, PASSES, type Spec, TICKS_PER_MS } from '../../plugin/store/store.js'
+import { BLOCKED, type Entry, type Limit, PASSES, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Model, ModelEntry, ModelFacts, Slot } from './model.js'
 
 /** A rule as the model sees it, with the entries of one request. */
@@ -75,21 +75,8 @@ function earliest(model: Model, entries: readonly Entry[]): number {
   return found ?? Number.POSITIVE_INFINITY
 }
 
-const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
-
-function limitsOf({
-  spec,
-  max
-}: {
-  spec: Spec
-  max?: readonly number[]
-}): { max: number; windowMs: number }[] {
-  if (spec.kind === 'lock') return [{ max: 1, windowMs: spec.ttl }]
-  if (spec.kind === 'count') return [{ max: max?.[0] ?? spec.max, windowMs: PERIOD_MS[spec.per] }]
-  return spec.limits.map((limit, i) => ({
-    max: max?.[i] ?? limit.max,
-    windowMs: limit.window / TICKS_PER_MS
-  }))
+function limitsOf({ spec, max }: Pick<Entry, 'spec' | 'max'>): Limit[] {
+  return spec.limits.map((limit, i) => ({ ...limit, max: max?.[i] ?? limit.max }))
 }
 
 function toMs(ticks: number): number {

@@ -104,7 +104,8 @@ export class Model {
       const { spec } = entry
       if (spec.kind === 'count') return [blockedUntil, period(spec, this.now)[1]]
       if (spec.kind === 'lock') return [lockedUntil]
-      return [blockedUntil, ...spec.limits.flatMap(({ window }) => slots.map(({ at }) => at + window))]
+      const ends = spec.limits.flatMap(({ windowMs }) => slots.map(({ at }) => at + windowMs * TICKS_PER_MS))
+      return [blockedUntil, ...ends]
     })
     return [...new Set(edges)]
       .filter(edge => edge > this.now && edge < Number.POSITIVE_INFINITY)
@@ -136,10 +137,11 @@ export class Model {
     if (spec.kind === 'count') {
       const [start, end] = period(spec, now)
       const used = slots.filter(({ at }) => at >= start && at < end).length
-      return [{ max: entry.max?.[0] ?? spec.max, used, reset: end - now }]
+      return [{ max: entry.max?.[0] ?? (spec.limits[0]?.max as number), used, reset: end - now }]
     }
     if (spec.kind === 'distinct')
-      return spec.limits.map(({ max: most, window }, i) => {
+      return spec.limits.map(({ max: most, windowMs }, i) => {
+        const window = windowMs * TICKS_PER_MS
         const max = entry.max?.[i] ?? most
         const recent = (instant: number) => {
           const inside = slots.filter(({ at }) => at + window > instant).sort((a, b) => b.at - a.at)
@@ -153,7 +155,8 @@ export class Model {
           .filter(end => end > now && othersAt(end) < Math.min(used, max))
         return { max, used, reset: ends.length === 0 ? 0 : Math.min(...ends) - now }
       })
-    return spec.limits.map(({ max: most, window }, i) => {
+    return spec.limits.map(({ max: most, windowMs }, i) => {
+      const window = windowMs * TICKS_PER_MS
       const max = entry.max?.[i] ?? most
       const usedAt = (instant: number) => slots.filter(({ at }) => at + window > instant).length
       const used = usedAt(now)

@@ -132,7 +132,7 @@ class World {
     if (now?.state === PASSES) throw new Error(`${entry.spec.name} would pass`)
     const { spec } = entry
     for (const [n, { used, reset }] of found.limits.entries()) {
-      const max = spec.kind === 'count' ? spec.max : 'limits' in spec ? (spec.limits[n]?.max ?? 0) : 1
+      const max = spec.limits[n]?.max ?? 0
       if (used < max) continue
       const waits = right[n]?.reset ?? 0
       // Who sends to a known value again moves the time of the others.

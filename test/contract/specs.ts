@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Period } from '../../plugin/calendar.js'
-import { kindOf } from '../../plugin/limits/index.js'
 import {
   BLOCKED,
   type CountSpec,
@@ -10,9 +9,10 @@ import {
   type LockSpec,
   type LogSpec,
   type Spec,
-  type Taken,
-  TICKS_PER_MS
+  type Taken
 } from '../../plugin/store/store.js'
+
+const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 
 let last = 0
 
@@ -27,12 +27,12 @@ export function log(...limits: [number, number][]): LogSpec {
     ...base(Math.max(...limits.map(([, window]) => window)) + 2),
     kind: 'log',
     keep: Math.max(...limits.map(([max]) => max)),
-    limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
+    limits: limits.map(([max, windowMs]) => ({ max, windowMs }))
   }
 }
 
 export function count(max: number, per: Period, timeZone = 'UTC'): CountSpec {
-  return { ...base(2_682_000_000), kind: 'count', max, per, timeZone }
+  return { ...base(2_682_000_000), kind: 'count', per, timeZone, limits: [{ max, windowMs: PERIOD_MS[per] }] }
 }
 
 /** Rolling limits on different values, `[max, window in ms]` each. */
@@ -40,12 +40,12 @@ export function distinct(...limits: [number, number][]): DistinctSpec {
   return {
     ...base(Math.max(...limits.map(([, window]) => window)) + 2),
     kind: 'distinct',
-    limits: limits.map(([max, window]) => ({ max, window: window * TICKS_PER_MS }))
+    limits: limits.map(([max, windowMs]) => ({ max, windowMs }))
   }
 }
 
 export function lock(ttl: number): LockSpec {
-  return { ...base(ttl), kind: 'lock' }
+  return { ...base(ttl), kind: 'lock', limits: [{ max: 1, windowMs: ttl }] }
 }
 
 /** The specs as entries of one rule. */
@@ -105,7 +105,7 @@ export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
     const state = next()
     const number = next()
     const blocked = state === BLOCKED
-    const limits = Array.from({ length: kindOf(spec).width(spec) }, () => ({ used: next(), reset: next() }))
+    const limits = spec.limits.map(() => ({ used: next(), reset: next() }))
     return { state, receipt: blocked ? 0 : number, blockedFor: blocked ? number : 0, limits }
   })
   if (at !== rest.length) throw new Error(`${rest.length} numbers for ${at}`)
