@@ -10,8 +10,8 @@ const MAX_LENGTH = 320
 /** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
-/** What has one spelling already, as most mailboxes have. */
-const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/
+/** Its local part has one spelling already, as that of most has. */
+const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 const PRINTABLE = /^[!-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
@@ -37,16 +37,20 @@ const domains = remembering(canonicalDomain)
 function readEmail(text: string): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const address = text.trim()
-  if (!PRINTABLE.test(address) && NEVER.test(address)) return undefined
+  const plain = PLAIN.test(address)
+  if (!plain && !PRINTABLE.test(address) && NEVER.test(address)) return undefined
   const at = address.lastIndexOf('@')
+  const local = address.slice(0, at)
   const domain = domains(address.slice(at + 1))
-  if (at < 1 || domain === undefined || !fits(address.slice(0, at), domain)) return undefined
-  const local = canonicalLocal(address.slice(0, at), domain === 'gmail.com')
-  return local !== undefined && fits(local, domain) ? `${local}@${domain}` : undefined
+  if (at < 1 || domain === undefined || !fits(local, domain, plain)) return undefined
+  const ignoreDots = domain === 'gmail.com'
+  if (plain) return `${ignoreDots ? local.replaceAll('.', '') : local}@${domain}`
+  const mailbox = canonicalLocal(local, ignoreDots)
+  return mailbox !== undefined && fits(mailbox, domain, plain) ? `${mailbox}@${domain}` : undefined
 }
 
-function fits(local: string, domain: string): boolean {
-  const octets = PRINTABLE.test(local) ? local.length : Buffer.byteLength(local)
+function fits(local: string, domain: string, plain: boolean): boolean {
+  const octets = plain ? local.length : Buffer.byteLength(local)
   return octets <= MAX_LOCAL && octets + 1 + domain.length <= MAX_ADDRESS
 }
 
@@ -63,7 +67,6 @@ function canonicalDomain(text: string): string | undefined {
 }
 
 function canonicalLocal(text: string, ignoreDots: boolean): string | undefined {
-  if (PLAIN.test(text)) return ignoreDots ? text.replaceAll('.', '') : text
   const folded = foldCase(text)
   const quoted = QUOTED_STRING.exec(folded)?.[1]?.replace(/\\(.)/g, '$1')
   if (quoted === undefined && !isDotString(folded)) return undefined

@@ -20,14 +20,13 @@ interface Plans {
   getCountryCodesForCallingCode(code: string): string[] | undefined
 }
 
-/** One country's plan with its patterns compiled, which the library does anew for each number. */
+/** What is valid in one country as it stands, as patterns; the library compiles its own anew for each number. */
 interface Compiled {
   callingCode: string
-  /** Beginnings that may mean something else than the number itself. */
-  international: RegExp
-  trunk: RegExp
-  /** Whether that is a valid number of the main country of this calling code. */
-  isValid(national: string): boolean
+  /** The valid numbers of the main country of this calling code that have no trunk prefix. */
+  valid: RegExp
+  /** Those of them that do not begin as a call abroad does. */
+  national: RegExp
 }
 
 const TYPES = [
@@ -42,7 +41,7 @@ const TYPES = [
   'UAN',
   'VOICEMAIL'
 ]
-const NEVER = /(?!)/
+const NEVER = '(?!)'
 
 const plans = new Metadata(metadata) as unknown as Plans
 const compiled = new Map<string, Compiled | null>()
@@ -63,13 +62,11 @@ export function plainNumber(digits: string, region: CountryCode): string | undef
 function recognised(digits: string, region: CountryCode): string | undefined {
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
-    const national = digits.slice(1 + (plan?.callingCode.length ?? 0))
-    return plan && !plan.trunk.test(national) && plan.isValid(national) ? digits : undefined
+    return plan?.valid.test(digits.slice(1 + plan.callingCode.length)) ? digits : undefined
   }
   const plan = planOf(region)
   if (!plan || digits.startsWith(plan.callingCode)) return undefined
-  if (plan.international.test(digits) || plan.trunk.test(digits)) return undefined
-  return plan.isValid(digits) ? `+${plan.callingCode}${digits}` : undefined
+  return plan.national.test(digits) ? `+${plan.callingCode}${digits}` : undefined
 }
 
 function planOfNumber(digits: string): Compiled | null | undefined {
@@ -95,33 +92,24 @@ function compile(countryOrCallingCode: string): Compiled | null {
   const [main] = plans.getCountryCodesForCallingCode(callingCode) ?? []
   if (main === undefined) return null
   plans.selectNumberingPlan(main)
+  const valid = validIn(plans.numberingPlan, own.nationalPrefixForParsing() || NEVER)
   return {
     callingCode,
-    international: beginning(own.IDDPrefix()),
-    trunk: beginning(own.nationalPrefixForParsing()),
-    isValid: validOf(plans.numberingPlan)
+    valid: new RegExp(`^${valid}$`),
+    national: new RegExp(`^(?!${own.IDDPrefix() || NEVER})${valid}$`)
   }
 }
 
-/** Where several countries share a calling code, the library asks the main one first, by its leading digits or its types. */
-function validOf(plan: Plan): (national: string) => boolean {
-  const leading = plan.leadingDigits()
-  const starts = leading ? beginning(leading) : /^/
-  const pattern = whole(plan.nationalNumberPattern())
+/**
+ * One pattern for all that counts, and one look at a number. Where several countries share a calling code, the
+ * library asks the main one first, by its leading digits or its types.
+ */
+function validIn(plan: Plan, trunk: string): string {
   const types = TYPES.flatMap(name => {
     const type = plan.type(name)
-    return type?.pattern() ? [{ pattern: whole(type.pattern()), lengths: type.possibleLengths() }] : []
+    const lengths = type?.possibleLengths()?.map(length => `.{${length}}`) ?? ['.*']
+    return type?.pattern() ? [`(?=(?:${lengths.join('|')})$)(?:${type.pattern()})`] : []
   })
-  return national =>
-    starts.test(national) &&
-    pattern.test(national) &&
-    types.some(type => (type.lengths?.includes(national.length) ?? true) && type.pattern.test(national))
-}
-
-function beginning(pattern: string | 0): RegExp {
-  return pattern ? new RegExp(`^(?:${pattern})`) : NEVER
-}
-
-function whole(pattern: string): RegExp {
-  return new RegExp(`^(?:${pattern})$`)
+  const leading = plan.leadingDigits() || ''
+  return `(?!${trunk})(?=${leading})(?=(?:${plan.nationalNumberPattern()})$)(?:${types.join('|') || NEVER})`
 }
