@@ -9,9 +9,10 @@ import {
   type LimitError,
   misanswered
 } from './errors.js'
-import { policyHeaders, seconds } from './headers.js'
+import { policyHeaders } from './headers.js'
 import type { SendLimitOptions } from './options.js'
-import type { Audience } from './plan.js'
+import type { Disclosures } from './plan.js'
+import { seconds } from './policy.js'
 import { isPromise } from './store/store.js'
 
 /** A refusal as a problem document (RFC 9457). */
@@ -40,13 +41,13 @@ const KINDS = {
 
 /**
  * What a refusal answers.
- * @param audience whose figures its headers may tell
+ * @param disclosures what its headers may tell
  */
-export function refusal(verdict: Verdict, audience: Audience): LimitError {
+export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
-  const policies = violatedPolicies(verdict, audience)
+  const policies = violatedPolicies(verdict, disclosures)
   const error = new make(policies.join(', ')) as LimitError
-  error.headers = policyHeaders(verdict.rules, audience, policies)
+  error.headers = policyHeaders(verdict.rules, disclosures, policies)
   if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(seconds(verdict.retryAfterMs))
   error.decision = verdict
   const { statusCode: status, message: detail, code } = error
@@ -63,13 +64,16 @@ export function refusal(verdict: Verdict, audience: Audience): LimitError {
 }
 
 /** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
-function violatedPolicies({ violated, rules }: Verdict, { policies }: Audience): string[] {
+function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures): string[] {
   const names = new Set<string>()
   for (const { rule, windowMs } of violated) {
     const limits = windowMs === 0 ? undefined : rules.find(each => each.name === rule)?.limits
     if (limits === undefined) names.add(rule)
-    for (const [i, limit] of limits?.entries() ?? [])
-      if (limit.windowMs === windowMs && limit.remaining === 0) names.add(policies.get(rule)?.[i] as string)
+    for (let i = 0; i < (limits?.length ?? 0); i++) {
+      const limit = limits?.[i]
+      if (limit?.windowMs === windowMs && limit.remaining === 0)
+        names.add(disclosures.get(rule)?.policies[i]?.name as string)
+    }
   }
   return [...names]
 }

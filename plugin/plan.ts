@@ -1,24 +1,29 @@
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
+import { Policy } from './policy.js'
 
-/** Whose figures headers may tell. */
-export interface Audience {
-  /** Names of rules on the caller itself: told always. */
-  callers: ReadonlySet<string>
-  /** Names of private rules: told never. */
-  secrets: ReadonlySet<string>
-  /** The names of each rule's limits, as `RateLimit-Policy` tells them. */
-  policies: ReadonlyMap<string, readonly string[]>
+/** What headers tell of a rule. */
+export interface Disclosure {
+  /** Of each limit. */
+  policies: readonly Policy[]
+  /** Whom: the caller, since the rule is on the caller itself; who has just met it; nobody, of a private rule. */
+  to: 'caller' | 'met' | 'nobody'
 }
 
+/** By the name of the rule. */
+export type Disclosures = ReadonlyMap<string, Disclosure>
+
 /** What a route's `config.limit` comes to. */
-export interface Plan extends Audience {
+export interface Plan {
   /** Method and url. */
   route: string
   attempts: readonly CompiledRule[]
   sends: readonly CompiledRule[]
   filters: readonly Filter[]
+  disclosures: Disclosures
+  /** Names of the rules that the caller is always told of. */
+  callers: ReadonlySet<string>
   /** Whether the route has an error handler of its own. */
   handled: boolean
 }
@@ -33,26 +38,37 @@ export interface LimitedRoute {
 /** The plan for these rules and filters, in the order of their names on the route. */
 export function planOf(route: string, handled: boolean, named: readonly (CompiledRule | Filter)[]): Plan {
   const rules = named.filter((each): each is CompiledRule => !('check' in each))
-  const names = (which: (rule: CompiledRule) => boolean) =>
-    new Set(rules.filter(which).map(rule => rule.name))
+  const disclosures = new Map(rules.map(rule => [rule.name, disclosureOf(rule)]))
+  const names = rules.map(rule => rule.name)
   return {
     route,
     handled,
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),
-    callers: names(
-      ({ key, observed, options }) =>
-        key.caller && !observed && options.lock === undefined && options.private !== true
-    ),
-    secrets: names(({ options }) => options.private === true),
-    policies: new Map(rules.map(rule => [rule.name, policyNames(rule)]))
+    disclosures,
+    callers: new Set(names.filter(name => disclosures.get(name)?.to === 'caller'))
   }
 }
 
+function disclosureOf(rule: CompiledRule): Disclosure {
+  const { key, observed, options } = rule
+  const names = policyNames(rule)
+  const onCaller = key.caller && !observed && options.lock === undefined
+  return {
+    policies: windowsOf(rule).map((windowMs, i) => new Policy(names[i] as string, windowMs)),
+    to: options.private === true ? 'nobody' : onCaller ? 'caller' : 'met'
+  }
+}
+
+function windowsOf({ specs }: CompiledRule): number[] {
+  return specs.flatMap(spec => spec.limits.map(({ windowMs }) => windowMs))
+}
+
 /** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
-export function policyNames({ name, specs }: CompiledRule): string[] {
-  const lengths = specs.flatMap(spec => spec.limits.map(({ windowMs }) => windowMs))
+export function policyNames(rule: CompiledRule): string[] {
+  const { name } = rule
+  const lengths = windowsOf(rule)
   if (lengths.length === 1) return [name]
   // The rolling limits of a rule come first.
   return lengths.map((ms, i) => `${name}-${formatDuration(ms)}${lengths.indexOf(ms) < i ? '-calendar' : ''}`)

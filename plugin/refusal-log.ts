@@ -17,7 +17,8 @@ interface Leveled {
  * refusals repeats, is told at `debug`: a flood must not fill the log.
  */
 export class RefusalLog {
-  private readonly known = new Set<string>()
+  // By whom and what: sums of 53 bits.
+  private readonly known = new Set<number>()
   private since = Number.NEGATIVE_INFINITY
 
   write(
@@ -30,24 +31,23 @@ export class RefusalLog {
     const cached = decision.store === 'cache'
     // What a quieter route keeps to itself is no repetition where another one tells it.
     if (!tells(cached ? 'debug' : 'info')) return
+    const level = cached || this.repeats(decision, violated) ? 'debug' : 'info'
+    if (!tells(level)) return
     const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: decision.keyOf(rule) }))
-    const level = cached || this.repeats(decision.at, rules) ? 'debug' : 'info'
-    if (tells(level)) log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+    log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
   }
 
-  private repeats(
-    at: number,
-    rules: readonly { rule: string; windowMs: number; key?: string | undefined }[]
-  ) {
-    let refusal = ''
-    for (const { rule, windowMs, key } of rules) {
+  private repeats(decision: Decision, violated: Verdict['violated']): boolean {
+    let refusal = 0
+    for (const { rule, windowMs } of violated) {
+      const number = decision.numberOf(rule)
       // A filter does not tell whom it refuses.
-      if (key === undefined) return false
-      refusal += `${rule} ${windowMs} ${key},`
+      if (number === undefined) return false
+      refusal = refusal * 31 + number + windowMs
     }
-    if (at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
+    if (decision.at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
       this.known.clear()
-      this.since = at
+      this.since = decision.at
     }
     if (this.known.has(refusal)) return true
     this.known.add(refusal)

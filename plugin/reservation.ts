@@ -86,6 +86,12 @@ export class Decision implements Verdict {
     return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
+  /** A number for the same identity, told by this process alone: it takes a tenth of the time. */
+  numberOf(rule: string): number | undefined {
+    const { subjects, earlier } = this.#means
+    return subjects.find(({ name }) => name === rule)?.number ?? earlier?.numberOf(rule)
+  }
+
   /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
   get store(): string {
     return this.#means.facts ? this.#means.store.name : 'none'

@@ -173,7 +173,7 @@ function answer(
   reply.limit = decision
   const heard = isHeard(shared.options)
   if (decision.allowed && !heard) {
-    reply.headers(policyHeaders(decision.statesOf(plan.callers), plan))
+    reply.headers(policyHeaders(decision.statesOf(plan.callers), plan.disclosures))
     return
   }
   const verdict = decision.verdict()
@@ -182,9 +182,9 @@ function answer(
     tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
   }
   if (decision.allowed) {
-    reply.headers(policyHeaders(verdict.rules, plan))
+    reply.headers(policyHeaders(verdict.rules, plan.disclosures))
     return
   }
   shared.refusals.write(decision, verdict, stage, request)
-  refuse(request, reply, refusal(verdict, plan), shared.options.errorResponse, plan.handled)
+  refuse(request, reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, plan.handled)
 }

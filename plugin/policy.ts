@@ -1,0 +1,29 @@
+/** One limit, as headers and refusals name it (draft-ietf-httpapi-ratelimit-headers). */
+export class Policy {
+  private max = -1
+  private text = ''
+
+  constructor(
+    readonly name: string,
+    private readonly windowMs: number
+  ) {}
+
+  /** For `RateLimit-Policy`. @param max of this request: it may bring its own */
+  withMax(max: number): string {
+    if (max !== this.max) {
+      this.max = max
+      this.text = `"${this.name}";q=${max};w=${seconds(this.windowMs)}`
+    }
+    return this.text
+  }
+
+  /** For `RateLimit`. */
+  withState(remaining: number, resetMs: number): string {
+    return `"${this.name}";r=${remaining};t=${seconds(resetMs)}`
+  }
+}
+
+/** Whole, rounded up: nobody is told to come too soon. */
+export function seconds(ms: number): number {
+  return Math.ceil(ms / 1_000)
+}
