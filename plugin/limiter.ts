@@ -119,12 +119,12 @@ export class Limiter {
       throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
     const rules: CompiledRule[] = []
     const values: (readonly unknown[])[] = []
-    for (const [name, value] of Object.entries(keys)) {
+    for (const name of Object.keys(keys)) {
       const rule = this.rules.get(name)
       if (rule === undefined)
         throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
       rules.push(rule)
-      values.push(valuesOf(rule, name, value))
+      values.push(valuesOf(rule, name, keys[name]))
     }
     return { rules, values }
   }
