@@ -1,5 +1,6 @@
 // How many decisions a second does a process make, asked by 1, 16 and 128 at once, in memory and over Redis?
 // npm run bench -- decide [--quick] [--json file]
+import { setTimeout } from 'node:timers/promises'
 import { answer, asked, Child } from './lib/child.js'
 import { Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
@@ -73,7 +74,11 @@ async function measure(
     const refused = name in refusing
     // Each width has a hundred of its own: what was refused before may go again after a minute.
     const first = from
-    if (refused) for (let i = 0; i < 300; i++) await limiter.decide(sendOf(first + (i % 100)))
+    for (let time = 0; refused && time < 3; time++) {
+      for (let i = 0; i < 100; i++) await limiter.decide(sendOf(first + i))
+      // For what is still on its way to Redis: who refuses at once lets no answer in meanwhile.
+      await setTimeout(20)
+    }
     const most = name in memory ? MOST : Infinity
     const run = async (part: number) => {
       const total = { count: 0, took: 0, cpu: 0 }
