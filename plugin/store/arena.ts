@@ -1,4 +1,4 @@
-import { KeyIndex } from './key-index.js'
+import { type Asked, KeyIndex } from './key-index.js'
 import { Queues } from './queues.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
@@ -62,6 +62,11 @@ export class Arena {
   /** The record of an identity in a slot, or 0. It may have expired. */
   find(identity: string, slot: number): number {
     return this.#index.find(identity, slot)
+  }
+
+  /** Looks for several at once, which is faster than for one after another: then `find` knows them. */
+  findAll(asked: readonly Asked[]): void {
+    this.#index.findAll(asked)
   }
 
   /** How many fields a record has. */

@@ -13,9 +13,18 @@ const eighthOf = (word: number) => 1 << (24 + (word >>> 29))
 const MIN_BUCKETS = 2 ** 16
 const MAX_BUCKETS = 2 ** 24
 
-/** What was last looked for in a slot. A decision reads all its records before it writes the first. */
+const SOUGHT = -1
+
+/** Whose record is asked for. */
+export interface Asked {
+  identity: string
+  spec: { slot: number }
+}
+
+/** What was last looked for in a slot. A decision finds all its records, then reads all, before it writes the first. */
 interface Last {
   identity: string | undefined
+  /** SOUGHT before it is looked for. */
   record: number
   bucket: number
   word: number
@@ -33,6 +42,7 @@ export class KeyIndex {
   readonly #buckets: Int32Array
   readonly #hash = new KeyedHash()
   readonly #lasts: (Last | undefined)[] = []
+  readonly #sought: Last[] = []
   #unused = 0
   #fresh = 1
 
@@ -53,6 +63,20 @@ export class KeyIndex {
 
   find(identity: string, slot: number): number {
     return this.#seek(identity, slot).record
+  }
+
+  /** Looks for all of them, of each slot one: the processor fetches their buckets at once. Then `find` knows where they are. */
+  findAll(asked: readonly Asked[]): void {
+    const sought = this.#sought
+    sought.length = 0
+    for (const { identity, spec } of asked) {
+      const last = this.#last(spec.slot)
+      if (last.identity === identity && last.record !== SOUGHT) continue
+      this.#aim(last, identity, spec.slot)
+      sought.push(last)
+    }
+    for (let i = 0; i < sought.length; i++) this.#enter(sought[i] as Last)
+    for (let i = 0; i < sought.length; i++) this.#follow(sought[i] as Last)
   }
 
   /** Gives a number to what `find` has not found; the caller keeps count. */
@@ -101,21 +125,41 @@ export class KeyIndex {
     for (const last of this.#lasts) if (last) last.identity = undefined
   }
 
+  #last(slot: number): Last {
+    return (this.#lasts[slot] ??= { identity: undefined, record: SOUGHT, bucket: 0, word: 0, rest: 0 })
+  }
+
   #seek(identity: string, slot: number): Last {
-    const last = (this.#lasts[slot] ??= { identity: undefined, record: 0, bucket: 0, word: 0, rest: 0 })
-    if (last.identity === identity) return last
+    const last = this.#last(slot)
+    if (last.identity === identity && last.record !== SOUGHT) return last
+    this.#aim(last, identity, slot)
+    this.#enter(last)
+    this.#follow(last)
+    return last
+  }
+
+  /** Reckons where it would be. */
+  #aim(last: Last, identity: string, slot: number): void {
     const hash = this.#hash
     hash.read(identity)
     last.identity = identity
+    last.record = SOUGHT
     last.bucket = (hash.first ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
     last.word = hash.second
     last.rest = (hash.first >>> 16) | (slot << 16)
-    const keys = this.#keys
+  }
+
+  /** Takes the first record of the bucket, if it may be there. */
+  #enter(last: Last): void {
     const bucket = this.#buckets[last.bucket] as number
-    let record = bucket & eighthOf(last.word) && bucket & RECORD
+    last.record = bucket & eighthOf(last.word) && bucket & RECORD
+  }
+
+  #follow(last: Last): void {
+    const keys = this.#keys
+    let { record } = last
     for (; record > 0; record = keys[record * WIDTH + CHAIN] as number)
       if (keys[record * WIDTH] === last.word && keys[record * WIDTH + REST] === last.rest) break
     last.record = Math.max(record, 0)
-    return last
   }
 }

@@ -158,6 +158,7 @@ export class MemoryStore implements Store {
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {
+    this.arena.findAll(entries)
     const facts = factsAt(now.wall, entries)
     let head = 2
     for (const entry of entries) {

@@ -23,9 +23,13 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
   const next = random(20_261_124)
   const [text, slot] = [(key: number) => textOf(Math.floor(key / SLOTS)), (key: number) => key % SLOTS]
   const find = (key: number) => index.find(text(key), slot(key))
+  const asked = (key: number) => ({ identity: text(key), spec: { slot: slot(key) } })
   let wrong = 0
   for (let step = 0; step < 600_000; step++) {
     const key = next(KEYS)
+    // At once with others, of which some are in one slot with it, or the same again.
+    if (next(3) === 0)
+      index.findAll([asked(next(KEYS)), asked(key), asked(next(KEYS)), asked(key - (key % SLOTS))])
     const record = find(key)
     if (record !== (records.get(key) ?? 0)) wrong++
     // Nearly full, then nearly empty, and so on.
@@ -36,8 +40,23 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
       records.delete(key)
     }
   }
+  for (let key = 0; key < KEYS; key += SLOTS) {
+    const all = Array.from({ length: SLOTS }, (_, i) => key + i)
+    index.findAll(all.map(asked))
+    for (const each of all) if (find(each) !== (records.get(each) ?? 0)) wrong++
+  }
   for (let key = 0; key < KEYS; key++) if (find(key) !== (records.get(key) ?? 0)) wrong++
   t.equal(wrong, 0)
   t.ok(records.size > 1_000)
   t.equal(new Set(records.values()).size, records.size, 'no record is two')
+})
+
+t.test('what was looked for with one that cannot be looked for is found all the same', async t => {
+  const index = new KeyIndex(KEYS)
+  const asked = (identity: string) => ({ identity, spec: { slot: 1 } })
+  const record = index.add('there', 1)
+  t.throws(() => index.findAll([asked('gone'), { identity: null as unknown as string, spec: { slot: 2 } }]))
+  t.equal(index.find('gone', 1), 0)
+  t.throws(() => index.findAll([asked('there'), { identity: null as unknown as string, spec: { slot: 2 } }]))
+  t.equal(index.find('there', 1), record)
 })
