@@ -10,7 +10,7 @@ const MAX_LENGTH = 320
 /** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
-/** Its local part has one spelling already, as that of most has. */
+/** What has one spelling already but for its domain, as most addresses have. */
 const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 const PRINTABLE = /^[!-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
@@ -28,29 +28,38 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f\p{Z}]/u
  * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
  */
 export function canonicalEmail(text: string): string | undefined {
-  return spelled(text)
+  return plainEmail(text) ?? spelled(text)
 }
 
-const spelled = remembering(readEmail)
 const domains = remembering(canonicalDomain)
+const spelled = remembering(readEmail)
+
+/** Of an address that needs no reading: that is found faster than remembered. */
+function plainEmail(text: string): string | undefined {
+  if (text.length > MAX_LENGTH || !PLAIN.test(text)) return undefined
+  const at = text.indexOf('@')
+  const domain = domains(text.slice(at + 1))
+  if (domain === undefined || !fits(at, domain)) return undefined
+  const local = text.slice(0, at)
+  return `${domain === 'gmail.com' ? local.replaceAll('.', '') : local}@${domain}`
+}
 
 function readEmail(text: string): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const address = text.trim()
-  const plain = PLAIN.test(address)
-  if (!plain && !PRINTABLE.test(address) && NEVER.test(address)) return undefined
+  if (!PRINTABLE.test(address) && NEVER.test(address)) return undefined
   const at = address.lastIndexOf('@')
   const local = address.slice(0, at)
   const domain = domains(address.slice(at + 1))
-  if (at < 1 || domain === undefined || !fits(local, domain, plain)) return undefined
-  const ignoreDots = domain === 'gmail.com'
-  if (plain) return `${ignoreDots ? local.replaceAll('.', '') : local}@${domain}`
-  const mailbox = canonicalLocal(local, ignoreDots)
-  return mailbox !== undefined && fits(mailbox, domain, plain) ? `${mailbox}@${domain}` : undefined
+  if (at < 1 || domain === undefined || !fits(Buffer.byteLength(local), domain)) return undefined
+  const mailbox = canonicalLocal(local, domain === 'gmail.com')
+  return mailbox !== undefined && fits(Buffer.byteLength(mailbox), domain)
+    ? `${mailbox}@${domain}`
+    : undefined
 }
 
-function fits(local: string, domain: string, plain: boolean): boolean {
-  const octets = plain ? local.length : Buffer.byteLength(local)
+/** @param octets of the local part */
+function fits(octets: number, domain: string): boolean {
   return octets <= MAX_LOCAL && octets + 1 + domain.length <= MAX_ADDRESS
 }
 

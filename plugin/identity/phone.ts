@@ -31,14 +31,14 @@ export function isRegion(text: string): text is CountryCode {
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
-  return read(text, region)
+  const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
+  return plain ?? read(text, region)
 }
 
 const read = rememberingEach(readPhone)
 
 function readPhone(text: string, region: CountryCode): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
-  if (DIALLED.test(text)) return dialledNumber(text, region)
   const plain = text.normalize('NFKC').replace(INVISIBLE, '').replace(OTHER_DIGITS, asciiDigit).trim()
   const subscriber = /^tel:/i.test(plain) ? fromTelUri(plain.slice(4)) : plain.replace(EXTENSION, '')
   const dialled = subscriber?.replace(SEPARATORS, '')
