@@ -117,16 +117,15 @@ export class Limiter {
     // Of anything else no rule would be found, and whoever was meant would pass.
     if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
       throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
-    const rules: CompiledRule[] = []
-    const values: (readonly unknown[])[] = []
-    for (const name of Object.keys(keys)) {
-      const rule = this.rules.get(name)
-      if (rule === undefined)
-        throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
-      rules.push(rule)
-      values.push(valuesOf(rule, name, keys[name]))
-    }
-    return { rules, values }
+    const names = Object.keys(keys)
+    const rules = names.map(name => this.ruleOf(name))
+    return { rules, values: names.map((name, i) => valuesOf(rules[i] as CompiledRule, name, keys[name])) }
+  }
+
+  private ruleOf(name: string): CompiledRule {
+    const rule = this.rules.get(name)
+    if (rule !== undefined) return rule
+    throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
   }
 
   private entriesFor(keys: Keys): Entry[] {

@@ -15,16 +15,19 @@ export function entriesFor(
   source: Source | undefined
 ): Entry[] {
   const { specs, max, timeZones } = rule
-  return specs.map(
-    (spec, i) =>
-      new Asked(
-        zoned(spec, timeZones?.[i], rule, source),
-        identity,
-        max && maxOf(max[i] ?? [], spec, rule, source),
-        value,
-        timeZones?.[i] !== undefined
-      )
-  )
+  const entries: Entry[] = new Array(specs.length)
+  for (let i = 0; i < specs.length; i++) {
+    const spec = specs[i] as Spec
+    const timeZone = timeZones?.[i]
+    entries[i] = new Asked(
+      timeZone === undefined ? spec : zoned(spec, timeZone, rule, source),
+      identity,
+      max && maxOf(max[i] ?? [], spec, rule, source),
+      value,
+      timeZone !== undefined
+    )
+  }
+  return entries
 }
 
 class Asked implements Entry {
@@ -48,11 +51,10 @@ export function isAllowed({ name, passes }: CompiledRule, source: Source | undef
 
 function zoned(
   spec: Spec,
-  timeZoneOf: TimeZoneFunction | undefined,
+  timeZoneOf: TimeZoneFunction,
   { name }: CompiledRule,
   source: Source | undefined
 ): Spec {
-  if (timeZoneOf === undefined) return spec
   const timeZone: unknown = timeZoneOf(needed(source, 'timeZone', name))
   if (!isTimeZone(timeZone))
     throw misanswered(timeZone, `"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')

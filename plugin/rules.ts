@@ -98,7 +98,11 @@ function reading(
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
   return {
     distinct,
-    read: source => parts.map(part => part.read(source)),
+    read(source) {
+      const values = new Array(parts.length)
+      for (let i = 0; i < parts.length; i++) values[i] = parts[i]?.read(source)
+      return values
+    },
     late: parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.')),
     valueOf(values) {
       if (distinct === undefined) return undefined

@@ -9,18 +9,20 @@ const hash = new KeyedHash()
 
 /** A rule that applies to a request, with the identity it counts now and what the store is asked about it. */
 export class Subject implements Applied {
-  readonly name: string
-  readonly observed: boolean
-
   /** @param blocked whether it is on the rule's block list; then there is nothing to ask */
   constructor(
     readonly rule: CompiledRule,
     readonly identity: string,
     readonly entries: readonly Entry[],
     readonly blocked = false
-  ) {
-    this.name = rule.name
-    this.observed = rule.observed
+  ) {}
+
+  get name(): string {
+    return this.rule.name
+  }
+
+  get observed(): boolean {
+    return this.rule.observed
   }
 
   /** By which others are told of the identity. */
@@ -46,8 +48,14 @@ export function subjectsOf(
   values: readonly (readonly unknown[])[],
   source: Source | undefined
 ): readonly Subject[] {
-  const found = rules.map((rule, i) => subjectOf(rule, values[i] as readonly unknown[], source))
-  return found.filter(subject => subject !== null)
+  const subjects: Subject[] = new Array(rules.length)
+  let count = 0
+  for (let i = 0; i < rules.length; i++) {
+    const subject = subjectOf(rules[i] as CompiledRule, values[i] as readonly unknown[], source)
+    if (subject !== null) subjects[count++] = subject
+  }
+  subjects.length = count
+  return subjects
 }
 
 function subjectOf(
@@ -66,8 +74,11 @@ function subjectOf(
 
 /** All that a store is asked at once. */
 export function entriesOf(subjects: readonly Subject[]): Entry[] {
-  const all: Entry[] = []
-  for (const { entries } of subjects) all.push(...entries)
+  let count = 0
+  for (const { entries } of subjects) count += entries.length
+  const all: Entry[] = new Array(count)
+  count = 0
+  for (const { entries } of subjects) for (const entry of entries) all[count++] = entry
   return all
 }
 
