@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { factsOf } from '../limits/index.js'
 import { factsAt } from './reading.js'
 import type { Reserved, Reserver } from './reserver.js'
-import { type Entry, type Facts, type Store, TICKS_PER_MS, UNKNOWN } from './store.js'
+import { type Entry, type Facts, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from './store.js'
 import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf } from './told.js'
 import { watched } from './watched.js'
 
@@ -78,8 +78,19 @@ export class RefusalCache {
     const { facts, store } = reserved
     // What stood in for the store knows less; and an answer may be older than an ending that came before it.
     const sure = store === reserver.store && endings === this.endings
-    if (sure && facts?.[1] === 0) this.remember(entries, facts, asked)
+    if (!sure || !facts) return reserved
+    this.correct(entries, facts)
+    if (facts[1] === 0) this.remember(entries, facts, asked)
     return reserved
+  }
+
+  /** What is only observed is asked about though it is known to refuse: it may have been ended elsewhere. */
+  private correct(entries: readonly Entry[], facts: Facts): void {
+    let head = 2
+    for (const entry of entries) {
+      if (entry.spec.observed && facts[head] === PASSES) this.drop(entry)
+      head += factsOf(entry.spec)
+    }
   }
 
   private remember(entries: readonly Entry[], facts: Facts, asked: number): void {
@@ -138,11 +149,13 @@ export class RefusalCache {
   private forget(entries: readonly Entry[]): void {
     const counted = entries.filter(({ spec }) => spec.kind !== 'lock')
     if (counted.length > 0) this.endings++
-    for (const { identity, spec } of counted) {
-      const others = this.known.get(identity)?.filter(each => each.told.entry.spec.rule !== spec.rule)
-      if (others?.length === 0) this.known.delete(identity)
-      else if (others) this.known.set(identity, others)
-    }
+    for (const entry of counted) this.drop(entry)
+  }
+
+  private drop({ identity, spec }: Entry): void {
+    const others = this.known.get(identity)?.filter(each => each.told.entry.spec.rule !== spec.rule)
+    if (others?.length === 0) this.known.delete(identity)
+    else if (others) this.known.set(identity, others)
   }
 
   private now(): number {
