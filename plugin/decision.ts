@@ -45,6 +45,8 @@ export interface Applied {
   entries: readonly Entry[]
 }
 
+const NONE: LimitState[] = []
+
 /** Admitted, with nothing to tell. */
 export function admittedVerdict(): Verdict {
   return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
@@ -57,7 +59,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   let head = 2
   let locksOnly = true
   for (const { name, observed, entries } of applied) {
-    const limits: LimitState[] = []
+    let limits: LimitState[] = NONE
     const violated = observed ? verdict.observed : verdict.violated
     for (const entry of entries) {
       const charged = isCharged(facts, head)
@@ -67,10 +69,9 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
           violated.push({ rule: name, windowMs: 0 })
         if (!observed) verdict.refusal = 'blocked'
       }
-      const before = limits.length
-      tellLimits(limits, entry, facts, head)
-      for (let i = before; i < limits.length; i++) {
-        const { max, remaining, resetMs, windowMs } = limits[i] as LimitState
+      const own = limitsAt(head, entry, facts)
+      limits = joined(limits, own)
+      for (const { max, remaining, resetMs, windowMs } of own) {
         if (remaining > 0) continue
         if (!charged) violated.push({ rule: name, windowMs })
         if (observed) continue
@@ -93,9 +94,10 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
   const states: RuleState[] = []
   let head = 2
   for (const { name, entries } of applied) {
-    const limits: LimitState[] = []
+    const told = names.has(name)
+    let limits: LimitState[] = NONE
     for (const entry of entries) {
-      if (names.has(name)) tellLimits(limits, entry, facts, head)
+      if (told) limits = joined(limits, limitsAt(head, entry, facts))
       head += factsOf(entry.spec)
     }
     if (limits.length > 0) states.push({ name, limits })
@@ -108,17 +110,24 @@ export function longer(ms: number | null, other: number | null): number | null {
   return ms === null || other === null ? null : Math.max(ms, other)
 }
 
-/** Adds what is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
-function tellLimits(states: LimitState[], entry: Entry, facts: Facts, head: number): void {
-  if (facts[head] === UNKNOWN) return
+/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
+function limitsAt(head: number, entry: Entry, facts: Facts): LimitState[] {
+  if (facts[head] === UNKNOWN) return NONE
   const charged = isCharged(facts, head)
   const limits = limitsOf(entry)
+  const states: LimitState[] = new Array(limits.length)
   for (let i = 0; i < limits.length; i++) {
     const { max, windowMs } = limits[i] as Limit
     const used = facts[head + 2 + 2 * i] as number
     const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    states.push({ max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs })
+    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
   }
+  return states
+}
+
+// Most rules keep one thing: then no list is made anew.
+function joined(limits: LimitState[], more: LimitState[]): LimitState[] {
+  return limits.length === 0 ? more : [...limits, ...more]
 }
 
 function isCharged(facts: Facts, head: number): boolean {

@@ -2,11 +2,14 @@
 export class Policy {
   private max = -1
   private text = ''
+  private readonly left: string
 
   constructor(
     readonly name: string,
     private readonly windowMs: number
-  ) {}
+  ) {
+    this.left = `"${name}";r=`
+  }
 
   /** For `RateLimit-Policy`. @param max of this request: it may bring its own */
   withMax(max: number): string {
@@ -19,7 +22,7 @@ export class Policy {
 
   /** For `RateLimit`. */
   withState(remaining: number, resetMs: number): string {
-    return `"${this.name}";r=${remaining};t=${seconds(resetMs)}`
+    return `${this.left}${remaining};t=${seconds(resetMs)}`
   }
 }
 

@@ -99,8 +99,10 @@ export class Decision implements Verdict {
 
   /** Whether anything may be left to settle or to release. */
   get pending(): boolean {
-    const open = this.#slots ?? this.#means.subjects.filter(({ rule }) => isSettled(rule))
-    return open.length > 0 || this.locked
+    const open = this.#slots
+      ? this.#slots.length > 0
+      : this.#means.subjects.some(({ rule }) => isSettled(rule))
+    return open || this.locked
   }
 
   get #open(): readonly Slot[] {

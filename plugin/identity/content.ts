@@ -6,6 +6,14 @@ import { isAddress } from './path.js'
 /** A part of a content; without `canonical` it counts as it is, a value of any kind. */
 type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPart>
 
+/** @throws KeyInvalidError */
+function fold(part: Member, value: unknown): unknown {
+  if (value === undefined || value === null || part.canonical === undefined) return value
+  const one = part.canonical(value)
+  if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+  return one
+}
+
 /** Several values as one identity: a digest of their canonical JSON. */
 export function contentPart(parts: readonly Member[]): CompiledPart {
   const label = parts.map(part => part.label).join(', ')
@@ -13,24 +21,24 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
     kind: 'digest',
     label,
     read(source) {
-      const values = parts.map(part => part.read(source))
-      // A Unix socket's address is null, and as good as missing.
-      const isMissing = (value: unknown, i: number) =>
-        value === undefined || (value === null && isAddress((parts[i] as Member).label))
-      return values.every(isMissing) ? values[0] : values
+      const values = new Array(parts.length)
+      let missing = 0
+      for (let i = 0; i < parts.length; i++) {
+        const part = parts[i] as Member
+        const value = part.read(source)
+        values[i] = value
+        // A Unix socket's address is null, and as good as missing.
+        if (value === undefined || (value === null && isAddress(part.label))) missing++
+      }
+      return missing === parts.length ? values[0] : values
     },
     canonical(value) {
       const values = Array.isArray(value) && value.length === parts.length ? value : [value]
       // One of several alone would be another identity, and a block of it would block nobody.
       if (values.length !== parts.length)
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
-      const folded = parts.map((part, i) => {
-        const each = values[i]
-        if (each === undefined || each === null || part.canonical === undefined) return each
-        const one = part.canonical(each)
-        if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-        return one
-      })
+      const folded = new Array(parts.length)
+      for (let i = 0; i < parts.length; i++) folded[i] = fold(parts[i] as Member, values[i])
       try {
         return canonicalJson(folded)
       } catch (error) {
