@@ -124,10 +124,11 @@ t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
   const POLICY_FILE = join(folder, 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
   // A Redis that takes connections and says nothing: the start waits for it.
-  const redis = createServer(() => {}).listen(0, '127.0.0.1')
+  // At an address of its own: a client of another test may look for a Redis that was at its port before.
+  const redis = createServer(() => {}).listen(0, '127.0.0.2')
   t.teardown(() => redis.close())
   await once(redis, 'listening')
-  const REDIS_URL = `redis://127.0.0.1:${(redis.address() as AddressInfo).port}`
+  const REDIS_URL = `redis://127.0.0.2:${(redis.address() as AddressInfo).port}`
   const env = { LIMIT_SECRET: 'a secret of some length', LOG_LEVEL: 'info', POLICY_FILE, REDIS_URL }
   const { child, line } = run(t, env)
   const [socket] = await once(redis, 'connection')
