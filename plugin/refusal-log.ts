@@ -43,7 +43,7 @@ export class RefusalLog {
       const number = decision.numberOf(rule)
       // A filter does not tell whom it refuses.
       if (number === undefined) return false
-      refusal = refusal * 31 + number + windowMs
+      refusal = (refusal * 31 + number + windowMs) % Number.MAX_SAFE_INTEGER
     }
     if (decision.at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
       this.known.clear()

@@ -38,10 +38,11 @@ const spelled = remembering(readEmail)
 function plainEmail(text: string): string | undefined {
   if (text.length > MAX_LENGTH || !PLAIN.test(text)) return undefined
   const at = text.indexOf('@')
-  const domain = domains(text.slice(at + 1))
+  const written = text.slice(at + 1)
+  const domain = domains(written)
   if (domain === undefined || !fits(at, domain)) return undefined
-  const local = text.slice(0, at)
-  return `${domain === 'gmail.com' ? local.replaceAll('.', '') : local}@${domain}`
+  if (domain === 'gmail.com') return `${text.slice(0, at).replaceAll('.', '')}@${domain}`
+  return domain === written ? text : `${text.slice(0, at)}@${domain}`
 }
 
 function readEmail(text: string): string | undefined {

@@ -1,4 +1,4 @@
-import { type Asked, KeyIndex } from './key-index.js'
+import { KeyIndex, type Wanted } from './key-index.js'
 import { Queues } from './queues.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
@@ -65,8 +65,8 @@ export class Arena {
   }
 
   /** Looks for several at once, which is faster than for one after another: then `find` knows them. */
-  findAll(asked: readonly Asked[]): void {
-    this.#index.findAll(asked)
+  findAll(wanted: readonly Wanted[]): void {
+    this.#index.findAll(wanted)
   }
 
   /** How many fields a record has. */

@@ -15,8 +15,8 @@ const MAX_BUCKETS = 2 ** 24
 
 const SOUGHT = -1
 
-/** Whose record is asked for. */
-export interface Asked {
+/** Whose record is wanted. */
+export interface Wanted {
   identity: string
   spec: { slot: number }
 }
@@ -66,10 +66,10 @@ export class KeyIndex {
   }
 
   /** Looks for all of them, of each slot one: the processor fetches their buckets at once. Then `find` knows where they are. */
-  findAll(asked: readonly Asked[]): void {
+  findAll(wanted: readonly Wanted[]): void {
     const sought = this.#sought
     sought.length = 0
-    for (const { identity, spec } of asked) {
+    for (const { identity, spec } of wanted) {
       const last = this.#last(spec.slot)
       if (last.identity === identity && last.record !== SOUGHT) continue
       this.#aim(last, identity, spec.slot)
