@@ -69,11 +69,9 @@ function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures
   for (const { rule, windowMs } of violated) {
     const limits = windowMs === 0 ? undefined : rules.find(each => each.name === rule)?.limits
     if (limits === undefined) names.add(rule)
-    for (let i = 0; i < (limits?.length ?? 0); i++) {
-      const limit = limits?.[i]
-      if (limit?.windowMs === windowMs && limit.remaining === 0)
+    for (const [i, limit] of limits?.entries() ?? [])
+      if (limit.windowMs === windowMs && limit.remaining === 0)
         names.add(disclosures.get(rule)?.policies[i]?.name as string)
-    }
   }
   return [...names]
 }

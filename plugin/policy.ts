@@ -2,6 +2,7 @@
 export class Policy {
   private max = -1
   private text = ''
+  /** How `RateLimit` begins to tell of it. */
   private readonly left: string
 
   constructor(

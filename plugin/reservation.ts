@@ -86,7 +86,7 @@ export class Decision implements Verdict {
     return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
-  /** A number for the same identity, told by this process alone: it takes a tenth of the time. */
+  /** A number for the same identity, of this process alone: for it no pseudonym is made. */
   numberOf(rule: string): number | undefined {
     const { subjects, earlier } = this.#means
     return subjects.find(({ name }) => name === rule)?.number ?? earlier?.numberOf(rule)

@@ -6,14 +6,6 @@ import { isAddress } from './path.js'
 /** A part of a content; without `canonical` it counts as it is, a value of any kind. */
 type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPart>
 
-/** @throws KeyInvalidError */
-function fold(part: Member, value: unknown): unknown {
-  if (value === undefined || value === null || part.canonical === undefined) return value
-  const one = part.canonical(value)
-  if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-  return one
-}
-
 /** Several values as one identity: a digest of their canonical JSON. */
 export function contentPart(parts: readonly Member[]): CompiledPart {
   const label = parts.map(part => part.label).join(', ')
@@ -51,4 +43,12 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
       throw wrongOption(where, values, 'A content has no list; allow or block in a rule keyed otherwise.')
     }
   }
+}
+
+/** @throws KeyInvalidError */
+function fold(part: Member, value: unknown): unknown {
+  if (value === undefined || value === null || part.canonical === undefined) return value
+  const one = part.canonical(value)
+  if (one === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+  return one
 }

@@ -13,6 +13,7 @@ const eighthOf = (word: number) => 1 << (24 + (word >>> 29))
 const MIN_BUCKETS = 2 ** 16
 const MAX_BUCKETS = 2 ** 24
 
+/** In place of a record: where it would be is known, but not yet whether it is there. */
 const SOUGHT = -1
 
 /** Whose record is wanted. */
@@ -24,7 +25,7 @@ export interface Wanted {
 /** What was last looked for in a slot. A decision finds all its records, then reads all, before it writes the first. */
 interface Last {
   identity: string | undefined
-  /** SOUGHT before it is looked for. */
+  /** 0 where there is none. */
   record: number
   bucket: number
   word: number
@@ -155,6 +156,7 @@ export class KeyIndex {
     last.record = bucket & eighthOf(last.word) && bucket & RECORD
   }
 
+  /** Goes on from there to its own, if it is there. */
   #follow(last: Last): void {
     const keys = this.#keys
     let { record } = last
