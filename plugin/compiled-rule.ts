@@ -16,16 +16,21 @@ export interface CompiledRule {
   key: CompiledKey
   /** What different values are counted of. */
   distinct: CompiledKey | undefined
-  /** The values of the key's parts, then those of `distinct`. */
-  read(source: Source): readonly unknown[]
-  /** Whether some of them may be promises. */
-  late: boolean
   /**
-   * Which one of the different values those are, by number; undefined where none are told apart, null when the rule
-   * does not apply.
+   * What it counts by: the value of the key's part, or a list, where it has several, of theirs and then of those of
+   * `distinct`.
+   */
+  read(source: Source): unknown
+  /** Whether `read` may give a promise. */
+  late: boolean
+  /** Of what was read, what belongs to the key. */
+  whoOf(values: unknown): unknown
+  /**
+   * Of what was read, which one of the different values it is, by number; undefined where none are told apart, null when
+   * the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
-  valueOf(values: readonly unknown[]): number | null | undefined
+  valueOf(values: unknown): number | null | undefined
   specs: readonly Spec[]
   /** Where a `max` is a function: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined

@@ -38,14 +38,13 @@ export interface Verdict {
   refusal: Refusal | null
 }
 
-/** A rule that applies to a request, with what the store is asked about it. */
-export interface Applied {
+/** One thing that the store is asked about a rule. All that is asked about one stands together. */
+export interface Applied extends Entry {
+  /** Of the rule. */
   name: string
-  observed: boolean
-  entries: readonly Entry[]
 }
 
-const NONE: LimitState[] = []
+const NONE: readonly LimitState[] = []
 
 /** Admitted, with nothing to tell. */
 export function admittedVerdict(): Verdict {
@@ -58,31 +57,29 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   verdict.allowed = facts[1] === 1
   let head = 2
   let locksOnly = true
-  for (const { name, observed, entries } of applied) {
-    let limits: LimitState[] = NONE
-    const violated = observed ? verdict.observed : verdict.violated
-    for (const entry of entries) {
-      const charged = isCharged(facts, head)
-      if (facts[head] === BLOCKED) {
-        // Once a rule, however many things it keeps.
-        if (!violated.some(each => each.rule === name && each.windowMs === 0))
-          violated.push({ rule: name, windowMs: 0 })
-        if (!observed) verdict.refusal = 'blocked'
-      }
-      const own = limitsAt(head, entry, facts)
-      limits = joined(limits, own)
-      for (const { max, remaining, resetMs, windowMs } of own) {
-        if (remaining > 0) continue
-        if (!charged) violated.push({ rule: name, windowMs })
-        if (observed) continue
-        if (entry.spec.kind !== 'lock') locksOnly = false
-        // The one that comes next may be this request again.
-        if (!(charged && kindOf(entry.spec).repeatable))
-          verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
-      }
-      head += factsOf(entry.spec)
+  const states = new States(verdict.rules)
+  for (const each of applied) {
+    const { name, spec } = each
+    const violated = spec.observed ? verdict.observed : verdict.violated
+    const charged = isCharged(facts, head)
+    if (facts[head] === BLOCKED) {
+      // Once a rule, however many things it keeps.
+      if (!violated.some(({ rule, windowMs }) => rule === name && windowMs === 0))
+        violated.push({ rule: name, windowMs: 0 })
+      if (!spec.observed) verdict.refusal = 'blocked'
     }
-    if (limits.length > 0) verdict.rules.push({ name, limits })
+    const limits = limitsAt(head, each, facts)
+    states.add(each, limits)
+    for (const { max, remaining, resetMs, windowMs } of limits) {
+      if (remaining > 0) continue
+      if (!charged) violated.push({ rule: name, windowMs })
+      if (spec.observed) continue
+      if (spec.kind !== 'lock') locksOnly = false
+      // The one that comes next may be this request again.
+      if (!(charged && kindOf(spec).repeatable))
+        verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
+    }
+    head += factsOf(spec)
   }
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
@@ -91,18 +88,27 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
 
 /** The part of a verdict that says what is left of the rules of these names. */
 export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states: RuleState[] = []
+  const states = new States([])
   let head = 2
-  for (const { name, entries } of applied) {
-    const told = names.has(name)
-    let limits: LimitState[] = NONE
-    for (const entry of entries) {
-      if (told) limits = joined(limits, limitsAt(head, entry, facts))
-      head += factsOf(entry.spec)
-    }
-    if (limits.length > 0) states.push({ name, limits })
+  for (const each of applied) {
+    if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
+    head += factsOf(each.spec)
   }
-  return states
+  return states.list
+}
+
+/** What is left, rule by rule, of limits that come thing by thing. */
+class States {
+  private rule = -1
+
+  constructor(readonly list: RuleState[]) {}
+
+  add({ name, spec }: Applied, limits: readonly LimitState[]): void {
+    if (limits.length === 0) return
+    if (spec.rule === this.rule) this.list.at(-1)?.limits.push(...limits)
+    else this.list.push({ name, limits: limits as LimitState[] })
+    this.rule = spec.rule
+  }
 }
 
 /** Of two waiting times the one that ends later; null names none, and never ends. */
@@ -111,7 +117,7 @@ export function longer(ms: number | null, other: number | null): number | null {
 }
 
 /** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
-function limitsAt(head: number, entry: Entry, facts: Facts): LimitState[] {
+function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
   if (facts[head] === UNKNOWN) return NONE
   const charged = isCharged(facts, head)
   const limits = limitsOf(entry)
@@ -123,11 +129,6 @@ function limitsAt(head: number, entry: Entry, facts: Facts): LimitState[] {
     states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
   }
   return states
-}
-
-// Most rules keep one thing: then no list is made anew.
-function joined(limits: LimitState[], more: LimitState[]): LimitState[] {
-  return limits.length === 0 ? more : [...limits, ...more]
 }
 
 function isCharged(facts: Facts, head: number): boolean {

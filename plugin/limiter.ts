@@ -8,7 +8,7 @@ import { Means } from './means.js'
 import { Decision } from './reservation.js'
 import type { Reserved, Reserver } from './store/reserver.js'
 import { type Awaitable, type Entry, isPromise } from './store/store.js'
-import { asksStore, entriesOf, type Subject, subjectsOf, verdictOf } from './subjects.js'
+import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subjects.js'
 import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
@@ -35,12 +35,18 @@ export class Limiter {
    * @throws KeyMissingError, KeyInvalidError, FunctionError, TimeoutError, StoreUnavailableError, StoreFullError
    */
   decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
-    const values = rules.map(rule => rule.read(source))
-    if (!values.some((each, i) => rules[i]?.late && each.some(isPromise)))
-      return this.reserve(rules, values, source, earlier)
-    const all = Promise.all(values.map(each => Promise.all(each)))
-    const late = () => new TimeoutError('a key function', this.timeout)
-    return within(all, this.timeout, late).then(found => this.reserve(rules, found, source, earlier))
+    const values: unknown[] = new Array(rules.length)
+    let late = false
+    for (let i = 0; i < rules.length; i++) {
+      const rule = rules[i] as CompiledRule
+      values[i] = rule.read(source)
+      late ||= rule.late && isPromise(values[i])
+    }
+    if (!late) return this.reserve(rules, values, source, earlier)
+    const tooLate = () => new TimeoutError('a key function', this.timeout)
+    return within(Promise.all(values), this.timeout, tooLate).then(found =>
+      this.reserve(rules, found, source, earlier)
+    )
   }
 
   /** A refusal that somebody else pronounced. @param retryAfterMs null: no time can be named */
@@ -62,7 +68,7 @@ export class Limiter {
     const { rules, values } = this.named(keys)
     const subjects = subjectsOf(rules, values, source)
     const asked = asksStore(subjects)
-    return verdictOf(subjects, asked ? await this.reserver.store.peek(entriesOf(subjects)) : null)
+    return verdictOf(subjects, asked ? await this.reserver.store.peek(askedOf(subjects)) : null)
   }
 
   /** Forgets what is counted. */
@@ -83,7 +89,7 @@ export class Limiter {
 
   private reserve(
     rules: readonly CompiledRule[],
-    values: readonly (readonly unknown[])[],
+    values: readonly unknown[],
     source: Source | undefined,
     earlier?: Decision | null
   ): Awaitable<Decision> {
@@ -93,7 +99,7 @@ export class Limiter {
     const holder = locks
       ? { token: randomBytes(18).toString('base64url'), since: performance.now() }
       : NO_LOCK
-    const reserved = this.reserver.reserve(entriesOf(subjects), holder.token)
+    const reserved = this.reserver.reserve(askedOf(subjects), holder.token)
     return isPromise(reserved)
       ? reserved.then(found => this.conclude(subjects, found, holder, earlier))
       : this.conclude(subjects, reserved, holder, earlier)
@@ -113,13 +119,20 @@ export class Limiter {
     return new Decision(new Means(subjects, facts, at, store, token, since, this.report, earlier, said))
   }
 
-  private named(keys: Keys): { rules: CompiledRule[]; values: (readonly unknown[])[] } {
+  private named(keys: Keys): { rules: CompiledRule[]; values: unknown[] } {
     // Of anything else no rule would be found, and whoever was meant would pass.
     if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
       throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
     const names = Object.keys(keys)
-    const rules = names.map(name => this.ruleOf(name))
-    return { rules, values: names.map((name, i) => valuesOf(rules[i] as CompiledRule, name, keys[name])) }
+    const rules: CompiledRule[] = new Array(names.length)
+    const values: unknown[] = new Array(names.length)
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i] as string
+      const rule = this.ruleOf(name)
+      rules[i] = rule
+      values[i] = valuesOf(rule, name, keys[name])
+    }
+    return { rules, values }
   }
 
   private ruleOf(name: string): CompiledRule {
@@ -131,17 +144,18 @@ export class Limiter {
   private entriesFor(keys: Keys): Entry[] {
     const { rules, values } = this.named(keys)
     return rules.flatMap((rule, i) => {
-      const identity = rule.key.identify(values[i] as readonly unknown[], false)
+      const identity = rule.key.identify(rule.whoOf(values[i]), false)
       if (identity === null) throw new KeyMissingError(rule.name)
       return rule.specs.map(spec => ({ spec, identity }))
     })
   }
 }
 
-/** One value for each part, as far as they were named. @throws OptionError */
-function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): readonly unknown[] {
+/** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
+function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
   const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  const several = parts > 1 && Array.isArray(value) ? value : [value]
+  if (parts === 1) return value
+  const several: unknown[] = Array.isArray(value) ? value : [value]
   // Whoever lists identities must not believe that all of them are blocked.
   if (several.length > parts)
     throw wrongOption(

@@ -1,15 +1,11 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { RuleState, Verdict } from './decision.js'
-import { factsOf } from './limits/index.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf } from './store/taken.js'
-import type { Subject } from './subjects.js'
+import { askedOf, type Subject } from './subjects.js'
 
-/** What a decision took of one rule. */
-export interface Slot {
-  rule: CompiledRule
-  taken: readonly Taken[]
-}
+/** What a decision took. */
+export type Slot = Taken<Subject>
 
 /** What the request's first stage has decided. */
 interface Earlier {
@@ -50,13 +46,6 @@ export class Means {
   /** What was taken of those rules. */
   slots(which: (rule: CompiledRule) => boolean): Slot[] {
     const { subjects, facts } = this
-    const slots: Slot[] = []
-    let head = 2
-    for (const { rule, entries } of subjects) {
-      const taken = which(rule) ? takenOf(entries, facts ?? [], head) : []
-      if (taken.length > 0) slots.push({ rule, taken })
-      for (const { spec } of entries) head += factsOf(spec)
-    }
-    return slots
+    return facts ? takenOf(askedOf(subjects), facts).filter(({ entry }) => which(entry.rule)) : []
   }
 }

@@ -5,7 +5,7 @@ import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
 import { aged, join } from './stages.js'
 import type { Awaitable } from './store/store.js'
-import { isAdmitted, verdictOf } from './subjects.js'
+import { askedOf, isAdmitted, verdictOf } from './subjects.js'
 
 const NONE: readonly never[] = []
 
@@ -39,7 +39,7 @@ export class Decision implements Verdict {
   /** What is left of the rules of these names, as `rules` tells it. */
   statesOf(names: ReadonlySet<string>): RuleState[] {
     const { subjects, facts, earlier, at } = this.#means
-    const own = facts ? statesOf(subjects, facts, names) : []
+    const own = facts ? statesOf(askedOf(subjects), facts, names) : []
     return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
   }
 
@@ -76,7 +76,7 @@ export class Decision implements Verdict {
   get keys(): Record<string, string> {
     const { subjects, earlier } = this.#means
     const keys = { ...earlier?.keys }
-    for (const subject of subjects) keys[subject.name] = subject.pseudonym
+    for (const subject of subjects) keys[subject.name] ??= subject.pseudonym
     return keys
   }
 
@@ -163,23 +163,22 @@ export class Decision implements Verdict {
   private giveBack(which: (rule: CompiledRule) => boolean): Awaitable<void> {
     // What succeeds gives nothing back, as a rule: then no slot needs to be looked at.
     if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
-    const given = this.#open.filter(({ rule }) => which(rule))
+    const given = this.#open.filter(({ entry }) => which(entry.rule))
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
-    this.#slots = this.#open.filter(({ rule }) => !which(rule))
+    this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
     const { report, store, token } = this.#means
-    const taken = given.flatMap(slot => slot.taken)
-    this.#giving = attempt(report, () => store.refund(taken, token))
+    this.#giving = attempt(report, () => store.refund(given, token))
     return this.#giving
   }
 }
 
 /** The locks that were taken. */
 function holdOf(means: Means, locked: readonly Slot[]): Hold {
-  const locks = locked.flatMap(({ rule, taken }) =>
-    taken.map(each => ({ taken: each, maxHold: rule.maxHold }))
+  return new Hold(
+    locked.map(taken => ({ taken, maxHold: taken.entry.rule.maxHold })),
+    means
   )
-  return new Hold(locks, means)
 }
 
 function isLock({ options }: CompiledRule): boolean {

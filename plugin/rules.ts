@@ -3,10 +3,12 @@ import { conform } from './conform.js'
 import { durationAt } from './duration.js'
 import { wrongOption } from './errors.js'
 import { type CompiledKey, compileKey } from './identity/key.js'
-import type { IdentityOptions } from './identity/part.js'
+import type { CompiledPart, IdentityOptions } from './identity/part.js'
+import type { Source } from './identity/path.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { Numbers } from './numbers.js'
 import { List, type Rule, RuleSchema } from './rule.js'
+import { isPromise } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
@@ -94,19 +96,29 @@ function reading(
   key: CompiledKey,
   distinct: CompiledKey | undefined,
   optional: boolean
-): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'valueOf'> {
+): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'whoOf' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
+  const late = parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.'))
+  const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
+  const readAll = (source: Source) => {
+    const values = new Array(parts.length)
+    for (let i = 0; i < parts.length; i++) values[i] = (parts[i] as CompiledPart).read(source)
+    if (!late || !values.some(isPromise)) return values
+    const all = Promise.all(values)
+    // When another key fails first, nobody waits for this one any more.
+    all.catch(() => {})
+    return all
+  }
+  const of = (key: CompiledKey, values: readonly unknown[]) => (key.parts.length > 1 ? values : values[0])
   return {
     distinct,
-    read(source) {
-      const values = new Array(parts.length)
-      for (let i = 0; i < parts.length; i++) values[i] = parts[i]?.read(source)
-      return values
-    },
-    late: parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.')),
+    read: others.length === 0 ? only.read : readAll,
+    late,
+    whoOf: values => (distinct === undefined ? values : of(key, values as readonly unknown[])),
     valueOf(values) {
       if (distinct === undefined) return undefined
-      const what = distinct.identify(values.slice(key.parts.length), optional)
+      const own = of(distinct, (values as readonly unknown[]).slice(key.parts.length))
+      const what = distinct.identify(own, optional)
       return what === null ? null : numberOf(distinct.pseudonym(what))
     }
   }

@@ -1,28 +1,30 @@
 import type { CompiledRule } from './compiled-rule.js'
 import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './decision.js'
 import type { Source } from './identity/path.js'
-import { entriesFor, isAllowed } from './per-request.js'
+import { isAllowed, maxOf, specOf } from './per-request.js'
 import { KeyedHash } from './store/keyed-hash.js'
-import type { Entry, Facts } from './store/store.js'
+import type { Facts, Spec } from './store/store.js'
 
 const hash = new KeyedHash()
 
-/** A rule that applies to a request, with the identity it counts now and what the store is asked about it. */
+/** A rule that applies to a request, whom it counts now, and one thing that a store is asked about it. */
 export class Subject implements Applied {
   /** @param blocked whether it is on the rule's block list; then there is nothing to ask */
   constructor(
     readonly rule: CompiledRule,
     readonly identity: string,
-    readonly entries: readonly Entry[],
-    readonly blocked = false
+    readonly spec: Spec,
+    readonly max: readonly number[] | undefined,
+    readonly value: number | undefined,
+    readonly blocked: boolean
   ) {}
 
   get name(): string {
     return this.rule.name
   }
 
-  get observed(): boolean {
-    return this.rule.observed
+  get zoned(): boolean {
+    return this.rule.timeZones !== undefined && !this.rule.specs.includes(this.spec)
   }
 
   /** By which others are told of the identity. */
@@ -39,47 +41,56 @@ export class Subject implements Applied {
 }
 
 /**
- * Finds out which rules apply, and to whom; not to who is on their allow lists.
- * @param values of each rule: one for each part of its key, then of what it tells apart
+ * Finds out which rules apply, and to whom; not to who is on their allow lists. All that is asked about a rule stands
+ * together.
+ * @param values what each rule counts by
  * @throws KeyMissingError, KeyInvalidError, FunctionError
  */
 export function subjectsOf(
   rules: readonly CompiledRule[],
-  values: readonly (readonly unknown[])[],
+  values: readonly unknown[],
   source: Source | undefined
 ): readonly Subject[] {
-  const subjects: Subject[] = new Array(rules.length)
+  let most = 0
+  for (const { specs } of rules) most += specs.length
+  const subjects: Subject[] = new Array(most)
   let count = 0
-  for (let i = 0; i < rules.length; i++) {
-    const subject = subjectOf(rules[i] as CompiledRule, values[i] as readonly unknown[], source)
-    if (subject !== null) subjects[count++] = subject
-  }
+  for (let i = 0; i < rules.length; i++)
+    count = addSubjects(subjects, count, rules[i] as CompiledRule, values[i], source)
   subjects.length = count
   return subjects
 }
 
-function subjectOf(
+/** @returns how many there are now */
+function addSubjects(
+  subjects: Subject[],
+  count: number,
   rule: CompiledRule,
-  values: readonly unknown[],
+  values: unknown,
   source: Source | undefined
-): Subject | null {
-  if (isAllowed(rule, source)) return null
-  const identity = rule.key.identify(values, rule.optional)
-  if (identity === null || rule.allows?.(values[0])) return null
+): number {
+  if (isAllowed(rule, source)) return count
+  const { key, optional, specs } = rule
+  const who = rule.whoOf(values)
+  const identity = key.identify(who, optional)
+  if (identity === null || rule.allows?.(who)) return count
   // Before its other values are looked at: who is on a list stays so whatever else is sent.
-  if (rule.blocks?.(values[0])) return new Subject(rule, identity, [], true)
+  if (rule.blocks?.(who)) {
+    subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
+    return count + 1
+  }
   const value = rule.valueOf(values)
-  return value === null ? null : new Subject(rule, identity, entriesFor(rule, identity, value, source))
+  if (value === null) return count
+  for (let i = 0; i < specs.length; i++) {
+    const spec = specOf(rule, i, source)
+    subjects[count + i] = new Subject(rule, identity, spec, maxOf(rule, i, source), value, false)
+  }
+  return count + specs.length
 }
 
-/** All that a store is asked at once. */
-export function entriesOf(subjects: readonly Subject[]): Entry[] {
-  let count = 0
-  for (const { entries } of subjects) count += entries.length
-  const all: Entry[] = new Array(count)
-  count = 0
-  for (const { entries } of subjects) for (const entry of entries) all[count++] = entry
-  return all
+/** Those that a store is asked about. */
+export function askedOf(subjects: readonly Subject[]): readonly Subject[] {
+  return subjects.some(({ blocked }) => blocked) ? subjects.filter(({ blocked }) => !blocked) : subjects
 }
 
 /** Whether a store is asked at all: not about nobody, nor when who is asked about is blocked. */
@@ -95,13 +106,13 @@ export function isAdmitted(subjects: readonly Subject[], facts: Facts | null): b
 /** @param facts what the store answered; null when it was not asked */
 export function verdictOf(subjects: readonly Subject[], facts: Facts | null): Verdict {
   if (isBlocked(subjects)) return blockedVerdict(subjects)
-  const verdict = facts ? decide(subjects, facts) : admittedVerdict()
+  const verdict = facts ? decide(askedOf(subjects), facts) : admittedVerdict()
   verdict.observed.push(...blockedBy(subjects, true))
   return verdict
 }
 
 function isBlocked(subjects: readonly Subject[]): boolean {
-  return subjects.some(({ blocked, observed }) => blocked && !observed)
+  return subjects.some(({ blocked, spec }) => blocked && !spec.observed)
 }
 
 function blockedVerdict(subjects: readonly Subject[]): Verdict {
@@ -117,6 +128,6 @@ function blockedVerdict(subjects: readonly Subject[]): Verdict {
 
 function blockedBy(subjects: readonly Subject[], observed: boolean): Violation[] {
   return subjects
-    .filter(each => each.blocked && each.observed === observed)
+    .filter(({ blocked, spec }) => blocked && spec.observed === observed)
     .map(({ name }) => ({ rule: name, windowMs: 0 }))
 }

@@ -13,10 +13,10 @@ export interface CompiledKey {
   /** Path of the first part that needs the body, if any. */
   body: string | undefined
   /**
-   * Whom values mean, one a part, as the store is asked; null when the rule does not apply.
+   * Whom a value means, of several parts a list of values, as the store is asked; null when the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
-  identify(values: readonly unknown[], optional: boolean): string | null
+  identify(value: unknown, optional: boolean): string | null
   /** The hash by which others are told of whom `identify` has found. */
   pseudonym(identity: string): string
 }
@@ -36,31 +36,39 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
   const single = parts.length === 1
   const hashed = (text: string) => hash(single ? headed(text, 0) : text)
   const { local = false } = options
-  const identityOf = (values: readonly unknown[], optional: boolean): string | null => {
+  const textOf = (value: unknown, optional: boolean): string | null => {
+    if (single) return canonicalOf(parts[0] as CompiledPart, value, optional)
     let text = ''
     for (let i = 0; i < parts.length; i++) {
-      const part = parts[i] as CompiledPart
-      const value = values[i]
-      if ((value === undefined || value === null) && part.kind !== 'all') {
-        if (optional || (isAddress(part.label) && value === null)) return null
-        throw new KeyMissingError(part.label)
-      }
-      const canonical = part.canonical(value)
-      if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
-      text = single ? canonical : text + headed(canonical, i)
+      const canonical = canonicalOf(parts[i] as CompiledPart, (value as readonly unknown[])[i], optional)
+      if (canonical === null) return null
+      text += headed(canonical, i)
     }
-    return local ? text : hashed(text)
+    return text
   }
-  const known = single && !local ? remembering(value => identityOf([value], false)) : undefined
+  const identityOf = (value: unknown, optional: boolean): string | null => {
+    const text = textOf(value, optional)
+    return local || text === null ? text : hashed(text)
+  }
+  const known = single && !local ? remembering(value => identityOf(value, false)) : undefined
   return {
     parts,
     caller: parts.every(part => pathsOf(part).every(path => path === 'ip' || path.startsWith('request.'))),
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
-    identify(values, optional) {
-      const [value] = values
-      return known && typeof value === 'string' ? known(value) : identityOf(values, optional)
-    },
+    identify: (value, optional) =>
+      known && typeof value === 'string' ? known(value) : identityOf(value, optional),
     // Contents hold codes, and several parts may.
     pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
   }
+}
+
+/** The one spelling of a part's value; null when the rule does not apply. @throws KeyMissingError, KeyInvalidError */
+function canonicalOf(part: CompiledPart, value: unknown, optional: boolean): string | null {
+  if ((value === undefined || value === null) && part.kind !== 'all') {
+    if (optional || (isAddress(part.label) && value === null)) return null
+    throw new KeyMissingError(part.label)
+  }
+  const canonical = part.canonical(value)
+  if (canonical === undefined) throw new KeyInvalidError(part.label, nameOf(part))
+  return canonical
 }

@@ -91,8 +91,8 @@ export interface Entry {
 }
 
 /** An entry that was counted, and what names its slot. */
-export interface Taken {
-  entry: Entry
+export interface Taken<E extends Entry = Entry> {
+  entry: E
   receipt: number
   /** End of the calendar period it was counted in, in ticks; 0 for other kinds. */
   ends: number

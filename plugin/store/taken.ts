@@ -1,9 +1,10 @@
 import { factsOf } from '../limits/index.js'
 import { type Entry, type Facts, PASSES, type Taken } from './store.js'
 
-/** What a reservation counted, as a refund names it. @param head where the facts of the first entry begin */
-export function takenOf(entries: readonly Entry[], facts: Facts, head = 2): Taken[] {
-  const taken: Taken[] = []
+/** What a reservation counted, as a refund names it. */
+export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): Taken<E>[] {
+  const taken: Taken<E>[] = []
+  let head = 2
   for (const entry of entries) {
     const receipt = facts[head + 1] as number
     const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0

@@ -47,12 +47,11 @@ function zoned(spec: Spec, who: number): Spec {
   return spec.kind === 'count' && who === 1 ? { ...spec, timeZone: 'America/Los_Angeles' } : spec
 }
 
-/** The same, rule by rule. */
+/** The same, with the names of the rules. */
 export function appliedOf({ rules: asked, max }: Asked): Applied[] {
-  return asked.map(({ rule, who, value }) => {
-    const entries = entriesOf({ rules: [{ rule, who, value }], max })
-    return { name: `rule ${rule}`, observed: entries[0]?.spec.observed ?? false, entries }
-  })
+  return asked.flatMap(each =>
+    entriesOf({ rules: [each], max }).map(entry => ({ ...entry, name: `rule ${each.rule}` }))
+  )
 }
 
 /** Every entry that a history can touch. */

@@ -5,7 +5,7 @@ import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/inde
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
-import { appliedOf, entriesOf, everything, rules as kinds } from './history.js'
+import { entriesOf, everything, rules as kinds } from './history.js'
 import { entry, token } from './specs.js'
 import { Time } from './time.js'
 
@@ -158,9 +158,7 @@ t.test('memory: after 1,000 refused attempts its size and its facts are what the
       rules: [{ rule: [0, 1, 2, 3, 4, 5, 9, 10][i % 8] as number, who: i % 2, value: 99 }],
       max: 4
     }
-    const others = kinds.flatMap(specs =>
-      specs.filter(spec => spec.rule !== appliedOf(full)[0]?.entries[0]?.spec.rule)
-    )
+    const others = kinds.flatMap(specs => specs.filter(spec => spec.rule !== entriesOf(full)[0]?.spec.rule))
     const entries = [...others.map(spec => entry(spec, `new ${i}`)), ...entriesOf(full)]
     const answer = store.reserve(entries, token())
     if (answer[1] !== 0) return t.fail(`admitted: ${JSON.stringify(full)}`)

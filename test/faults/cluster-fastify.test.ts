@@ -31,7 +31,7 @@ async function valuesOn(node: number, rule: Rule, value: (i: number) => string):
   )
   const found: string[] = []
   for (let i = 0; found.length < 4; i++)
-    if ((await cluster.nodeOf(`sl:{${key.identify([value(i)], false)}}:x`)) === node) found.push(value(i))
+    if ((await cluster.nodeOf(`sl:{${key.identify(value(i), false)}}:x`)) === node) found.push(value(i))
   return found
 }
 

@@ -313,13 +313,20 @@ t.test('when two key functions fail at once, one answer, and no crash', async t 
   const boom = () => {
     throw new Error('now')
   }
-  const { post } = await route(t, [async () => Promise.reject(new Error('later')), boom])
+  const later = async () => Promise.reject(new Error('later'))
   const unhandled: unknown[] = []
   const note = (error: unknown) => unhandled.push(error)
   process.on('unhandledRejection', note)
   t.teardown(() => process.off('unhandledRejection', note))
-  t.equal((await post('/x', {})).json().message, 'now')
-  await new Promise(resolve => setImmediate(resolve))
+  // In one rule, or in two.
+  for (const keys of [[[later, boom]], [later, boom], [[later, 'ip'], boom]]) {
+    const { app, post } = await open(t)
+    const limit = keys.map((key, i) => ({ name: `${i}`, key, limits })) as Rule[]
+    app.post('/x', { config: { limit } }, async () => 'sent')
+    t.equal((await post('/x', {})).json().message, 'now')
+    await new Promise(resolve => setImmediate(resolve))
+    await app.close()
+  }
   t.same(unhandled, [])
 })
 
