@@ -115,7 +115,7 @@ export class Limiter {
   ): Decision {
     const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
-    const at = this.clock.monotonic()
+    const at = reserved?.at ?? this.clock.monotonic()
     return new Decision(new Means(subjects, facts, at, store, token, since, this.report, earlier, said))
   }
 

@@ -57,7 +57,8 @@ export function subjectsOf(
   let count = 0
   for (let i = 0; i < rules.length; i++)
     count = addSubjects(subjects, count, rules[i] as CompiledRule, values[i], source)
-  subjects.length = count
+  // Setting it costs, even to what it is.
+  if (count < most) subjects.length = count
   return subjects
 }
 

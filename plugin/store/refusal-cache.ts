@@ -28,6 +28,8 @@ interface Known {
   refusal: Refusal
 }
 
+const NONE: readonly Known[] = []
+
 /**
  * Refuses without a trip what the store behind it has just refused. What admits is always asked.
  *
@@ -59,8 +61,9 @@ export class RefusalCache {
     return {
       store: reserver.store,
       reserve: (entries, token) => {
-        const facts = this.recall(entries)
-        return facts ? { facts, store: cache } : this.ask(reserver, entries, token)
+        const at = this.clock.monotonic()
+        const facts = this.recall(entries, toTicks(at))
+        return facts ? { facts, store: cache, at } : this.ask(reserver, entries, token)
       },
       close: () => reserver.close()
     }
@@ -122,11 +125,15 @@ export class RefusalCache {
   }
 
   /** The decision as far as it is known, when that is enough to refuse. */
-  private recall(entries: readonly Entry[]): Facts | undefined {
+  private recall(entries: readonly Entry[], now: number): Facts | undefined {
     if (this.known.size === 0) return undefined
-    const now = this.now()
-    const found = entries.map(entry => this.find(entry, now))
-    const first = found.find(known => known && !known.told.entry.spec.observed)
+    const found: (Known | undefined)[] = new Array(entries.length)
+    let first: Known | undefined
+    for (let i = 0; i < entries.length; i++) {
+      const entry = entries[i] as Entry
+      found[i] = this.find(entry, now)
+      if (!entry.spec.observed) first ??= found[i]
+    }
     if (first === undefined) return undefined
     const facts = factsAt(first.refusal.now + now - first.refusal.answered, entries)
     facts[1] = 0
@@ -142,8 +149,9 @@ export class RefusalCache {
   }
 
   private find(entry: Entry, now: number): Known | undefined {
-    const known = this.known.get(entry.identity)?.find(each => isSame(each.told.entry, entry))
-    return known && now < known.refusal.until ? known : undefined
+    for (const known of this.known.get(entry.identity) ?? NONE)
+      if (isSame(known.told.entry, entry)) return now < known.refusal.until ? known : undefined
+    return undefined
   }
 
   private forget(entries: readonly Entry[]): void {
@@ -159,8 +167,12 @@ export class RefusalCache {
   }
 
   private now(): number {
-    return Math.floor(this.clock.monotonic() * TICKS_PER_MS)
+    return toTicks(this.clock.monotonic())
   }
+}
+
+function toTicks(ms: number): number {
+  return Math.floor(ms * TICKS_PER_MS)
 }
 
 /** What passed beside one of the refusals found. */

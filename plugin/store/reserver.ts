@@ -4,6 +4,8 @@ import { type Awaitable, type Entry, type Facts, isPromise, type Settling, type 
 export interface Reserved {
   facts: Facts | null
   store: Settling
+  /** When it was decided, by the monotonic clock, where that is known. */
+  at?: number
 }
 
 /** Decides somewhere, whatever happens to the first choice. */
