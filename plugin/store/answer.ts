@@ -49,11 +49,12 @@ export interface Answer {
 export function answersOf(packed: Buffer, decisions: number): Answer[] {
   const reader = new Reader(packed)
   const keys = (reader.length() - 1) / decisions - 1
-  const found: Value[][] = []
-  while (found.length < decisions) found.push(reader.values(keys))
-  const admitted = found.map(() => reader.admitted())
+  const answers: Answer[] = new Array(decisions)
+  for (let i = 0; i < decisions; i++) answers[i] = { now: 0, values: reader.values(keys), admitted: undefined }
+  for (const answer of answers) answer.admitted = reader.admitted()
   const now = reader.ticks()
-  return found.map((values, i) => ({ now, values, admitted: admitted[i] }))
+  for (const answer of answers) answer.now = now
+  return answers
 }
 
 /** Reads MessagePack, as far as Redis writes it here. */
@@ -70,12 +71,12 @@ class Reader {
 
   /** Strings; `false` where there is no key. */
   values(count: number): Value[] {
-    const values: Value[] = []
-    while (values.length < count) {
+    const values: Value[] = new Array(count)
+    for (let i = 0; i < count; i++) {
       const type = this.bytes[this.at++] as number
       let size = 0
       if (type !== FALSE) size = type < FALSE ? type - TEXT : this.number(2 ** (type - TEXT_8))
-      values.push(new Value(this.bytes, this.at, size))
+      values[i] = new Value(this.bytes, this.at, size)
       this.at += size
     }
     return values
@@ -120,7 +121,8 @@ export function factsFrom(
   const now = { steady: ticks, wall: ticks, fresh: ticks }
   const facts = factsAt(ticks, entries)
   let head = 2
-  for (const [i, entry] of entries.entries()) {
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i] as Entry
     const value = values[i] as Value
     const fields = isAhead(value, entry.spec, ticks) ? NOTHING : value
     readEntry(facts, head, entry, fields, now, value.blockedUntil() - ticks)

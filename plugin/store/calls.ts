@@ -69,7 +69,7 @@ export class Calls {
       const reply = await this.reply(script, calls)
       const answers = script.decides ? answersOf(reply as Buffer, calls.length) : [reply]
       this.batch.answered(calls.length)
-      for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
+      for (let i = 0; i < calls.length; i++) (calls[i] as Call).resolve(answers[i])
     } catch (error) {
       // Redis has written nothing: not all of them need fail.
       if (calls.length > 1 && (error as Error).name === 'ReplyError') {

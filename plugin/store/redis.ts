@@ -110,7 +110,12 @@ export class RedisStore implements Store, Teller {
   }
 
   private keys(entries: readonly Entry[]): string[] {
-    return entries.map(({ identity, spec }) => `${this.head + identity}}:${spec.name}`)
+    const keys: string[] = new Array(entries.length)
+    for (let i = 0; i < entries.length; i++) {
+      const { identity, spec } = entries[i] as Entry
+      keys[i] = `${this.head + identity}}:${spec.name}`
+    }
+    return keys
   }
 }
 

@@ -1,7 +1,7 @@
 import { Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
-import { takenOf } from './taken.js'
+import { eachTaken } from './taken.js'
 import { Hearing } from './watched.js'
 
 const COUNTING_MS = 1_000
@@ -38,11 +38,12 @@ export class StandIn {
   note(entries: readonly Entry[], facts: Facts, store: Settling, blockings: number): Settling {
     const at = this.memory.ticks
     const { next } = this.journal
-    for (const { entry, ends } of takenOf(entries, facts)) {
+    const current = blockings === this.blockings
+    eachTaken(entries, facts, (entry, _receipt, ends) => {
       // Another process may have unblocked it; but an answer may be older than a block that came before it.
-      if (blockings === this.blockings) this.memory.unblock([entry])
+      if (current) this.memory.unblockOne(entry)
       if (isSend(entry)) this.journal.note(entry, ends, at)
-    }
+    })
     const count = this.journal.next - next
     return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }
