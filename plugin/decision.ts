@@ -57,7 +57,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   verdict.allowed = facts[1] === 1
   let head = 2
   let locksOnly = true
-  const states = new States(verdict.rules)
+  const states = new States(applied.length)
   for (const each of applied) {
     const { name, spec } = each
     const violated = spec.observed ? verdict.observed : verdict.violated
@@ -81,6 +81,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
     }
     head += factsOf(spec)
   }
+  verdict.rules = states.rules
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
   return verdict
@@ -88,26 +89,36 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
 
 /** The part of a verdict that says what is left of the rules of these names. */
 export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states = new States([])
+  const states = new States(names.size)
   let head = 2
   for (const each of applied) {
     if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
     head += factsOf(each.spec)
   }
-  return states.list
+  return states.rules
 }
 
 /** What is left, rule by rule, of limits that come thing by thing. */
 class States {
+  private readonly list: RuleState[]
+  private count = 0
   private rule = -1
 
-  constructor(readonly list: RuleState[]) {}
+  /** @param most how many rules there may be */
+  constructor(most: number) {
+    this.list = new Array(most)
+  }
 
   add({ name, spec }: Applied, limits: readonly LimitState[]): void {
     if (limits.length === 0) return
-    if (spec.rule === this.rule) this.list.at(-1)?.limits.push(...limits)
-    else this.list.push({ name, limits: limits as LimitState[] })
+    if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
+    else this.list[this.count++] = { name, limits: limits as LimitState[] }
     this.rule = spec.rule
+  }
+
+  get rules(): RuleState[] {
+    if (this.count < this.list.length) this.list.length = this.count
+    return this.list
   }
 }
 

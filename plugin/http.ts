@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { Verdict } from './decision.js'
+import type { LimitState, Verdict } from './decision.js'
 import {
   BlockedError,
   ExceededError,
@@ -12,7 +12,7 @@ import {
 import { policyHeaders } from './headers.js'
 import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
-import { seconds } from './policy.js'
+import { type Policy, seconds } from './policy.js'
 import { isPromise } from './store/store.js'
 
 /** A refusal as a problem document (RFC 9457). */
@@ -65,15 +65,21 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
 
 /** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
 function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures): string[] {
-  const names = new Set<string>()
+  const names: string[] = []
   for (const { rule, windowMs } of violated) {
     const limits = windowMs === 0 ? undefined : rules.find(each => each.name === rule)?.limits
-    if (limits === undefined) names.add(rule)
-    for (const [i, limit] of limits?.entries() ?? [])
-      if (limit.windowMs === windowMs && limit.remaining === 0)
-        names.add(disclosures.get(rule)?.policies[i]?.name as string)
+    if (limits === undefined) add(names, rule)
+    const policies = disclosures.get(rule)?.policies ?? []
+    for (let i = 0; limits !== undefined && i < limits.length; i++) {
+      const { windowMs: length, remaining } = limits[i] as LimitState
+      if (length === windowMs && remaining === 0) add(names, (policies[i] as Policy).name)
+    }
   }
-  return [...names]
+  return names
+}
+
+function add(names: string[], name: string): void {
+  if (!names.includes(name)) names.push(name)
 }
 
 /**

@@ -50,7 +50,8 @@ export function answersOf(packed: Buffer, decisions: number): Answer[] {
   const reader = new Reader(packed)
   const keys = (reader.length() - 1) / decisions - 1
   const answers: Answer[] = new Array(decisions)
-  for (let i = 0; i < decisions; i++) answers[i] = { now: 0, values: reader.values(keys), admitted: undefined }
+  for (let i = 0; i < decisions; i++)
+    answers[i] = { now: 0, values: reader.values(keys), admitted: undefined }
   for (const answer of answers) answer.admitted = reader.admitted()
   const now = reader.ticks()
   for (const answer of answers) answer.now = now
