@@ -43,6 +43,7 @@ export class KeyIndex {
   readonly #buckets: Int32Array
   readonly #hash = new KeyedHash()
   readonly #lasts: (Last | undefined)[] = []
+  /** Room for those that `findAll` looks for. */
   readonly #sought: Last[] = []
   #unused = 0
   #fresh = 1
@@ -69,15 +70,15 @@ export class KeyIndex {
   /** Looks for all of them, of each slot one: the processor fetches their buckets at once. Then `find` knows where they are. */
   findAll(wanted: readonly Wanted[]): void {
     const sought = this.#sought
-    sought.length = 0
+    let count = 0
     for (const { identity, spec } of wanted) {
       const last = this.#last(spec.slot)
       if (last.identity === identity && last.record !== SOUGHT) continue
       this.#aim(last, identity, spec.slot)
-      sought.push(last)
+      sought[count++] = last
     }
-    for (let i = 0; i < sought.length; i++) this.#enter(sought[i] as Last)
-    for (let i = 0; i < sought.length; i++) this.#follow(sought[i] as Last)
+    for (let i = 0; i < count; i++) this.#enter(sought[i] as Last)
+    for (let i = 0; i < count; i++) this.#follow(sought[i] as Last)
   }
 
   /** Gives a number to what `find` has not found; the caller keeps count. */
