@@ -76,7 +76,8 @@ export class Decision implements Verdict {
   get keys(): Record<string, string> {
     const { subjects, earlier } = this.#means
     const keys = { ...earlier?.keys }
-    for (const subject of subjects) keys[subject.name] ??= subject.pseudonym
+    for (const subject of subjects)
+      if (!Object.hasOwn(keys, subject.name)) keys[subject.name] = subject.pseudonym
     return keys
   }
 

@@ -126,6 +126,16 @@ t.test('the keys differ from process to process, or by secret', async t => {
   t.not(await keyOf('a secret of this test'), await keyOf('another secret of this test'))
 })
 
+t.test('the keys name every rule, whatever it is called', async t => {
+  const limits = [
+    { max: 1, window: '60s' },
+    { max: 5, per: 'day' as const }
+  ]
+  const { app } = await open(t, { rules: [{ name: 'constructor', key: { phone: 'body.phone' }, limits }] })
+  const { keys } = await app.limit.reserve({ constructor: phone })
+  t.match(keys, { constructor: /^[\w-]{22}$/ })
+})
+
 t.test('an onDecision that throws or rejects hurts nobody', async t => {
   const unhandled: unknown[] = []
   const note = (error: unknown) => unhandled.push(error)
