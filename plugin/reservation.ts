@@ -76,8 +76,8 @@ export class Decision implements Verdict {
   get keys(): Record<string, string> {
     const { subjects, earlier } = this.#means
     const keys = { ...earlier?.keys }
-    for (const subject of subjects)
-      if (!Object.hasOwn(keys, subject.name)) keys[subject.name] = subject.pseudonym
+    for (const [i, subject] of subjects.entries())
+      if (subjects[i - 1]?.rule !== subject.rule) keys[subject.name] = subject.pseudonym
     return keys
   }
 

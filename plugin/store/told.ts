@@ -1,7 +1,7 @@
 import { factsOf, limitsOf } from '../limits/index.js'
 import { BLOCKED, type Entry, type Facts, PASSES } from './store.js'
 
-/** What a store has answered of one entry: state, receipt, and two numbers a limit. */
+/** What a store has answered of one entry, which is a copy: state, receipt, and two numbers a limit. */
 export interface Told {
   entry: Entry
   facts: Facts
@@ -9,10 +9,11 @@ export interface Told {
 
 export function toldOf(entries: readonly Entry[], facts: Facts): Told[] {
   let head = 2
-  return entries.map(entry => {
+  return entries.map(({ spec, identity, max, value }) => {
     const from = head
-    head += factsOf(entry.spec)
-    return { entry, facts: facts.slice(from, head) }
+    head += factsOf(spec)
+    // The entry of a request holds its rule, which may be replaced before this is forgotten.
+    return { entry: { spec, identity, max, value }, facts: facts.slice(from, head) }
   })
 }
 

@@ -134,6 +134,7 @@ t.test('the keys name every rule, whatever it is called', async t => {
   const { app } = await open(t, { rules: [{ name: 'constructor', key: { phone: 'body.phone' }, limits }] })
   const { keys } = await app.limit.reserve({ constructor: phone })
   t.match(keys, { constructor: /^[\w-]{22}$/ })
+  t.ok(Object.hasOwn(keys, 'constructor'))
 })
 
 t.test('an onDecision that throws or rejects hurts nobody', async t => {

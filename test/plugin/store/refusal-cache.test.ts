@@ -1,3 +1,6 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -325,6 +328,33 @@ t.test('what is refused under one set of rules is refused under every other', as
   )
   const none = await send('to=a')
   t.same([none.status, none.by], [429, 'cache'])
+})
+
+t.test('what it knows keeps no rule that was replaced', async t => {
+  const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
+  const { app, send } = await open(t, [one, wide])
+  const replaced = async () => {
+    const rules = [{ ...one }, { ...wide }]
+    app.limit.replace(rules)
+    await send()
+    await send()
+    t.equal((await send()).by, 'cache')
+    return rules.map(rule => new WeakRef(rule))
+  }
+  const gone = await replaced()
+  app.limit.replace([one, wide])
+  await send('to=b')
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc')
+  // What a promise has just held may need another turn.
+  for (let i = 0; i < 10 && gone.some(rule => rule.deref()); i++) {
+    await turn()
+    collect()
+  }
+  t.same(
+    gone.map(rule => rule.deref()),
+    [undefined, undefined]
+  )
 })
 
 t.test('every rule that is known to refuse is named, and the longest waiting time', async t => {
