@@ -126,11 +126,10 @@ export class Limiter {
     const names = Object.keys(keys)
     const rules: CompiledRule[] = new Array(names.length)
     const values: unknown[] = new Array(names.length)
+    for (let i = 0; i < names.length; i++) rules[i] = this.ruleOf(names[i] as string)
     for (let i = 0; i < names.length; i++) {
       const name = names[i] as string
-      const rule = this.ruleOf(name)
-      rules[i] = rule
-      values[i] = valuesOf(rule, name, keys[name])
+      values[i] = valuesOf(rules[i] as CompiledRule, name, keys[name])
     }
     return { rules, values }
   }

@@ -165,6 +165,9 @@ t.test('wrong calls', async t => {
       code: 'FST_SEND_LIMIT_OPTION',
       message: 'keys.pair.length: 3 is wrong. Its key has 2 parts: name one identity at a time.'
     })
+    await t.rejects(call({ pair: ['1', '2', '3'], nobody: '1' }), {
+      code: 'FST_SEND_LIMIT_RULE_UNKNOWN'
+    })
   }
   for (const call of calls.slice(0, 2)) {
     for (const request of [undefined, null])
