@@ -8,7 +8,7 @@ import type { Source } from './identity/path.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { Numbers } from './numbers.js'
 import { List, type Rule, RuleSchema } from './rule.js'
-import { isPromise } from './store/store.js'
+import { isPromise, unheard } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
@@ -103,25 +103,25 @@ function reading(
   const readAll = (source: Source) => {
     const values = new Array(parts.length)
     for (let i = 0; i < parts.length; i++) values[i] = (parts[i] as CompiledPart).read(source)
-    if (!late || !values.some(isPromise)) return values
-    const all = Promise.all(values)
-    // When another key fails first, nobody waits for this one any more.
-    all.catch(() => {})
-    return all
+    return late && values.some(isPromise) ? unheard(Promise.all(values)) : values
   }
-  const of = (key: CompiledKey, values: readonly unknown[]) => (key.parts.length > 1 ? values : values[0])
   return {
     distinct,
     read: others.length === 0 ? only.read : readAll,
     late,
-    whoOf: values => (distinct === undefined ? values : of(key, values as readonly unknown[])),
+    whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
     valueOf(values) {
       if (distinct === undefined) return undefined
-      const own = of(distinct, (values as readonly unknown[]).slice(key.parts.length))
-      const what = distinct.identify(own, optional)
+      const own = (values as readonly unknown[]).slice(key.parts.length)
+      const what = distinct.identify(ownOf(distinct, own), optional)
       return what === null ? null : numberOf(distinct.pseudonym(what))
     }
   }
+}
+
+/** As a key is asked for whom it means: of one part with its value, of several with a list that begins with theirs. */
+function ownOf({ parts }: CompiledKey, values: readonly unknown[]): unknown {
+  return parts.length > 1 ? values : values[0]
 }
 
 /** The first 48 bits of a hash in base64url. */

@@ -1,7 +1,7 @@
 import type { CountryCode } from 'libphonenumber-js'
 import { FunctionError, KeyMissingError, wrongOption } from '../errors.js'
 import type { KeyFunction } from '../rule.js'
-import { isPromise } from '../store/store.js'
+import { isPromise, unheard } from '../store/store.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
 import type { CompiledPart } from './part.js'
@@ -53,11 +53,7 @@ export function functionPart(read: KeyFunction, at: string): CompiledPart {
     label: 'the key',
     read(source) {
       const value = read(source as Parameters<KeyFunction>[0])
-      if (!isPromise(value)) return value
-      const promise = Promise.resolve(value)
-      // When another key fails first, nobody waits for this one any more.
-      promise.catch(() => {})
-      return promise
+      return isPromise(value) ? unheard(Promise.resolve(value)) : value
     },
     canonical,
     list: (values, where) => exactList(values, canonical, where)

@@ -62,7 +62,7 @@ export class RefusalCache {
       store: reserver.store,
       reserve: (entries, token) => {
         const at = this.clock.monotonic()
-        const facts = this.recall(entries, toTicks(at))
+        const facts = this.recall(entries, ticksOf(at))
         return facts ? { facts, store: cache, at } : this.ask(reserver, entries, token)
       },
       close: () => reserver.close()
@@ -167,11 +167,11 @@ export class RefusalCache {
   }
 
   private now(): number {
-    return toTicks(this.clock.monotonic())
+    return ticksOf(this.clock.monotonic())
   }
 }
 
-function toTicks(ms: number): number {
+function ticksOf(ms: number): number {
   return Math.floor(ms * TICKS_PER_MS)
 }
 

@@ -152,3 +152,9 @@ export type Settling = Pick<Store, 'name' | 'refund' | 'renew'>
 export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
+
+/** The same promise: when another one of several has failed, nobody waits for it, and that it fails, too, harms nobody. */
+export function unheard<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {})
+  return promise
+}
