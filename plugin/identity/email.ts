@@ -84,7 +84,9 @@ function canonicalLocal(text: string, ignoreDots: boolean): string | undefined {
   // A letter and an accent may meet where a dot was.
   const mailbox = ignoreDots ? untagged.replaceAll('.', '').normalize('NFKC') : untagged
   if (mailbox === '') return undefined
-  return isDotString(mailbox) ? mailbox : `"${mailbox.replace(/["\\]/g, '\\$&')}"`
+  // Without quotes white space at its start (U+1680, which NFKC leaves) would be that around an address.
+  const bare = isDotString(mailbox) && mailbox === mailbox.trimStart()
+  return bare ? mailbox : `"${mailbox.replace(/["\\]/g, '\\$&')}"`
 }
 
 function isDotString(text: string): boolean {

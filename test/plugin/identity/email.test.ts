@@ -188,6 +188,13 @@ t.test('a megabyte costs nothing', async t => {
   }
 })
 
+t.test('white space that quotes keep is not that around an address', async t => {
+  for (const domain of ['gmail.com', 'example.com']) {
+    t.equal(canonicalEmail(`"\u1680a"@${domain}`), `"\u1680a"@${domain}`)
+    t.equal(canonicalEmail(`\u1680a@${domain}`), `a@${domain}`)
+  }
+})
+
 t.test('never throws, and a canonical address is its own form', async () => {
   const unit = fc.oneof(
     fc.constantFrom(...'aAσςΣİiIß.+"\\ @-_éſK\u0301\u0323\u0307ﬁ．＋｡\u{1d400}'),
