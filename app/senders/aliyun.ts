@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js'
 import { kind } from './kind.js'
-import { SendError, type Sender } from './sender.js'
+import { type Message, SendError, type Sender } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
 
@@ -35,7 +35,7 @@ export const aliyun = kind({
       async send(message) {
         const { code, params } = inCode(codes, message)
         const request = new SendSmsRequest({
-          phoneNumbers: message.to.replace(/^\+(86)?/, ''),
+          phoneNumbers: numberOf(message),
           signName: config.ALIYUN_SIGN_NAME,
           templateCode: code,
           templateParam: JSON.stringify(Object.fromEntries(params))
@@ -50,6 +50,20 @@ export const aliyun = kind({
     return sender
   }
 })
+
+/** What Aliyun takes for a mobile number of mainland China, which needs no country code. */
+const MAINLAND = /^1[3-9]\d{9}$/
+
+/**
+ * The number as Aliyun takes it: with its country code and no plus.
+ * @throws SendError for one of North America that would be somebody else's in China
+ */
+function numberOf({ to }: Message): string {
+  if (to.startsWith('+86')) return to.slice(3)
+  const digits = to.slice(1)
+  if (MAINLAND.test(digits)) throw new SendError('failed', { code: 'NUMBER_AMBIGUOUS', ofMessage: true })
+  return digits
+}
 
 /** Nothing that could be read was answered. */
 interface Broken {

@@ -33,6 +33,20 @@ t.test('what is asked', async t => {
   t.equal(provider.asked[1]?.query.get('TemplateParam'), '{"code":"042137","minutes":"5"}')
 })
 
+t.test('a number of North America never goes to whoever has its digits in China', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  for (const to of ['+13105550123', '+15062345678', '+19995550123'])
+    t.match(await sent(t, sender, message({ to })), {
+      outcome: 'failed',
+      code: 'NUMBER_AMBIGUOUS',
+      ofMessage: true
+    })
+  t.same(provider.asked, [])
+  await sent(t, sender, message({ to: '+12125550123' }))
+  t.equal(provider.asked[0]?.query.get('PhoneNumbers'), '12125550123')
+})
+
 const says = (Code: string, Message = 'about 13800138000'): Doing => ({ body: { Code, Message } })
 const cases: [does: Doing, outcome: object][] = [
   [
