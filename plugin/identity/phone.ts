@@ -1,4 +1,4 @@
-import { type CountryCode, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { type CountryCode, isSupportedCountry, type PhoneNumber, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { plainNumber } from './numbering-plan.js'
 import { rememberingEach } from './remembering.js'
 
@@ -28,7 +28,8 @@ export function isRegion(text: string): text is CountryCode {
  *
  * Only the digits and a leading plus carry meaning: digits of any script, spaces, punctuation and invisible
  * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
- * A number without a country code belongs to `region`, whose international and trunk prefixes are known.
+ * A number without a country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin
+ * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
@@ -45,11 +46,27 @@ function readPhone(text: string, region: CountryCode): string | undefined {
   return dialled !== undefined && DIALLED.test(dialled) ? dialledNumber(dialled, region) : undefined
 }
 
+/** Read until it reads as itself: of what the library gives for some (Japan, Belarus) it takes a prefix the next time. */
 function dialledNumber(dialled: string, region: CountryCode): string | undefined {
-  const plain = plainNumber(dialled, region)
-  if (plain !== undefined) return plain
+  const number = plainNumber(dialled, region) ?? readDialled(dialled, region)
+  return number === undefined || number === dialled ? number : dialledNumber(number, region)
+}
+
+function readDialled(dialled: string, region: CountryCode): string | undefined {
+  const own = validNumber(dialled, region)
+  // Some plans are so loose that the calling code passes for an area's (Germany's 49).
+  const begins = own !== undefined && dialled.startsWith(own.countryCallingCode)
+  const whole = begins ? validNumber(`+${dialled}`, region) : undefined
+  return (isMobile(whole) && !isMobile(own) ? whole : own)?.number
+}
+
+function validNumber(dialled: string, region: CountryCode): PhoneNumber | undefined {
   const number = parsePhoneNumberFromString(dialled, { defaultCountry: region, extract: false })
-  return number?.isValid() ? number.number : undefined
+  return number?.isValid() ? number : undefined
+}
+
+function isMobile(number: PhoneNumber | undefined): number is PhoneNumber {
+  return number?.getType() === 'MOBILE'
 }
 
 /** Unicode keeps the ten digits of a script in a row, from zero; where rows adjoin, each is whole. */

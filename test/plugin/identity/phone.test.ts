@@ -162,6 +162,25 @@ const PAIRS: [a: [string, Region], b: [string, Region]][] = [
   ]
 ]
 
+t.test('the region’s own calling code without a plus makes no other number of a mobile one', async t => {
+  const regions = ['DE', 'XK', 'ID', 'FI', 'ZA', 'CN', 'GB', 'JP', 'US'] as const
+  for (const region of regions) {
+    const number = canonicalPhone(examples[region] as string, region)
+    t.match(number, /^\+/)
+    t.equal(canonicalPhone(number?.slice(1) as string, region), number, region)
+  }
+  t.equal(canonicalPhone('4915123456789', 'DE'), '+4915123456789')
+  t.equal(canonicalPhone('62811234567', 'ID'), '+62811234567')
+  t.equal(canonicalPhone('4915123456789', 'FR'), undefined, 'another region’s')
+  t.equal(canonicalPhone('491 51234', 'DE'), '+4949151234', 'too short for a mobile number')
+})
+
+t.test('a number that begins as a trunk prefix does is read until it reads as itself', async t => {
+  for (const text of ['+81 90 1234 5678', '+810003768 90 1234 5678', '+8100037680 90 1234 5678'])
+    t.equal(canonicalPhone(text, 'CN'), '+819012345678', text)
+  t.equal(canonicalPhone('88102891742', 'BY'), undefined)
+})
+
 t.test('different numbers differ', async t => {
   for (const [a, b] of PAIRS) {
     t.type(canonicalPhone(...a), 'string', a[0])
