@@ -12,8 +12,13 @@ export function failureOf(error: unknown, statusCode: number): Outcome {
   if (brokeOff(error)) return null
   const named = (error ?? {}) as { statusCode?: unknown; status?: unknown }
   // As Fastify does: the first that is an error's.
-  const codes = [named.statusCode, named.status, statusCode].map(Number)
+  const codes = [named.statusCode, named.status, statusCode].map(numberOf)
   return codes.find(code => code >= 400 && code <= 599) ?? 500
+}
+
+/** To make a number of anything else may throw. */
+function numberOf(code: unknown): number {
+  return typeof code === 'number' || typeof code === 'string' ? Number(code) : Number.NaN
 }
 
 export function isHandlerTimeout(payload: unknown): boolean {

@@ -15,6 +15,8 @@ export class Turn {
   private timedOut = false
   private callback = false
   private promised = false
+  // Before the handler has returned or thrown it is not known whether it goes on.
+  private called = false
   private held: Promise<unknown> | undefined
   private undelivered: unknown
 
@@ -40,30 +42,30 @@ export class Turn {
     let result: unknown
     try {
       result = handler()
+      this.promised = result !== this.reply && isPromise(result)
     } catch (error) {
       return this.rejected(error)
+    } finally {
+      this.called = true
     }
-    const later = result === undefined || result === this.reply
-    if (later && !this.answered) {
-      this.callback = true
-      if (this.decision.locked) this.reply.raw.once('close', () => this.closed())
-      return result
-    }
-    if (later) return this.after(this.held, () => this.reply)
     // Of a thenable of its own kind, `then` may answer nothing.
-    if (isPromise(result)) {
-      this.promised = true
+    if (this.promised) {
       return Promise.resolve(result).then(
         value => this.resolved(value),
         error => this.rejected(error)
       )
     }
-    return this.after(this.held ?? this.returned(result), () => result)
+    const later = result === undefined || result === this.reply
+    if (!later) return this.after(this.held ?? this.returned(result), () => result)
+    if (this.answered) return this.after(this.held, () => this.reply)
+    this.callback = true
+    if (this.decision.locked) this.endWithConnection()
+    return result
   }
 
   private resolved(value: unknown): unknown {
     // The reply that the handler returned is out or cut off, but the handler has yet to send.
-    if (this.callback && (this.timedOut || !this.reply.sent)) {
+    if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
       return value
     }
@@ -84,7 +86,10 @@ export class Turn {
     if (foreign || this.answered) return this.send.call(this.reply, payload)
     this.answered = true
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
-    if (!isPromise(settled)) return this.deliver(payload)
+    // Whoever awaits the reply may go on, and looks like whoever has returned it: the slots stay open, no lock is held.
+    const ends = this.callback && this.called
+    if (!isPromise(settled)) return this.deliver(payload, ends)
+    if (ends && !this.promised) this.decision.keep()
     const { reply } = this
     const { statusCode } = reply
     hear(payload)
@@ -95,7 +100,7 @@ export class Turn {
       .then(() => {
         Reflect.deleteProperty(reply, 'sent')
         if (reply.statusCode !== statusCode) reply.code(statusCode)
-        this.deliver(payload)
+        this.deliver(payload, ends)
       })
       .catch(error => {
         this.send.call(this.reply, error)
@@ -103,9 +108,8 @@ export class Turn {
     return this.reply
   }
 
-  private deliver(payload: unknown): FastifyReply {
-    // Whoever awaits the reply may go on, and looks like whoever has returned it: the slots stay open, no lock is held.
-    if (this.callback) void (this.promised ? this.decision.release() : this.decision.end())
+  private deliver(payload: unknown, ends: boolean): FastifyReply {
+    if (ends) void (this.promised ? this.decision.release() : this.decision.end())
     try {
       return this.send.call(this.reply, payload)
     } catch (error) {
@@ -139,9 +143,19 @@ export class Turn {
     return failureOf(error, this.timedOut ? 500 : this.reply.statusCode)
   }
 
-  // A hijacked reply of a handler without a promise: its end is the end of the connection.
-  private closed(): void {
-    if (this.reply.sent && !this.timedOut) this.decision.end()
+  // Whether it is on its way: sent, hijacked, or written by the handler itself.
+  private get leaves(): boolean {
+    return this.reply.sent || this.reply.raw.headersSent
+  }
+
+  // Where the handler does not send by the reply. The client may have gone while it was decided.
+  private endWithConnection(): void {
+    const { raw } = this.reply
+    const end = () => {
+      if (this.leaves && !this.timedOut) this.decision.end()
+    }
+    if (raw.closed) end()
+    else raw.once('close', end)
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {

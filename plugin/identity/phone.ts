@@ -1,4 +1,9 @@
-import { type CountryCode, isSupportedCountry, type PhoneNumber, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import {
+  type CountryCode,
+  isSupportedCountry,
+  type PhoneNumber,
+  parsePhoneNumberFromString
+} from 'libphonenumber-js/max'
 import { plainNumber } from './numbering-plan.js'
 import { rememberingEach } from './remembering.js'
 

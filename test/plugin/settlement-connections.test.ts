@@ -110,6 +110,21 @@ const deserted: [string, { send: number; wrong: number }, (scene: Scene) => Rout
     }
   ],
   [
+    'callback, written to by itself',
+    { send: 1, wrong: 1 },
+    () => (_, reply) => {
+      reply.raw.writeHead(202).write('mine')
+    }
+  ],
+  [
+    'the reply returned, written to by itself',
+    kept,
+    () => async (_, reply) => {
+      reply.raw.writeHead(202).write('mine')
+      return reply
+    }
+  ],
+  [
     'the reply returned, 502',
     given,
     scene => async (request, reply) => {
@@ -244,6 +259,36 @@ for (const place of await places(t)) {
       await once(response, 'data')
       scene.goOn()
       await settled(t, scene, { send: 1, wrong: 1 })
+    }
+  )
+
+  t.test(
+    `${place.store}: the client is gone before a handler runs that hijacks without a promise`,
+    async t => {
+      let asked = (_: FastifyRequest) => {}
+      const asking = new Promise<FastifyRequest>(resolve => {
+        asked = resolve
+      })
+      const key = async (request: FastifyRequest) => {
+        asked(request)
+        await gone(request)
+        return 'somebody'
+      }
+      const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }])
+      const runs = new Promise<void>(resolve => {
+        app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
+          reply.hijack()
+          resolve()
+        })
+      })
+      await app.listen({ host: '127.0.0.1', port: 0 })
+      const { port } = app.server.address() as AddressInfo
+      const client = open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
+      client.end()
+      await asking
+      client.destroy()
+      await runs
+      await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
     }
   )
 

@@ -114,6 +114,13 @@ function styles(status: number, expected: Omit<Expected, 'status'>): Ending[] {
   ]
 }
 
+const unlike = {
+  // biome-ignore lint/suspicious/noThenProperty: whether a handler returned a promise is found out by its then
+  get then(): never {
+    throw broken()
+  }
+}
+
 const errors: Ending[] = [
   route('a throw', failed, () => () => {
     throw broken()
@@ -152,6 +159,10 @@ const errors: Ending[] = [
   route('a thrown thing that is no error', failed, () => async () => {
     throw 'nothing'
   }),
+  route('an error whose statusCode is no number', { ...failed, status: 200 }, () => async () => {
+    throw broken({ statusCode: Symbol('status') })
+  }),
+  route('a returned thing that cannot be looked at', failed, () => () => unlike as never),
   route('a returned error', failed, () => async () => broken()),
   route('an error returned by a handler that is not async', failed, () => () => broken() as never),
   route('a returned error with a 4xx status', refused, () => async () => broken({ statusCode: 422 })),
@@ -190,6 +201,19 @@ const errors: Ending[] = [
     }
   ),
   route(
+    'an answer, of whose way out the handler hears, then a throw',
+    { ...failed, status: 202, late: { send: 1, wrong: 0 } },
+    scene => async (_, reply) => {
+      reply.then(
+        () => {},
+        () => {}
+      )
+      reply.code(202).send(body)
+      await outlive(scene)
+      throw broken()
+    }
+  ),
+  route(
     'an answer, then a throw of nothing',
     { ...failed, status: 202, late: { send: 1, wrong: 0 } },
     scene => async (_, reply) => {
@@ -198,6 +222,13 @@ const errors: Ending[] = [
       throw undefined
     }
   ),
+  route('202 by reply.send, later, and a refund() behind it, after the end', sent, scene => (_, reply) => {
+    setTimeout(() => {
+      scene.look()
+      reply.code(202).send(body)
+      void reply.limit?.refund()
+    }, 1)
+  }),
   route('an answer, then more work', { ...sent, late: { send: 1, wrong: 0 } }, scene => async (_, reply) => {
     reply.code(202).send(body)
     await outlive(scene)
@@ -386,6 +417,27 @@ const surroundings: Ending[] = [
     status: 500,
     send: 1,
     wrong: 0
+  },
+  {
+    name: 'a time-out of a hook, which keeps before it answers',
+    stage(scene) {
+      scene.app.addHook('onRequest', async (_, reply) => {
+        const cut = setInterval(() => {
+          if (!scene.decision) return
+          clearInterval(cut)
+          reply.limit?.keep()
+          reply.code(503).send(body)
+        }, 1)
+      })
+      scene.route(async () => {
+        await outlive(scene)
+        return body
+      })
+    },
+    status: 503,
+    send: 1,
+    wrong: 1,
+    late: { send: 1, wrong: 1 }
   },
   {
     name: 'a preHandler that answers first',
