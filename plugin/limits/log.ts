@@ -1,5 +1,5 @@
 import { type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Fields, Kind } from './kind.js'
+import type { Fields, Kind, Now } from './kind.js'
 
 /**
  * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
@@ -28,7 +28,7 @@ export const log: Kind<LogSpec> = {
   charge(cell, now, spec) {
     const { keep, ttl } = spec
     const stamp = log.receipt(cell, now, spec)
-    const length = Math.min(cell.length + 1, keep)
+    const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, spec))
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
     cell.set(0, stamp)
@@ -56,6 +56,15 @@ export const log: Kind<LogSpec> = {
   work: ({ keep }) => 1 + keep / 100,
 
   tell: () => undefined
+}
+
+/**
+ * How many stamps a full log is to hold: more than it keeps where another store has admitted, too, and more are live. A
+ * refund would not bring back one that had been pushed out.
+ */
+function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
+  const window = Math.max(...limits.map(({ windowMs }) => windowMs)) * TICKS_PER_MS
+  return Math.max(keep, Math.min(newer(stamps, steady - window) + 1, keep * 2))
 }
 
 /** How many stamps are later than `since`. */

@@ -93,7 +93,7 @@ export class Arena {
   }
 
   /**
-   * Gives `record`, or when that is 0 a record of this identity and slot, `n` fields (1 to 1,024), adding and
+   * Gives `record`, or when that is 0 a record of this identity and slot, `n` fields (1 to 2,048), adding and
    * removing at the end; new fields hold anything until they are set. What has expired is told by the time of the
    * latest `expire`, and a new record has not until its first field is set.
    * @param stamps whether all fields are times, the first one the latest; one that is older than it by 127 days or

@@ -1,18 +1,21 @@
 import { PAGE_BYTES, Page, REACH } from './page.js'
 
 /** The most fields that one cell holds. */
-export const MAX_FIELDS = 1024
+export const MAX_FIELDS = 2048
 /** The address of no cell. */
 export const NONE = -1
 
-const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, MAX_FIELDS]
+const SIZES = [
+  ...[1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536],
+  MAX_FIELDS
+]
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
 /** As many cells as the smallest ones make in a page. */
 const CELL_BITS = 13
 const CELL_MASK = (1 << CELL_BITS) - 1
 
 /**
- * Cells of 1 to 1,024 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
+ * Cells of 1 to 2,048 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
  * width; once empty it serves any again, so that a shift from short cells to long ones wastes no room.
  * A cell's address is its page's number and its own number there.
  *

@@ -32,7 +32,7 @@ const one = <Do extends string, Rest>(weight: number, does: Do, rest: fc.Arbitra
 })
 const command = fc.oneof(
   one(6, 'resize', fc.record({ n: fc.integer({ min: 1, max: 14 }) })),
-  one(1, 'resize', fc.record({ n: fc.integer({ min: 1, max: 1024 }) })),
+  one(1, 'resize', fc.record({ n: fc.integer({ min: 1, max: 2048 }) })),
   one(4, 'set', fc.record({ at: share, value: fc.maxSafeNat() })),
   one(2, 'move', fc.record({ at: share, to: share, count: share })),
   one(4, 'touch', fc.record({ first: fc.nat(3 * STEP), life: fc.nat(6 * STEP) })),
@@ -394,7 +394,7 @@ t.test('a record that grows is not freed for its own sake', async t => {
 t.test('misuse', async t => {
   for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 28]) t.throws(() => new Arena({ maxKeys }), RangeError)
   const arena = new Arena({ maxKeys: 2 })
-  for (const n of [0, 1025, Number.NaN]) t.throws(() => arena.resize(identity(1), 1, 0, n), RangeError)
+  for (const n of [0, 2049, Number.NaN]) t.throws(() => arena.resize(identity(1), 1, 0, n), RangeError)
   for (const slot of [-1, 65_536]) t.throws(() => arena.resize(identity(1), slot, 0, 1), RangeError)
   const record = arena.resize(identity(1), 1, 0, 2)
   t.equal(arena.resize(identity(1), 1, 0, 2), record, 'a second record of one key is not made')

@@ -227,6 +227,20 @@ t.test('what is cleared stays so when its note has made room', async t => {
   t.strictSame([used(known), used(others)], [[0], [2 ** 16]])
 })
 
+t.test('what it has admitted itself stays, however much is admitted there and given back', async t => {
+  for (const max of [1, 2, 10, 1_000]) {
+    const { standIn, reserve, used, close } = open()
+    t.teardown(close)
+    const entries = [entry(log([max, 60_000]))]
+    for (let i = 0; i < max; i++) standIn.caughtUp().reserve(entries, '')
+    const sent = Array.from({ length: max }, () => reserve(entries))
+    t.strictSame(used(entries), [2 * max])
+    for (const { taken, counted } of sent) await counted.refund(taken, '')
+    t.strictSame(used(entries), [max])
+    t.equal(standIn.caughtUp().reserve(entries, '')[1], 0)
+  }
+})
+
 t.test('of more different values than there is room for, the latest stay', async t => {
   const { time, primary, reserve, used, close } = open()
   t.teardown(close)
