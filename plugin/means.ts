@@ -1,7 +1,7 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { RuleState, Verdict } from './decision.js'
 import type { Facts, Settling, Taken } from './store/store.js'
-import { takenOf } from './store/taken.js'
+import { takenOf, uncounted } from './store/taken.js'
 import { askedOf, type Subject } from './subjects.js'
 
 /** What a decision took. */
@@ -33,7 +33,7 @@ export class Means {
    */
   constructor(
     readonly subjects: readonly Subject[],
-    readonly facts: Facts | null,
+    public facts: Facts | null,
     readonly at: number,
     readonly store: Settling,
     readonly token: string,
@@ -42,6 +42,12 @@ export class Means {
     readonly earlier: Earlier | null,
     readonly said: Verdict | null
   ) {}
+
+  /** Hears of what is left again. */
+  giveBack(given: readonly Slot[]): void {
+    const { subjects, facts } = this
+    if (facts) this.facts = uncounted(askedOf(subjects), facts, given)
+  }
 
   /** What was taken of those rules. */
   slots(which: (rule: CompiledRule) => boolean): Slot[] {

@@ -4,7 +4,7 @@ import { attempt, Hold } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
 import { aged, join } from './stages.js'
-import type { Awaitable } from './store/store.js'
+import { type Awaitable, isPromise } from './store/store.js'
 import { askedOf, isAdmitted, verdictOf } from './subjects.js'
 
 const NONE: readonly never[] = []
@@ -19,6 +19,7 @@ export class Decision implements Verdict {
   // Looked at when first asked for: most decisions are kept.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
+  #refunded = false
   #hold: Hold | undefined
 
   constructor(means: Means) {
@@ -111,6 +112,11 @@ export class Decision implements Verdict {
     return this.#slots
   }
 
+  /** Whether slots were given back: from then on it says what is left with them. */
+  get refunded(): boolean {
+    return this.#refunded
+  }
+
   /** Whether this request holds a lock. */
   get locked(): boolean {
     return this.#hold?.locked ?? false
@@ -168,8 +174,15 @@ export class Decision implements Verdict {
     // A refund under way may be this handler's own, not waited for.
     if (given.length === 0) return this.#giving
     this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
-    const { report, store, token } = this.#means
-    this.#giving = attempt(report, () => store.refund(given, token))
+    const means = this.#means
+    const back = () => {
+      means.giveBack(given)
+      this.#refunded = true
+    }
+    this.#giving = attempt(means.report, () => {
+      const done = means.store.refund(given, means.token)
+      return isPromise(done) ? done.then(back) : back()
+    })
     return this.#giving
   }
 }

@@ -94,7 +94,8 @@ function limitHandler(
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
-      const result = decision.pending ? new Turn(reply, decision).run(start) : start()
+      const tell = () => tellLeft(decision, plan, reply)
+      const result = decision.pending ? new Turn(reply, decision, tell).run(start) : start()
       // A handler that returns nothing sends later: the reply itself waits for that.
       return result === undefined ? reply : result
     }
@@ -172,10 +173,7 @@ function answer(
   const earlier = reply.limit
   reply.limit = decision
   const heard = isHeard(shared.options)
-  if (decision.allowed && !heard) {
-    reply.headers(policyHeaders(decision.statesOf(plan.callers), plan.disclosures))
-    return
-  }
+  if (decision.allowed && !heard) return tellLeft(decision, plan, reply)
   const verdict = decision.verdict()
   if (heard) {
     const told = earlier?.observed.length ?? 0
@@ -187,4 +185,8 @@ function answer(
   }
   shared.refusals.write(decision, verdict, stage, request)
   refuse(request, reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, plan.handled)
+}
+
+function tellLeft(decision: Decision, { callers, disclosures }: Plan, reply: FastifyReply): void {
+  reply.headers(policyHeaders(decision.statesOf(callers), disclosures))
 }

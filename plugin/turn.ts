@@ -20,9 +20,11 @@ export class Turn {
   private held: Promise<unknown> | undefined
   private undelivered: unknown
 
+  /** @param tell puts on the reply what is left, anew */
   constructor(
     private readonly reply: FastifyReply,
-    private readonly decision: Decision
+    private readonly decision: Decision,
+    private readonly tell: () => void
   ) {
     const { send, then } = reply
     this.send = send
@@ -109,6 +111,7 @@ export class Turn {
   }
 
   private deliver(payload: unknown, ends: boolean): FastifyReply {
+    if (this.decision.refunded) this.tell()
     if (ends) void (this.promised ? this.decision.release() : this.decision.end())
     try {
       return this.send.call(this.reply, payload)
@@ -159,14 +162,12 @@ export class Turn {
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
-    if (!isPromise(settled)) {
+    const end = () => {
       this.decision.end()
+      if (this.decision.refunded) this.tell()
       return then()
     }
-    return settled.then(() => {
-      this.decision.end()
-      return then()
-    })
+    return isPromise(settled) ? settled.then(end) : end()
   }
 }
 

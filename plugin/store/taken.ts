@@ -23,6 +23,17 @@ export function eachTaken<E extends Entry>(
   }
 }
 
+/** The facts as though these had not been counted. */
+export function uncounted(entries: readonly Entry[], facts: Facts, given: readonly Taken[]): Facts {
+  const left = [...facts]
+  let head = 2
+  for (const entry of entries) {
+    if (given.some(each => each.entry === entry)) left[head + 1] = 0
+    head += factsOf(entry.spec)
+  }
+  return left
+}
+
 /** The locks that a reservation may have taken, as a refund names them: their token tells whether it has. */
 export function locksOf(entries: readonly Entry[]): Taken[] {
   return entries.filter(({ spec }) => spec.kind === 'lock').map(entry => ({ entry, receipt: 1, ends: 0 }))

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { places } from './settlement/places.js'
 
 interface Item {
   value: string
@@ -124,6 +125,57 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
     account: [9, 86_400, 6, 86_340]
   })
 })
+
+for (const place of await places(t)) {
+  t.test(`${place.store}: what was given back is left again`, async t => {
+    const key = 'ip' as const
+    const { app } = await place.open(t, [
+      { name: 'flood', key, limits: [{ max: 9, window: '60s' }], counts: 'attempts' },
+      { name: 'send', key, limits: [{ max: 2, window: '60s' }] },
+      { name: 'day', key, limits: [{ max: 5, per: 'day' }] },
+      { name: 'wrong', key, limits: [{ max: 3, window: '60s' }], counts: 'failures' }
+    ])
+    const left: unknown[] = []
+    const limit = ['flood', 'send', 'day', 'wrong']
+    app.get<{ Params: { how: string } }>('/:how', { config: { limit } }, async (request, reply) => {
+      const { how } = request.params
+      if (how === 'throws') throw Object.assign(new Error('broken'), { statusCode: 502 })
+      if (how === 'refunds') {
+        left.push(reply.limit?.retryAfterMs)
+        await reply.limit?.refund()
+        left.push(reply.limit?.retryAfterMs, reply.limit?.rules[1]?.limits[0])
+      }
+      if (how === 'keeps') reply.limit?.keep()
+      reply.code(how === 'refunds' ? 200 : Number(how) || 502)
+      return reply.send('')
+    })
+    const ask = async (how: string) => {
+      const { headers } = await app.inject(`/${how}`)
+      place.advance(1)
+      return Object.entries(policies(headers)).map(([name, [, , left, seconds]]) => [name, left, seconds])
+    }
+    const day = 43_200
+    const none = (flood: number) => [
+      ['flood', flood, 60],
+      ['send', 2, 0],
+      ['day', 5, 0],
+      ['wrong', 3, 0]
+    ]
+    t.strictSame(await ask('502'), none(8))
+    t.strictSame(await ask('throws'), none(7))
+    t.strictSame(await ask('refunds'), none(6))
+    t.strictSame(left, [0, 0, { max: 2, remaining: 2, resetMs: 0, windowMs: 60_000 }])
+    const wrong = ['wrong', 2, 60]
+    t.strictSame(await ask('422'), [...none(5).slice(0, 3), wrong])
+    t.strictSame(await ask('200'), [['flood', 4, 60], ['send', 1, 60], ['day', 4, day], wrong])
+    t.strictSame(await ask('keeps'), [
+      ['flood', 3, 60],
+      ['send', 0, 60],
+      ['day', 3, day],
+      ['wrong', 1, 60]
+    ])
+  })
+}
 
 t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
   const { app, post } = await open(t)
