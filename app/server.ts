@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises'
+import { isatty } from 'node:tty'
 import { build } from './app.js'
 import { ConfigError } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
@@ -6,13 +7,19 @@ import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './co
 /** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
 const CLOSE_SLACK = 15_000
 
+const STDOUT = 1
+const inTerminal = isatty(STDOUT)
+
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const building = build(config, config.NODE_ENV === 'development' ? { print } : {})
   // One that comes meanwhile waits: the policy may have been read before it was changed.
-  process.on('SIGHUP', () => void building.then(reload, () => {}))
+  process.on('SIGHUP', () => {
+    endWithTerminal()
+    building.then(reload, () => {})
+  })
   const app = await building
   const stop = (signal: string) => {
     for (const name of SIGNALS) process.removeListener(name, stop)
@@ -31,6 +38,13 @@ async function serve(): Promise<void> {
     )
   })
   for (const line of greeting(address, config, app.accounts.anonymous !== null)) print(line)
+}
+
+/** A terminal that is closed says so by SIGHUP, which ends a process that listens to none; nothing can be written there any more. */
+function endWithTerminal(): void {
+  if (!inTerminal || isatty(STDOUT)) return
+  process.removeAllListeners('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
 }
 
 function reload(app: Awaited<ReturnType<typeof build>>): void {

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { typescript } from '../helper/typescript.js'
+import { until } from '../plugin/settlement/places.js'
 import { production, providers } from './senders/servers.js'
 import { startMail } from './smtp.js'
 
@@ -141,6 +142,38 @@ t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
     const said = await line()
     wanted.splice(0, 2, ...wanted.filter(each => !each.test(said)))
   }
+})
+
+t.test('it ends with the terminal that it was started in, and reads the policy anew before', async t => {
+  const command = [process.execPath, ...typescript, server].map(word => `'${word}'`).join(' ')
+  const { PATH } = process.env
+  const terminal = spawn('script', ['-qec', `echo $$; exec ${command}`, '/dev/null'], {
+    env: { PATH, PORT: '0', LOG_LEVEL: 'info', SHELL: '/bin/sh' }
+  })
+  const lines = createInterface({ input: terminal.stdout })[Symbol.asyncIterator]()
+  const said = async (what: RegExp) => {
+    for (;;) {
+      const { value, done } = await lines.next()
+      if (done) throw new Error('the terminal is closed')
+      const found = what.exec(value)
+      if (found) return String(found[1])
+    }
+  }
+  const pid = Number(await said(/^(\d+)/))
+  const isAlive = () => {
+    try {
+      return process.kill(pid, 0)
+    } catch {
+      return false
+    }
+  }
+  t.teardown(() => isAlive() && process.kill(pid, 'SIGKILL'))
+  await said(/^(Listening on)/)
+  process.kill(pid, 'SIGHUP')
+  await said(/the policy was (replaced)/)
+  t.ok(isAlive())
+  terminal.kill('SIGKILL')
+  await until(() => !isAlive(), 'its end')
 })
 
 t.test('a wrong variable: its name, no stack, code 1', async t => {
