@@ -4,28 +4,46 @@ import { isPromise } from './store/store.js'
 
 // Each code has a paragraph with its cure in docs/errors.md; a test holds the two together.
 
-/** A rule refuses until its window has moved on. */
-export const ExceededError = createError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, Error, false)
-/** The lock of a rule is held: the same send is under way. */
-export const InFlightError = createError(
-  'FST_SEND_LIMIT_IN_FLIGHT',
-  'already under way: %s',
-  409,
-  Error,
-  false
-)
-/** The identity is on a block list. */
-export const BlockedError = createError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, Error, false)
+/** A refusal as a problem document (RFC 9457). */
+export interface Problem {
+  type: string
+  title: string
+  status: number
+  detail: string
+  code: string
+  /** Policies as `RateLimit-Policy` names them (draft-ietf-httpapi-ratelimit-headers). */
+  'violated-policies': string[]
+  /** Until every rule admits, in milliseconds; null when no time can be named. */
+  retryAfterMs: number | null
+}
 
-/** A refusal on its way through the app's error handler. */
-export interface LimitError extends FastifyError {
+/** A refusal on its way through the app's error handler. `Body` is what `errorResponse` builds, where there is one. */
+export interface LimitError<Body = Problem> extends FastifyError {
   statusCode: number
   /** `Retry-After`, `RateLimit` and `RateLimit-Policy`, as far as they apply. */
   headers: Record<string, string>
-  /** The body that is sent when the app has no error handler: a problem document, or what `errorResponse` built. */
-  problem: unknown
+  /** The body that is sent when the app has no error handler. */
+  problem: Body
   decision: Verdict
 }
+
+interface LimitErrorConstructor {
+  new (policies: string): LimitError
+  (policies: string): LimitError
+  readonly prototype: LimitError
+}
+
+/** Of a class of refusals, what `instanceof` tells: who makes one fills its members in. */
+function refusalError(code: string, message: string, status: number): LimitErrorConstructor {
+  return createError(code, message, status, Error, false) as unknown as LimitErrorConstructor
+}
+
+/** A rule refuses until its window has moved on. */
+export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429)
+/** The lock of a rule is held: the same send is under way. */
+export const InFlightError = refusalError('FST_SEND_LIMIT_IN_FLIGHT', 'already under way: %s', 409)
+/** The identity is on a block list. */
+export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403)
 
 /** The request lacks what a rule is keyed by. */
 export const KeyMissingError = createError(

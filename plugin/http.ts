@@ -15,19 +15,6 @@ import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
 import { isPromise } from './store/store.js'
 
-/** A refusal as a problem document (RFC 9457). */
-export interface Problem {
-  type: string
-  title: string
-  status: number
-  detail: string
-  code: string
-  /** Policies as `RateLimit-Policy` names them (draft-ietf-httpapi-ratelimit-headers). */
-  'violated-policies': string[]
-  /** Until every rule admits, in milliseconds; null when no time can be named. */
-  retryAfterMs: number | null
-}
-
 const KINDS = {
   exceeded: {
     make: ExceededError,
@@ -46,7 +33,7 @@ const KINDS = {
 export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
   const policies = violatedPolicies(verdict, disclosures)
-  const error = new make(policies.join(', ')) as LimitError
+  const error = new make(policies.join(', '))
   error.headers = policyHeaders(verdict.rules, disclosures, policies)
   if (verdict.retryAfterMs !== null) error.headers['retry-after'] = String(seconds(verdict.retryAfterMs))
   error.decision = verdict
@@ -59,7 +46,7 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
     code,
     'violated-policies': policies,
     retryAfterMs: verdict.retryAfterMs
-  } satisfies Problem
+  }
   return error
 }
 
@@ -94,12 +81,13 @@ export function refuse(
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
 ): void {
-  if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply))
+  const answer: LimitError<unknown> = error
+  if (errorResponse) answer.problem = bodyOf(errorResponse(error, request, reply))
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
   if (handled || hasOwnErrorHandler(request)) throw error
-  if (errorResponse) reply.code(error.statusCode).send(error.problem)
-  else sendProblem(reply, error.statusCode, error.problem)
+  if (errorResponse) reply.code(error.statusCode).send(answer.problem)
+  else sendProblem(reply, error.statusCode, answer.problem)
 }
 
 function bodyOf(built: unknown): unknown {

@@ -3,6 +3,7 @@ import Fastify from 'fastify'
 import {
   type Decision,
   type DecisionEvent,
+  errors,
   type Filter,
   type LimitError,
   limitPlugin,
@@ -221,3 +222,16 @@ http2.get('/', async request => http2.limit.peek({ a: 'a' }, request))
 app.get<{ Querystring: { a: string } }>('/', async request =>
   app.limit.reserve({ a: request.query.a }, request)
 )
+
+app.setErrorHandler((error, _request, reply) => {
+  if (error instanceof errors.ExceededError) {
+    same<typeof error.decision, Verdict>(true)
+    same<typeof error.problem, Problem>(true)
+    return reply.headers(error.headers).send(error.problem.title)
+  }
+  throw error
+})
+await app.register(limitPlugin, {
+  errorResponse: ({ problem, decision }) => ({ title: problem.title, wait: decision.retryAfterMs })
+})
+export const built: LimitError<{ title: string }>['problem'] = { title: '' }
