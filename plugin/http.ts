@@ -7,7 +7,8 @@ import {
   FunctionError,
   InFlightError,
   type LimitError,
-  misanswered
+  misanswered,
+  StoreUnavailableError
 } from './errors.js'
 import { policyHeaders } from './headers.js'
 import type { SendLimitOptions } from './options.js'
@@ -108,6 +109,8 @@ export function fail(request: FastifyRequest, reply: FastifyReply, error: unknow
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
   if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(request)) throw thrown
+  // As Fastify does with errors of the server. That a store is lost was told when it was.
+  if (status === 503 && !(thrown instanceof StoreUnavailableError)) request.log.error({ err: thrown }, detail)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
 

@@ -43,7 +43,10 @@ export class Limiter {
       late ||= rule.late && isPromise(values[i])
     }
     if (!late) return this.reserve(rules, values, source, earlier)
-    const tooLate = () => new TimeoutError('a key function', this.timeout)
+    const tooLate = () => {
+      const waited = rules.filter((_, i) => isPromise(values[i])).map(({ name }) => name)
+      return new TimeoutError(`the key of ${waited.join(' or ')}`, this.timeout)
+    }
     return within(Promise.all(values), this.timeout, tooLate).then(found =>
       this.reserve(rules, found, source, earlier)
     )
@@ -153,14 +156,16 @@ export class Limiter {
 /** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
 function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
   const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  if (parts === 1) return value
+  const only = parts === 1 ? key.parts[0]?.kind : undefined
+  // A content is a list itself, and everybody is anything.
+  if (only !== undefined && (only === 'digest' || only === 'all' || !Array.isArray(value))) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
   // Whoever lists identities must not believe that all of them are blocked.
   if (several.length > parts)
     throw wrongOption(
       `keys.${name}.length`,
       several.length,
-      `Its key has ${parts} parts: name one identity at a time.`
+      `Its key has ${only === undefined ? `${parts} parts` : 'one part'}: name one identity at a time.`
     )
-  return several
+  return only === undefined ? several : several[0]
 }

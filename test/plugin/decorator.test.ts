@@ -161,6 +161,12 @@ t.test('wrong calls', async t => {
       code: 'FST_SEND_LIMIT_KEY_MISSING',
       message: 'query.b is missing or no scalar value'
     })
+    await t.rejects(call({ mobile: ['13800138000', '13900139000'] }), {
+      code: 'FST_SEND_LIMIT_OPTION',
+      message: 'keys.mobile.length: 2 is wrong. Its key has one part: name one identity at a time.'
+    })
+    await t.rejects(call({ mobile: ['x'] }), { message: 'body.phone is not a valid phone number' })
+    await t.rejects(call({ mobile: [] }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
     await t.rejects(call({ pair: ['1', '2', '3'] }), {
       code: 'FST_SEND_LIMIT_OPTION',
       message: 'keys.pair.length: 3 is wrong. Its key has 2 parts: name one identity at a time.'

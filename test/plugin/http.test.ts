@@ -344,3 +344,31 @@ t.test('each request has a decision of its own', async t => {
   await Promise.all([app.inject('/x'), app.inject('/x')])
   t.equal(seen.size, 2)
 })
+
+t.test('what ends in 503 for a reason of its own is in the log, once', async t => {
+  const lines: string[] = []
+  const logger = { level: 'error', stream: { write: (line: string) => lines.push(line) } }
+  const { app, post } = await open(t, { timeout: 20, maxKeys: 1 }, { logger })
+  const never = () => new Promise<string>(() => {})
+  const limits = [{ max: 1, window: '60s' }]
+  const limit: Rule[] = [
+    { name: 'tenant', key: never, limits },
+    { name: 'user', key: never, limits },
+    { name: 'ip', key: 'ip', limits }
+  ]
+  app.post('/slow', { config: { limit } }, async () => 'sent')
+  const full: Rule = { name: 'full', key: { value: 'body.id' }, limits }
+  app.post('/full', { config: { limit: full } }, async () => 'sent')
+  const { detail } = (await post('/slow', {})).json()
+  t.equal(detail, 'the key of tenant or user took longer than 20 ms')
+  t.equal((await post('/full', { id: 1 })).statusCode, 200)
+  t.equal((await post('/full', { id: 2 })).statusCode, 503)
+  t.equal((await post('/full', {})).statusCode, 400)
+  t.same(
+    lines.map(line => JSON.parse(line)).map(({ level, msg, err, reqId }) => [level, msg, err.code, reqId]),
+    [
+      [50, detail, 'FST_SEND_LIMIT_TIMEOUT', 'req-1'],
+      [50, 'the memory store is full of live limits', 'FST_SEND_LIMIT_STORE_FULL', 'req-3']
+    ]
+  )
+})

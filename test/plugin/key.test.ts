@@ -276,7 +276,7 @@ t.test('function keys', async t => {
       /^database down$/
     ],
     [async () => Promise.reject(new Error('database down')), 500, /^database down$/],
-    [() => never, 503, /^a key function took longer than 20 ms$/]
+    [() => never, 503, /^the key of a took longer than 20 ms$/]
   ]
   for (const counts of ['sends', 'attempts'] as const) {
     for (const [answer, status, message] of table) {
