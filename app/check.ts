@@ -22,24 +22,49 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   const error = Errors(schema, value).find(each => each.keyword !== 'boolean')
   if (error === undefined) return value as Static<S>
   const { requiredProperties, additionalProperties, allowedValues } = error.params as Record<string, string[]>
-  const path = error.instancePath.split('/').slice(1)
-  const extra = requiredProperties?.[0] ?? additionalProperties?.[0]
-  if (extra !== undefined) path.push(extra)
-  const right = allowedValues ? `must be one of ${allowedValues.join(', ')}` : error.message
+  const within = error.instancePath.split('/').slice(1)
+  const [missing] = requiredProperties ?? []
+  const [unknown] = additionalProperties ?? []
+  const extra = missing ?? unknown
+  const path = extra === undefined ? within : [...within, extra]
   const { description, writeOnly } = member(schema, path) ?? {}
+  const right = () => {
+    if (missing !== undefined) return 'is required'
+    if (unknown !== undefined) return `is not known here; known: ${known(member(schema, within) ?? {})}`
+    if (allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
+    // What it is says more than the pattern of it.
+    return error.keyword === 'pattern' && description !== undefined ? 'is wrong' : error.message
+  }
   // What is not expected may be a secret under a wrong name.
   const given = extra !== undefined || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
   const hint = description === undefined ? '' : ` It is ${description}.`
-  throw new ConfigError(`${called}${path.join('.')}${given} ${right}.${hint}`)
+  throw new ConfigError(`${called}${dotted(path)}${given} ${right()}.${hint}`)
+}
+
+/** `rules` and `0` make `rules[0]`. */
+function dotted(path: readonly string[]): string {
+  return path.map((name, i) => (/^\d+$/.test(name) ? `[${name}]` : `${i > 0 ? '.' : ''}${name}`)).join('')
+}
+
+/** The names that an object may have, or their pattern. */
+function known({ properties, patternProperties }: Member): string {
+  return Object.keys(properties ?? patternProperties ?? {}).join(', ') || 'nothing'
 }
 
 function at(value: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((each, name) => (each as Record<string, unknown> | undefined)?.[name], value)
 }
 
-function member(schema: TSchema, path: readonly string[]) {
-  return at(
-    schema,
-    path.flatMap(name => ['properties', name])
-  ) as { description?: string; writeOnly?: boolean } | undefined
+interface Member {
+  description?: string
+  writeOnly?: boolean
+  properties?: Record<string, Member>
+  patternProperties?: Record<string, Member>
+  items?: Member
+}
+
+function member(schema: Member, path: readonly string[]): Member | undefined {
+  const within = (each: Member | undefined, name: string) =>
+    each?.properties?.[name] ?? each?.items ?? Object.values(each?.patternProperties ?? {})[0]
+  return path.reduce<Member | undefined>(within, schema)
 }

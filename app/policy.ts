@@ -110,5 +110,9 @@ export function loadPolicy(
     for (const [member, value] of Object.entries({ key, distinct, limits }))
       checkPaths(value, `policy.rules[${i}].${member}`)
   }
+  const names: unknown[] = policy.rules.map(rule => rule?.name)
+  const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
+  if (lacking.length > 0 && names.every(name => typeof name === 'string'))
+    throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
   return policy
 }

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import limitPlugin, { type Rule } from '../../plugin/index.js'
+import limitPlugin, { type DecisionEvent, type Rule } from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
@@ -49,7 +49,8 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       fastify.limit.replace(next.rules.map(passAllowed))
       inForce = next
       for (const { message } of strayPurposes(next)) fastify.log.warn(message)
-    } catch (error) {
+    } catch (thrown) {
+      const error = inPolicy(thrown)
       fastify.audit({ event: 'policy', outcome: 'refused', actor, detail: (error as Error).message })
       throw error
     }
@@ -57,21 +58,35 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
     fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
     return inForce
   })
-  await fastify.register(limitPlugin, {
+  const options = {
     rules: policy.rules.map(passAllowed),
     filters: [fastify.blockList],
     ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
     secret,
     region: config.REGION,
     onStoreError: config.ON_STORE_ERROR,
-    onDecision(event, request) {
+    onDecision(event: DecisionEvent, request: FastifyRequest | null) {
       fastify.metrics.decided(event)
       fastify.auditRefusal(event, request)
       fastify.softMark(event, request)
     },
     timeout: config.STORE_TIMEOUT,
     clock
-  })
+  }
+  try {
+    await fastify.register(limitPlugin, options)
+  } catch (error) {
+    throw inPolicy(error)
+  }
+}
+
+const RULES = /^(?:options\.)?rules\b/
+
+/** What the plugin finds wrong with a rule, by its place in the policy. */
+function inPolicy(error: unknown): unknown {
+  const { code, message = '' } = error as { code?: unknown; message?: string }
+  const ours = code === 'FST_SEND_LIMIT_OPTION' && RULES.test(message)
+  return ours ? new ConfigError(message.replace(RULES, 'policy.rules')) : error
 }
 
 /** Everything would wait for somebody to write to it: who wrote its first policy is gone. */

@@ -10,7 +10,12 @@ const WEBHOOK_KEY = '(?=[^=]{32,86}=*$)([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
 // What is read from a file may end with a line break or a blank, which no provider and no header takes.
 const line = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^(?! )[^\\u0000-\\u001f\\u007f]+(?<! )$', description }))
+  Type.Optional(
+    Type.String({
+      pattern: '^(?! )[^\\u0000-\\u001f\\u007f]+(?<! )$',
+      description: `${description}, in one line and without blanks around it`
+    })
+  )
 const secret = (description: string) =>
   Type.Optional(
     Type.String({ pattern: '^[!-~]+$', writeOnly: true, description: `${description}, of visible ASCII` })

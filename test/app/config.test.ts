@@ -97,9 +97,9 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ ...redis, LIMIT_SECRET: 'topsecret' }, /^LIMIT_SECRET must not have fewer than 16 characters\./],
   [
     { LIMIT_SECRET: ' '.repeat(24) },
-    /^LIMIT_SECRET must match .* of 16 characters or more, blanks not counted/
+    /^LIMIT_SECRET is wrong\. It is a secret of 16 characters or more, blanks not counted/
   ],
-  [{ LIMIT_SECRET: `topsecret${' '.repeat(24)}\n` }, /^LIMIT_SECRET must match/],
+  [{ LIMIT_SECRET: `topsecret${' '.repeat(24)}\n` }, /^LIMIT_SECRET is wrong/],
   [
     { REDIS_URL: 'http://:topsecret@a' },
     /^REDIS_URL must be a URL with a host, of redis: or rediss:.* as in redis:/
@@ -108,23 +108,23 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { REDIS_URL: 'redis://a, redis://:topsecret@b/1', LIMIT_SECRET: 'x'.repeat(16) },
     /^REDIS_URL names a database beside several nodes, and a cluster has none but 0\. It is as in redis:/
   ],
-  [{ API_KEYS: 'topsecret' }, /^API_KEYS must match .* as in key:account/],
-  [{ API_KEYS: 'topsecret:' }, /^API_KEYS must match/],
-  [{ API_KEYS: 'topsecret:and:shop' }, /^API_KEYS must match/],
-  [{ API_KEYS: 'topsecret:shop,' }, /^API_KEYS must match/],
-  [{ API_KEYS: ',topsecret:shop' }, /^API_KEYS must match/],
-  [{ API_KEYS: `topsecret:${'a'.repeat(65)}` }, /^API_KEYS must match/],
+  [{ API_KEYS: 'topsecret' }, /^API_KEYS is wrong\. .* as in key:account/],
+  [{ API_KEYS: 'topsecret:' }, /^API_KEYS is wrong/],
+  [{ API_KEYS: 'topsecret:and:shop' }, /^API_KEYS is wrong/],
+  [{ API_KEYS: 'topsecret:shop,' }, /^API_KEYS is wrong/],
+  [{ API_KEYS: ',topsecret:shop' }, /^API_KEYS is wrong/],
+  [{ API_KEYS: `topsecret:${'a'.repeat(65)}` }, /^API_KEYS is wrong/],
   [
     { ADMIN_KEY: 'topsecret' },
     /^ADMIN_KEY must not have fewer than 24 characters\. It is the key of the admin/
   ],
   [
     { ADMIN_KEY: 'topsecret, and no key for a header: ü' },
-    /^ADMIN_KEY must match .* as a header takes it\.$/
+    /^ADMIN_KEY is wrong\. .* as a header takes it\.$/
   ],
-  [{ ADMIN_KEY: 'topsecret, read from a file\n' }, /^ADMIN_KEY must match/],
-  [{ ADMIN_KEY: ' topsecret, after a space' }, /^ADMIN_KEY must match/],
-  [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS must match .* as a header takes it/],
+  [{ ADMIN_KEY: 'topsecret, read from a file\n' }, /^ADMIN_KEY is wrong/],
+  [{ ADMIN_KEY: ' topsecret, after a space' }, /^ADMIN_KEY is wrong/],
+  [{ API_KEYS: 'topsecret-ü:shop' }, /^API_KEYS is wrong\. .* as a header takes it/],
   [
     { NODE_ENV: 'production', AUDIT_LOG: 'off' },
     /^API_KEYS or ACCOUNTS_FILE is required in production\. It is/
@@ -143,19 +143,22 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     .concat('TWILIO_AUTH_TOKEN')
     .map((name): [NodeJS.ProcessEnv, RegExp] => [
       { [name]: 'topsecret\n' },
-      new RegExp(`^${name} must match .* of visible ASCII\\.$`)
+      new RegExp(`^${name} is wrong\\. .* of visible ASCII\\.$`)
     ]),
   ...['ALIYUN_SIGN_NAME', 'TENCENT_SIGN_NAME', 'TENCENT_SDK_APP_ID', 'TWILIO_FROM'].map(
-    (name): [NodeJS.ProcessEnv, RegExp] => [{ [name]: '店铺\n' }, new RegExp(`^${name} .* must match`)]
+    (name): [NodeJS.ProcessEnv, RegExp] => [
+      { [name]: '店铺\n' },
+      new RegExp(`^${name} .* is wrong\\. .* in one line`)
+    ]
   ),
   ...['TWILIO_FROM', 'ALIYUN_SIGN_NAME'].flatMap(name =>
     [' ', ' Shop', 'Shop '].map((text): [NodeJS.ProcessEnv, RegExp] => [
       { [name]: text },
-      new RegExp(`^${name} \\("${text}"\\) must match`)
+      new RegExp(`^${name} \\("${text}"\\) is wrong`)
     ])
   ),
-  [{ TWILIO_ACCOUNT_SID: 'topsecret' }, /^TWILIO_ACCOUNT_SID must match .* AC at its beginning\.$/],
-  [{ TENCENT_REGION: 'ap-北京' }, /^TENCENT_REGION \("ap-北京"\) must match .* the region of the API/],
+  [{ TWILIO_ACCOUNT_SID: 'topsecret' }, /^TWILIO_ACCOUNT_SID is wrong\. .* AC at its beginning\.$/],
+  [{ TENCENT_REGION: 'ap-北京' }, /^TENCENT_REGION \("ap-北京"\) is wrong\. .* the region of the API/],
   ...['https://a?topsecret', 'https://:topsecret@a/b'].map((url): [NodeJS.ProcessEnv, RegExp] => [
     { TWILIO_ENDPOINT: url },
     /^TWILIO_ENDPOINT must have a protocol, a host and perhaps a port and a path alone\. It is the address of/
@@ -251,8 +254,10 @@ t.test('the policy names what is wrong in it', async t => {
     ],
     [{ code: { ...policy.code, attempts: 5 } }, /^policy\.code\.attempts /],
     [{ countries: [] }, /^policy\.countries \(\[\]\) /],
-    [{ countries: ['CHN'] }, /^policy\.countries\.0 \("CHN"\) must match/],
-    [{ prices: { currency: 'CNYX' } }, /^policy\.prices\.currency \("CNYX"\) must match/],
+    [{ code: {} }, /^policy\.code\.digits is required\.$/],
+    [{ colour: 1 }, /^policy\.colour is not known here; known: purposes, code, countries, prices, rules\.$/],
+    [{ countries: ['CHN'] }, /^policy\.countries\[0\] \("CHN"\) must match/],
+    [{ prices: { currency: 'CNYX' } }, /^policy\.prices\.currency \("CNYX"\) is wrong/],
     [{ prices: { currency: 'CNY', email: 1 } }, /^policy\.prices\.email /],
     [{ prices: { currency: 'CNY', sms: { '+86': 1 } } }, /^policy\.prices\.sms\.\+86 /]
   ]

@@ -160,7 +160,7 @@ for (const [name, open] of Object.entries(places)) {
       const { file, write } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const wrong: [string, (policy: Policy) => object, RegExp][] = [
-        ['a limit', withRecipient([{ max: 0, window: '60s' }]), /rules\[\d+\]\.limits\[0\]\.max/],
+        ['a limit', withRecipient([{ max: 0, window: '60s' }]), / policy\.rules\[\d+\]\.limits\[0\]\.max: /],
         ['no rule', p => ({ ...p, rules: p.rules.with(3, null as never) }), /rules\[3\]/],
         [
           'no key',
@@ -170,7 +170,7 @@ for (const [name, open] of Object.entries(places)) {
         ...loadPolicy().rules.map(({ name }): [string, (policy: Policy) => object, RegExp] => [
           `without the rule ${name}`,
           p => ({ ...p, rules: p.rules.filter(rule => rule.name !== name) }),
-          new RegExp(`"${name}"`)
+          new RegExp(` policy\\.rules lacks "${name}",`)
         ]),
         [
           'a rule that no endpoint counts by',

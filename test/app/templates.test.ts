@@ -388,9 +388,12 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   for (const maxLength of [0, 501]) {
     wrong(withSms({ a: { ...text, maxLength } }, '{a}'), `sms.test.params.a.maxLength (${maxLength}) must be`)
   }
-  wrong(withSms({ a: { ...text, length: 9 } as never }, '{a}'), 'sms.test.params.a.length must not have')
+  wrong(withSms({ a: { ...text, length: 9 } as never }, '{a}'), 'sms.test.params.a.length is not known here')
   for (const name of ['A', '1', 'a b', 'a'.repeat(33), '__proto__'])
-    wrong(withSms(Object.fromEntries([[name, text]]), 'x'), `templates.sms.test.params.${name} must not have`)
+    wrong(
+      withSms(Object.fromEntries([[name, text]]), 'x'),
+      `templates.sms.test.params.${name} is not known here`
+    )
   const many = Array.from({ length: 17 }, (_, i) => `a${i}`)
   const all = many.map(name => `{${name}}`).join('')
   wrong(withSms(Object.fromEntries(many.map(name => [name, text])), all), 'templates.sms.test.params ')
@@ -425,11 +428,11 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   const short = { text: 'x', subject: 'x' }
   wrong(
     { ...files, sms: { ...files.sms, test: { params: {}, locales: { en: short, zh: short } } } },
-    'templates.sms.test.locales.en.subject must not have'
+    'templates.sms.test.locales.en.subject is not known here'
   )
-  wrong(mail('{a}', { title: 'x' }), 'templates.mail.test.locales.en.title must not have')
+  wrong(mail('{a}', { title: 'x' }), 'templates.mail.test.locales.en.title is not known here')
   wrong({ ...files, mail: {} }, 'templates.mail lacks captcha.')
-  wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test must not have')
+  wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test is not known here')
 })
 
 t.test('a file that is no JSON, or is not there, is named', t => {
