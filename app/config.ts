@@ -63,6 +63,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
     )
   }
+  if (config.NODE_ENV === 'production' && env.DEV_OUTBOX === 'on') {
+    throw new ConfigError('DEV_OUTBOX must be off in production: it shows codes to whoever asks.')
+  }
   const { username, password } = new URL(config.SMTP_URL ?? 'smtp://none')
   if (username !== '' && password === '') {
     throw new ConfigError(`SMTP_URL names a user and no password. ${itIs('SMTP_URL')}`)

@@ -129,6 +129,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { NODE_ENV: 'production', AUDIT_LOG: 'off' },
     /^API_KEYS or ACCOUNTS_FILE is required in production\. It is/
   ],
+  [{ NODE_ENV: 'production', DEV_OUTBOX: 'on' }, /^DEV_OUTBOX must be off in production/],
   [{ NODE_ENV: 'production' }, /^AUDIT_LOG is required in production\. It is where the audit trail goes/],
   ...['OFF', 'Stdout', 'stderr', 'none', 'false', 'off ', ' '].map(
     (AUDIT_LOG): [NodeJS.ProcessEnv, RegExp] => [
