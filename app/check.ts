@@ -38,12 +38,13 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   // What is not expected may be a secret under a wrong name.
   const given = extra !== undefined || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
   const hint = description === undefined ? '' : ` It is ${description}.`
-  throw new ConfigError(`${called}${dotted(path)}${given} ${right()}.${hint}`)
+  throw new ConfigError(`${called}${dotted(value, path)}${given} ${right()}.${hint}`)
 }
 
-/** `rules` and `0` make `rules[0]`. */
-function dotted(path: readonly string[]): string {
-  return path.map((name, i) => (/^\d+$/.test(name) ? `[${name}]` : `${i > 0 ? '.' : ''}${name}`)).join('')
+/** A member of the list `rules` is `rules[0]`. */
+function dotted(value: unknown, path: readonly string[]): string {
+  const parts = path.map((name, i) => (Array.isArray(at(value, path.slice(0, i))) ? `[${name}]` : `.${name}`))
+  return parts.join('').replace(/^\./, '')
 }
 
 /** The names that an object may have, or their pattern. */

@@ -52,22 +52,22 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ],
   [{ ...production, SMS_SENDERS: 'outbox' }, /^SMS_SENDERS names outbox; .* webhook, none\.$/],
   [{ ...hook, SMS_SENDERS: 'webhook,webhook' }, /^SMS_SENDERS names webhook twice\.$/],
-  [{ SMS_SENDERS: 'webhook;none' }, /^SMS_SENDERS \("webhook;none"\) must match/],
-  [{ SMS_SENDERS: 'webhook:0' }, /^SMS_SENDERS .* must match/],
-  [{ SMS_SENDERS: 'webhook|none:0' }, /^SMS_SENDERS .* must match/],
+  [{ SMS_SENDERS: 'webhook;none' }, /^SMS_SENDERS \("webhook;none"\) is wrong/],
+  [{ SMS_SENDERS: 'webhook:0' }, /^SMS_SENDERS .* is wrong/],
+  [{ SMS_SENDERS: 'webhook|none:0' }, /^SMS_SENDERS .* is wrong/],
   [{ ALIYUN_TEMPLATES: 'captcha=1' }, /^ALIYUN_TEMPLATES .* as in captcha\.zh=SMS_154950909:code\.$/],
-  [{ ALIYUN_TEMPLATES: 'captcha.zh=1;captcha.en=2' }, /^ALIYUN_TEMPLATES .* must match/],
-  [{ WEBHOOK_SECRET: 'topsecret' }, /^WEBHOOK_SECRET must match/],
-  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(22)}` }, /^WEBHOOK_SECRET must match/],
-  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(23)} #` }, /^WEBHOOK_SECRET must match/],
+  [{ ALIYUN_TEMPLATES: 'captcha.zh=1;captcha.en=2' }, /^ALIYUN_TEMPLATES .* is wrong/],
+  [{ WEBHOOK_SECRET: 'topsecret' }, /^WEBHOOK_SECRET is wrong/],
+  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(22)}` }, /^WEBHOOK_SECRET is wrong/],
+  [{ WEBHOOK_SECRET: `whsec_topsecret${'A'.repeat(23)} #` }, /^WEBHOOK_SECRET is wrong/],
   // A character is missing, or the padding; 23 bytes, and 65.
   ...['A'.repeat(24), 'A'.repeat(25), `${'A'.repeat(22)}=`, `${'A'.repeat(78)}=`].map(
     (rest): [NodeJS.ProcessEnv, RegExp] => [
       { WEBHOOK_SECRET: `whsec_topsecret${rest}` },
-      /^WEBHOOK_SECRET must match/
+      /^WEBHOOK_SECRET is wrong/
     ]
   ),
-  [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID must match/],
+  [{ TWILIO_ACCOUNT_SID: 'AC' }, /^TWILIO_ACCOUNT_SID is wrong/],
   [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
 ]
 for (const [env, message] of wrong) {
