@@ -8,7 +8,8 @@ const PLAIN = /^[ !#-[\]-~]*$/
  * One text for all equal values, another for every different one: JSON with the members of objects in the
  * order of their names, and words for what JSON lacks (`undefined`, `NaN`, `1n`, `Date(0)`, `Bytes(ff)`).
  *
- * Own enumerable string keys count, in objects of any class; `-0` is `0`; lone surrogates keep their value.
+ * Own enumerable string keys count, in objects of any class but lists, dates and bytes; a hole is `undefined`, `-0` is `0`;
+ * lone surrogates keep their value.
  * Texts never run into each other: several parts go in as an array.
  * @throws RangeError where objects and arrays nest deeper than 64.
  * @throws TypeError for a value whose content cannot be seen from outside (a function, a symbol, a `Map`).

@@ -17,9 +17,13 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
  * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). Of any other IPv6 address the first `ipv6Prefix` bits count
  * (1 to 128, 64 when left out), since what is behind them belongs to one customer: `2001:db8::/64`. A zone (`%eth0`), the
  * brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are dropped.
+ * @throws RangeError for a prefix that is none
  */
 export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
-  return isIP(text) === 4 ? text : read(text, ipv6Prefix)
+  if (isIP(text) === 4) return text
+  if (!(Number.isInteger(ipv6Prefix) && ipv6Prefix > 0 && ipv6Prefix <= 128))
+    throw new RangeError(`ipv6Prefix must be a whole number from 1 to 128, not ${ipv6Prefix}`)
+  return read(text, ipv6Prefix)
 }
 
 const read = rememberingEach(readIp)

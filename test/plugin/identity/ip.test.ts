@@ -284,3 +284,9 @@ t.test('a range matches like the comparison of bits', async () => {
     { numRuns: 3000 }
   )
 })
+
+t.test('a prefix that is none', async t => {
+  for (const prefix of [0, 129, -5, 64.5, Number.NaN, '64' as never])
+    t.throws(() => canonicalIp('2001:db8::1', prefix), { name: 'RangeError', message: /from 1 to 128/ })
+  t.equal(canonicalIp('2001:db8::1', 128), '2001:db8::1/128')
+})
