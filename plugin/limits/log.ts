@@ -63,8 +63,10 @@ export const log: Kind<LogSpec> = {
  * refund would not bring back one that had been pushed out.
  */
 function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
-  const window = Math.max(...limits.map(({ windowMs }) => windowMs)) * TICKS_PER_MS
-  return Math.max(keep, Math.min(newer(stamps, steady - window) + 1, keep * 2))
+  let windowMs = 0
+  for (const limit of limits) windowMs = Math.max(windowMs, limit.windowMs)
+  const live = newer(stamps, steady - windowMs * TICKS_PER_MS)
+  return Math.max(keep, Math.min(live + 1, keep * 2))
 }
 
 /** How many stamps are later than `since`. */
