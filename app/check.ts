@@ -37,7 +37,7 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   }
   // What is not expected may be a secret under a wrong name.
   const given = extra !== undefined || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
-  const hint = description === undefined ? '' : ` It is ${description}.`
+  const hint = description === undefined || unknown !== undefined ? '' : ` It is ${description}.`
   throw new ConfigError(`${called}${dotted(value, path)}${given} ${right()}.${hint}`)
 }
 

@@ -17,12 +17,12 @@ export interface Problem {
   retryAfterMs: number | null
 }
 
-/** A refusal on its way through the app's error handler. `Body` is what `errorResponse` builds, where there is one. */
-export interface LimitError<Body = Problem> extends FastifyError {
+/** A refusal on its way through the app's error handler. */
+export interface LimitError<Body = unknown> extends FastifyError {
   statusCode: number
   /** `Retry-After`, `RateLimit` and `RateLimit-Policy`, as far as they apply. */
   headers: Record<string, string>
-  /** The body that is sent when the app has no error handler. */
+  /** The body that is sent when the app has no error handler: a `Problem`, or what `errorResponse` built. */
   problem: Body
   decision: Verdict
 }

@@ -8,6 +8,7 @@ import {
   InFlightError,
   type LimitError,
   misanswered,
+  type Problem,
   StoreUnavailableError
 } from './errors.js'
 import { policyHeaders } from './headers.js'
@@ -47,7 +48,7 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
     code,
     'violated-policies': policies,
     retryAfterMs: verdict.retryAfterMs
-  }
+  } satisfies Problem
   return error
 }
 
@@ -82,13 +83,12 @@ export function refuse(
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
 ): void {
-  const answer: LimitError<unknown> = error
-  if (errorResponse) answer.problem = bodyOf(errorResponse(error, request, reply))
+  if (errorResponse) error.problem = bodyOf(errorResponse(error as LimitError<Problem>, request, reply))
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
   if (handled || hasOwnErrorHandler(request)) throw error
-  if (errorResponse) reply.code(error.statusCode).send(answer.problem)
-  else sendProblem(reply, error.statusCode, answer.problem)
+  if (errorResponse) reply.code(error.statusCode).send(error.problem)
+  else sendProblem(reply, error.statusCode, error.problem)
 }
 
 function bodyOf(built: unknown): unknown {
@@ -101,7 +101,13 @@ function bodyOf(built: unknown): unknown {
  * document when the app has no error handler.
  * @throws any other error, and this one when the app has an error handler
  */
-export function fail(request: FastifyRequest, reply: FastifyReply, error: unknown, handled: boolean): void {
+export function fail(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  handled: boolean,
+  log: { fail(error: Error, request: FastifyRequest): void }
+): void {
   // To Fastify a promise that rejects with nothing is no error.
   const thrown =
     error ??
@@ -109,8 +115,8 @@ export function fail(request: FastifyRequest, reply: FastifyReply, error: unknow
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
   if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(request)) throw thrown
-  // As Fastify does with errors of the server. That a store is lost was told when it was.
-  if (status === 503 && !(thrown instanceof StoreUnavailableError)) request.log.error({ err: thrown }, detail)
+  // That a store is lost was told when it was.
+  if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, request)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
 

@@ -156,16 +156,14 @@ export class Limiter {
 /** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
 function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
   const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  const only = parts === 1 ? key.parts[0]?.kind : undefined
-  // A content is a list itself, and everybody is anything.
-  if (only !== undefined && (only === 'digest' || only === 'all' || !Array.isArray(value))) return value
+  if (parts === 1) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
   // Whoever lists identities must not believe that all of them are blocked.
   if (several.length > parts)
     throw wrongOption(
       `keys.${name}.length`,
       several.length,
-      `Its key has ${only === undefined ? `${parts} parts` : 'one part'}: name one identity at a time.`
+      `Its key has ${parts} parts: name one identity at a time.`
     )
-  return only === undefined ? several : several[0]
+  return several
 }

@@ -20,6 +20,7 @@ export class RefusalLog {
   // By whom and what: sums of 53 bits.
   private readonly known = new Set<number>()
   private since = Number.NEGATIVE_INFINITY
+  private readonly failures = new Map<string, number>()
 
   write(
     decision: Decision,
@@ -35,6 +36,15 @@ export class RefusalLog {
     if (!tells(level)) return
     const rules = violated.map(({ rule, windowMs }) => ({ rule, windowMs, key: decision.keyOf(rule) }))
     log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
+  }
+
+  /** A failure of which the client is told, once a second by its message. */
+  fail(error: Error, { log }: FastifyRequest): void {
+    const { message } = error
+    const now = performance.now()
+    if (now - (this.failures.get(message) ?? Number.NEGATIVE_INFINITY) < SECOND_MS) return
+    this.failures.set(message, now)
+    log.error({ err: error }, message)
   }
 
   private repeats(decision: Decision, violated: Verdict['violated']): boolean {

@@ -68,7 +68,7 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
         return decision.allowed
       })
       .catch(error => {
-        fail(request, reply, error, plan.handled)
+        fail(request, reply, error, plan.handled, shared.refusals)
         return false
       })
       .then(allowed => {
@@ -94,13 +94,17 @@ function limitHandler(
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
-      const tell = () => tellLeft(decision, plan, reply)
+      const told = reply.getHeader('ratelimit')
+      // What the app has put in its place stays.
+      const tell = () => {
+        if (reply.getHeader('ratelimit') === told) tellLeft(decision, plan, reply)
+      }
       const result = decision.pending ? new Turn(reply, decision, tell).run(start) : start()
       // A handler that returns nothing sends later: the reply itself waits for that.
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
-      fail(request, reply, error, plan.handled)
+      fail(request, reply, error, plan.handled, shared.refusals)
       return reply
     }
     return cohort()

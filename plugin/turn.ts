@@ -157,7 +157,9 @@ export class Turn {
     const end = () => {
       if (this.leaves && !this.timedOut) this.decision.end()
     }
-    if (raw.closed) end()
+    // That of HTTP/2 does not tell, but its stream does.
+    const { closed = (raw as { stream?: { closed?: boolean } }).stream?.closed } = raw
+    if (closed) end()
     else raw.once('close', end)
   }
 

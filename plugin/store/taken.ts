@@ -23,12 +23,12 @@ export function eachTaken<E extends Entry>(
   }
 }
 
-/** The facts as though these had not been counted. */
+/** The facts as though these had not been counted. Of different values nobody knows whether one was counted before, too. */
 export function uncounted(entries: readonly Entry[], facts: Facts, given: readonly Taken[]): Facts {
   const left = [...facts]
   let head = 2
   for (const entry of entries) {
-    if (given.some(each => each.entry === entry)) left[head + 1] = 0
+    if (entry.spec.kind !== 'distinct' && given.some(each => each.entry === entry)) left[head + 1] = 0
     head += factsOf(entry.spec)
   }
   return left

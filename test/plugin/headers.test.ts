@@ -177,6 +177,42 @@ for (const place of await places(t)) {
   })
 }
 
+t.test('what an app has put in the place of a header stays, also when something is given back', async t => {
+  const { app } = await open(t)
+  const limit: Rule = { name: 'ip', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  app.get('/own', { config: { limit } }, async (_, reply) => {
+    reply.header('ratelimit', 'mine').removeHeader('ratelimit-policy')
+    return reply.code(502).send('')
+  })
+  app.get('/none', { config: { limit } }, (_, reply) => {
+    reply.code(502).send('')
+  })
+  app.addHook('onSend', async ({ url }, reply) => {
+    if (url === '/none') reply.removeHeader('ratelimit').removeHeader('ratelimit-policy')
+  })
+  const headersOf = async (url: string) => {
+    const { headers } = await app.inject(url)
+    return [headers.ratelimit, headers['ratelimit-policy']]
+  }
+  t.strictSame(await headersOf('/own'), ['mine', undefined])
+  t.strictSame(await headersOf('/none'), [undefined, undefined])
+})
+
+t.test('of different values no more is told than are left', async t => {
+  const { app } = await open(t)
+  const distinct = { value: 'query.to' } as const
+  const limit: Rule = { name: 'ip', key: 'ip', distinct, limits: [{ max: 3, window: '60s' }] }
+  app.get<{ Querystring: { code: number } }>('/x', { config: { limit } }, async ({ query }, reply) =>
+    reply.code(Number(query.code)).send('')
+  )
+  const left = async (to: string, code: number) => {
+    const { headers } = await app.inject(`/x?to=${to}&code=${code}`)
+    return policies(headers).ip?.[2]
+  }
+  t.same([await left('a', 200), await left('a', 502), await left('b', 200)], [2, 2, 1])
+  t.same([await left('c', 200), await left('a', 502), await left('d', 200)], [0, 0, 0])
+})
+
 t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
   const { app, post } = await open(t)
   const limits = [

@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
+import { connect, constants, type Http2ServerRequest } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import Fastify, { type FastifyRequest, type RouteHandlerMethod } from 'fastify'
@@ -291,6 +292,30 @@ for (const place of await places(t)) {
       await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
     }
   )
+
+  t.test(`${place.store}: the same, of a stream of HTTP/2`, async t => {
+    let reset = () => {}
+    const key = async ({ raw }: FastifyRequest) => {
+      const { stream } = raw as unknown as Http2ServerRequest
+      reset()
+      if (!stream.closed) await once(stream, 'close')
+      return 'somebody'
+    }
+    const fastify = { http2: true } as object
+    const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }], { fastify })
+    const runs = new Promise<void>(resolve => {
+      app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
+        reply.hijack()
+        resolve()
+      })
+    })
+    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+    t.teardown(() => session.destroy())
+    const stream = session.request({ ':path': url }).on('error', () => {})
+    reset = () => stream.close(constants.NGHTTP2_CANCEL)
+    await runs
+    await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
+  })
 
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
     const opened = await place.open(t, [

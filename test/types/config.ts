@@ -206,7 +206,7 @@ const options: SendLimitOptions = {
     request?.log.info(event.keys)
   },
   errorResponse: (error, request, reply) => {
-    same<typeof error, LimitError>(true)
+    same<typeof error, LimitError<Problem>>(true)
     reply.header('x-url', request.url)
     const { title } = error.problem as Problem
     return { title, wait: error.decision.retryAfterMs }
@@ -226,8 +226,8 @@ app.get<{ Querystring: { a: string } }>('/', async request =>
 app.setErrorHandler((error, _request, reply) => {
   if (error instanceof errors.ExceededError) {
     same<typeof error.decision, Verdict>(true)
-    same<typeof error.problem, Problem>(true)
-    return reply.headers(error.headers).send(error.problem.title)
+    same<typeof error.problem, unknown>(true)
+    return reply.headers(error.headers).send(error.problem)
   }
   throw error
 })
