@@ -33,7 +33,11 @@ export class Turn {
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (...waiters) => {
       if (!this.answered && !this.timedOut) this.callback = true
-      const wait = () => then.apply(reply, waiters)
+      const wait = () => {
+        // On a stream of HTTP/2 that is closed Fastify would wait for ever.
+        if (streamOf(reply.raw)?.closed) waiters[0]?.()
+        else then.apply(reply, waiters)
+      }
       if (this.held) void this.held.then(wait, wait)
       else wait()
     }
@@ -157,9 +161,7 @@ export class Turn {
     const end = () => {
       if (this.leaves && !this.timedOut) this.decision.end()
     }
-    // That of HTTP/2 does not tell, but its stream does.
-    const { closed = (raw as { stream?: { closed?: boolean } }).stream?.closed } = raw
-    if (closed) end()
+    if (raw.closed || streamOf(raw)?.closed) end()
     else raw.once('close', end)
   }
 
@@ -171,6 +173,11 @@ export class Turn {
     }
     return isPromise(settled) ? settled.then(end) : end()
   }
+}
+
+/** Of a reply of HTTP/2, which itself does not tell whether it is closed. */
+function streamOf(raw: FastifyReply['raw']): { closed: boolean } | undefined {
+  return (raw as { stream?: { closed: boolean } }).stream
 }
 
 /** A stream that fails while it waits for a refund has nobody else who listens: that would end the process. Fastify looks later. */

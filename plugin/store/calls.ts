@@ -76,6 +76,8 @@ export class Calls {
         for (const call of calls) void this.run([call])
         return
       }
+      // In a pipeline of its own making, one that has written, a cluster's client neither follows nor learns.
+      if ((error as Error).message?.startsWith('MOVED')) this.client.refreshSlotsCache?.()
       this.batch.answered(calls.length)
       for (const { reject } of calls) reject(error)
     }

@@ -6,6 +6,7 @@ import { scripts } from './scripts.js'
 const FINGERPRINT_SECONDS = 30 * 86_400
 
 interface ClientOptions {
+  enableAutoPipelining?: boolean
   autoResendUnfulfilledCommands?: boolean
   retryDelayOnFailover?: number
   commandTimeout?: number
@@ -40,6 +41,7 @@ export class RedisServer {
     const { redisOptions = options } = options as { redisOptions?: object }
     const { retryDelayOnFailover } = options as ClientOptions
     const { autoResendUnfulfilledCommands, commandTimeout } = redisOptions as ClientOptions
+    const { enableAutoPipelining } = { ...options, ...redisOptions } as ClientOptions
     const found: string[] = []
     if (isCluster ? retryDelayOnFailover !== 0 : autoResendUnfulfilledCommands !== false) {
       const right = isCluster ? 'retryDelayOnFailover: 0' : 'autoResendUnfulfilledCommands: false'
@@ -47,6 +49,8 @@ export class RedisServer {
     }
     if (commandTimeout !== undefined)
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
+    if (enableAutoPipelining === true)
+      found.push('the client of redis may hang after a lost connection; set no enableAutoPipelining')
     return found
   }
 

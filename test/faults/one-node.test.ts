@@ -94,6 +94,34 @@ t.test('a slot that is half moved is no outage of its node', async t => {
   t.strictSame(changes(), [])
 })
 
+t.test(
+  'a slot that has moved is no outage, and loses no refund, where the client pipelines by itself',
+  async t => {
+    const cluster = await startCluster(t)
+    const { app, changes } = await open(t, cluster, patient, { enableAutoPipelining: true })
+    const [here] = (await values(cluster, app)) as [string]
+    const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
+    const held = await app.limit.reserve({ once: here })
+    const slot = slotOf(`sl:{${held.keys.once}}`)
+    const ids = await Promise.all([first, second].map(({ client }) => client.call('CLUSTER', 'MYID')))
+    await second.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
+    await first.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
+    const keys = (await first.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 9)) as string[]
+    for (const key of keys) await first.client.migrate('127.0.0.1', second.port, key, 0, 5_000)
+    for (const { client } of [second, first])
+      await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[1]))
+
+    let beside = ''
+    for (let i = 0; beside === ''; i++) {
+      const { keys } = await app.limit.reserve({ both: `q${i}` })
+      if ((await cluster.nodeOf(`sl:{${keys.both}}`)) === 0) beside = `q${i}`
+    }
+    await Promise.all([held.refund(), app.limit.reserve({ daily: beside })])
+    t.match(await app.limit.reserve({ once: here }), { allowed: true, store: 'redis' })
+    t.strictSame(changes(), [])
+  }
+)
+
 t.test('a key is on the node that the cluster says', async t => {
   const cluster = await startCluster(t)
   const client = await cluster.connect()

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import { Cluster } from 'ioredis'
+import { Cluster, type ClusterOptions } from 'ioredis'
 import type { Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import type { RedisCluster } from '../helper/cluster.js'
@@ -15,13 +15,19 @@ const rules: Rule[] = [
 ]
 
 /** A process on this cluster, and what it logs of Redis. */
-export async function open(t: Test, cluster: RedisCluster, options: SendLimitOptions) {
+export async function open(
+  t: Test,
+  cluster: RedisCluster,
+  options: SendLimitOptions,
+  more: ClusterOptions = {}
+) {
   const { lines, stream } = logStream()
   const client = new Cluster([cluster.nodes[0]?.port as number], {
     enableOfflineQueue: false,
     retryDelayOnFailover: 0,
     retryDelayOnTryAgain: 1,
-    lazyConnect: true
+    lazyConnect: true,
+    ...more
   })
   client.on('error', () => {})
   await client.connect()

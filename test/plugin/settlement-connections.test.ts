@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import Fastify, { type FastifyRequest, type RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import limitPlugin from '../../plugin/index.js'
+import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { typescript } from '../helper/typescript.js'
 import { type Place, places, redis, sharedOptions, until } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
@@ -315,6 +315,43 @@ for (const place of await places(t)) {
     reset = () => stream.close(constants.NGHTTP2_CANCEL)
     await runs
     await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
+  })
+
+  t.test(`${place.store}: a stream of HTTP/2 is reset before the send`, async t => {
+    const fastify = { http2: true } as object
+    const flight: Rule = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
+    const { app, used } = await place.open(t, [flight], { fastify })
+    let reset = () => {}
+    const gone = async ({ raw }: FastifyRequest) => {
+      const { stream } = raw as unknown as Http2ServerRequest
+      reset()
+      if (!stream.closed) await once(stream, 'close')
+    }
+    const endings: RouteHandlerMethod[] = [
+      async (_, reply) => reply.code(202).send(body),
+      async (_, reply) => reply.code(502).send(body),
+      async (_, reply) => {
+        reply.code(202).send(body)
+        await reply
+      },
+      async () => body
+    ]
+    const seen: boolean[] = []
+    for (const [i, ending] of endings.entries())
+      app.get(`/${i}`, { config: { limit: 'flight' } }, async function (request, reply) {
+        await gone(request)
+        seen.push((await used({ flight: `${i}` }))[0] === 1)
+        return ending.call(this, request, reply)
+      })
+    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+    t.teardown(() => session.destroy())
+    for (const i of endings.keys()) {
+      const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
+      reset = () => stream.close(constants.NGHTTP2_CANCEL)
+      await until(() => seen.length === i + 1, 'its handler')
+      await until(async () => (await used({ flight: `${i}` }))[0] === 0, 'a free lock')
+    }
+    t.same(seen, [true, true, true, true], 'held while the handler ran')
   })
 
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {

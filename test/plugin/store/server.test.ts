@@ -60,7 +60,7 @@ t.test('says what Redis may do to live keys', async t => {
   await client.config('SET', 'maxmemory-policy', 'noeviction')
 })
 
-t.test('warns of a client that sends again or hides late answers', async t => {
+t.test('warns of a client that sends again, hides late answers or pipelines by itself', async t => {
   const at = { lazyConnect: true }
   const single = (options: object) => new Redis({ ...at, ...options })
   const cluster = (options: object) => new Cluster([client.options.port as number], { ...at, ...options })
@@ -71,7 +71,12 @@ t.test('warns of a client that sends again or hides late answers', async t => {
     [single({ autoResendUnfulfilledCommands: false, commandTimeout }), [/set no commandTimeout$/]],
     [cluster({}), [/twice; set retryDelayOnFailover: 0$/]],
     [cluster({ retryDelayOnFailover: 0 }), []],
-    [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]]
+    [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]],
+    [cluster({ retryDelayOnFailover: 0, enableAutoPipelining: true }), [/set no enableAutoPipelining$/]],
+    [
+      single({ autoResendUnfulfilledCommands: false, enableAutoPipelining: true }),
+      [/set no enableAutoPipelining$/]
+    ]
   ]
   for (const [given, expected] of cases) {
     const { warnings } = new RedisServer(given, 'test:')
