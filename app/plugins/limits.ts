@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import limitPlugin, { type DecisionEvent, type Rule } from '../../plugin/index.js'
+import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
@@ -58,35 +58,35 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
     fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
     return inForce
   })
-  const options = {
-    rules: policy.rules.map(passAllowed),
-    filters: [fastify.blockList],
-    ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
-    secret,
-    region: config.REGION,
-    onStoreError: config.ON_STORE_ERROR,
-    onDecision(event: DecisionEvent, request: FastifyRequest | null) {
-      fastify.metrics.decided(event)
-      fastify.auditRefusal(event, request)
-      fastify.softMark(event, request)
-    },
-    timeout: config.STORE_TIMEOUT,
-    clock
-  }
   try {
-    await fastify.register(limitPlugin, options)
+    await fastify.register(limitPlugin, {
+      rules: policy.rules.map(passAllowed),
+      filters: [fastify.blockList],
+      ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
+      secret,
+      region: config.REGION,
+      onStoreError: config.ON_STORE_ERROR,
+      onDecision(event, request) {
+        fastify.metrics.decided(event)
+        fastify.auditRefusal(event, request)
+        fastify.softMark(event, request)
+      },
+      timeout: config.STORE_TIMEOUT,
+      clock
+    })
   } catch (error) {
     throw inPolicy(error)
   }
 }
 
-const RULES = /^(?:options\.)?rules\b/
+/** As the plugin begins the path of a rule, when it is registered and when rules are replaced. */
+const PATH = /^(?:options\.)?rules\b/
 
 /** What the plugin finds wrong with a rule, by its place in the policy. */
 function inPolicy(error: unknown): unknown {
   const { code, message = '' } = error as { code?: unknown; message?: string }
-  const ours = code === 'FST_SEND_LIMIT_OPTION' && RULES.test(message)
-  return ours ? new ConfigError(message.replace(RULES, 'policy.rules')) : error
+  const ours = code === 'FST_SEND_LIMIT_OPTION' && PATH.test(message)
+  return ours ? new ConfigError(message.replace(PATH, 'policy.rules')) : error
 }
 
 /** Everything would wait for somebody to write to it: who wrote its first policy is gone. */

@@ -1,14 +1,14 @@
 import { PAGE_BYTES, Page, REACH } from './page.js'
 
+/** How many fields a cell may hold. */
+const SIZES = [
+  1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048
+]
 /** The most fields that one cell holds. */
-export const MAX_FIELDS = 2048
+export const MAX_FIELDS = Math.max(...SIZES)
 /** The address of no cell. */
 export const NONE = -1
 
-const SIZES = [
-  ...[1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536],
-  MAX_FIELDS
-]
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
 /** As many cells as the smallest ones make in a page. */
 const CELL_BITS = 13
