@@ -51,27 +51,29 @@ export const count: Kind<CountSpec> = {
   latest: fields => (fields.length > 0 ? fields.at(ISSUED) : 0),
 
   refund(cell, receipt, end) {
-    if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return
+    if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
     const refunded = cell.length - REFUNDED
     // Issued before the count was cleared.
-    if (receipt <= cell.at(ISSUED) - cell.at(USED) - refunded) return
+    if (receipt <= cell.at(ISSUED) - cell.at(USED) - refunded) return true
     let place = cell.length
     while (place > REFUNDED && cell.at(place - 1) > receipt) place--
-    if (place > REFUNDED && cell.at(place - 1) === receipt) return
+    if (place > REFUNDED && cell.at(place - 1) === receipt) return true
     if (refunded === REMEMBERED) {
-      if (place === REFUNDED) return
+      if (place === REFUNDED) return true
       place--
       cell.move(REFUNDED, REFUNDED + 1, place - REFUNDED)
     } else {
       if (!cell.resize(cell.length + 1)) {
         // The last one alone can be given back without being remembered.
-        if (receipt === cell.at(ISSUED)) takeBack(cell)
-        return
+        if (receipt !== cell.at(ISSUED)) return false
+        takeBack(cell)
+        return true
       }
       cell.move(place + 1, place, cell.length - 1 - place)
     }
     cell.set(place, receipt)
     cell.set(USED, cell.at(USED) - 1)
+    return true
   },
 
   undo(cell) {

@@ -60,9 +60,9 @@ export const distinct: Kind<DistinctSpec> = {
   refund(cell, stamp) {
     let i = 0
     while (i < cell.length && cell.at(i) > stamp) i += 2
-    if (i >= cell.length || cell.at(i) !== stamp) return
+    if (i >= cell.length || cell.at(i) !== stamp) return true
     cell.move(i, i + 2, cell.length - 2 - i)
-    cell.resize(cell.length - 2)
+    return cell.resize(cell.length - 2)
   },
 
   repeatable: true,

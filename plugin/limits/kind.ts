@@ -57,8 +57,11 @@ export interface Kind<S extends Spec> {
   charge(cell: Cell, now: Now, spec: S, token: string, value: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
-  /** Gives back what the receipt names; leaves alone what is gone, or somebody else's. */
-  refund(cell: Cell, receipt: number, ends: number, token: string): void
+  /**
+   * Gives back what the receipt names; leaves alone what is gone, or somebody else's.
+   * @returns false when there is no room to remember it: then it stays counted
+   */
+  refund(cell: Cell, receipt: number, ends: number, token: string): boolean
   /** Where a refund leaves a trace: undoes the last charge, of whose receipt nobody has heard. */
   undo?(cell: Cell): void
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */

@@ -25,9 +25,7 @@ export const lock: Kind<LockSpec> = {
 
   latest: () => 0,
 
-  refund(cell, _receipt, _ends, token) {
-    if (isHolder(cell, token)) cell.resize(0)
-  },
+  refund: (cell, _receipt, _ends, token) => !isHolder(cell, token) || cell.resize(0),
 
   repeatable: true,
 

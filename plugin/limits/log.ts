@@ -41,9 +41,9 @@ export const log: Kind<LogSpec> = {
   refund(cell, stamp) {
     let i = 0
     while (i < cell.length && cell.at(i) > stamp) i++
-    if (i === cell.length || cell.at(i) !== stamp) return
+    if (i === cell.length || cell.at(i) !== stamp) return true
     cell.move(i, i + 1, cell.length - 1 - i)
-    cell.resize(cell.length - 1)
+    return cell.resize(cell.length - 1)
   },
 
   repeatable: false,

@@ -95,7 +95,14 @@ export class MemoryStore implements Store {
     return this.read(entries, this.now())
   }
 
+  /** @throws StoreFullError when some of it stays counted */
   refund(taken: readonly Taken[], token: string): void {
+    if (!this.giveBack(taken, token)) throw new StoreFullError()
+  }
+
+  /** @returns false when there was no room to remember that some of it was given back: that stays counted */
+  giveBack(taken: readonly Taken[], token: string): boolean {
+    let all = true
     for (const {
       entry: { identity, spec },
       receipt,
@@ -103,8 +110,9 @@ export class MemoryStore implements Store {
     } of taken) {
       const cell = this.cell.open(identity, spec)
       this.spent = Math.max(this.spent, kindOf(spec).latest(cell))
-      kindOf(spec).refund(cell, receipt, ends, token)
+      if (!kindOf(spec).refund(cell, receipt, ends, token)) all = false
     }
+    return all
   }
 
   renew(entries: readonly Entry[], token: string): boolean {

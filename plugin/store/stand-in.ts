@@ -77,7 +77,7 @@ export class StandIn {
   private giveBack(taken: readonly Taken[], first: number, count: number): void {
     for (const each of taken) {
       const receipt = this.journal.strike(each.entry.spec, first, count)
-      if (receipt !== 0) this.memory.refund([{ ...each, receipt }], '')
+      if (receipt !== 0) this.memory.giveBack([{ ...each, receipt }], '')
     }
   }
 

@@ -150,6 +150,30 @@ t.test('a send for which there is no room leaves no trace in a calendar limit', 
   t.strictSame(used(store, daily), [0], 'not remembered as a refund: the real one has its place')
 })
 
+t.test('what cannot be given back for want of room is told, and stays counted', async t => {
+  const { store, time } = open(t)
+  const days = [count(5, 'day'), log([1_000, 86_400_000])] as const
+  const daily = [entry(days[0], 'x')]
+  const sent = Array.from({ length: 3 }, () => takenOf(daily, named(daily, store.reserve(daily, ''))))
+  t.throws(
+    () => {
+      // More than 2 MiB, which a store has at least.
+      for (let i = 0; i < 500_000; i++) {
+        time.advanceMs(1)
+        store.reserve([entry(days[1], `${i % 500}`)], '')
+      }
+    },
+    { code: 'FST_SEND_LIMIT_STORE_FULL' }
+  )
+  const once = entry(log([1, 60_000]), 'y')
+  t.throws(() => store.refund([...(sent[0] ?? []), { entry: once, receipt: 1, ends: 0 }], ''), {
+    code: 'FST_SEND_LIMIT_STORE_FULL'
+  })
+  t.strictSame(used(store, daily), [3])
+  store.refund(sent[2] ?? [], '')
+  t.strictSame(used(store, daily), [2], 'the last one alone needs no room')
+})
+
 t.test('random sends in little room: what is refused for want of it changes nothing', async t => {
   const step = fc.record({ asked, ticks: fc.constantFrom(100, 600_000, 400_000_000), refund: fc.boolean() })
   let full = 0
