@@ -124,7 +124,8 @@ function sendProblem(reply: FastifyReply, status: number, problem: unknown): voi
   reply.code(status).type('application/problem+json').serializer(JSON.stringify).send(problem)
 }
 
-// Fastify's own handler would reduce the error to code and message. One that the app sets is bound, so it is named otherwise.
+// Fastify's own handler would reduce the error to code and message. One that the app sets is bound, and so named: that
+// name, unlike the other's, survives a minifier.
 function hasOwnErrorHandler({ server }: FastifyRequest): boolean {
-  return server.errorHandler.name !== 'defaultErrorHandler'
+  return server.errorHandler.name.startsWith('bound ')
 }

@@ -137,11 +137,20 @@ t.test('an app is bundled with it, as a module and as CommonJS', async t => {
   const at = (name: string) => join(project, name)
   await Promise.all([
     build({ ...options, format: 'esm', banner, entryPoints: [at('imported.js')], outfile: at('bundled.js') }),
-    build({ ...options, format: 'cjs', entryPoints: [at('required.cjs')], outfile: at('bundled.cjs') })
+    build({ ...options, format: 'cjs', entryPoints: [at('required.cjs')], outfile: at('bundled.cjs') }),
+    build({
+      ...options,
+      external: ['@fastify/redis'],
+      minify: true,
+      format: 'cjs',
+      entryPoints: [at('required.cjs')],
+      outfile: at('minified.cjs')
+    })
   ])
   const redis = await startRedis(t)
   t.match(await sends(process.execPath, 'bundled.js', { REDIS_URL: redis.url }), once, 'on Redis')
   t.match(await sends(process.execPath, 'bundled.cjs'), once, 'in memory')
+  t.match(await sends(process.execPath, 'minified.cjs'), once, 'with Fastify, minified')
 })
 
 for (const [i, major] of majors.entries()) {
