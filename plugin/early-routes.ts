@@ -1,7 +1,8 @@
 import { subscribe } from 'node:diagnostics_channel'
-import type { FastifyInstance, onRequestHookHandler, RouteOptions } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import { RouteTooEarlyError, wrongOption } from './errors.js'
 import { isForeign } from './openapi.js'
+import { limitedBy } from './plan.js'
 
 interface Declared {
   instance: object
@@ -54,14 +55,18 @@ export function hasForeign(fastify: FastifyInstance): boolean {
   return watched(fastify)?.foreign ?? false
 }
 
-/** Where routes could not be watched, each request to one that nothing limits is refused. */
-export function refuseUnplanned(planner: {
-  plans(method: string, url: string): boolean
-}): onRequestHookHandler {
-  return ({ method, routeOptions: { config, url = '' } }, _reply, done) => {
-    const stray = config.limit !== undefined && !planner.plans(method, url)
+/** Where routes could not be watched, each request to one that nothing limits is refused, anywhere in the app. */
+export function refuseUnlimited(fastify: FastifyInstance): void {
+  rootOf(fastify).addHook('onRequest', ({ method, routeOptions: { config, url } }, _reply, done) => {
+    const stray = config.limit !== undefined && limitedBy(config) === undefined
     done(stray ? new RouteTooEarlyError(`${method} ${url}`) : undefined)
-  }
+  })
+}
+
+/** The app itself: instances inherit from the one in which they were registered. */
+function rootOf(fastify: FastifyInstance): FastifyInstance {
+  const parent = Object.getPrototypeOf(fastify)
+  return parent === Object.prototype || parent === null ? fastify : rootOf(parent)
 }
 
 /** What routes were declared with. */

@@ -11,7 +11,7 @@ import {
   refuseEarlyRoutes,
   refuseSocket,
   refuseStrayRoutes,
-  refuseUnplanned
+  refuseUnlimited
 } from './early-routes.js'
 import { RegisteredError, wrongOption } from './errors.js'
 import { Filters } from './filters.js'
@@ -75,7 +75,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     limitRoute(route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)
   })
-  if (!isWatched(fastify)) fastify.addHook('onRequest', refuseUnplanned(planner))
+  if (!isWatched(fastify)) refuseUnlimited(fastify)
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
     routes.verify()

@@ -35,6 +35,14 @@ export interface LimitedRoute {
   readonly replaceable: boolean
 }
 
+/** Where a route's `config` says what limits it. */
+export const LIMITED: unique symbol = Symbol('limited route')
+
+/** What limits the route of this `config`, if anything does. */
+export function limitedBy(config: object): LimitedRoute | undefined {
+  return (config as { [LIMITED]?: LimitedRoute })[LIMITED]
+}
+
 /** The plan for these rules and filters, in the order of their names on the route. */
 export function planOf(route: string, handled: boolean, named: readonly (CompiledRule | Filter)[]): Plan {
   const rules = named.filter((each): each is CompiledRule => !('check' in each))

@@ -29,7 +29,6 @@ interface Planned extends LimitedRoute {
 /** Turns what stands in `config.limit` into plans, and keeps what routes share. */
 export class Planner {
   private readonly filters = new Map<string, Filter>()
-  private readonly planned = new Set<string>()
   private readonly made = new Map<string, { limit: unknown; route: LimitedRoute }>()
   private readonly routes: Planned[] = []
   private shared: ReadonlyMap<string, CompiledRule>
@@ -57,7 +56,6 @@ export class Planner {
   plan(route: RouteOptions): LimitedRoute | undefined {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
-    for (const method of [route.method].flat()) this.planned.add(`${method} ${route.url}`)
     const constraints = route.constraints ? ` ${JSON.stringify(route.constraints, patterns)}` : ''
     // With a prefix GET stands at one spelling of "/", HEAD at both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
@@ -67,11 +65,6 @@ export class Planner {
     this.routes.push(made)
     if ([route.method].flat().includes('GET')) this.made.set(place, { limit, route: made })
     return made
-  }
-
-  /** Whether a route has a plan. */
-  plans(method: string, url: string): boolean {
-    return this.planned.has(`${method} ${url}`)
   }
 
   /**

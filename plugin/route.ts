@@ -14,7 +14,7 @@ import { refuseHungUp } from './hung-up.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import { isHandlerTimeout } from './outcome.js'
-import type { LimitedRoute, Plan } from './plan.js'
+import { LIMITED, type LimitedRoute, limitedBy, type Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
 import type { Decision } from './reservation.js'
 import type { Awaitable } from './store/store.js'
@@ -34,31 +34,27 @@ export interface Shared {
 export const PLAN: unique symbol = Symbol('plan of the route')
 type Begun = FastifyRequest & { [PLAN]?: Plan }
 
-/** What was added to routes, and the handlers that it stands around: another plugin may make a route of such a route. */
-const counting = new WeakSet<object>()
-const limiting = new WeakMap<RouteHandlerMethod, RouteHandlerMethod>()
-
 /** Adds to a route what its plans may need, and nothing else. */
 export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
   const { plan, replaceable } = limited
-  const hooks = [route.onRequest ?? []].flat().filter(hook => !counting.has(hook)) as onRequestHookHandler[]
-  if (replaceable || plan.attempts.length > 0) {
-    const count = countAttempts(limited, shared)
-    counting.add(count)
-    hooks.push(count)
-  }
-  if (hooks.length > 0 || route.onRequest) route.onRequest = hooks
-  const handler = limiting.get(route.handler) ?? route.handler
-  route.handler = handler
-  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0) {
-    route.handler = limitHandler(handler, limited, shared)
-    limiting.set(route.handler, handler)
-  }
+  // In a copy: the object may be that of other routes, too.
+  route.config = Object.assign({ ...route.config }, { [LIMITED]: limited })
+  if (replaceable || plan.attempts.length > 0)
+    route.onRequest = [route.onRequest ?? [], countAttempts(limited, shared)].flat() as onRequestHookHandler[]
+  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)
+    route.handler = limitHandler(route.handler, limited, shared)
+}
+
+/** Whether this stands on a route that another plugin made of a limited one, and that has limits of its own. */
+function isCopied(config: object, limited: LimitedRoute): boolean {
+  const own = limitedBy(config)
+  return own !== undefined && own !== limited
 }
 
 function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHandler {
   return (request, reply, done) => {
     const { plan } = limited
+    if (isCopied(request.routeOptions.config, limited)) return done()
     ;(request as Begun)[PLAN] = plan
     if (plan.attempts.length === 0) return done()
     cohort()
@@ -87,10 +83,12 @@ function limitHandler(
 ): RouteHandlerMethod {
   return function (this: FastifyInstance, request, reply) {
     const plan = (request as Begun)[PLAN] ?? limited.plan
-    if (plan.sends.length === 0 && plan.filters.length === 0) return handler.call(this, request, reply)
+    const idle = plan.sends.length === 0 && plan.filters.length === 0
+    const { config, handlerTimeout } = request.routeOptions
+    if (idle || isCopied(config, limited)) return handler.call(this, request, reply)
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.
-      if (isOver(request, reply)) return abandon(decision, reply)
+      if (isOver(request, reply, handlerTimeout)) return abandon(decision, reply)
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
@@ -114,8 +112,8 @@ function limitHandler(
 }
 
 /** Whether it was answered meanwhile, or Fastify's `handlerTimeout` is over and an error handler has yet to answer. */
-function isOver(request: FastifyRequest, reply: FastifyReply): boolean {
-  return reply.sent || (request.routeOptions.handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
+function isOver(request: FastifyRequest, reply: FastifyReply, handlerTimeout: number): boolean {
+  return reply.sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
 }
 
 async function abandon(decision: Decision, reply: FastifyReply): Promise<FastifyReply> {
@@ -157,7 +155,7 @@ async function filterThenDecide(
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
       : await decide(plan.sends, shared, request, reply.limit)
-    if (!decision.allowed || isOver(request, reply)) await chain.undo()
+    if (!decision.allowed || isOver(request, reply, request.routeOptions.handlerTimeout)) await chain.undo()
     return decision
   } catch (error) {
     await chain.undo()

@@ -1,4 +1,4 @@
-import Fastify from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 
 t.test('in an app that was made before the plugin was loaded no limited route goes unlimited', async t => {
@@ -10,18 +10,32 @@ t.test('in an app that was made before the plugin was loaded no limited route go
   const handler = async () => 'sent'
   app.get('/early', limited, handler)
   app.get('/free', handler)
-  await app.register(limitPlugin)
-  await app.register(
-    async child => {
-      child.get('/', limited, handler)
-      child.route({ method: ['POST', 'PUT'], url: '/:id?', ...limited, handler })
-      child.get('/*', { ...limited, constraints: { host: 'a.test' } }, handler)
-    },
-    { prefix: '/late' }
-  )
+  app.get('/two', { ...limited, constraints: { host: 'b.test' } }, handler)
+  await app.register(async sibling => sibling.get('/sibling', limited, handler))
+  await app.register(async scope => {
+    await scope.register(limitPlugin)
+    await fill(scope)
+  })
+  app.get('/outside', limited, handler)
+
+  async function fill(app: FastifyInstance): Promise<void> {
+    app.get('/two', { ...limited, constraints: { host: 'a.test' } }, handler)
+    await app.register(
+      async child => {
+        child.get('/', limited, handler)
+        child.route({ method: ['POST', 'PUT'], url: '/:id?', ...limited, handler })
+        child.get('/*', { ...limited, constraints: { host: 'a.test' } }, handler)
+      },
+      { prefix: '/late' }
+    )
+  }
   const table: [method: 'GET' | 'HEAD' | 'POST' | 'PUT', url: string, status: number][] = [
     ['GET', '/early', 500],
     ['HEAD', '/early', 500],
+    ['GET', '/sibling', 500],
+    ['GET', '/outside', 500],
+    ['GET', '/two', 200],
+    ['GET', '/two', 429],
     ['GET', '/free', 200],
     ['GET', '/nowhere', 404],
     ['GET', '/late', 200],
@@ -37,4 +51,5 @@ t.test('in an app that was made before the plugin was loaded no limited route go
     t.equal(reply.statusCode, status, `${method} ${url}`)
     if (status === 500 && method === 'GET') t.match(reply.json(), { code: 'FST_SEND_LIMIT_ROUTE_TOO_EARLY' })
   }
+  t.equal((await app.inject({ url: '/two', headers: { host: 'b.test' } })).statusCode, 500)
 })
