@@ -29,6 +29,7 @@ async function serve(): Promise<void> {
     app.close().catch(error => fail(error))
   }
   for (const name of SIGNALS) process.on(name, stop)
+  await app.ready()
   const { HOST: host, PORT: port } = config
   // Under the name localhost Fastify makes a server for each of its addresses; the app knows the first one alone.
   const listening = lookup(host, { order: 'ipv4first' }).then(one => app.listen({ host: one.address, port }))

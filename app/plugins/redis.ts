@@ -44,6 +44,7 @@ function clientOf(urls: string): Redis | Cluster {
     enableOfflineQueue: false,
     clusterRetryStrategy: retry,
     retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: TRY_AGAIN,
     redisOptions: {
       ...options,

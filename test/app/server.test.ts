@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { startRedis } from '../helper/redis.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../plugin/settlement/places.js'
 import { production, providers } from './senders/servers.js'
@@ -197,6 +198,15 @@ t.test('Redis without a secret: says so', async t => {
   const { code, stderr } = await run(t, { REDIS_URL: 'redis://127.0.0.1:1' }).ended
   t.equal(code, 1)
   t.match(stderr, /^Not started: LIMIT_SECRET is required with REDIS_URL/)
+})
+
+t.test('a Redis where another secret is in use: says so', async t => {
+  const { url } = await startRedis(t)
+  const env = { REDIS_URL: url, LIMIT_SECRET: 'a secret of some length' }
+  await run(t, env).line()
+  const { code, stderr } = await run(t, { ...env, LIMIT_SECRET: 'another secret of that length' }).ended
+  t.equal(code, 1)
+  t.match(stderr, /^Not started: another secret is in use/)
 })
 
 t.test('a port that is taken: says so', async t => {
