@@ -3,6 +3,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { RouteTooEarlyError, wrongOption } from './errors.js'
 import { isForeign } from './openapi.js'
 import { limitedBy } from './plan.js'
+import { rootOf } from './root.js'
 
 interface Declared {
   instance: object
@@ -63,12 +64,6 @@ export function refuseUnlimited(fastify: FastifyInstance): void {
   })
 }
 
-/** The app itself: instances inherit from the one in which they were registered. */
-function rootOf(fastify: FastifyInstance): FastifyInstance {
-  const parent = Object.getPrototypeOf(fastify)
-  return parent === Object.prototype || parent === null ? fastify : rootOf(parent)
-}
-
 /** What routes were declared with. */
 export class DeclaredLimits {
   private readonly declared: { route: RouteOptions; limits: unknown[] }[] = []
@@ -111,13 +106,5 @@ function unlimited(fastify: FastifyInstance): readonly Declared[] {
 }
 
 function watched(fastify: FastifyInstance): Watched | undefined {
-  for (
-    let scope: object | null = fastify;
-    scope !== null;
-    scope = Object.getPrototypeOf(scope) as object | null
-  ) {
-    const app = apps.get(scope)
-    if (app) return app
-  }
-  return undefined
+  return apps.get(rootOf(fastify))
 }

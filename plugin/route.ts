@@ -38,7 +38,7 @@ type Begun = FastifyRequest & { [PLAN]?: Plan }
 export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
   const { plan, replaceable } = limited
   // In a copy: the object may be that of other routes, too.
-  route.config = Object.assign({ ...route.config }, { [LIMITED]: limited })
+  route.config = Object.assign({}, route.config, { [LIMITED]: limited })
   if (replaceable || plan.attempts.length > 0)
     route.onRequest = [route.onRequest ?? [], countAttempts(limited, shared)].flat() as onRequestHookHandler[]
   if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)

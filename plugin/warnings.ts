@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { pathsOf } from './identity/part.js'
+import { rootOf } from './root.js'
 
 /** Warns of what makes a rule weaker than it reads. */
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
@@ -23,13 +24,7 @@ function dangerOf(trustProxy: unknown): string | undefined {
 
 // Fastify tells of its options in no other way.
 function trustProxyOf(fastify: FastifyInstance): unknown {
-  for (
-    let scope: object | null = fastify;
-    scope !== null;
-    scope = Object.getPrototypeOf(scope) as object | null
-  ) {
-    const symbol = Object.getOwnPropertySymbols(scope).find(each => each.description === 'fastify.options')
-    if (symbol) return (scope as Record<symbol, { trustProxy?: unknown } | undefined>)[symbol]?.trustProxy
-  }
-  return undefined
+  const root = rootOf<object>(fastify)
+  const symbol = Object.getOwnPropertySymbols(root).find(each => each.description === 'fastify.options')
+  return symbol && (root as Record<symbol, { trustProxy?: unknown } | undefined>)[symbol]?.trustProxy
 }

@@ -61,6 +61,7 @@ const layers: readonly (readonly string[])[] = [
     'store/lua',
     'store/keyed-hash',
     'cohort',
+    'root',
     'policy',
     'numbers',
     'calendar',

@@ -315,8 +315,8 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/y' })).statusCode, 200, 'nor is it a POST’s')
 })
 
-t.test('so it does where handlers and hooks are wrapped', t => countsOnce(t, true))
 t.test('a route that a hook makes of a limited one counts once', t => countsOnce(t, false))
+t.test('and so where handlers and hooks are wrapped', t => countsOnce(t, true))
 
 async function countsOnce(t: Test, wrapped: boolean): Promise<void> {
   const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
