@@ -112,13 +112,9 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       }
       const begun = terms()
       const token = randomUUID()
-      const undo = () => records.restore(keyOf(id), token)
-      const former = await records.rotate(keyOf(id), begun, token).catch(error => {
-        // It may have been made all the same, and nobody will get it: behind it, the former one comes back.
-        undo().catch(() => {})
-        throw error
-      })
+      const former = await records.rotate(keyOf(id), begun, token)
       if (former === null) return null
+      const undo = () => records.restore(keyOf(id), token)
       return { id, code: code(captcha, former.made + 1), lifeMs: begun.lifeMs, undo }
     },
 

@@ -50,7 +50,8 @@ export interface Records {
    */
   check(key: string, generation: number): Promise<Checked>
   /**
-   * Makes the next generation the valid one, with terms of its own.
+   * Makes the next generation the valid one, with terms of its own. What was not answered is taken back, as far as the
+   * store can be reached.
    * @param token of this resend alone
    * @returns the record as it was, or null when it is ended for good
    */

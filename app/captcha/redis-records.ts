@@ -48,17 +48,22 @@ export class RedisRecords implements Records {
 
   async check(key: string, generation: number): Promise<Checked> {
     const token = randomUUID()
-    const reply = await this.run('captchaCheck', key, generation, token).catch(error => {
-      // It may use the code up all the same, and nobody will be told that it was right.
-      this.run('captchaUncheck', key, token).catch(() => {})
-      throw error
-    })
+    const reply = await this.answered(
+      this.ask('captchaCheck', key, generation, token),
+      // Used up, and nobody was told that the code was right.
+      () => this.run('captchaUncheck', key, token)
+    )
     const [verified, attemptsLeft, tried] = reply as [number, number, number]
     return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
   }
 
   async rotate(key: string, { lifeMs, attempts }: Terms, token: string): Promise<Kept | null> {
-    return keptOf(await this.run('captchaPut', key, '', lifeMs, attempts, RETENTION_MS, token))
+    const reply = await this.answered(
+      this.ask('captchaPut', key, '', lifeMs, attempts, RETENTION_MS, token),
+      // Made, and nobody will get it.
+      () => this.restore(key, token)
+    )
+    return keptOf(reply)
   }
 
   async restore(key: string, token: string): Promise<void> {
@@ -78,11 +83,15 @@ export class RedisRecords implements Records {
   }
 
   private run(script: keyof typeof scripts, key: string, ...args: Argument[]): Promise<unknown> {
-    return this.answered(this.client[script](nameOf(key), ...args))
+    return this.answered(this.ask(script, key, ...args))
   }
 
-  private answered<T>(command: Promise<T>): Promise<T> {
-    return answered(command, this.timeoutMs, unavailable)
+  private ask(script: keyof typeof scripts, key: string, ...args: Argument[]): Promise<unknown> {
+    return this.client[script](nameOf(key), ...args)
+  }
+
+  private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
+    return answered(command, this.timeoutMs, unavailable, takeBack)
   }
 }
 

@@ -33,6 +33,7 @@ export interface Bounds {
  */
 export interface Answers {
   /**
+   * A slot whose begin was not answered is freed, as far as the store can be reached.
    * @param body a keyed hash of the body
    * @param token of this holder alone
    * @param leaseMs for how long the slot is held when its holder is never heard of again

@@ -36,7 +36,9 @@ export class RedisAnswers implements Answers {
   async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
     const { perScope } = this.bounds
     const begun = this.client.idempotencyBegin(...keysOf(slot), slot.key, body, token, leaseMs, perScope)
-    const [is, answer] = (await this.answered(begun)) as [Begun['is'], string]
+    // Begun, and nobody will finish it.
+    const takeBack = () => this.free(slot, token)
+    const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]
     return is === 'finished' ? { is, answer } : { is }
   }
 
@@ -50,8 +52,8 @@ export class RedisAnswers implements Answers {
     await this.answered(this.client.idempotencyFree(...keysOf(slot), slot.key, token))
   }
 
-  private answered<T>(command: Promise<T>): Promise<T> {
-    return answered(command, this.timeoutMs, unavailable)
+  private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
+    return answered(command, this.timeoutMs, unavailable, takeBack)
   }
 }
 

@@ -55,11 +55,7 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
   async function begin(key: string, request: FastifyRequest, reply: FastifyReply) {
     const { slot, body } = nameOf(key, request)
     const holder = { slot, token: randomBytes(16).toString('base64url') }
-    const begun = await answers.begin(slot, body, holder.token, leaseMs).catch(error => {
-      // It may have begun all the same.
-      free(holder, request)
-      throw error
-    })
+    const begun = await answers.begin(slot, body, holder.token, leaseMs)
     if (begun.is === 'finished') return replay(reply, unseal(sealing, begun.answer, slot.key))
     if (begun.is !== 'begun') throw refusals[begun.is]()
     // Answered meanwhile (Fastify's handlerTimeout), it does not reach its handler.

@@ -25,6 +25,7 @@ export async function open(
   const client = new Cluster([cluster.nodes[0]?.port as number], {
     enableOfflineQueue: false,
     retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 1,
     lazyConnect: true,
     ...more

@@ -1,0 +1,51 @@
+import type { Redis } from 'ioredis'
+import t from 'tap'
+import { RedisRecords } from '../../app/captcha/redis-records.js'
+import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
+import { type RedisCluster, startCluster } from '../helper/cluster.js'
+import { until } from '../plugin/settlement/places.js'
+
+const TIMEOUT_MS = 500
+
+/** A number of a section of INFO, over all nodes. */
+async function sum({ nodes }: RedisCluster, section: string, pattern: RegExp): Promise<number> {
+  const all = await Promise.all(nodes.map(({ client }) => client.info(section)))
+  return all.reduce((total, text) => total + Number(pattern.exec(text)?.[1] ?? 0), 0)
+}
+
+async function states({ nodes }: RedisCluster): Promise<Set<string | undefined>> {
+  const all = await Promise.all(nodes.map(({ client }) => client.call('CLUSTER', 'INFO')))
+  return new Set(all.map(text => /cluster_state:(\w+)/.exec(String(text))?.[1]))
+}
+
+t.test('what a cluster carries out after it was taken back is taken back again', async t => {
+  const cluster = await startCluster(t)
+  // What was turned away as the cluster was down comes again when nobody waits for it any more.
+  const client = (await cluster.connect({ retryDelayOnClusterDown: 4 * TIMEOUT_MS })) as unknown as Redis
+  const records = new RedisRecords(client, TIMEOUT_MS)
+  const answers = new RedisAnswers(client, { keepMs: 1, perScope: 1 }, TIMEOUT_MS)
+  const terms = { lifeMs: 300_000, attempts: 3 }
+  for (const key of ['tried', 'sent again']) await records.put(key, 'sealed', terms)
+  const body = 'b'.repeat(22)
+  const begin = (token: string) => answers.begin({ scope: 'scope', key: 'key' }, body, token, 60_000)
+
+  for (const { client } of cluster.nodes) await client.call('CLUSTER', 'DELSLOTS', 0)
+  await until(async () => (await states(cluster)).has('fail'), 'a cluster that is down')
+  const turnedAway = () => sum(cluster, 'errorstats', /errorstat_CLUSTERDOWN:count=(\d+)/)
+  const before = await turnedAway()
+  const late = [records.check('tried', 1), records.rotate('sent again', terms, 'resend'), begin('lost')]
+  const unanswered = Promise.all(late.map(each => t.rejects(each, { statusCode: 503 })))
+  await until(async () => (await turnedAway()) === before + 3, 'all three turned away')
+  for (const { client } of cluster.nodes) await client.call('CLUSTER', 'ADDSLOTS', 0)
+  await until(async () => !(await states(cluster)).has('fail'), 'a cluster that works')
+  await unanswered
+
+  const ran = (command: string) => sum(cluster, 'commandstats', new RegExp(`cmdstat_${command}:calls=(\\d+)`))
+  await until(async () => (await client.hget('captcha:{tried}', 'by')) !== null, 'the try')
+  await until(async () => (await records.get('sent again'))?.made === 2, 'the resend')
+  await until(async () => (await ran('zadd')) === 1, 'the begin')
+
+  await until(async () => (await records.get('tried'))?.ended === '', 'the code to be used')
+  await until(async () => (await records.get('sent again'))?.generation === 1, 'the code before')
+  await until(async () => (await begin('next')).is === 'begun', 'the key that is free')
+})
