@@ -3,10 +3,13 @@ import { Agent as HttpsAgent } from 'node:https'
 import type { Duplex } from 'node:stream'
 
 const MARK = 'not connected: '
+/** A provider's answer takes some hundred bytes. SDKs gather all that comes, and unpack it: to a thousand times as much. */
+const MAX_ANSWER_BYTES = 65_536
 
 /**
  * Agents that make a connection for each request and mark the error of one that never stood, so that a message that
  * surely was not sent can be told from one that may have been. The mark is in the message: some SDKs keep nothing else.
+ * An answer without end ends the connection.
  * @param connectMs how long connecting may take, handshake included, in milliseconds
  */
 export function agents(connectMs: number) {
@@ -19,6 +22,18 @@ export function agents(connectMs: number) {
 /** The code of the error when its connection never stood, so that nothing was sent. */
 export function notConnected(error: unknown): string | undefined {
   return new RegExp(`${MARK}(\\w+)`).exec((error as Error).message)?.[1]
+}
+
+/** Not by a listener for data: node-fetch takes one that is there at the end for an answer that broke off. */
+function limit(socket: Duplex): void {
+  const push = socket.push.bind(socket)
+  let bytes = 0
+  socket.push = (chunk: Buffer | null) => {
+    bytes += chunk?.length ?? 0
+    if (bytes <= MAX_ANSWER_BYTES) return push(chunk)
+    socket.destroy(Object.assign(new Error('the answer is too long'), { code: 'ANSWER_TOO_LONG' }))
+    return false
+  }
 }
 
 function marked<A extends HttpAgent>(agent: A, standing: string, connectMs: number): A {
@@ -36,6 +51,7 @@ function marked<A extends HttpAgent>(agent: A, standing: string, connectMs: numb
       socket.off('error', mark)
     })
     socket.once('close', () => clearTimeout(timer))
+    limit(socket)
     return socket
   }
   return agent

@@ -18,14 +18,17 @@ export const aliyun = kind({
     const { protocol, host } = new URL(config.ALIYUN_ENDPOINT ?? 'https://dysmsapi.aliyuncs.com')
     // Loaders that run TypeScript give the class itself.
     const Client = sdk.default ?? (sdk as unknown as typeof sdk.default)
+    // It runs on after connecting; as the read time-out is shorter, that ends first then. But where the process stood still
+    // both are over, and this one may be heard first: then it comes later than it can without a connection.
+    const connectMs = Math.ceil(config.SEND_TIMEOUT * 0.5)
+    const surelyMs = config.SEND_TIMEOUT * 0.55
     const client = new Client(
       new Config({
         accessKeyId: config.ALIYUN_ACCESS_KEY_ID,
         accessKeySecret: config.ALIYUN_ACCESS_KEY_SECRET,
         endpoint: host,
         protocol: protocol.slice(0, -1),
-        // Its connect time-out runs on after connecting; as the read time-out is shorter, it ends first then.
-        connectTimeout: Math.ceil(config.SEND_TIMEOUT * 0.5),
+        connectTimeout: connectMs,
         readTimeout: Math.ceil(config.SEND_TIMEOUT * 0.45)
       })
     )
@@ -40,8 +43,10 @@ export const aliyun = kind({
           templateCode: code,
           templateParam: JSON.stringify(Object.fromEntries(params))
         })
+        const began = performance.now()
         const { body } = await client.sendSms(request).catch((error: Answer & Broken) => {
-          throw error.statusCode === undefined ? breakOf(error) : outcomeOf(error, clock)
+          const soon = performance.now() - began < surelyMs
+          throw error.statusCode === undefined ? breakOf(error, soon) : outcomeOf(error, clock)
         })
         if (body?.code === 'OK') return { sender: 'aliyun', ...(body.bizId && { reference: body.bizId }) }
         throw outcomeOf(body ?? {}, clock)
@@ -73,10 +78,18 @@ interface Broken {
 }
 
 const BEFORE_REQUEST = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/
+/** Node's words when a connection ends within its handshake. */
+const NO_TLS = 'before secure TLS connection was established'
 
-function breakOf({ code, message, syscall }: Broken): SendError {
-  if (message.startsWith('ConnectTimeout')) return new SendError('failed', { code: 'ETIMEDOUT' })
-  const before = syscall === 'connect' || syscall === 'getaddrinfo' || BEFORE_REQUEST.test(code ?? '')
+/** @param soon whether a time-out can only be that of connecting */
+function breakOf({ code, message, syscall }: Broken, soon: boolean): SendError {
+  if (message.startsWith('ConnectTimeout'))
+    return new SendError(soon ? 'failed' : 'unknown', { code: 'ETIMEDOUT' })
+  const before =
+    syscall === 'connect' ||
+    syscall === 'getaddrinfo' ||
+    BEFORE_REQUEST.test(code ?? '') ||
+    message.includes(NO_TLS)
   return new SendError(before ? 'failed' : 'unknown', { code: code ?? 'NO_ANSWER' })
 }
 

@@ -45,9 +45,17 @@ export const tencent = kind({
           TemplateId: code,
           TemplateParamSet: params.map(([, value]) => value)
         }
-        const answer: Answer = await client.request('SendSms', request, { signal }).catch((error: Broken) => {
-          throw 'traceId' in error && error.code !== undefined ? outcomeOf(error.code, clock) : breakOf(error)
-        })
+        // The SDK leaves the body of an answer that is an error unread, and with it the connection open.
+        const known = new AbortController()
+        const options = { signal: AbortSignal.any([signal, known.signal]) }
+        const answer: Answer = await client
+          .request('SendSms', request, options)
+          .catch((error: Broken) => {
+            throw 'traceId' in error && error.code !== undefined
+              ? outcomeOf(error.code, clock)
+              : breakOf(error)
+          })
+          .finally(() => known.abort())
         const status = answer.SendStatusSet?.[0]
         if (status?.Code !== 'Ok') throw outcomeOf(status?.Code, clock)
         return { sender: 'tencent', ...(status.SerialNo && { reference: status.SerialNo }) }

@@ -1,7 +1,18 @@
+import dns from 'node:dns'
 import t from 'tap'
 import { aliyun } from '../../../app/senders/aliyun.js'
 import { startMail } from '../smtp.js'
-import { clock, config, type Doing, HOURS_13, message, sent, startProvider, tryAnswers } from './servers.js'
+import {
+  clock,
+  config,
+  type Doing,
+  HOURS_13,
+  message,
+  sent,
+  startProvider,
+  startSilence,
+  tryAnswers
+} from './servers.js'
 
 const env = {
   ALIYUN_ACCESS_KEY_ID: 'id',
@@ -126,6 +137,23 @@ t.test('a provider that hangs, and one that is not there', async t => {
   const { url } = await startMail(t, 'implicit')
   const untrusted = await open(url.replace('smtps:', 'https:'))
   t.match(await sent(t, untrusted), { outcome: 'failed' }, 'a certificate of nobody, so nothing was sent')
+  const hasty = await open(`https://${await startSilence(t, socket => socket.end())}`)
+  t.match(await sent(t, hasty), { outcome: 'failed', code: 'ECONNRESET' }, 'no TLS, so nothing was sent')
+})
+
+t.test('a process that stood still while the provider had the message', async t => {
+  const provider = await startProvider(t, 'hang')
+  const { lookup } = dns
+  const slow = (...args: Parameters<typeof lookup>) => setTimeout(lookup, 200, ...args)
+  t.teardown(() => Object.assign(dns, { lookup }))
+  Object.assign(dns, { lookup: slow })
+  const asked = provider.next()
+  const sender = await open(provider.url.replace('127.0.0.1', 'localhost'), { SEND_TIMEOUT: '1000' })
+  const sending = sent(t, sender)
+  await asked
+  const end = performance.now() + 700
+  while (performance.now() < end);
+  t.match(await sending, { outcome: 'unknown', code: 'ETIMEDOUT' })
 })
 
 t.test('a template without a code', async t => {

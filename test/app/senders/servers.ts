@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { type Config, readConfig } from '../../../app/config.js'
 import { type Message, SendError, type Sender } from '../../../app/senders/sender.js'
@@ -9,6 +9,8 @@ export const START_MS = Date.UTC(2026, 2, 1, 3)
 /** Stands still. At 11 o'clock in China: 13 hours are left of the day. */
 export const clock = { monotonic: () => 0, wall: () => START_MS }
 export const HOURS_13 = 13 * 3_600_000
+/** More than any answer takes. */
+export const TOO_LONG = 'x'.repeat(100_000)
 
 /** What a start in production asks for, besides senders. */
 export const production = {
@@ -103,9 +105,28 @@ function answer(response: ServerResponse, does: Doing): void {
   response.writeHead(status, { 'content-type': type, ...headers }).end(text)
 }
 
+/** A provider whose answer goes on and on, `bytes` at a time; and when it is given up. */
+export async function startEndless(t: Test, status: number, bytes: number) {
+  let close = () => {}
+  const closed = new Promise<void>(resolve => (close = resolve))
+  const server = createServer((request, response) => {
+    request.resume()
+    response.statusCode = status
+    const writing = setInterval(() => response.write('a'.repeat(bytes)), 100)
+    response.once('close', () => {
+      clearInterval(writing)
+      close()
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, closed }
+}
+
 /** A port that takes connections and never says a word. */
-export async function startSilence(t: Test): Promise<string> {
-  const server = createTcpServer(socket => socket.on('error', () => {}))
+export async function startSilence(t: Test, also = (_socket: Socket) => {}): Promise<string> {
+  const server = createTcpServer(socket => also(socket.on('error', () => {})))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())

@@ -7,8 +7,10 @@ import {
   HOURS_13,
   message,
   sent,
+  startEndless,
   startProvider,
   startSilence,
+  TOO_LONG,
   tryAnswers
 } from './servers.js'
 
@@ -97,6 +99,10 @@ const cases: [does: Doing, outcome: object][] = [
     { body: 'no gzip', headers: { 'content-encoding': 'gzip' } },
     { outcome: 'unknown', code: 'NO_ANSWER' }
   ],
+  [
+    { body: { ...(status('Ok') as { body: object }).body, more: TOO_LONG } },
+    { outcome: 'unknown', code: 'NO_ANSWER' }
+  ],
   ['half', { outcome: 'unknown', code: 'NO_ANSWER' }],
   ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
 ]
@@ -108,6 +114,12 @@ t.test('a provider that hangs, and one that is not there', async t => {
   t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
   const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
+})
+
+t.test('an answer that is an error and never ends is given up', { timeout: 30_000 }, async t => {
+  const { url, closed } = await startEndless(t, 502, 1)
+  t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_502' })
+  await closed
 })
 
 // Well before its own time-out.

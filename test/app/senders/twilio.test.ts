@@ -1,9 +1,15 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { twilio } from '../../../app/senders/twilio.js'
-import { clock, config, type Doing, sent, startProvider, startSilence, tryAnswers } from './servers.js'
+import {
+  clock,
+  config,
+  type Doing,
+  sent,
+  startEndless,
+  startProvider,
+  startSilence,
+  tryAnswers
+} from './servers.js'
 
 const env = { TWILIO_ACCOUNT_SID: 'AC0123', TWILIO_AUTH_TOKEN: 'token', TWILIO_FROM: '+15005550006' }
 const open = (url: string, more = {}) => twilio.open(config({ ...env, TWILIO_ENDPOINT: url, ...more }), clock)
@@ -73,24 +79,14 @@ t.test('a provider that hangs, and one that is not there', async t => {
 t.test('a body that never ends is given up', { timeout: 30_000 }, async t => {
   for (const [bytes, SEND_TIMEOUT, code] of [
     [1, '1500', 'ERR_CANCELED'],
-    [2_000_000, '25000', 'ERR_BAD_RESPONSE']
+    [2_000_000, '25000', 'ANSWER_TOO_LONG']
   ] as const) {
-    let close = () => {}
-    const closed = new Promise<void>(resolve => (close = resolve))
-    const server = createServer((request, response) => {
-      request.resume()
-      const writing = setInterval(() => response.write('a'.repeat(bytes)), 100)
-      response.once('close', () => {
-        clearInterval(writing)
-        close()
-      })
-    })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    t.teardown(() => server.close())
-    const { port } = server.address() as AddressInfo
-    const sender = await open(`http://127.0.0.1:${port}`, { SEND_TIMEOUT })
-    t.match(await sent(t, sender), { outcome: 'unknown', code }, `${bytes} at a time`)
+    const { url, closed } = await startEndless(t, 200, bytes)
+    t.match(
+      await sent(t, await open(url, { SEND_TIMEOUT })),
+      { outcome: 'unknown', code },
+      `${bytes} at a time`
+    )
     await closed
   }
 })
