@@ -40,6 +40,17 @@ export interface BuildOptions {
 }
 
 const MAX_BODY_BYTES = 16_384
+/** Over plain HTTP, too, as from inside of a network; the page's own scripts set styles. */
+const DOCS_CSP = {
+  'default-src': "'none'",
+  'base-uri': "'none'",
+  'connect-src': "'self'",
+  'form-action': "'none'",
+  'frame-ancestors': "'none'",
+  'img-src': ["'self'", 'data:'],
+  'script-src': "'self'",
+  'style-src': ["'self'", "'unsafe-inline'"]
+}
 
 /** Builds the app; it listens to nothing yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
@@ -95,7 +106,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   })
   await app.register(dispatch, { clock, patienceMs: handlerTimeout })
   // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: DOCS_CSP })
   await app.register(routes, { config })
   return app
 }

@@ -58,10 +58,15 @@ const tools = [
     name: 'a C compiler (cc) with the C library headers',
     packages: ['gcc', 'libc6-dev'],
     present: () => works('cc', ['-fsyntax-only', '-xc', '-'], '#include <sys/mman.h>\n')
+  },
+  {
+    name: 'chromium-headless-shell',
+    packages: ['chromium-headless-shell'],
+    present: () => works('/usr/bin/chromium-headless-shell', ['--version'])
   }
 ]
 
-/** Installs what the tests start besides Node: a Redis server, and a compiler for its test clock. */
+/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and a browser. */
 export function installTestTools() {
   const missing = tools.filter(tool => !tool.present())
   if (missing.length === 0) return

@@ -22,7 +22,11 @@ export const CaptchaBody = Type.Object(
     purpose: Purpose,
     locale: Type.Optional(LocaleName)
   },
-  { ...strict, description: 'Either a phone or an email' }
+  {
+    ...strict,
+    description: 'Either a phone or an email',
+    examples: [{ phone: '13800138000', purpose: 'register' }]
+  }
 )
 
 /** Its body may be left out. */
@@ -59,12 +63,16 @@ export const StatusAnswer = Type.Object(
 export const VerifyBody = Type.Object(
   {
     id: Id,
-    code: Type.String({ pattern: '^[0-9]{4,10}$', examples: ['000000'] }),
+    code: Type.String({ pattern: '^[0-9]{4,10}$' }),
     purpose: Type.Optional(Purpose),
     phone: Type.Optional(Phone),
     email: Type.Optional(Email)
   },
-  { ...strict, description: 'With a purpose or a recipient, the code must be for these.' }
+  {
+    ...strict,
+    description: 'With a purpose or a recipient, the code must be for these.',
+    examples: [{ id: 'q2M7xw0yTfK3bR8sVdLh5A', code: '000000' }]
+  }
 )
 
 export const VerifyAnswer = Type.Object(

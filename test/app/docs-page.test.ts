@@ -1,0 +1,48 @@
+import type { AddressInfo } from 'node:net'
+import { chromium, type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { startApp } from './helper.js'
+
+// A name that is no loopback to the browser, as that of a host inside of a network.
+const INSIDE = 'api.internal'
+
+/** The page with the documentation, and what the browser complains of. */
+async function open(t: Test, host: string): Promise<{ page: Page; complaints: string[] }> {
+  const app = await startApp(t, { LOG_LEVEL: 'silent' }, {})
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium-headless-shell',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', `--host-resolver-rules=MAP ${INSIDE} 127.0.0.1`]
+  })
+  t.teardown(() => browser.close())
+  const page = await browser.newPage()
+  const complaints: string[] = []
+  page.on('console', message => complaints.push(message.text()))
+  page.on('pageerror', error => complaints.push(error.message))
+  page.on('requestfailed', request => complaints.push(`${request.url()}: ${request.failure()?.errorText}`))
+  await page.goto(`http://${host}:${(app.server.address() as AddressInfo).port}/docs`)
+  await page.locator('.opblock').first().waitFor()
+  return { page, complaints }
+}
+
+t.test('the page shows what there is over plain HTTP, too', async t => {
+  const { page } = await open(t, INSIDE)
+  t.equal(await page.locator('.opblock').count(), 11)
+})
+
+t.test('the browser has nothing to complain of, and what is offered can be tried', async t => {
+  const { page, complaints } = await open(t, '127.0.0.1')
+  t.same(complaints, [])
+  for (const [operation, status, body] of [
+    ['sendCaptcha', 202, { channel: 'sms' }],
+    ['verifyCaptcha', 422, { code: 'CODE_WRONG' }]
+  ] as const) {
+    const block = page.locator(`[id$="-${operation}"]`)
+    await block.locator('.opblock-summary-control').click()
+    await block.locator('.try-out__btn').click()
+    const answered = page.waitForResponse(response => response.request().method() === 'POST')
+    await block.locator('.execute').click()
+    const answer = await answered
+    t.match({ status: answer.status(), body: await answer.json() }, { status, body }, operation)
+  }
+})
