@@ -58,28 +58,34 @@ const tools = [
     name: 'a C compiler (cc) with the C library headers',
     packages: ['gcc', 'libc6-dev'],
     present: () => works('cc', ['-fsyntax-only', '-xc', '-'], '#include <sys/mman.h>\n')
-  },
-  {
-    name: 'chromium-headless-shell',
-    packages: ['chromium-headless-shell'],
-    present: () => works('/usr/bin/chromium-headless-shell', ['--version'])
   }
 ]
 
-/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and a browser. */
-export function installTestTools() {
-  const missing = tools.filter(tool => !tool.present())
-  if (missing.length === 0) return
-  const names = missing.map(tool => tool.name).join(' and ')
-  const debian = missing.flatMap(tool => tool.packages)
-  const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
-  if (process.getuid?.() !== 0 || !works('apt-get', ['--version'])) stop(sentence)
-  console.log(`Installing ${debian.join(', ')} (apt-get).`)
+/** Of Debian alone; where there is none, the tests of pages are skipped. */
+const browser = 'chromium-headless-shell'
+
+const canInstall = () => process.getuid?.() === 0 && works('apt-get', ['--version'])
+
+function aptInstall(packages) {
+  console.log(`Installing ${packages.join(', ')} (apt-get).`)
   const options = {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   }
   spawnSync('apt-get', ['update', '-qq'], options)
-  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...debian], options)
-  if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
+  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], options)
+}
+
+/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and a browser. */
+export function installTestTools() {
+  const missing = tools.filter(tool => !tool.present())
+  if (missing.length > 0) {
+    const names = missing.map(tool => tool.name).join(' and ')
+    const debian = missing.flatMap(tool => tool.packages)
+    const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
+    if (!canInstall()) stop(sentence)
+    aptInstall(debian)
+    if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
+  }
+  if (!works(browser, ['--version']) && canInstall()) aptInstall([browser])
 }
