@@ -96,7 +96,7 @@ export class MemoryRecords implements Records {
     return {
       attemptsLeft: attempts,
       ended: '',
-      unknown: false,
+      unknown: true,
       expiresAt: now + lifeMs,
       until: now + RETENTION_MS
     }

@@ -28,6 +28,6 @@ if sealed == '' then
   redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
 end
 redis.call('HSET', KEYS[1], 'sealed', sealed, 'generation', generation, 'made', generation, 'left', ARGV[3],
-  'ends', string.format('%.0f', now + ARGV[2]), 'ended', '', 'unknown', '')
+  'ends', string.format('%.0f', now + ARGV[2]), 'ended', '', 'unknown', '1')
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return before

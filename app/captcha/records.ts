@@ -15,7 +15,7 @@ export interface Kept {
   /** Until then, in milliseconds; 0 or less: it has expired. */
   lifeMs: number
   ended: Ended
-  /** Whether it is not known that the message went out. */
+  /** Whether it is not known that the message went out: from the start on, until that is noted. */
   unknown: boolean
 }
 

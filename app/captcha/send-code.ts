@@ -45,8 +45,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
-  // The same code, of a message before this one.
-  if (request.captcha?.kept.unknown) await settled(request, issued)
+  await settled(request, issued)
   return reply.code(202).send(answer)
 }
 

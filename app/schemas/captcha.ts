@@ -53,7 +53,7 @@ export const StatusAnswer = Type.Object(
       description: 'failed: no tries are left'
     }),
     delivery: Type.Enum(['accepted', 'unknown'], {
-      description: 'unknown: the sender did not say whether it took the message'
+      description: 'unknown: no sender has said that it took the message'
     }),
     attemptsLeft: Type.Integer()
   },

@@ -57,6 +57,7 @@ for (const [name, open] of Object.entries(places)) {
       const known = await walk(PHONE)
       const suppressed = await walk(BLOCKED)
       t.same(suppressed.answers, known.answers)
+      t.match(known.answers.at(-1), { told: { delivery: 'accepted' } })
       t.same(suppressed.asked, known.asked)
       t.same(
         known.answers.map(each => each.status),

@@ -135,6 +135,22 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, sms.lastCode())).status, 200)
     })
 
+    await t.test('until a sender has taken the message, nobody knows', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app)).body
+      t.match(await status(app, id), { body: { delivery: 'accepted' } })
+      place.advance(60_000)
+      let during: unknown
+      sms.does(async () => {
+        during = (await status(app, id)).body
+      })
+      t.equal((await resend(app, id)).status, 202)
+      t.match(during, { status: 'pending', delivery: 'unknown' })
+      t.match(await status(app, id), { body: { delivery: 'accepted' } })
+    })
+
     await t.test('guessing across resends stops at its ceiling', async t => {
       const place = await open(t)
       const app = await place.start()

@@ -25,6 +25,8 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         request.params.id
       )
       const retryAfterMs = await waiting(identity)
+      // What becomes of a message that is concealed is told to nobody.
+      const concealed = fastify.policy.purposes[purpose]?.conceal ?? false
       const now = fastify.clock.wall()
       return {
         id,
@@ -32,7 +34,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         recipient: masked,
         purpose,
         status: statusOf(kept),
-        delivery: kept.unknown ? ('unknown' as const) : ('accepted' as const),
+        delivery: kept.unknown && !concealed ? ('unknown' as const) : ('accepted' as const),
         attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
         expiresAt: new Date(now + kept.lifeMs).toISOString(),
         resendAt: new Date(now + (retryAfterMs ?? 0)).toISOString()
