@@ -33,12 +33,14 @@ export const aliyun = kind({
       })
     )
     const codes = readTemplateCodes(config.ALIYUN_TEMPLATES)
+    const asked = (message: Message) => ({ ...inCode(codes, message), number: numberOf(message) })
     const sender: Sender = {
       name: 'aliyun',
+      check: message => void asked(message),
       async send(message) {
-        const { code, params } = inCode(codes, message)
+        const { code, params, number } = asked(message)
         const request = new SendSmsRequest({
-          phoneNumbers: numberOf(message),
+          phoneNumbers: number,
           signName: config.ALIYUN_SIGN_NAME,
           templateCode: code,
           templateParam: JSON.stringify(Object.fromEntries(params))

@@ -47,6 +47,11 @@ export function guarded(sender: Sender, clock: Clock): Sender {
   return {
     name,
     async send(message, signal) {
+      try {
+        sender.check?.(message)
+      } catch (thrown) {
+        throw sendErrorOf(thrown, name)
+      }
       // Fired, it would count among the messages of the minute, of which more than half must fail.
       if (!breaker.closed && !breaker.pendingClose) throw passedOver()
       return breaker.fire(message, signal).catch(error => {

@@ -68,6 +68,11 @@ export interface Sender {
   /** As in logs and metrics. */
   readonly name: string
   /**
+   * Whether it can be asked for this message at all: what fails here tells nothing of the provider.
+   * @throws SendError, mostly for the message's sake
+   */
+  check?(message: Message): void
+  /**
    * Done when the provider has the message.
    * @param signal aborts when nobody waits any longer
    * @throws SendError; any other error says that the message surely was not sent

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { kind } from './kind.js'
-import { SendError, type Sender } from './sender.js'
+import { type Message, SendError, type Sender } from './sender.js'
 
 /** Mail through a server, over connections that are kept. */
 export const smtp = kind({
@@ -30,9 +30,10 @@ export const smtp = kind({
     })
     const sender: Sender = {
       name: 'smtp',
-      async send({ to, subject = '', text, html }, signal) {
-        // nodemailer would write spaces in their place, and so another mailbox.
-        if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
+      check,
+      async send(message, signal) {
+        check(message)
+        const { to, subject = '', text, html } = message
         const watch: Watched['watch'] = {}
         // As an object, so that one address stays one address.
         const mail = {
@@ -56,6 +57,11 @@ export const smtp = kind({
     return sender
   }
 })
+
+/** nodemailer would write spaces in place of these, and so another mailbox. */
+function check({ to }: Message): void {
+  if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
+}
 
 interface Watched {
   /** The message as it is read for the server. */

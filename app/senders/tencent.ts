@@ -36,6 +36,7 @@ export const tencent = kind({
     const codes = readTemplateCodes(config.TENCENT_TEMPLATES)
     const sender: Sender = {
       name: 'tencent',
+      check: message => void inCode(codes, message),
       async send(message, signal) {
         const { code, params } = inCode(codes, message)
         const request = {

@@ -8,6 +8,7 @@ import { SendError, type Sender } from '../../../app/senders/sender.js'
 import { webhook } from '../../../app/senders/webhook.js'
 import { startMail } from '../smtp.js'
 import {
+  aliyun,
   clock,
   config,
   type Doing,
@@ -257,6 +258,25 @@ t.test('what does not open a breaker, and what does', async t => {
     const both = chain([[{ sender: a, weight: 1 }], [{ ...b, weight: 1 }]])
     t.match(await sent(t, both), { outcome: 'sent', sender: 'b' }, 'the next is tried')
   }
+})
+
+t.test('what a provider cannot be asked for counts neither for nor against it', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const provider = await startProvider(t, { status: 400, body: { Code: 'SignatureDoesNotMatch' } })
+  const env = { ...aliyun, ALIYUN_ENDPOINT: provider.url, SMS_SENDERS: 'aliyun' }
+  const { senders } = await openSenders(config(env), clock, () => {})
+  t.teardown(() => senders.sms.close?.())
+  const codeless = message({ locale: 'en' })
+  for (let i = 0; i < 5; i++) {
+    t.match(await sent(t, senders.sms, codeless), { code: 'TEMPLATE_UNKNOWN', ofMessage: true })
+    t.match(await sent(t, senders.sms), { code: 'SignatureDoesNotMatch' })
+  }
+  t.match(await sent(t, senders.sms), { code: 'BREAKER_OPEN' })
+  mock.timers.tick(OPEN_MS)
+  t.match(await sent(t, senders.sms, codeless), { code: 'TEMPLATE_UNKNOWN' }, 'is not the one that tries')
+  t.match(await sent(t, senders.sms), { code: 'SignatureDoesNotMatch' })
+  t.match(await sent(t, senders.sms), { code: 'BREAKER_OPEN' })
 })
 
 t.test('recipients that a server defers open no breaker', async t => {
