@@ -36,9 +36,19 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
     return error.keyword === 'pattern' && description !== undefined ? 'is wrong' : error.message
   }
   // What is not expected may be a secret under a wrong name.
-  const given = extra !== undefined || writeOnly ? '' : ` (${JSON.stringify(at(value, path))})`
+  const given = extra !== undefined || writeOnly ? '' : shown(at(value, path))
   const hint = description === undefined || unknown !== undefined ? '' : ` It is ${description}.`
-  throw new ConfigError(`${called}${dotted(value, path)}${given} ${right()}.${hint}`)
+  const where = `${called}${dotted(value, path)}`.replace(/\.$/, '')
+  throw new ConfigError(`${where}${given} ${right()}.${hint}`)
+}
+
+const MOST_SHOWN = 80
+
+/** A value as it was given; nothing of one that holds others, which may be any file at all. */
+function shown(value: unknown): string {
+  if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) return ''
+  const text = JSON.stringify(value)
+  return ` (${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text})`
 }
 
 /** A member of the list `rules` is `rules[0]`. */
@@ -47,9 +57,9 @@ function dotted(value: unknown, path: readonly string[]): string {
   return parts.join('').replace(/^\./, '')
 }
 
-/** The names that an object may have, or their pattern. */
-function known({ properties, patternProperties }: Member): string {
-  return Object.keys(properties ?? patternProperties ?? {}).join(', ') || 'nothing'
+/** The names that an object may have, or what they are like. */
+function known({ properties, names }: Member): string {
+  return names ?? (Object.keys(properties ?? {}).join(', ') || 'nothing')
 }
 
 function at(value: unknown, path: readonly string[]): unknown {
@@ -59,6 +69,8 @@ function at(value: unknown, path: readonly string[]): unknown {
 interface Member {
   description?: string
   writeOnly?: boolean
+  /** What names a record takes, in words. */
+  names?: string
   properties?: Record<string, Member>
   patternProperties?: Record<string, Member>
   items?: Member

@@ -16,6 +16,8 @@ const strict = { additionalProperties: false }
 /** As the templates of codes take it. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
 
+const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
+
 const Words = Type.Object(Object.fromEntries(LOCALES.map(locale => [locale, Type.String()])), {
   ...strict,
   description: 'the words for it in each language'
@@ -35,7 +37,12 @@ export const PolicySchema = Type.Object(
         },
         strict
       ),
-      { ...strict, minProperties: 1, description: 'what a code may be for' }
+      {
+        ...strict,
+        minProperties: 1,
+        description: 'what a code may be for',
+        names: 'at most 32 of a-z, 0-9 and -, a letter first, as in "log-in"'
+      }
     ),
     code: Type.Object(
       {
@@ -47,7 +54,7 @@ export const PolicySchema = Type.Object(
       strict
     ),
     countries: Type.Optional(
-      Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$` }), {
+      Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$`, description: COUNTRY }), {
         minItems: 1,
         description: 'a list of countries as in ["CN", "SG"]: whose numbers are sent to; all when left out'
       })
@@ -93,6 +100,8 @@ export function loadPolicy(
       const at = `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)})`
       const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
       if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
+      if (/[{}]/.test(words))
+        throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
       try {
         render('sms', 'captcha', locale as Locale, { code, action: words, minutes })
       } catch (error) {

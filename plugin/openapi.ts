@@ -85,7 +85,7 @@ function isStandard(part: unknown): boolean {
 
 /**
  * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
- * that its successes name the headers which tell the caller what is left.
+ * that each answer names the headers which tell the caller what is left.
  */
 function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
@@ -108,11 +108,9 @@ function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchem
   const added = Object.entries(answers).filter(
     ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
   )
-  const kept = Object.entries(own).map(([status, its]) => [
-    status,
-    plan.callers.size > 0 && status.startsWith('2') ? withPolicies(its) : its
-  ])
-  return { ...schema, response: { ...Object.fromEntries(added), ...Object.fromEntries(kept) } }
+  const all = Object.entries({ ...Object.fromEntries(added), ...own })
+  const response = all.map(([status, its]) => [status, plan.callers.size > 0 ? withPolicies(its) : its])
+  return { ...schema, response: Object.fromEntries(response) }
 }
 
 /** What stands elsewhere, behind a `$ref`, is left. */

@@ -9,7 +9,8 @@ export const PricesSchema = Type.Object(
     sms: Type.Optional(
       Type.Record(Type.String({ pattern: '^(default|[1-9][0-9]{0,6})$' }), Price, {
         additionalProperties: false,
-        description: 'prices by the first digits of a number, such as "86", or "default"'
+        description: 'prices by the first digits of a number, such as "86", or "default"',
+        names: 'the first digits of a number without a plus, such as "86", or "default"'
       })
     ),
     mail: Type.Optional(Price)

@@ -35,9 +35,11 @@ const Mail = Type.Object(
 )
 
 const name = Type.String({ pattern: '^[a-z][a-z0-9-]{0,63}$' })
+const named = { ...strict, names: 'at most 64 of a-z, 0-9 and -, a letter first, as in "order-shipped"' }
 const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSchema, {
   ...strict,
-  maxProperties: 16
+  maxProperties: 16,
+  names: 'at most 32 letters, digits and _, one of a-z first'
 })
 
 /** The templates of a channel: every one has its parameters, and its words in every language. */
@@ -45,12 +47,12 @@ export const TemplatesSchemas = {
   sms: Type.Record(
     name,
     Type.Object({ params, locales: Type.Object({ en: Sms, zh: Sms } satisfies Each, strict) }, strict),
-    strict
+    named
   ),
   mail: Type.Record(
     name,
     Type.Object({ params, locales: Type.Object({ en: Mail, zh: Mail } satisfies Each, strict) }, strict),
-    strict
+    named
   )
 } satisfies Record<Channel, unknown>
 type Each = Record<(typeof LOCALES)[number], unknown>

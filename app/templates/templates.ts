@@ -46,7 +46,9 @@ export function templatesOf(files: TemplateFiles): Templates {
   for (const channel of ['sms', 'mail'] as const) {
     check(TemplatesSchemas[channel], files[channel], `templates.${channel}.`)
     for (const [name, template] of Object.entries(files[channel])) {
-      mistakes.push(...mistakesOf(template).map(mistake => `templates.${channel}.${name}.${mistake}`))
+      const found = mistakesOf(template)
+      if (found.length === 0 && channel === 'sms') found.push(...tooLong(template))
+      mistakes.push(...found.map(mistake => `templates.${channel}.${name}.${mistake}`))
     }
     if (!Object.hasOwn(files[channel], OWN)) mistakes.push(`templates.${channel} lacks ${OWN}.`)
   }
@@ -100,6 +102,16 @@ function render(name: string, template: Template, locale: Locale, params: object
     })
   }
   return { template: name, locale, params: values, ...fillWords(template.locales[locale], values, locale) }
+}
+
+/** The texts that take too many SMS, even with the examples of their parameters. */
+function tooLong({ params, locales }: Template): string[] {
+  const examples = Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
+  return LOCALES.flatMap(locale => {
+    const { segmentsCount } = new SegmentedMessage(fillWords(locales[locale], examples, locale).text)
+    const much = `locales.${locale}.text takes ${segmentsCount} SMS with the examples of its parameters`
+    return segmentsCount > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
+  })
 }
 
 function segmentsOf(text: string): number {

@@ -125,8 +125,11 @@ function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
   const dynamic = typeof max === 'function' || isRequestValue(max)
   const value = dynamic ? ceiling : max
   const path = `${at}.${dynamic ? 'ceiling' : 'max'}`
-  if (!dynamic && ceiling !== undefined)
-    throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" from the request.')
+  if (!dynamic && ceiling !== undefined) {
+    if (typeof max === 'number')
+      throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" from the request.')
+    throw wrongOption(path, max, 'Beside a ceiling write a function or { value: path }.')
+  }
   if (Number.isInteger(value) && (value as number) > 0 && (value as number) <= most) return value as number
   const why = dynamic ? 'A "max" from the request needs a ceiling: write' : 'Write'
   const hint = most === ROLLING_MAX ? ' Count more than that with a calendar limit ("per").' : ''

@@ -241,7 +241,10 @@ t.test('the policy names what is wrong in it', async t => {
   const wrong: [change: object, message: RegExp][] = [
     [{ rule: [] }, /^policy\.rule /],
     [{ purposes: {} }, /^policy\.purposes /],
-    [{ purposes: { Login: login } }, /^policy\.purposes\.Login /],
+    [
+      { purposes: { Login: login } },
+      /^policy\.purposes\.Login is not known here; known: at most 32 of a-z, .* as in "log-in"\.$/
+    ],
     [{ purposes: { ['a'.repeat(33)]: login } }, /^policy\.purposes\.a{33} /],
     [{ purposes: { login: { ...login, concealed: true } } }, /^policy\.purposes\.login\.concealed /],
     [{ purposes: { login: { action: { en: 'log in' } } } }, /^policy\.purposes\.login\.action\.zh /],
@@ -257,11 +260,17 @@ t.test('the policy names what is wrong in it', async t => {
     [{ countries: [] }, /^policy\.countries \(\[\]\) /],
     [{ code: {} }, /^policy\.code\.digits is required\.$/],
     [{ colour: 1 }, /^policy\.colour is not known here; known: purposes, code, countries, prices, rules\.$/],
-    [{ countries: ['CHN'] }, /^policy\.countries\[0\] \("CHN"\) must match/],
+    [{ countries: ['CHN'] }, /^policy\.countries\[0\] \("CHN"\) is wrong\. It is two capital letters/],
     [{ prices: { currency: 'CNYX' } }, /^policy\.prices\.currency \("CNYX"\) is wrong/],
     [{ prices: { currency: 'CNY', email: 1 } }, /^policy\.prices\.email /],
-    [{ prices: { currency: 'CNY', sms: { '+86': 1 } } }, /^policy\.prices\.sms\.\+86 /]
+    [
+      { prices: { currency: 'CNY', sms: { '+86': 1 } } },
+      /^policy\.prices\.sms\.\+86 .* digits of a number without a plus/
+    ],
+    [{ code: ['topsecret'] }, /^policy\.code must be object\.$/],
+    [{ purposes: 'a'.repeat(1_000) }, /^policy\.purposes \("a{79}…\) must be object\./]
   ]
+  t.throws(() => check(PolicySchema, [{ id: 'topsecret' }], 'policy.'), { message: 'policy must be object.' })
   for (const [change, message] of wrong)
     t.throws(() => check(PolicySchema, { ...policy, ...change }, 'policy.'), { message }, `${message}`)
 })

@@ -147,8 +147,12 @@ for (const [name, open] of Object.entries(places)) {
       const { file } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const files = loadFiles()
-      const { locales } = files.sms.captcha as Template
-      locales.en.text += ' x'.repeat(300)
+      const { params, locales } = files.sms.captcha as Template
+      // Three SMS with an action of one letter.
+      Object.assign(params.action as object, { example: 'a' })
+      const text = String(locales.en.text)
+      const filled = text.replace(/\{(\w+)\}/g, (_, name) => params[name]?.example ?? '')
+      locales.en.text = text + 'x'.repeat(459 - filled.length)
       Object.assign(app.templates, templatesOf(files))
       t.match(await reload(app), {
         status: 422,
@@ -205,7 +209,7 @@ for (const [name, open] of Object.entries(places)) {
           says
         ]),
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
-        ...['log in to shop.example', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
+        ...['log in to shop.example', 'log in {code}', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
           (en): [string, (policy: Policy) => object, RegExp] => [
             `words that no message can hold: ${en}`,
             p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),

@@ -410,6 +410,8 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
     { ...files, sms: { ...files.sms, test: { params: {}, locales: { en: { text: 'x' } } } } },
     'sms.test.locales.zh'
   )
+  wrong(withSms({ a: text }, `${'x'.repeat(459)}{a}`, '{a}'), 'en.text takes 4 SMS with the examples of')
+  t.doesNotThrow(() => templatesOf(withSms({ a: text }, `${'x'.repeat(458)}{a}`, '{a}')))
   wrong({ ...files, sms: { 'order-shipped': files.sms['order-shipped'] } }, 'templates.sms lacks captcha.')
   const url: Param = { type: 'url', maxLength: 40, example: 'https://shop.example' }
   const mail = (html: string, more = {}, params = { a: text } as Template['params']) => {

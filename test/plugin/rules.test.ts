@@ -207,6 +207,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '2',
     'A ceiling goes with a "max" from the request.'
   ],
+  [
+    { limits: [{ max: 'request.quota', ceiling: 2, window: '60s' }] },
+    '.limits[0].max',
+    '"request.quota"',
+    'Beside a ceiling write a function or { value: path }.'
+  ],
 
   [
     { limits: [{ max: { value: 'request.quota' }, window: '60s' }] },
