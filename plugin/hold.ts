@@ -68,8 +68,7 @@ export class Hold {
   // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no
   // send.
   private lose({ taken }: Lock): void {
-    const { observed } = taken.entry.spec
-    if (this.locked && !observed)
+    if (!taken.entry.spec.observed)
       this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
   }
 }

@@ -98,7 +98,7 @@ for (const [name, open] of Object.entries(places)) {
         const app = await place.start({}, { senders: { sms } })
         await app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
         const answers = []
-        for (const outcome of ['refused', 'unknown'] as const) {
+        for (const outcome of ['refused', 'limited', 'unknown'] as const) {
           sms.fail(outcome)
           const { id } = (await ask(app, { purpose, phone })).body
           await app.unfinished()

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { boundaries, isTimeZone, PERIODS, type Period } from '../../plugin/calendar.js'
+import type { Limit } from '../../plugin/index.js'
+import { compileLimits } from '../../plugin/limits/compile.js'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -283,4 +285,24 @@ t.test('however many spellings of a zone are asked for, each is known', async t 
     if (!isTimeZone(name) || isTimeZone(`${name}x`)) t.fail(name)
   }
   t.ok(isTimeZone('Asia/Shanghai'))
+})
+
+t.test('no period outlives the count of it', async t => {
+  const named = () => ({ name: 'a', rule: 0, slot: 0, observed: false, forgettable: false })
+  const ttlOf = (limit: Limit) => compileLimits([limit], 'limits', named)[0]?.spec.ttl as number
+  for (const [per, timeZone, day] of [
+    ['hour', 'Australia/Lord_Howe', '2026-04-05'],
+    ['day', 'Europe/Berlin', '2026-10-25'],
+    ['day', 'Antarctica/Troll', '2026-10-25'],
+    ['week', 'Antarctica/Troll', '2026-10-25'],
+    ['month', 'Antarctica/Troll', '2026-10-25']
+  ] as const) {
+    const ttl = ttlOf({ max: 1, per, timeZone })
+    for (let at = Date.parse(day) - DAY; at < Date.parse(day) + DAY; at += HOUR / 4) {
+      const [, start, next] = boundaries(per, timeZone, at)
+      if (next - start > ttl) t.fail(`${per} of ${timeZone}: ${next - start} > ${ttl}`)
+    }
+  }
+  // A log lives two milliseconds longer than its window: Redis ends it by whole ones.
+  t.equal(ttlOf({ max: 1, window: '60s' }), 60_002)
 })

@@ -43,6 +43,16 @@ t.test('reserve, with its three ends', async t => {
   t.equal(await free(), 0, 'what is not settled at the end is kept')
 })
 
+t.test('what counts attempts is not given back', async t => {
+  const { app } = await open(t, { rules: [{ name: 'login', key: 'ip', limits, counts: 'attempts' }] })
+  const keys = { login: '192.0.2.1' }
+  const attempt = await app.limit.reserve(keys)
+  t.notOk(attempt.pending)
+  await attempt.refund()
+  t.notOk(attempt.refunded)
+  t.match(await app.limit.peek(keys), { rules: [{ limits: [{ remaining: 0 }] }] })
+})
+
 t.test('all or nothing over several rules', async t => {
   const { app } = await open(t, { rules: [mobile, pair] })
   await app.limit.reserve({ mobile: '13800138000' })

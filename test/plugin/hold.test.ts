@@ -33,12 +33,43 @@ function holding(
   spec: ReturnType<typeof lock>,
   renew: () => Promise<boolean>,
   since = performance.now(),
-  report: (error: unknown) => void = error => t.fail(`${error}`)
+  report: (error: unknown) => void = error => t.fail(`${error}`),
+  maxHold = 60_000
 ) {
   const store = { name: 'redis', refund: async () => {}, renew }
   const taken = { entry: entry(spec), receipt: 1, ends: 0 }
-  return new Hold([{ taken, maxHold: 60_000 }], { store, token: token(), since, report })
+  return new Hold([{ taken, maxHold }], { store, token: token(), since, report })
 }
+
+t.test('it is renewed for as long as it may be held, however long the process has been up', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  let renewals = 0
+  const renew = async () => ++renewals > 0
+  const now = performance.now()
+  const young = holding(lock(3_000), renew, now, undefined, now / 2)
+  mock.timers.tick(1_000)
+  t.equal(renewals, 1)
+  await young.release()
+  const old = holding(lock(3_000), renew, now - 2_000, undefined, 1_000)
+  mock.timers.tick(1_000)
+  t.equal(renewals, 1)
+  await old.release()
+})
+
+t.test('a renewed lock lasts from when the renewal was asked for', async t => {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  let answer = (_held: boolean) => {}
+  const { signal } = holding(lock(3_000), () => new Promise(resolve => (answer = resolve)))
+  mock.timers.tick(1_000)
+  const late = performance.now() + 200
+  while (performance.now() < late);
+  answer(true)
+  await new Promise(setImmediate)
+  mock.timers.tick(2_850)
+  t.ok(signal.aborted)
+})
 
 t.test('a lock that is only observed aborts nothing when it is lost', async t => {
   const watched = holding(observed(lock(300)), async () => false)

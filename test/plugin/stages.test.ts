@@ -29,6 +29,19 @@ t.test('attempts are counted before the body is parsed, sends after it is valid'
   t.equal(refused.headers['content-type'], 'application/problem+json')
 })
 
+t.test('a decision names whom its attempts and its sends count', async t => {
+  const { app, post } = await open(t, { rules: [flood, send] })
+  app.post('/x', { config: { limit: ['flood', 'send'] } }, async (_request, { limit }) => [
+    limit?.keys,
+    { flood: limit?.keyOf('flood'), send: limit?.keyOf('send') },
+    limit?.keyOf('other') ?? null
+  ])
+  const [keys, each, other] = (await post('/x', {})).json()
+  t.match(keys, { flood: String, send: String })
+  t.same(each, keys)
+  t.equal(other, null)
+})
+
 t.test('refused attempts are not read to their end', async t => {
   const { app, post } = await open(t)
   let parsed = 0

@@ -43,12 +43,16 @@ for (const [name, open] of Object.entries(places)) {
       const from = (remoteAddress: string) => post('/free', 'a-key', {}, { remoteAddress })
       const by = (account: string, more: InjectOptions = {}) =>
         post('/free', 'a-key', {}, { headers: { 'x-account': account }, ...more })
+      const byPage = (remoteAddress: string) =>
+        by('one', { headers: { 'x-account': 'one', 'x-caller': 'origin' }, remoteAddress })
       const distinct = [
         await from('192.0.2.1'),
         await from('192.0.2.2'),
         await from('2001:db8::1'),
         await by('one'),
         await by('192.0.2.1'),
+        await byPage('198.51.100.1'),
+        await byPage('198.51.100.2'),
         await post('/other', 'a-key'),
         await post('/free/1', 'a-key'),
         await post('/free/2', 'a-key'),
@@ -59,7 +63,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await from('::ffff:192.0.2.1')).body.id, 'message 1')
       t.equal((await from('2001:db8::2')).body.id, 'message 3')
       t.equal((await by('one', { remoteAddress: '198.51.100.1' })).body.id, 'message 4')
-      t.equal((await post('/free/%31', 'a-key')).body.id, 'message 7')
+      t.equal((await post('/free/%31', 'a-key')).body.id, 'message 9')
       t.equal(seen.runs, distinct.length)
     })
 

@@ -95,8 +95,8 @@ export async function start(
   app.decorateRequest('account', null)
   app.decorateRequest('caller', null)
   app.addHook('onRequest', async request => {
-    const id = request.headers['x-account']
-    if (typeof id === 'string') Object.assign(request, { account: { id }, caller: 'key' })
+    const { 'x-account': id, 'x-caller': caller = 'key' } = request.headers
+    if (typeof id === 'string') Object.assign(request, { account: { id }, caller })
   })
   await app.register(idempotency, { secret, clock, leaseMs: LEASE, ...options })
   const route = { preHandler: app.idempotent, onSend: async () => seen.left.resolve() }

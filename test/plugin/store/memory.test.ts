@@ -46,6 +46,28 @@ t.test('what it was asked about stands nowhere after a second', async t => {
   t.notOk(await isKept(backwards))
 })
 
+t.test('however much another store has admitted, a log holds twice what it keeps', async t => {
+  const { store } = open(t)
+  const each = entry(log([1_000, 3_600_000]))
+  for (let i = 0; i < 2_100; i++) t.not(store.count(each, store.ticks), 0)
+  t.strictSame(used(store, [each]), [2_000])
+})
+
+t.test(
+  'of what another store has admitted all is held that is in the longest window, wherever it stands',
+  async t => {
+    const { store, time } = open(t)
+    const each = entry(log([3, 3_600_000], [1, 60_000]))
+    let receipt = 0
+    for (let i = 0; i < 4; i++) {
+      receipt = store.count(each, store.ticks)
+      time.advanceMs(61_000)
+    }
+    store.refund([{ entry: each, receipt, ends: 0 }], '')
+    t.strictSame(used(store, [each]), [3])
+  }
+)
+
 t.test('answers at once, by the clocks of the system', async t => {
   const store = new MemoryStore()
   t.teardown(() => store.close())

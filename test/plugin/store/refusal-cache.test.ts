@@ -12,7 +12,18 @@ import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
 import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
-import { count, distinct, entry, lock, log, named, sentTo, takenOf, token } from '../../contract/specs.js'
+import {
+  count,
+  distinct,
+  entry,
+  lock,
+  log,
+  named,
+  oneRule,
+  sentTo,
+  takenOf,
+  token
+} from '../../contract/specs.js'
 import { clusterOf } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { sharedOptions } from '../settlement/places.js'
@@ -530,6 +541,45 @@ t.test('an answer that is older than an ending is not believed', async t => {
   await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
   t.equal((await again).store.name, 'redis')
   t.equal(await by(entries), 'cache 0', 'the end of a lock ends nothing')
+})
+
+t.test('nor is one that comes after the answer to the ending, by whatever way', async t => {
+  const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
+  const store = new RedisStore(client, 'way:')
+  const { reserve, ...rest } = alone(cache.watch(store))
+  let arrive = () => {}
+  let way = Promise.resolve()
+  const slowly = async (...asked: Parameters<typeof reserve>) => {
+    const reserved = await reserve(...asked)
+    await way
+    return reserved
+  }
+  const reserver = cache.over({ reserve: slowly, ...rest })
+  const entries = [entry(log([1, 60_000]))]
+  const { facts } = await reserver.reserve(entries, '')
+  const taken = takenOf(entries, named(entries, facts ?? []))
+  const endings = {
+    refund: () => reserver.store.refund(taken, ''),
+    clear: () => reserver.store.clear(entries),
+    unblock: () => reserver.store.unblock(entries)
+  }
+  for (const [name, end] of Object.entries(endings)) {
+    await store.block(entries, 0)
+    way = new Promise(resolve => (arrive = resolve))
+    const refused = reserver.reserve(entries, '')
+    await end()
+    arrive()
+    t.equal((await refused).facts?.[1], 0)
+    t.equal((await reserver.reserve(entries, '')).store.name, 'redis', name)
+  }
+})
+
+t.test('all that is known of a rule ends together', async t => {
+  const { by, reserver } = layer()
+  const entries = oneRule([log([1, 60_000]), count(1, 'day')]).map(spec => entry(spec))
+  for (const expected of ['redis 1', 'redis 0', 'cache 0']) t.equal(await by(entries), expected)
+  await reserver.store.clear(entries.slice(0, 1))
+  t.equal(await by(entries), 'redis 0')
 })
 
 t.test('nor is one that Redis gave before an ending which had to be sent again', async t => {
