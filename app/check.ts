@@ -15,7 +15,7 @@ export const parseJson = (file: Uint8Array) =>
 
 /**
  * Holds a value against its schema.
- * @param called what the value as a whole is called, for the error
+ * @param called what the value as a whole is called, for the error; empty where its members stand for themselves
  * @throws ConfigError that names the first member at fault
  */
 export function check<S extends TSchema>(schema: S, value: unknown, called: string): Static<S> {
@@ -38,8 +38,7 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   // What is not expected may be a secret under a wrong name.
   const given = extra !== undefined || writeOnly ? '' : shown(at(value, path))
   const hint = description === undefined || unknown !== undefined ? '' : ` It is ${description}.`
-  const where = `${called}${dotted(value, path)}`.replace(/\.$/, '')
-  throw new ConfigError(`${where}${given} ${right()}.${hint}`)
+  throw new ConfigError(`${dotted(called, value, path)}${given} ${right()}.${hint}`)
 }
 
 const MOST_SHOWN = 80
@@ -52,9 +51,9 @@ function shown(value: unknown): string {
 }
 
 /** A member of the list `rules` is `rules[0]`. */
-function dotted(value: unknown, path: readonly string[]): string {
+function dotted(called: string, value: unknown, path: readonly string[]): string {
   const parts = path.map((name, i) => (Array.isArray(at(value, path.slice(0, i))) ? `[${name}]` : `.${name}`))
-  return parts.join('').replace(/^\./, '')
+  return `${called}${parts.join('')}`.replace(/^\./, '')
 }
 
 /** The names that an object may have, or what they are like. */

@@ -86,7 +86,7 @@ export function loadPolicy(
   } catch (error) {
     throw new ConfigError(`POLICY_FILE cannot be read: ${(error as Error).message}`)
   }
-  const policy = check(PolicySchema, value, 'policy.')
+  const policy = check(PolicySchema, value, 'policy')
   for (const [i, country] of (policy.countries ?? []).entries()) {
     if (country === NO_COUNTRY || isSupportedCountry(country)) continue
     const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'

@@ -64,28 +64,31 @@ const tools = [
 /** Of Debian alone; where there is none, the tests of pages are skipped. */
 const browser = 'chromium-headless-shell'
 
-const canInstall = () => process.getuid?.() === 0 && works('apt-get', ['--version'])
+const aptOptions = {
+  stdio: ['ignore', 'ignore', 'inherit'],
+  env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+}
 
 function aptInstall(packages) {
   console.log(`Installing ${packages.join(', ')} (apt-get).`)
-  const options = {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  }
-  spawnSync('apt-get', ['update', '-qq'], options)
-  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], options)
+  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], aptOptions)
 }
 
 /** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and a browser. */
 export function installTestTools() {
   const missing = tools.filter(tool => !tool.present())
-  if (missing.length > 0) {
-    const names = missing.map(tool => tool.name).join(' and ')
-    const debian = missing.flatMap(tool => tool.packages)
-    const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
-    if (!canInstall()) stop(sentence)
-    aptInstall(debian)
-    if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
+  const lacksBrowser = !works(browser, ['--version'])
+  if (missing.length === 0 && !lacksBrowser) return
+  const names = missing.map(tool => tool.name).join(' and ')
+  const debian = missing.flatMap(tool => tool.packages)
+  const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
+  if (process.getuid?.() !== 0 || !works('apt-get', ['--version'])) {
+    if (missing.length > 0) stop(sentence)
+    return
   }
-  if (!works(browser, ['--version']) && canInstall()) aptInstall([browser])
+  spawnSync('apt-get', ['update', '-qq'], aptOptions)
+  if (missing.length > 0) aptInstall(debian)
+  if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
+  // By itself: where it is unknown, nothing beside it would be installed.
+  if (lacksBrowser) aptInstall([browser])
 }

@@ -50,7 +50,7 @@ export function readAccounts(file: string): AccountEntry[] {
   if (!Array.isArray(list)) throw wrong('', 'must be a list of accounts')
   return list.map((each, i) => {
     if (typeof each !== 'object' || each === null) throw wrong(`[${i}]`, 'must be an account: an object')
-    const entry = check(AccountSchema, { ...ACCOUNT_DEFAULTS, ...each }, `ACCOUNTS_FILE[${i}].`)
+    const entry = check(AccountSchema, { ...ACCOUNT_DEFAULTS, ...each }, `ACCOUNTS_FILE[${i}]`)
     checkHashes(entry.keys, `[${i}].keys`)
     checkHashes(entry.revoked ?? [], `[${i}].revoked`)
     if (!isTimeZone(entry.timeZone)) {

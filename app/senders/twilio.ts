@@ -2,7 +2,7 @@ import { agents, notConnected } from './agents.js'
 import { kind } from './kind.js'
 import { SendError, type Sender } from './sender.js'
 
-const MAX_ANSWER_BYTES = 1_048_576
+const MAX_UNPACKED_BYTES = 1_048_576
 
 /** Twilio Programmable Messaging. */
 export const twilio = kind({
@@ -14,7 +14,11 @@ export const twilio = kind({
     const httpClient = new sdk.RequestClient({ timeout: config.SEND_TIMEOUT })
     const { http, https } = agents(config.SEND_TIMEOUT * 0.4)
     const { axios } = httpClient
-    Object.assign(axios.defaults, { httpAgent: http, httpsAgent: https, maxContentLength: MAX_ANSWER_BYTES })
+    Object.assign(axios.defaults, {
+      httpAgent: http,
+      httpsAgent: https,
+      maxContentLength: MAX_UNPACKED_BYTES
+    })
     // Its own time-out is for silence alone, and a body may never end.
     axios.interceptors.request.use(request =>
       Object.assign(request, { signal: AbortSignal.timeout(config.SEND_TIMEOUT) })

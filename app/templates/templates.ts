@@ -44,7 +44,7 @@ export const MAX_SEGMENTS = 3
 export function templatesOf(files: TemplateFiles): Templates {
   const mistakes: string[] = []
   for (const channel of ['sms', 'mail'] as const) {
-    check(TemplatesSchemas[channel], files[channel], `templates.${channel}.`)
+    check(TemplatesSchemas[channel], files[channel], `templates.${channel}`)
     for (const [name, template] of Object.entries(files[channel])) {
       const found = mistakesOf(template)
       if (found.length === 0 && channel === 'sms') found.push(...tooLong(template))
@@ -108,14 +108,16 @@ function render(name: string, template: Template, locale: Locale, params: object
 function tooLong({ params, locales }: Template): string[] {
   const examples = Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
   return LOCALES.flatMap(locale => {
-    const { segmentsCount } = new SegmentedMessage(fillWords(locales[locale], examples, locale).text)
-    const much = `locales.${locale}.text takes ${segmentsCount} SMS with the examples of its parameters`
-    return segmentsCount > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
+    const segments = countSegments(fillWords(locales[locale], examples, locale).text)
+    const much = `locales.${locale}.text takes ${segments} SMS with the examples of its parameters`
+    return segments > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
   })
 }
 
+const countSegments = (text: string) => new SegmentedMessage(text).segmentsCount
+
 function segmentsOf(text: string): number {
-  const { segmentsCount: segments } = new SegmentedMessage(text)
+  const segments = countSegments(text)
   if (segments <= MAX_SEGMENTS) return segments
   throw problem(422, 'TEXT_TOO_LONG', 'The text takes {segments} SMS; at most {limit} are allowed.', {
     segments,

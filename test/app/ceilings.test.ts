@@ -139,7 +139,7 @@ t.test('who is blocked is sent nothing, by no endpoint', async t => {
 t.test('no policy lets a code live longer than ten minutes, or be tried more than ten times', async t => {
   const policy = loadPolicy()
   const withCode = (code: object) =>
-    check(PolicySchema, { ...policy, code: { ...policy.code, ...code } }, 'policy.')
+    check(PolicySchema, { ...policy, code: { ...policy.code, ...code } }, 'policy')
   t.doesNotThrow(() => withCode({ lifetimeSeconds: 600, tries: 10 }))
   t.throws(() => withCode({ lifetimeSeconds: 601 }), {
     message: /^policy\.code\.lifetimeSeconds \(601\) must be <= 600/

@@ -230,7 +230,7 @@ t.test('the policy names what is wrong in it', async t => {
     ['tries', 1, 10]
   ] as const) {
     const of = (value: number) =>
-      check(PolicySchema, { ...policy, code: { ...policy.code, [name]: value } }, 'policy.')
+      check(PolicySchema, { ...policy, code: { ...policy.code, [name]: value } }, 'policy')
     t.equal(of(least).code[name], least)
     t.equal(of(most).code[name], most)
     const at = `^policy\\.code\\.${name} \\(${least - 1}\\) must be >= ${least}`
@@ -270,7 +270,7 @@ t.test('the policy names what is wrong in it', async t => {
     [{ code: ['topsecret'] }, /^policy\.code must be object\.$/],
     [{ purposes: 'a'.repeat(1_000) }, /^policy\.purposes \("a{79}…\) must be object\./]
   ]
-  t.throws(() => check(PolicySchema, [{ id: 'topsecret' }], 'policy.'), { message: 'policy must be object.' })
+  t.throws(() => check(PolicySchema, [{ id: 'topsecret' }], 'policy'), { message: 'policy must be object.' })
   for (const [change, message] of wrong)
-    t.throws(() => check(PolicySchema, { ...policy, ...change }, 'policy.'), { message }, `${message}`)
+    t.throws(() => check(PolicySchema, { ...policy, ...change }, 'policy'), { message }, `${message}`)
 })
