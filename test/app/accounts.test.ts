@@ -7,7 +7,7 @@ import { mayUse } from '../../app/accounts/account.js'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
-import type { Rule } from '../../plugin/index.js'
+import type { RouteLimit, Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { post, startApp } from './helper.js'
 import { ask, folderOf, open } from './operating.js'
@@ -380,8 +380,8 @@ const quota: Rule = {
   ]
 }
 
-const sends = (app: FastifyInstance) =>
-  void app.post('/send', { preParsing: app.authenticate, config: { limit: 'account' } }, async request => {
+const sends = (limit: RouteLimit) => (app: FastifyInstance) =>
+  void app.post('/send', { preParsing: app.authenticate, config: { limit } }, async request => {
     if (request.headers['x-fail']) throw Object.assign(new Error('no'), { statusCode: 422 })
     return {}
   })
@@ -393,7 +393,7 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
   const clock = { monotonic: () => now, wall: () => START + now }
   const log: string[] = []
   const env = { API_KEYS: 'one:first,two:second' }
-  const { app, events } = await open(t, { env, clock, log, rules: [quota], routes: sends })
+  const { app, events } = await open(t, { env, clock, log, rules: [quota], routes: sends('account') })
   const send = (key: string, more = {}) =>
     ask(app, 'POST', '/send', { headers: { 'x-api-key': key, ...more } })
   const marks = () => events().filter(({ event }) => event === 'quota')
@@ -423,17 +423,30 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
   t.equal(marks().length, 4, 'the next day again')
 })
 
+const recipient: Rule = {
+  name: 'recipient',
+  key: { value: 'headers.x-to' },
+  optional: true,
+  limits: [{ max: 1, window: '1h' }]
+}
+
 t.test('of several instances on one Redis, one reports', async t => {
   const { url } = await startRedis(t)
   const env = { API_KEYS: 'one:first', REDIS_URL: url }
+  const routes = sends(['account', 'recipient'])
   const apps = [
-    await open(t, { env, rules: [quota], routes: sends }),
-    await open(t, { env, rules: [quota], routes: sends })
-  ]
-  for (let i = 0; i < 9; i++) {
-    const { app } = apps[i % 2] as (typeof apps)[0]
-    t.equal((await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })).status, 200)
+    await open(t, { env, rules: [quota, recipient], routes }),
+    await open(t, { env, rules: [quota, recipient], routes })
+  ] as const
+  const send = async (i: number, more = {}) => {
+    const { app } = i % 2 === 0 ? apps[0] : apps[1]
+    return (await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one', ...more } })).status
   }
+  t.equal(await send(0, { 'x-to': 'a' }), 200)
+  for (let i = 1; i < 8; i++) t.equal(await send(i), 200)
+  // What the other rule refuses finds the count where the other instance has reported it.
+  t.equal(await send(8, { 'x-to': 'a' }), 429)
+  t.equal(await send(8), 200)
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)

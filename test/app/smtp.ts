@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { SMTPServer } from 'smtp-server'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import type { Test } from 'tap'
 
 /** What the server answers in place of yes, as in `{ at: 'rcpt', reply: '550 5.1.1 no such mailbox' }`. */
@@ -37,7 +37,11 @@ const REPLIES: Record<string, Reply> = {
  * A mail server of this test's own.
  * @param tls `off`: does not offer it; `starttls`; `implicit`: from the first byte. The certificate is nobody's.
  */
-export async function startMail(t: Test, tls: 'off' | 'starttls' | 'implicit' = 'off'): Promise<Mailbox> {
+export async function startMail(
+  t: Test,
+  tls: 'off' | 'starttls' | 'implicit' = 'off',
+  more: SMTPServerOptions = {}
+): Promise<Mailbox> {
   let arrive = () => {}
   const next = () => new Promise<void>(resolve => (arrive = resolve))
   const mailbox: Mailbox = {
@@ -61,6 +65,7 @@ export async function startMail(t: Test, tls: 'off' | 'starttls' | 'implicit' = 
     secure: tls === 'implicit',
     hideENHANCEDSTATUSCODES: true,
     logger: false,
+    ...more,
     onConnect(_session, callback) {
       mailbox.connections++
       callback(refusal('greeting'))

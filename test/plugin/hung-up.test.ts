@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect as connect2, constants } from 'node:http2'
 import { type AddressInfo, connect } from 'node:net'
-import type { FastifyRequest, FastifyServerOptions } from 'fastify'
+import type { FastifyRequest, FastifyServerOptions, preHandlerHookHandler } from 'fastify'
 import t, { type Test } from 'tap'
 import type { RouteLimit } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -68,6 +68,33 @@ for (const [name, rule] of Object.entries(rules)) {
     }
   })
 }
+
+// The reset falls in the turn of the decision: the address is gone, and Node has not noticed why.
+t.test('who resets the connection right before the decision has no message', async t => {
+  const { app } = await open(t)
+  let reset = () => {}
+  const preHandler: preHandlerHookHandler = (_request, _reply, done) => {
+    reset()
+    done()
+  }
+  const ended = new Promise<string>(tell => {
+    app.setErrorHandler<{ code: string }>((error, _request, reply) => {
+      tell(error.code)
+      reply.code(400).send()
+    })
+    app.post('/x', { config: { limit: rules['an address'] as RouteLimit }, preHandler }, async () => {
+      tell('sent')
+      return 'sent'
+    })
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  await once(socket, 'connect')
+  reset = () => socket.resetAndDestroy()
+  socket.write('POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n')
+  t.equal(await ended, 'FST_SEND_LIMIT_KEY_MISSING')
+})
 
 t.test('who resets a stream of HTTP/2 has no message', async t => {
   let reset = () => {}

@@ -107,6 +107,16 @@ for (const [mode, outcome] of cases) {
   })
 }
 
+t.test('a server that says goodbye to a recipient, without pipelining', async t => {
+  const mailbox = await startMail(t, 'off', { hidePIPELINING: true })
+  mailbox.mode = { at: 'rcpt', reply: '421 closing' }
+  t.match(await sent(t, await open(t, mailbox.url), mail()), {
+    outcome: 'failed',
+    code: '421',
+    ofMessage: false
+  })
+})
+
 for (const kept of [false, true]) {
   t.test(`on a ${kept ? 'kept' : 'new'} connection: what has begun to leave is never sent again`, async t => {
     for (const [mode, outcome] of [

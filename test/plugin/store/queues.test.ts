@@ -1,0 +1,27 @@
+import t from 'tap'
+import { Queues } from '../../../plugin/store/queues.js'
+
+/** Records 1 and 2 in the queue of slot 0, 3 in that of slot 1; each expires at its own number. */
+function filled(): Queues {
+  const queues = new Queues(4, { evictable: () => true, first: record => record })
+  queues.append(1, 0)
+  queues.append(2, 0)
+  queues.append(3, 1)
+  return queues
+}
+
+t.test('queues have their turns, and what is to be kept is passed over', async t => {
+  const queues = filled()
+  t.equal(queues.expired(10, 3), 1)
+  t.equal(queues.expired(10, 1), 3)
+  t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
+  t.equal(queues.evictable(1), 2)
+})
+
+t.test('a queue that is mixed twice has one turn', async t => {
+  const queues = filled()
+  queues.mix(0)
+  queues.mix(0)
+  queues.mix(1)
+  t.same([queues.nextOfMixed(10), queues.nextOfMixed(10), queues.nextOfMixed(10)], [1, 3, 1])
+})
