@@ -7,10 +7,14 @@ import { wrongOption } from './errors.js'
  * @param at the path of the value, for the error
  * @throws OptionError with the path of the first mistake and what would be right
  */
-export function conform<S extends TSchema>(schema: S, value: unknown, at: string): Static<S> {
+export function conform<S extends TSchema>(
+  schema: S,
+  value: unknown,
+  at: string
+): asserts value is Static<S> {
   // An unknown member is told twice; the second time by what the object allows.
   const error = Errors(schema, value).find(each => each.keyword !== 'boolean')
-  if (error === undefined) return value as Static<S>
+  if (error === undefined) return
   const path = error.instancePath.split('/').slice(1)
   const { additionalProperties, requiredProperties } = error.params as {
     additionalProperties?: string[]

@@ -36,5 +36,6 @@ const FilterInstance = Type.Object(filterMembers)
 export function checkFilter(filter: unknown, at: string): Filter {
   const plain =
     typeof filter !== 'object' || filter === null || Object.getPrototypeOf(filter) === Object.prototype
-  return conform(plain ? FilterSchema : FilterInstance, filter, at) as Filter
+  conform(plain ? FilterSchema : FilterInstance, filter, at)
+  return filter
 }

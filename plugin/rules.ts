@@ -64,8 +64,11 @@ export class RuleCompiler {
       return { ...base, name: known, slot }
     }
     const { allow, block } = rule
-    const list = (values: unknown, of: string) =>
-      values === undefined ? undefined : compileList(key, conform(List, values, `${at}.${of}`), `${at}.${of}`)
+    const list = (values: unknown, of: string) => {
+      if (values === undefined) return undefined
+      conform(List, values, `${at}.${of}`)
+      return compileList(key, values, `${at}.${of}`)
+    }
     const structures =
       lock === undefined
         ? compileLimits(limits, `${at}.limits`, named, distinct !== undefined)

@@ -29,14 +29,21 @@ const options = {
 /** Without a time limit for commands: whoever asks waits as long as it means to, and first reads what has come. */
 function clientOf(urls: string): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
-  if (others.length === 0)
-    return new Redis(first, {
-      ...options,
-      lazyConnect: true,
-      retryStrategy: retry,
-      // A replica by now: behind its name may stand the one that has its place.
-      reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message)
-    })
+  return others.length === 0 ? singleOf(first) : clusterOf(first, others)
+}
+
+// What these two return is inferred: a client held against a type of the same name takes the compiler seconds.
+function singleOf(url: string) {
+  return new Redis(url, {
+    ...options,
+    lazyConnect: true,
+    retryStrategy: retry,
+    // A replica by now: behind its name may stand the one that has its place.
+    reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message)
+  })
+}
+
+function clusterOf(first: string, others: string[]) {
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)
   return new Cluster([first, ...others], {

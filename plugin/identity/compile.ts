@@ -15,7 +15,10 @@ export function compilePart(part: KeyPart, options: IdentityOptions, at: string)
   if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
-  if ('digest' in part) return compileContent(conform(DigestPart, part, at).digest, options, `${at}.digest`)
+  if ('digest' in part) {
+    conform(DigestPart, part, at)
+    return compileContent(part.digest, options, `${at}.digest`)
+  }
   const kind = (Object.keys(keyParts) as (keyof typeof keyParts)[]).find(name => name in part)
   if (kind === undefined) throw wrongOption(at, part, right)
   if (Object.keys(part).filter(name => name in keyParts).length > 1) {

@@ -64,7 +64,8 @@ export function compileLimits(
     if (distinct && period !== undefined)
       throw wrongOption(`${path}.per`, period, 'Different values are counted in a "window" alone.')
     if (period !== undefined) {
-      const { per, timeZone = 'UTC' } = conform(CalendarLimit, limit, path)
+      conform(CalendarLimit, limit, path)
+      const { per, timeZone = 'UTC' } = limit
       const zone = timeZoneOf(timeZone, `${path}.timeZone`)
       if (counts.some(each => (each.spec as CountSpec).per === per))
         throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
@@ -83,7 +84,8 @@ export function compileLimits(
         timeZone: typeof zone === 'string' ? undefined : zone
       })
     } else {
-      const windowMs = durationAt(conform(RollingLimit, limit, path).window, `${path}.window`)
+      conform(RollingLimit, limit, path)
+      const windowMs = durationAt(limit.window, `${path}.window`)
       if (rolling.some(each => each.windowMs === windowMs))
         throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
       rolling.push({ max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), windowMs })

@@ -39,7 +39,8 @@ export function fromRequest<T>(
   what: string,
   at: string
 ): (source: object) => T {
-  const { value: path } = conform(RequestPath, value, at)
+  conform(RequestPath, value, at)
+  const { value: path } = value
   // Before it is read as the path of a key: what would be right for one is wrong here.
   if (!path.startsWith('request.') || SENT.has(path.split('.')[1] ?? ''))
     throw wrongOption(
