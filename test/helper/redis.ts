@@ -16,6 +16,9 @@ const START_LIMIT_MS = 5_000
 // however that ends.
 const LAUNCH = `(read _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec redis-server "$@" 3<&-`
 
+/** A thread of Redis's allocator sleeps until an instant of the clock, which to the kernel is long over: it would never rest. */
+const NO_SLEEPER = ['--jemalloc-bg-thread', 'no']
+
 export interface RedisOptions {
   /** Fixed port, to come back where a server was; by default a free one. */
   port?: number
@@ -142,5 +145,6 @@ export async function startRedis(
   if (!('clock' in options)) return launchSafely(t, folder, options, {})
   const { clock, env, close } = createClock(folder, options.startMs ?? Date.UTC(2026, 2, 1))
   t.teardown(close)
-  return Object.assign(await launchSafely(t, folder, options, env), { clock })
+  const args = [...NO_SLEEPER, ...(options.args ?? [])]
+  return Object.assign(await launchSafely(t, folder, { ...options, args }, env), { clock })
 }
