@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events'
 import type { Clock } from '../clock.js'
 import { agents, notConnected } from './agents.js'
 import { kind } from './kind.js'
@@ -56,6 +57,7 @@ export const tencent = kind({
               ? outcomeOf(error.code, clock)
               : breakOf(error)
           })
+          .then(ofThisApi)
           .finally(() => known.abort())
         const status = answer.SendStatusSet?.[0]
         if (status?.Code !== 'Ok') throw outcomeOf(status?.Code, clock)
@@ -65,6 +67,12 @@ export const tencent = kind({
     return sender
   }
 })
+
+/** An answer that is a stream of events is none, and its end by an abort would be an error that nobody hears. */
+function ofThisApi(answer: Answer & { [each in 'eventSource' | 'readline']?: EventEmitter }): Answer {
+  for (const events of [answer.eventSource, answer.readline]) events?.on('error', () => {})
+  return answer
+}
 
 interface Answer {
   SendStatusSet?: { Code?: unknown; SerialNo?: string }[]

@@ -1,9 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { type ClientRequest, request as http, type IncomingMessage } from 'node:http'
-import { request as https } from 'node:https'
 import type { Clock } from '../clock.js'
-import { agents, notConnected } from './agents.js'
 import { kind } from './kind.js'
+import { poster } from './post.js'
 import { type Message, SendError, type Sender } from './sender.js'
 
 /** Posts messages to a service of one's own, signed as Standard Webhooks says (standardwebhooks.com). */
@@ -12,15 +10,16 @@ export const webhook = kind({
   needs: ['WEBHOOK_URL', 'WEBHOOK_SECRET'],
   async open({ WEBHOOK_URL: address, WEBHOOK_SECRET: secret, SEND_TIMEOUT: ms }, clock) {
     const url = new URL(address)
-    const secure = url.protocol === 'https:'
-    const agent = agents(ms * 0.4)[secure ? 'https' : 'http']
+    const post = poster(url.protocol, ms * 0.4)
     const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
     const sender: Sender = {
       name: 'webhook',
       async send(message, signal) {
         const { id, body, headers } = signed(message, key, clock)
-        const request = (secure ? https : http)(url, { method: 'POST', agent, signal, headers })
-        const { statusCode = 0, headers: told } = await answerOf(request, body)
+        const response = await post({ url, headers, body, signal })
+        // The status says everything, and a body may never end.
+        response.destroy()
+        const { statusCode = 0, headers: told } = response
         if (statusCode >= 200 && statusCode < 300) return { sender: 'webhook', reference: id }
         throw outcomeOf(statusCode, told['retry-after'], clock)
       }
@@ -48,27 +47,6 @@ function signed(message: Message, key: Buffer, clock: Clock) {
     'webhook-signature': `v1,${signature}`
   }
   return { id, body, headers }
-}
-
-/** Its head alone: the status says everything, and a body may never end. */
-function answerOf(request: ClientRequest, body: string): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    request.on('error', error => {
-      const code = notConnected(error)
-      reject(new SendError(code === undefined ? 'unknown' : 'failed', { code: code ?? 'NO_ANSWER' }))
-    })
-    request.on('response', response => {
-      response.on('error', () => {})
-      response.destroy()
-      resolve(response)
-    })
-    // 101 is no response to Node.
-    request.on('upgrade', (response, socket) => {
-      socket.destroy()
-      resolve(response)
-    })
-    request.end(body)
-  })
 }
 
 function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock): SendError {

@@ -45,6 +45,8 @@ export interface Asked {
   method: string
   path: string
   query: URLSearchParams
+  /** The query as it came. */
+  search: string
   headers: IncomingHttpHeaders
   body: string
 }
@@ -59,6 +61,8 @@ export type Doing =
 export interface Provider {
   url: string
   asked: Asked[]
+  /** How many there have been. */
+  connections: number
   does: Doing
   /** When the next request is here. */
   next(): Promise<void>
@@ -70,17 +74,19 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
   const provider: Provider = {
     url: '',
     asked: [],
+    connections: 0,
     does,
     next: () => new Promise(resolve => (arrive = resolve))
   }
   const server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
-    const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://a')
-    provider.asked.push({ method: request.method ?? '', path, query, headers: request.headers, body })
+    const { pathname: path, searchParams: query, search } = new URL(request.url ?? '/', 'http://a')
+    provider.asked.push({ method: request.method ?? '', path, query, search, headers: request.headers, body })
     arrive()
     answer(response, provider.does)
   })
+  server.on('connection', () => provider.connections++)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
@@ -106,12 +112,12 @@ function answer(response: ServerResponse, does: Doing): void {
 }
 
 /** A provider whose answer goes on and on, `bytes` at a time; and when it is given up. */
-export async function startEndless(t: Test, status: number, bytes: number) {
+export async function startEndless(t: Test, status: number, bytes: number, headers = {}) {
   let close = () => {}
   const closed = new Promise<void>(resolve => (close = resolve))
   const server = createServer((request, response) => {
     request.resume()
-    response.statusCode = status
+    response.writeHead(status, headers)
     const writing = setInterval(() => response.write('a'.repeat(bytes)), 100)
     response.once('close', () => {
       clearInterval(writing)

@@ -122,6 +122,13 @@ t.test('an answer that is an error and never ends is given up', { timeout: 30_00
   await closed
 })
 
+t.test('a stream of events is no answer, and its end ends nothing else', { timeout: 30_000 }, async t => {
+  const headers = { 'content-type': 'text/event-stream' }
+  const { url, closed } = await startEndless(t, 200, 1, headers)
+  t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'NO_ANSWER' })
+  await closed
+})
+
 // Well before its own time-out.
 t.test('hears of an abort', { timeout: 30_000 }, async t => {
   const provider = await startProvider(t, 'hang')

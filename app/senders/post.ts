@@ -1,0 +1,60 @@
+import {
+  type ClientRequest,
+  request as http,
+  type IncomingMessage,
+  type OutgoingHttpHeaders
+} from 'node:http'
+import { request as https } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { agents, notConnected } from './agents.js'
+import { SendError } from './sender.js'
+
+export interface Post {
+  url: URL
+  headers: OutgoingHttpHeaders
+  body: string
+  /** Breaks it off. */
+  signal: AbortSignal
+}
+
+const NO_ANSWER = { code: 'NO_ANSWER' }
+
+/**
+ * Posts without an SDK: once, over a connection of its own, and to no address that an answer names.
+ * @param protocol of all addresses, as in `https:`
+ * @param connectMs how long connecting may take, handshake included, in milliseconds
+ * @returns a function that gives the head of an answer, whose body is to be read by `bodyOf` or destroyed. It throws
+ * SendError: `failed` when no connection stood, else `unknown`
+ */
+export function poster(protocol: string, connectMs: number): (post: Post) => Promise<IncomingMessage> {
+  const secure = protocol === 'https:'
+  const agent = agents(connectMs)[secure ? 'https' : 'http']
+  const request = secure ? https : http
+  return ({ url, headers, body, signal }) =>
+    headOf(request(url, { method: 'POST', agent, signal, headers }), body)
+}
+
+function headOf(request: ClientRequest, body: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.on('error', error => {
+      const code = notConnected(error)
+      reject(code === undefined ? new SendError('unknown', NO_ANSWER) : new SendError('failed', { code }))
+    })
+    request.on('response', response => resolve(response.on('error', () => {})))
+    // 101 is no response to Node.
+    request.on('upgrade', (response, socket) => {
+      socket.destroy()
+      resolve(response.destroy())
+    })
+    request.end(body)
+  })
+}
+
+/** @throws SendError `unknown` when it breaks off or is too long */
+export async function bodyOf(response: IncomingMessage): Promise<string> {
+  try {
+    return await text(response)
+  } catch {
+    throw new SendError('unknown', NO_ANSWER)
+  }
+}
