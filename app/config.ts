@@ -91,8 +91,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   return config
 }
 
-/** So often one request may wait for Redis at most, one time after another: limits, lists, codes and the settlement. */
-const STORE_WAITS = 5
+/**
+ * So often one request may wait for Redis at most, one time after another: for its Idempotency-Key, limits, lists, codes and
+ * the settlement. A resend that fails does.
+ */
+export const STORE_WAITS = 9
 
 /** How long a request may take, in milliseconds. */
 export function handlerTimeoutOf({ SEND_TIMEOUT, STORE_TIMEOUT }: Config): number {

@@ -1,15 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { answered } from '../../app/answered.js'
+import { STORE_WAITS } from '../../app/config.js'
+import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
-import { ask, PHONE, status } from './captcha.js'
-import { inject, post, startApp } from './helper.js'
+import { ask, PHONE, resend, status } from './captcha.js'
+import { type Answer, inject, post, startApp } from './helper.js'
+import { provider } from './provider.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
@@ -55,6 +60,30 @@ async function holding(t: Test, port: number, what: string) {
   }
   return { url, release }
 }
+
+t.test('no request waits for Redis more often than its time is reckoned for', async t => {
+  const redis = await startRedis(t, { clock: true })
+  const wire = await tapWire(t, redis.port, 30)
+  const sms = provider()
+  const env = { REDIS_URL: `redis://127.0.0.1:${wire.port}`, LIMIT_SECRET }
+  const app = await startApp(t, env, { senders: { sms } })
+  const waits = async (asking: (options: InjectOptions) => Promise<Answer>) => {
+    redis.clock.advance(61_000)
+    wire.waits = 0
+    const answer = await asking({ headers: { 'idempotency-key': randomUUID() } })
+    return { status: answer.status, id: answer.body.id, waits: wire.waits }
+  }
+  const round = async () => {
+    sms.work()
+    const sent = await waits(options => ask(app, {}, options))
+    sms.fail('failed')
+    const resent = await waits(options => resend(app, sent.id, options))
+    return [sent, resent]
+  }
+  // The first sends the scripts, too.
+  await round()
+  t.match(await round(), [{ status: 202 }, { status: 502, waits: STORE_WAITS }])
+})
 
 t.test('a database that Redis does not have: says so', async t => {
   const { port } = await startRedis(t)

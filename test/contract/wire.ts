@@ -6,21 +6,37 @@ export interface Wire {
   port: number
   /** The commands in the order in which they were sent, each as its words. */
   commands: string[][]
+  /** How often something was asked after all before it had been answered. */
+  waits: number
 }
 
-/** A proxy before a Redis that writes down every command. */
-export async function tapWire(t: { teardown(fn: () => unknown): unknown }, port: number): Promise<Wire> {
-  const commands: string[][] = []
+/**
+ * A proxy before a Redis that writes down every command.
+ * @param delayMs how long answers are kept back, so that all that does not wait for one is asked before it
+ */
+export async function tapWire(
+  t: { teardown(fn: () => unknown): unknown },
+  port: number,
+  delayMs = 0
+): Promise<Wire> {
+  const wire: Wire = { port: 0, commands: [], waits: 0 }
+  let answered = true
   const sockets = new Set<Socket>()
   const server = createServer(client => {
     const redis = connect(port, '127.0.0.1')
     for (const socket of [client, redis]) sockets.add(socket.on('error', () => {}))
-    const read = reader(commands)
+    const read = reader(wire.commands)
     client.on('data', chunk => {
+      if (answered) wire.waits++
+      answered = false
       read(chunk)
       redis.write(chunk)
     })
-    redis.pipe(client)
+    const answer = (chunk: Buffer) => {
+      answered = true
+      client.write(chunk)
+    }
+    redis.on('data', chunk => (delayMs > 0 ? setTimeout(answer, delayMs, chunk) : answer(chunk)))
     client.on('close', () => redis.destroy())
     redis.on('close', () => client.destroy())
   }).listen(0, '127.0.0.1')
@@ -29,7 +45,8 @@ export async function tapWire(t: { teardown(fn: () => unknown): unknown }, port:
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return { port: (server.address() as AddressInfo).port, commands }
+  wire.port = (server.address() as AddressInfo).port
+  return wire
 }
 
 /** Commands are arrays of bulk strings: `*2 $3 GET $1 a`, each part with its end of line. */
