@@ -1,8 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** So often something is asked to be taken back: its connection may have been lost, and is there again soon. */
+const TRIES = 3
+
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.
  * @param unavailable makes the problem that is thrown, with its cause
- * @param takeBack undoes what the command did without an answer, and nothing where it did nothing: asked at once, since
- * an answer may never come, and again behind one that comes late, which a cluster may have carried out after that
+ * @param takeBack undoes what the command did without an answer, and nothing where it did nothing: asked at once and until
+ * that is answered, since an answer to the command may never come; and again behind one that comes late, which a cluster may
+ * have carried out after that
  */
 export async function answered<T>(
   command: Promise<T>,
@@ -19,11 +25,23 @@ export async function answered<T>(
     return await Promise.race([command, late])
   } catch (cause) {
     if (takeBack !== undefined) {
-      takeBack().catch(() => {})
+      void untilDone(takeBack, ms)
       command.then(takeBack).catch(() => {})
     }
     throw Object.assign(unavailable(), { cause })
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/** Asks until there is an answer, `ms` milliseconds after each failure. */
+async function untilDone(ask: () => Promise<unknown>, ms: number): Promise<void> {
+  for (let tries = TRIES; tries > 0; tries--) {
+    const done = await ask().then(
+      () => true,
+      () => false
+    )
+    if (done) return
+    await sleep(ms, undefined, { ref: false })
   }
 }

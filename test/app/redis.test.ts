@@ -5,7 +5,9 @@ import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { answered } from '../../app/answered.js'
+import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { STORE_WAITS } from '../../app/config.js'
+import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
 import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
@@ -258,4 +260,38 @@ t.test('on a cluster a request whose answer was lost is not counted twice', asyn
   t.equal((await sent).status, 202)
   await until(async () => (await used().catch(() => 0)) >= 2, 'its count')
   t.equal(await used(), 2)
+})
+
+t.test('what was carried out, but whose answer was lost with the connection, is taken back', async t => {
+  const { port } = await startRedis(t)
+  let lose = false
+  const { url } = await way(
+    t,
+    () => port,
+    (client, server) =>
+      server.on('data', () => {
+        if (lose) client.destroy()
+        lose = false
+      })
+  )
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  const client = app.redis as Redis
+  const records = new RedisRecords(client, 200)
+  const answers = new RedisAnswers(client, { keepMs: 1, perScope: 1 }, 200)
+  const terms = { lifeMs: 300_000, attempts: 3 }
+  const begin = (token: string) =>
+    answers.begin({ scope: 'scope', key: 'key' }, 'b'.repeat(22), token, 60_000)
+  for (const key of ['tried', 'sent again']) await records.put(key, 'sealed', terms)
+  const lost = async (asking: () => Promise<unknown>, code: string) => {
+    await until(async () => client.status === 'ready', 'the connection')
+    lose = true
+    await t.rejects(asking(), { code })
+  }
+  await lost(() => records.check('tried', 1), 'CODES_UNAVAILABLE')
+  await lost(() => records.rotate('sent again', terms, 'resend'), 'CODES_UNAVAILABLE')
+  await lost(() => begin('lost'), 'IDEMPOTENCY_UNAVAILABLE')
+  await until(async () => client.status === 'ready', 'the connection')
+  await until(async () => (await records.get('tried'))?.ended === '', 'the code to be used')
+  await until(async () => (await records.get('sent again'))?.generation === 1, 'the code before')
+  await until(async () => (await begin('next')).is === 'begun', 'the key that is free')
 })
