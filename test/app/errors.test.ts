@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
 import { build } from '../../app/app.js'
-import { readConfig } from '../../app/config.js'
+import { handlerTimeoutOf, readConfig } from '../../app/config.js'
 import { loadPolicy } from '../../app/policy.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
@@ -18,7 +18,7 @@ t.test(
     const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn' })
     const app = await build(config, { logStream: stream })
     t.teardown(() => app.close())
-    t.match(app.server, { requestTimeout: 10_000, timeout: 60_000 })
+    t.match(app.server, { requestTimeout: 10_000, timeout: 64_000 })
     app.get('/slow', () => new Promise(() => {}))
     await app.listen({ host: '127.0.0.1', port: 0 })
     mock.timers.enable({ apis: ['setTimeout'] })
@@ -30,7 +30,7 @@ t.test(
       const arrived = once(app.server, 'request')
       socket.write(text)
       await arrived
-      mock.timers.tick(config.SEND_TIMEOUT + 5_000)
+      mock.timers.tick(handlerTimeoutOf(config))
       return { socket, text: String((await once(socket, 'data'))[0]) }
     }
     const slow = await answerTo(`${POST}content-length: 100\r\n\r\n{`)
