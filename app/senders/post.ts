@@ -42,10 +42,7 @@ function headOf(request: ClientRequest, body: string): Promise<IncomingMessage> 
     })
     request.on('response', response => resolve(response.on('error', () => {})))
     // 101 is no response to Node.
-    request.on('upgrade', (response, socket) => {
-      socket.destroy()
-      resolve(response.destroy())
-    })
+    request.on('upgrade', response => resolve(response.destroy()))
     request.end(body)
   })
 }

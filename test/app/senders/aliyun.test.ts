@@ -13,6 +13,7 @@ import {
   startEndless,
   startProvider,
   startSilence,
+  startUpgrade,
   TOO_LONG,
   tryAnswers
 } from './servers.js'
@@ -45,6 +46,7 @@ t.test('what is asked', async t => {
   const again = signed(call, { id: 'id', secret: 'secret' })
   t.match(headers, again.headers, 'the signature is of what has come')
   t.equal(asked?.search, `?${again.search}`)
+  t.match(asked?.search, /SignName=%E5%BA%97%E9%93%BA%20%28it%27s%20%2Anew%2A%29&/)
   await sent(t, sender, message({ to: '+85261234567', template: 'order-shipped', locale: 'en' }))
   t.not(provider.asked[1]?.headers['x-acs-signature-nonce'], nonce)
   t.equal(provider.asked[1]?.query.get('PhoneNumbers'), '85261234567')
@@ -185,6 +187,21 @@ t.test('a provider that hangs, and one that is not there', async t => {
   t.match(await sent(t, hasty), { outcome: 'failed', code: 'ECONNRESET' }, 'no TLS, so nothing was sent')
   const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
+})
+
+t.test('without a reference, and with one that is none', async t => {
+  const provider = await startProvider(t, ok)
+  const sender = await open(provider.url)
+  for (const BizId of [undefined, '', 7]) {
+    provider.does = { body: { Code: 'OK', BizId } }
+    t.same(await sent(t, sender), { outcome: 'sent', sender: 'aliyun' })
+  }
+})
+
+t.test('an upgrade is none of its answers', { timeout: 30_000 }, async t => {
+  const { url, closed } = await startUpgrade(t)
+  t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_101' })
+  await closed
 })
 
 t.test('an answer that never ends is given up', { timeout: 30_000 }, async t => {

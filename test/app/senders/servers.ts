@@ -130,6 +130,21 @@ export async function startEndless(t: Test, status: number, bytes: number, heade
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, closed }
 }
 
+/** A provider that wants to speak another protocol; and when that is given up. */
+export async function startUpgrade(t: Test) {
+  let close = () => {}
+  const closed = new Promise<void>(resolve => (close = resolve))
+  const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
+  const server = createServer(({ socket }) => socket.once('close', close).write(head))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, closed }
+}
+
 /** A port that takes connections and never says a word. */
 export async function startSilence(t: Test, also = (_socket: Socket) => {}): Promise<string> {
   const server = createTcpServer(socket => also(socket.on('error', () => {})))

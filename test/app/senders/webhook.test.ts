@@ -14,7 +14,8 @@ import {
   START_MS,
   sent,
   startProvider,
-  startSilence
+  startSilence,
+  startUpgrade
 } from './servers.js'
 
 const KEY = Buffer.alloc(24, 7)
@@ -129,21 +130,7 @@ t.test('a service that is connected may take its time', async t => {
 })
 
 t.test('an upgrade is an answer', { timeout: 30_000 }, async t => {
-  let closed = () => {}
-  const ended = new Promise<void>(resolve => (closed = resolve))
-  const server = createServer((_request, response) => {
-    const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
-    response.socket?.write(head)
-    response.socket?.once('close', closed)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  const sender = await open(`http://127.0.0.1:${port}`)
-  t.match(await sent(t, sender), { outcome: 'unknown', code: 'HTTP_101' })
-  await ended
+  const { url, closed } = await startUpgrade(t)
+  t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_101' })
+  await closed
 })
