@@ -319,10 +319,18 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   const one = limit(1)
   app.post('/y', { config: { limit: one } }, async () => '')
   app.head('/y', { config: { limit: one } }, async () => '')
+  for (const host of ['a.example', 'b.example'])
+    app.get('/z', { exposeHeadRoute: false, constraints: { host }, config: { limit: one } }, async () => '')
+  app.head('/z', { constraints: { host: 'a.example' }, config: { limit: one } }, async () => '')
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
   t.equal((await app.inject({ method: 'POST', url: '/y' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/y' })).statusCode, 200, 'nor is it a POST’s')
+  const ask = async (method: 'GET' | 'HEAD', host: string) =>
+    (await app.inject({ method, url: '/z', headers: { host } })).statusCode
+  t.equal(await ask('GET', 'b.example'), 200)
+  t.equal(await ask('HEAD', 'a.example'), 200, 'nor that of a GET of another host')
+  t.equal(await ask('GET', 'a.example'), 429)
 })
 
 t.test('a route that a hook makes of a limited one counts once', t => countsOnce(t, false))

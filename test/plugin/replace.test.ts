@@ -184,6 +184,8 @@ t.test('an error changes nothing, and names the place', async t => {
     new: send(1, { name: 'new' }),
     'mine@POST /send': inline
   } as object)
+  app.limit.replace([send(3), flood(5)])
+  t.notOk('new' in app.limit.rules, 'gone with the next ones')
   t.match(await app.limit.peek({ 'mine@POST /send': '127.0.0.1' }), {
     rules: [{ limits: [{ remaining: 8 }] }]
   })
