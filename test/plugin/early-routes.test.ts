@@ -9,6 +9,10 @@ const addToList = ({ config }: RouteOptions) => {
   if (Array.isArray(config?.limit)) config.limit.push('b')
 }
 
+const takeFromList = ({ config }: RouteOptions) => {
+  if (Array.isArray(config?.limit)) config.limit.pop()
+}
+
 /** Builds an app. @returns the error with which it fails to start, if it does */
 async function start(
   t: { teardown(fn: () => unknown): unknown },
@@ -107,6 +111,15 @@ t.test('limited routes that nothing would limit', async t => {
       }
     ],
     [
+      'by a hook that runs after the plugin, and takes one from the list',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin)
+        app.addHook('onRoute', takeFromList)
+        app.get('/x', { config: { limit: [rule, { ...rule, name: 'b' }] } }, handler)
+      }
+    ],
+    [
       'with a name that nobody has defined',
       'GET /x',
       async app => {
@@ -128,16 +141,16 @@ t.test('limited routes that nothing would limit', async t => {
 })
 
 t.test('a websocket whose plugin comes later', async t => {
-  const build = async (app: FastifyInstance, first: boolean) => {
+  const build = async (app: FastifyInstance, first: boolean, socket: object = { websocket: true }) => {
     if (first) app.decorate('websocketServer', {})
     await app.register(limitPlugin)
-    app.get('/x', { ...limited, websocket: true } as object, handler)
+    app.get('/x', { ...limited, ...socket } as object, handler)
   }
-  const error = await start(t, app => build(app, false))
-  t.match(error, {
-    code: 'FST_SEND_LIMIT_OPTION',
-    message: /^GET \/x: websocket: .* Register @fastify\/websocket before/
-  })
+  for (const socket of [{ websocket: true }, { wsHandler: () => {} }])
+    t.match(await start(t, app => build(app, false, socket)), {
+      code: 'FST_SEND_LIMIT_OPTION',
+      message: /^GET \/x: websocket: .* Register @fastify\/websocket before/
+    })
   t.equal(await start(t, app => build(app, true)), undefined)
 })
 
