@@ -45,7 +45,7 @@ export function signed({ host, action, version, query, at, nonce }: Call, key: A
     .update(`${ALGORITHM}\n${sha256(canonical)}`)
     .digest('hex')
   const authorization = `${ALGORITHM} Credential=${key.id},SignedHeaders=${names},Signature=${signature}`
-  return { search, headers: { ...headers, authorization } }
+  return { search, headers: { ...headers, accept: 'application/json', authorization } }
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')

@@ -100,8 +100,12 @@ const OF_MESSAGE = new Set([
   'isv.NOT_SUPPORTED_COUNTRY'
 ])
 const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
-/** These do not say whether the message was taken; nor does an error that says OK. */
-const UNSURE = /^(OK$|isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
+/**
+ * These do not say whether the message was taken; nor does an error that says OK. A nonce that was used, though each call has
+ * another one, tells of a call that something on the way has repeated.
+ */
+const UNSURE =
+  /^(OK$|SignatureNonceUsed$|isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/
 
 function outcomeOf(
   { Code: code, Message: words }: Answer,

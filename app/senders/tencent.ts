@@ -70,7 +70,7 @@ export const tencent = kind({
 
 /** An answer that is a stream of events is none, and its end by an abort would be an error that nobody hears. */
 function ofThisApi(answer: Answer & { [each in 'eventSource' | 'readline']?: EventEmitter }): Answer {
-  for (const events of [answer.eventSource, answer.readline]) events?.on('error', () => {})
+  for (const events of [answer.eventSource, answer.readline]) events?.on?.('error', () => {})
   return answer
 }
 

@@ -1,8 +1,10 @@
 import t from 'tap'
 import { check } from '../../app/check.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
+import { SendError } from '../../app/senders/sender.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
+import { provider } from './provider.js'
 
 const DAY_MINUTES = 1_440
 
@@ -50,6 +52,36 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(DAY_MINUTES * 60_000)
       const next = (await ask(app)).body.id
       t.equal((await verify(app, next, lastCode(app, E164))).status, 200)
+    })
+
+    await t.test('a hundred where resends fail while their codes are guessed at', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app, {}, { remoteAddress: '203.0.113.0' })).body
+      place.advance(60_000)
+      let guesses = 0
+      for (let round = 1; round <= 30; round++) {
+        let guessed = () => {}
+        const wait = new Promise<void>(resolve => (guessed = resolve))
+        const begun = new Promise<void>(begin =>
+          sms.does(async () => {
+            begin()
+            await wait
+            throw new SendError('limited')
+          })
+        )
+        const resent = resend(app, id, { remoteAddress: `203.0.113.${round}` })
+        await Promise.race([begun, resent])
+        for (let i = 0; i < 4; i++) {
+          const remoteAddress = `198.18.${round}.${i}`
+          const { status } = await verify(app, id, wrong(sms.lastCode()), {}, { remoteAddress })
+          if (status === 422) guesses++
+        }
+        guessed()
+        t.equal((await resent).status, 429)
+      }
+      t.equal(guesses, 100)
     })
   })
 }

@@ -140,9 +140,14 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 500, body: {} },
     { outcome: 'unknown', code: 'HTTP_500' }
   ],
-  ...['isp.SYSTEM_ERROR', 'isp.UNKNOWN', 'isp.GATEWAY_ERROR', 'InternalError', 'SystemError'].map(
-    (code): [Doing, object] => [says(code), { outcome: 'unknown' }]
-  ),
+  ...[
+    'SignatureNonceUsed',
+    'isp.SYSTEM_ERROR',
+    'isp.UNKNOWN',
+    'isp.GATEWAY_ERROR',
+    'InternalError',
+    'SystemError'
+  ].map((code): [Doing, object] => [says(code), { outcome: 'unknown' }]),
   [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],

@@ -72,3 +72,18 @@ t.test('what is answered after it was given up is not on its way', async t => {
   await now()
   t.strictSame(sent, ['ab', 'c'])
 })
+
+t.test('what has not left when all else is given up is still to be answered', async t => {
+  const { sent, batch, ask } = recorded()
+  ask('a')
+  await now()
+  ask('bc')
+  batch.lost()
+  await turn()
+  batch.answered(1)
+  ask('d')
+  await now()
+  t.strictSame(sent, ['a', 'bc'])
+  await turn()
+  t.strictSame(sent, ['a', 'bc', 'd'])
+})

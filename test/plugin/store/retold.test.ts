@@ -1,8 +1,11 @@
 import { once } from 'node:events'
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
+import { retold } from '../../../plugin/store/retold.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { startCluster } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
@@ -38,6 +41,42 @@ async function open(t: Test, options: RedisOptions = {}) {
   await client.connect()
   return { client, ...(await reserved(client)) }
 }
+
+/** Tells as `answers` says, in turn, and then never hears. */
+function telling(t: Test, ...answers: (() => Promise<unknown>)[]) {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const teller = { connection: 0, closed: false }
+  let told = 0
+  const tell = () => answers[told++]?.() ?? new Promise(() => {})
+  void retold(tell, teller, PATIENCE_MS)
+  return {
+    teller,
+    told: () => told,
+    async look() {
+      await turn()
+      mock.timers.tick(PATIENCE_MS / 10)
+    }
+  }
+}
+
+t.test('what is never answered is told once over each connection', async t => {
+  const { teller, told, look } = telling(t)
+  for (const times of [1, 2, 3]) {
+    await look()
+    await look()
+    t.equal(told(), times)
+    teller.connection++
+  }
+})
+
+t.test('what failed is told again, and not while that is under way', async t => {
+  const { told, look } = telling(t, () => Promise.reject(new Error('the connection is closed')))
+  for (const times of [2, 2, 2]) {
+    await look()
+    t.equal(told(), times)
+  }
+})
 
 t.test('a refund that falls into a reconnect', async t => {
   const { client, refund, used } = await open(t)
