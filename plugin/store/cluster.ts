@@ -57,7 +57,8 @@ export class Cluster implements Reserver {
 
   private async giveBack(groups: readonly Group[], found: readonly Reserved[], token: string): Promise<void> {
     const given = groups.map(async ({ entries }, i) => {
-      const { facts, store } = found[i] as Reserved
+      const { facts, store, takeBack } = found[i] as Reserved
+      takeBack?.()
       if (facts) await store.refund(takenOf(entries, facts), token)
     })
     await Promise.all(given.map(each => each.catch(this.report)))

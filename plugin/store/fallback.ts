@@ -105,8 +105,11 @@ export class Fallback implements Reserver {
     try {
       const { facts, store } = this.otherwise(memory => memory.reserve(entries, token))
       admitted = facts === null || facts[1] === 1
-      // Counted nowhere, nobody will release its locks.
-      if (facts === null) giveBack(({ entry }) => entry.spec.kind === 'lock')
+      if (facts === null) {
+        // Counted nowhere, nobody will release its locks.
+        giveBack(({ entry }) => entry.spec.kind === 'lock')
+        return { facts, store, takeBack: () => giveBack(() => true) }
+      }
       const given = (taken: readonly Taken[]) =>
         giveBack(({ entry }) => taken.some(each => each.entry === entry))
       return { facts, store: new Hearing(store, given) }

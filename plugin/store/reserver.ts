@@ -6,6 +6,8 @@ export interface Reserved {
   store: Settling
   /** When it was decided, by the monotonic clock, where that is known. */
   at?: number
+  /** Without facts: gives back what was counted all the same, by an answer that comes too late. */
+  takeBack?(): void
 }
 
 /** Decides somewhere, whatever happens to the first choice. */
