@@ -37,11 +37,11 @@ export async function answered<T>(
 /** Asks until there is an answer, `ms` milliseconds after each failure. */
 async function untilDone(ask: () => Promise<unknown>, ms: number): Promise<void> {
   for (let tries = TRIES; tries > 0; tries--) {
-    const done = await ask().then(
-      () => true,
-      () => false
-    )
-    if (done) return
-    await sleep(ms, undefined, { ref: false })
+    try {
+      await ask()
+      return
+    } catch {
+      await sleep(ms, undefined, { ref: false })
+    }
   }
 }

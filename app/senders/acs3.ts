@@ -19,6 +19,9 @@ export interface Call {
 
 const ALGORITHM = 'ACS3-HMAC-SHA256'
 
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+const NO_BODY = sha256('')
+
 /**
  * Signs a call as version 3 of Alibaba Cloud's signature says
  * (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
@@ -33,22 +36,20 @@ export function signed({ host, action, version, query, at, nonce }: Call, key: A
   const headers = {
     host,
     'x-acs-action': action,
-    'x-acs-content-sha256': sha256(''),
+    'x-acs-content-sha256': NO_BODY,
     'x-acs-date': new Date(at).toISOString().replace(/\.\d+/, ''),
     'x-acs-signature-nonce': nonce,
     'x-acs-version': version
   }
   const lines = Object.entries(headers).map(([name, value]) => `${name}:${value}\n`)
   const names = Object.keys(headers).join(';')
-  const canonical = ['POST', '/', search, lines.join(''), names, sha256('')].join('\n')
+  const canonical = ['POST', '/', search, lines.join(''), names, NO_BODY].join('\n')
   const signature = createHmac('sha256', key.secret)
     .update(`${ALGORITHM}\n${sha256(canonical)}`)
     .digest('hex')
   const authorization = `${ALGORITHM} Credential=${key.id},SignedHeaders=${names},Signature=${signature}`
   return { search, headers: { ...headers, accept: 'application/json', authorization } }
 }
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** As RFC 3986 says, which leaves fewer characters as they are than `encodeURIComponent`. */
 const encode = (text: string) =>

@@ -10,9 +10,10 @@ const MAX_ANSWER_BYTES = 65_536
  * Agents that make a connection for each request and mark the error of one that never stood, so that a message that
  * surely was not sent can be told from one that may have been. The mark is in the message: some SDKs keep nothing else.
  * An answer without end ends the connection.
- * @param connectMs how long connecting may take, handshake included, in milliseconds
+ * @param sendMs how long sending may take in all, in milliseconds; connecting, handshake included, has two fifths of it
  */
-export function agents(connectMs: number) {
+export function agents(sendMs: number) {
+  const connectMs = sendMs * 0.4
   return {
     http: marked(new HttpAgent(), 'connect', connectMs),
     https: marked(new HttpsAgent(), 'secureConnect', connectMs)

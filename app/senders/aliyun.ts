@@ -18,7 +18,7 @@ export const aliyun = kind({
   templates: 'ALIYUN_TEMPLATES',
   async open(config, clock) {
     const endpoint = new URL(config.ALIYUN_ENDPOINT ?? 'https://dysmsapi.aliyuncs.com')
-    const post = poster(endpoint.protocol, config.SEND_TIMEOUT * 0.4)
+    const post = poster(endpoint.protocol, config.SEND_TIMEOUT)
     const key = { id: config.ALIYUN_ACCESS_KEY_ID, secret: config.ALIYUN_ACCESS_KEY_SECRET }
     const codes = readTemplateCodes(config.ALIYUN_TEMPLATES)
     const asked = (message: Message) => ({ ...inCode(codes, message), number: numberOf(message) })

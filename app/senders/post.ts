@@ -22,13 +22,13 @@ const NO_ANSWER = { code: 'NO_ANSWER' }
 /**
  * Posts without an SDK: once, over a connection of its own, and to no address that an answer names.
  * @param protocol of all addresses, as in `https:`
- * @param connectMs how long connecting may take, handshake included, in milliseconds
+ * @param sendMs how long sending may take in all, in milliseconds
  * @returns a function that gives the head of an answer, whose body is to be read by `bodyOf` or destroyed. It throws
  * SendError: `failed` when no connection stood, else `unknown`
  */
-export function poster(protocol: string, connectMs: number): (post: Post) => Promise<IncomingMessage> {
+export function poster(protocol: string, sendMs: number): (post: Post) => Promise<IncomingMessage> {
   const secure = protocol === 'https:'
-  const agent = agents(connectMs)[secure ? 'https' : 'http']
+  const agent = agents(sendMs)[secure ? 'https' : 'http']
   const request = secure ? https : http
   return ({ url, headers, body, signal }) =>
     headOf(request(url, { method: 'POST', agent, signal, headers }), body)

@@ -21,7 +21,7 @@ export const tencent = kind({
   async open(config, clock) {
     const { sms } = await import('tencentcloud-sdk-nodejs-sms')
     const { protocol, host } = new URL(config.TENCENT_ENDPOINT ?? 'https://sms.tencentcloudapi.com')
-    const agent = agents(config.SEND_TIMEOUT * 0.4)[protocol === 'http:' ? 'http' : 'https']
+    const agent = agents(config.SEND_TIMEOUT)[protocol === 'http:' ? 'http' : 'https']
     const client = new sms.v20210111.Client({
       credential: { secretId: config.TENCENT_SECRET_ID, secretKey: config.TENCENT_SECRET_KEY },
       region: config.TENCENT_REGION ?? 'ap-guangzhou',

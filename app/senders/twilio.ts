@@ -12,7 +12,7 @@ export const twilio = kind({
   async open(config) {
     const { default: sdk } = await import('twilio')
     const httpClient = new sdk.RequestClient({ timeout: config.SEND_TIMEOUT })
-    const { http, https } = agents(config.SEND_TIMEOUT * 0.4)
+    const { http, https } = agents(config.SEND_TIMEOUT)
     const { axios } = httpClient
     Object.assign(axios.defaults, {
       httpAgent: http,

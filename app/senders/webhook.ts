@@ -10,7 +10,7 @@ export const webhook = kind({
   needs: ['WEBHOOK_URL', 'WEBHOOK_SECRET'],
   async open({ WEBHOOK_URL: address, WEBHOOK_SECRET: secret, SEND_TIMEOUT: ms }, clock) {
     const url = new URL(address)
-    const post = poster(url.protocol, ms * 0.4)
+    const post = poster(url.protocol, ms)
     const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
     const sender: Sender = {
       name: 'webhook',

@@ -1,9 +1,8 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
-import { RedisRecords } from '../../app/captcha/redis-records.js'
-import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
 import { type RedisCluster, startCluster } from '../helper/cluster.js'
 import { until } from '../plugin/settlement/places.js'
+import { unanswered } from './unanswered.js'
 
 const TIMEOUT_MS = 500
 
@@ -22,33 +21,22 @@ t.test('what a cluster carries out after it was taken back is taken back again',
   const cluster = await startCluster(t)
   // What was turned away as the cluster was down comes again when nobody waits for it any more.
   const client = (await cluster.connect({ retryDelayOnClusterDown: 4 * TIMEOUT_MS })) as unknown as Redis
-  const records = new RedisRecords(client, TIMEOUT_MS)
-  const answers = new RedisAnswers(client, { keepMs: 1, perScope: 1 }, TIMEOUT_MS)
-  const terms = { lifeMs: 300_000, attempts: 3 }
-  for (const key of ['tried', 'sent again']) await records.put(key, 'sealed', terms)
-  const body = 'b'.repeat(22)
-  const begin = (token: string) => answers.begin({ scope: 'scope', key: 'key' }, body, token, 60_000)
+  const { records, calls, takenBack } = await unanswered(client, TIMEOUT_MS)
 
   for (const { client } of cluster.nodes) await client.call('CLUSTER', 'DELSLOTS', 0)
   await until(async () => (await states(cluster)).has('fail'), 'a cluster that is down')
   const turnedAway = () => sum(cluster, 'errorstats', /errorstat_CLUSTERDOWN:count=(\d+)/)
   const before = await turnedAway()
-  const unanswered = Promise.all([
-    t.rejects(records.check('tried', 1), { code: 'CODES_UNAVAILABLE' }),
-    t.rejects(records.rotate('sent again', terms, 'resend'), { code: 'CODES_UNAVAILABLE' }),
-    t.rejects(begin('lost'), { code: 'IDEMPOTENCY_UNAVAILABLE' })
-  ])
+  const rejected = Promise.all(calls.map(([call, code]) => t.rejects(call(), { code })))
   await until(async () => (await turnedAway()) === before + 3, 'all three turned away')
   for (const { client } of cluster.nodes) await client.call('CLUSTER', 'ADDSLOTS', 0)
   await until(async () => !(await states(cluster)).has('fail'), 'a cluster that works')
-  await unanswered
+  await rejected
 
   const ran = (command: string) => sum(cluster, 'commandstats', new RegExp(`cmdstat_${command}:calls=(\\d+)`))
   await until(async () => (await client.hget('captcha:{tried}', 'by')) !== null, 'the try')
   await until(async () => (await records.get('sent again'))?.made === 2, 'the resend')
   await until(async () => (await ran('zadd')) === 1, 'the begin')
 
-  await until(async () => (await records.get('tried'))?.ended === '', 'the code to be used')
-  await until(async () => (await records.get('sent again'))?.generation === 1, 'the code before')
-  await until(async () => (await begin('next')).is === 'begun', 'the key that is free')
+  await takenBack()
 })

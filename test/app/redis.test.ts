@@ -5,9 +5,7 @@ import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { answered } from '../../app/answered.js'
-import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { STORE_WAITS } from '../../app/config.js'
-import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
 import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
@@ -17,6 +15,7 @@ import { until } from '../plugin/settlement/places.js'
 import { ask, PHONE, resend, status } from './captcha.js'
 import { type Answer, inject, post, startApp } from './helper.js'
 import { provider } from './provider.js'
+import { unanswered } from './unanswered.js'
 
 const LIMIT_SECRET = 'a secret of these tests'
 
@@ -276,22 +275,12 @@ t.test('what was carried out, but whose answer was lost with the connection, is 
   )
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
   const client = app.redis as Redis
-  const records = new RedisRecords(client, 200)
-  const answers = new RedisAnswers(client, { keepMs: 1, perScope: 1 }, 200)
-  const terms = { lifeMs: 300_000, attempts: 3 }
-  const begin = (token: string) =>
-    answers.begin({ scope: 'scope', key: 'key' }, 'b'.repeat(22), token, 60_000)
-  for (const key of ['tried', 'sent again']) await records.put(key, 'sealed', terms)
-  const lost = async (asking: () => Promise<unknown>, code: string) => {
+  const { calls, takenBack } = await unanswered(client, 200)
+  for (const [call, code] of calls) {
     await until(async () => client.status === 'ready', 'the connection')
     lose = true
-    await t.rejects(asking(), { code })
+    await t.rejects(call(), { code })
   }
-  await lost(() => records.check('tried', 1), 'CODES_UNAVAILABLE')
-  await lost(() => records.rotate('sent again', terms, 'resend'), 'CODES_UNAVAILABLE')
-  await lost(() => begin('lost'), 'IDEMPOTENCY_UNAVAILABLE')
   await until(async () => client.status === 'ready', 'the connection')
-  await until(async () => (await records.get('tried'))?.ended === '', 'the code to be used')
-  await until(async () => (await records.get('sent again'))?.generation === 1, 'the code before')
-  await until(async () => (await begin('next')).is === 'begun', 'the key that is free')
+  await takenBack()
 })

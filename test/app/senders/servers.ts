@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { type Config, readConfig } from '../../../app/config.js'
@@ -87,14 +87,19 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
     answer(response, provider.does)
   })
   server.on('connection', () => provider.connections++)
+  provider.url = await listen(t, server)
+  return provider
+}
+
+/** @returns where it listens, until the end of the test */
+async function listen(t: Test, server: Server): Promise<string> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
     server.closeAllConnections()
     return new Promise<void>(resolve => server.close(() => resolve()))
   })
-  provider.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return provider
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 function answer(response: ServerResponse, does: Doing): void {
@@ -124,10 +129,7 @@ export async function startEndless(t: Test, status: number, bytes: number, heade
       close()
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, closed }
+  return { url: await listen(t, server), closed }
 }
 
 /** A provider that wants to speak another protocol; and when that is given up. */
@@ -136,13 +138,7 @@ export async function startUpgrade(t: Test) {
   const closed = new Promise<void>(resolve => (close = resolve))
   const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
   const server = createServer(({ socket }) => socket.once('close', close).write(head))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, closed }
+  return { url: await listen(t, server), closed }
 }
 
 /** A port that takes connections and never says a word. */
