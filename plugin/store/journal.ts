@@ -11,7 +11,6 @@ export class Journal {
   private readonly identities = Buffer.alloc(PLACES * CHARS)
   /** Of a count the end of its period, of others the value. */
   private readonly values = new Float64Array(PLACES)
-  private readonly zoned = new Uint8Array(PLACES)
   /** When it was counted there, then its receipt here. */
   private readonly times = new Float64Array(PLACES)
   private noted = 0
@@ -22,12 +21,11 @@ export class Journal {
     return this.noted
   }
 
-  note({ spec, identity, value = 0, zoned }: Entry, ends: Taken['ends'], at: number): void {
+  note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): void {
     const place = this.noted++ % PLACES
     this.specs[place] = spec
     for (let i = 0; i < CHARS; i++) this.identities[place * CHARS + i] = identity.charCodeAt(i)
     this.values[place] = spec.kind === 'count' ? ends : value
-    this.zoned[place] = Number(zoned ?? false)
     this.times[place] = at
   }
 
@@ -39,7 +37,7 @@ export class Journal {
     const spec = this.specs[place]
     if (spec === undefined) return true
     const identity = this.identities.toString('latin1', place * CHARS, (place + 1) * CHARS)
-    const entry = { spec, identity, value: this.values[place] as number, zoned: this.zoned[place] === 1 }
+    const entry = { spec, identity, value: this.values[place] as number }
     this.times[place] = count(entry, this.times[place] as number)
     return true
   }

@@ -39,6 +39,8 @@ export class MemoryStore implements Store {
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
+  // Of each slot of counts, when the period ends that was counted in last.
+  private readonly ends: number[] = []
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
     this.arena = new Arena({ maxKeys, evictable: slot => this.forgettable.has(slot) })
@@ -160,13 +162,20 @@ export class MemoryStore implements Store {
     }
   }
 
-  private charge({ identity, spec, value = 0, zoned }: Entry, now: Now, token: string): number {
+  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string): number {
     // A rule may have been replaced by one that counts otherwise.
     if (spec.forgettable) this.forgettable.add(spec.slot)
     else this.forgettable.delete(spec.slot)
-    // Whose day ends late stands before others' that ends sooner.
-    if (zoned) this.arena.mix(spec.slot)
-    return kindOf(spec).charge(this.cell.open(identity, spec, now.steady), now, spec, token, value)
+    const cell = this.cell.open(identity, spec, now.steady)
+    const receipt = kindOf(spec).charge(cell, now, spec, token, value)
+    if (spec.kind === 'count' && receipt !== 0) this.mixAfter(spec.slot, cell.at(0))
+    return receipt
+  }
+
+  /** Whose day ends late, by a time zone or a clock that was ahead, stands before others' that ends sooner. */
+  private mixAfter(slot: number, ends: number): void {
+    if (ends < (this.ends[slot] ?? 0)) this.arena.mix(slot)
+    this.ends[slot] = ends
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {

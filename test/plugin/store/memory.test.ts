@@ -5,12 +5,16 @@ import fc from 'fast-check'
 import t from 'tap'
 import { StoreFullError } from '../../../plugin/errors.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
-import type { Entry, LogSpec } from '../../../plugin/store/store.js'
+import { type Entry, type LogSpec, toTicks } from '../../../plugin/store/store.js'
 import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
 import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
 type Test = typeof t
+
+const HOUR_MS = 3_600_000
+const BEHIND = Date.UTC(2026, 2, 1)
+const AHEAD = Date.UTC(2027, 2, 1)
 
 function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore; time: Time } {
   const time = new Time('2026-03-01T00:00:00Z')
@@ -451,3 +455,25 @@ t.test('a count outlives its period by an hour, for a wall clock that is set bac
   store.reserve(others, '')
   t.equal(store.size, 1, 'then it goes')
 })
+
+// Of a process whose clock was ahead, or of a Redis that it stands in for.
+for (const [whose, first] of [
+  ['this clock', (store: MemoryStore, one: Entry) => store.reserve([one], '')],
+  ['another', (store: MemoryStore, one: Entry) => store.count({ ...one, value: toTicks(AHEAD) }, store.ticks)]
+] as const) {
+  t.test(`a period that ${whose} was far ahead with keeps no other from its end`, async t => {
+    let [steady, wall] = [0, whose === 'another' ? BEHIND : AHEAD]
+    const clock = { monotonic: () => steady, wall: () => wall }
+    const store = new MemoryStore({ maxKeys: 100, clock })
+    t.teardown(() => store.close())
+    const spec = { ...count(1, 'day'), ttl: 26 * HOUR_MS }
+    first(store, entry(spec, 'first'))
+    wall = BEHIND
+    for (let day = 0; day < 40; day++) {
+      for (let i = 0; i < 5; i++) store.reserve([entry(spec, `${day} ${i}`)], '')
+      steady += 24 * HOUR_MS
+      wall += 24 * HOUR_MS
+    }
+    t.ok(store.size <= 15, `${store.size} are kept`)
+  })
+}
