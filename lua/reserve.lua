@@ -22,7 +22,8 @@
   ask again with that clock; and the clock.
   What is used, what is left and the receipts follow from those, so the caller reckons them.
 
-  A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins anew.
+  A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins
+  anew; a lock whose end lies ahead by more than 25 hours is free.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
@@ -33,6 +34,8 @@ local PAIRS = 500
 local ZONES = 9720000000
 -- By so much more than its time to live the newest stamp of a log may lie ahead.
 local HOUR = 360000000
+-- No lock lasts longer than a day; here, too, an hour more.
+local LONGEST_LOCK = 8640000000 + HOUR
 
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
@@ -107,7 +110,8 @@ for d = 0, decisions - 1 do
       life = math.ceil((ends - now) / 100)
     elseif kind == LOCK then
       more = more + 1
-      if value ~= '' and read('>I6', value) > now then passes = false end
+      local left = value ~= '' and read('>I6', value) - now or 0
+      if left > 0 and left <= LONGEST_LOCK then passes = false end
       new = pack('>I6', now + life * 100) .. given[more]
       life = life + 1
     else

@@ -12,6 +12,7 @@ import {
 } from '../rule.js'
 import type { CountSpec, DistinctSpec, LogSpec, Spec } from '../store/store.js'
 import { fromRequest, isRequestValue } from './from-request.js'
+import { LOCK_MAX_MS } from './lock.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
 const ROLLING_MAX = 1_000
@@ -19,7 +20,6 @@ const ROLLING_MAX = 1_000
 const DISTINCT_MAX = 100
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
-const LOCK_MAX_MS = 86_400_000
 /** What is told of a calendar period, in milliseconds: a month is 30 days; it ends where the calendar says. */
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 /**

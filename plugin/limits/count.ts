@@ -83,6 +83,9 @@ export const count: Kind<CountSpec> = {
 
   repeatable: false,
 
+  // It judges its end itself, as a time zone may move it.
+  furthest: () => Number.POSITIVE_INFINITY,
+
   describe: (spec, max) => [mostOf(spec, max)],
 
   work: () => 1,

@@ -67,6 +67,8 @@ export const distinct: Kind<DistinctSpec> = {
 
   repeatable: true,
 
+  furthest: ({ ttl }) => ttl,
+
   describe: ({ limits }, max) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 

@@ -66,6 +66,11 @@ export interface Kind<S extends Spec> {
   undo?(cell: Cell): void
   /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
   readonly repeatable: boolean
+  /**
+   * How far ahead its first field is at most, in milliseconds. What is further by more than an hour was written by a clock
+   * that was wrong.
+   */
+  furthest(spec: S): number
   /** What the policy in the script that decides says of an entry, after its time to live. */
   describe(spec: S, max: Entry['max']): readonly number[]
   /** What deciding on it costs that script at most, in short logs. */

@@ -1,6 +1,9 @@
 import { type LockSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Cell, Fields, Kind, Now } from './kind.js'
 
+/** The longest time to live of a lock, in milliseconds. */
+export const LOCK_MAX_MS = 86_400_000
+
 /** Locks: the end, then the holder's token, 18 bytes as three fields. */
 export const lock: Kind<LockSpec> = {
   code: 3,
@@ -28,6 +31,8 @@ export const lock: Kind<LockSpec> = {
   refund: (cell, _receipt, _ends, token) => !isHolder(cell, token) || cell.resize(0),
 
   repeatable: true,
+
+  furthest: () => LOCK_MAX_MS,
 
   describe: () => [],
 

@@ -48,6 +48,8 @@ export const log: Kind<LogSpec> = {
 
   repeatable: false,
 
+  furthest: ({ ttl }) => ttl,
+
   describe: ({ keep, limits }, max) => [
     keep,
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])

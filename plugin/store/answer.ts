@@ -143,8 +143,7 @@ export function factsFrom(
   return facts
 }
 
-/** Whether a log, of either kind, is of a clock that was wrong, as the script that decides sees it. */
-function isAhead(value: Value, { kind, ttl }: Spec, ticks: number): boolean {
-  const logged = kind === 'log' || kind === 'distinct'
-  return logged && value.length > 0 && value.at(0) - ticks > ttl * TICKS_PER_MS + HOUR
+/** Whether it is of a clock that was wrong, as the script that decides sees it. */
+function isAhead(value: Value, spec: Spec, ticks: number): boolean {
+  return value.length > 0 && value.at(0) - ticks > kindOf(spec).furthest(spec) * TICKS_PER_MS + HOUR
 }

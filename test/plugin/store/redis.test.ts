@@ -320,6 +320,21 @@ t.test('a look and a decision tell the same instant', async t => {
   t.equal((await store.peek(entries))[0], (await store.reserve(entries, ''))[0])
 })
 
+t.test('a lock that was taken by a clock far ahead is free once the clock is put right', async t => {
+  const { store, time } = await open()
+  const entries = [entry(lock(30_000))]
+  const [crashed, next] = [token(), token()]
+  time.advanceMs(25 * 3_600_000 - 30_000)
+  await store.reserve(entries, crashed)
+  time.advanceMs(-25 * 3_600_000 + 30_000)
+  t.equal((await store.reserve(entries, next))[1], 0, 'it may be as long as locks can last')
+  time.advance(-1)
+  t.strictSame(usedOf(entries, await store.peek(entries)), [0])
+  t.equal((await store.reserve(entries, next))[1], 1)
+  t.notOk(await store.renew(entries, crashed), 'and is the next one’s')
+  t.ok(await store.renew(entries, next))
+})
+
 t.test('what a clock that was far ahead has logged is not for the clock that was put right', async t => {
   const day = 24 * 3_600_000
   const [one, other] = [log([1, 60_000]), distinct([1, 60_000])]
