@@ -1,21 +1,26 @@
 import t from 'tap'
-import { Cluster } from '../../../plugin/store/cluster.js'
+import { Cluster, type Nodes } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, isOfWrites } from '../../../plugin/store/redis.js'
-import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
+import { BLOCKED, type Entry, type Facts, type Store, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { entry, log, usedOf } from '../../contract/specs.js'
 import { until } from '../settlement/places.js'
+
+/** Two, as they are counted. */
+const inOrder = () =>
+  [1, 2].map(name => entry(log([1, 60_000]), name)).sort((a, b) => (a.identity < b.identity ? -1 : 1)) as [
+    Entry,
+    Entry
+  ]
 
 // Between its look at all nodes and its count on each another request comes: no real node can be told when to be late.
 t.test('what was allowed without an answer is taken back when another node refuses', async t => {
   const store = new MemoryStore()
   t.teardown(() => store.close())
-  const [first, second] = [1, 2]
-    .map(name => entry(log([1, 60_000]), name))
-    .sort((a, b) => (a.identity < b.identity ? -1 : 1)) as [Entry, Entry]
+  const [first, second] = inOrder()
   let answer = () => {}
   const nodes: Store = {
     ...watched(store, () => {}),
@@ -39,4 +44,25 @@ t.test('what was allowed without an answer is taken back when another node refus
   answer()
   await until(async () => used()[0] === 0, 'the slot')
   t.strictSame(used(), [0, 1])
+})
+
+t.test('a block that comes between the look and the count is told with its time', async t => {
+  const store = new MemoryStore()
+  t.teardown(() => store.close())
+  const [first, second] = inOrder()
+  const nodes: Nodes = {
+    store,
+    peek: entries => ({ facts: store.peek(entries), store }),
+    reserve(entries, token) {
+      if (entries[0]?.identity === second.identity) store.block(entries, 90_000)
+      return { facts: store.reserve(entries, token), store }
+    },
+    close() {}
+  }
+  const cluster = new Cluster(nodes, error => t.fail(`${error}`))
+  const { facts } = await cluster.reserve([first, second], '')
+  const [admitted, state, blockedFor] = [facts?.[1], facts?.[6], facts?.[7]]
+  t.strictSame([admitted, state], [0, BLOCKED])
+  t.ok((blockedFor ?? 0) > 89_000 * TICKS_PER_MS, `${blockedFor} ticks`)
+  t.strictSame(usedOf([first, second], store.peek([first, second])), [0, 0])
 })
