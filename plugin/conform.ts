@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import { wrongOption } from './errors.js'
+import { wrongOption } from './mistakes.js'
 
 /**
  * Holds a value against its schema.

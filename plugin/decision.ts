@@ -35,6 +35,7 @@ export interface Verdict {
   /** Limits of observed rules that would have refused. */
   observed: Violation[]
   rules: RuleState[]
+  /** Null when admitted. */
   refusal: Refusal | null
 }
 

@@ -13,14 +13,27 @@ type AnyRequest = FastifyRequest<RouteGenericInterface, RawServerBase>
 
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
 export interface LimitDecorator {
-  /** Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks with `end()`. */
+  /**
+   * Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks
+   * with `end()`.
+   * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
+   *   StoreFullError
+   */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
-  /** The decision as it would be; changes nothing. */
+  /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
   peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
-  /** Forgets what is counted; blocks stay. */
+  /** Forgets what is counted; blocks stay. @throws as `unblock` */
   clear(keys: Keys): Promise<void>
-  /** Refuses these identities, for a duration or until `unblock`. */
+  /**
+   * Refuses these identities.
+   * @param duration such as `"10m"`, or milliseconds; left out: until `unblock`
+   * @throws as `unblock`
+   */
   block(keys: Keys, duration?: string | number): Promise<void>
+  /**
+   * Ends their blocks. While Redis does not answer nothing stands in for it here.
+   * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, OptionError, StoreUnavailableError
+   */
   unblock(keys: Keys): Promise<void>
   /**
    * Puts these rules in the place of all that the plugin's options hold, for every route at once; what is counted

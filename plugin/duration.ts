@@ -1,4 +1,4 @@
-import { wrongOption } from './errors.js'
+import { wrongOption } from './mistakes.js'
 
 const MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const FORM = /^(\d{1,11})(?:\.(\d{1,9}))?(ms|s|m|h|d|w)$/

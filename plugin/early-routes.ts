@@ -1,6 +1,7 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import { RouteTooEarlyError, wrongOption } from './errors.js'
+import { RouteTooEarlyError } from './errors.js'
+import { wrongOption } from './mistakes.js'
 import { isForeign } from './openapi.js'
 import { limitedBy } from './plan.js'
 import { rootOf } from './root.js'

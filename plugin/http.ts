@@ -7,11 +7,11 @@ import {
   FunctionError,
   InFlightError,
   type LimitError,
-  misanswered,
   type Problem,
   StoreUnavailableError
 } from './errors.js'
 import { policyHeaders } from './headers.js'
+import { misanswered } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'

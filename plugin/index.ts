@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { systemClock } from './clock.js'
 import { conform } from './conform.js'
@@ -13,9 +13,10 @@ import {
   refuseStrayRoutes,
   refuseUnlimited
 } from './early-routes.js'
-import { RegisteredError, wrongOption } from './errors.js'
+import { RegisteredError } from './errors.js'
 import { Filters } from './filters.js'
 import { Limiter } from './limiter.js'
+import { wrongOption } from './mistakes.js'
 import { Documentation } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
@@ -121,4 +122,3 @@ export type {
   TimeZoneFunction
 } from './rule.js'
 export type { RedisClient } from './store/client.js'
-export type { FastifyInstance, RouteOptions }

@@ -6,7 +6,7 @@ import type { LimitError, Problem } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
 import { Duration, Fn, Ipv6Prefix, strict } from './schemas.js'
-import type { RedisClient } from './store/client.js'
+import { isClient, type RedisClient } from './store/client.js'
 
 /** One decision, as `onDecision` and the diagnostics channel tell it. */
 export interface DecisionEvent extends Verdict {
@@ -36,7 +36,7 @@ export const OptionsSchema = Type.Object(
     client: Type.Optional(
       Type.Refine(
         Type.Unsafe<RedisClient>({ description: 'an ioredis client' }),
-        value => typeof (value as RedisClient | null)?.evalsha === 'function',
+        isClient,
         () => 'must be an ioredis client'
       )
     ),

@@ -1,7 +1,7 @@
 import { isTimeZone } from './calendar.js'
 import type { CompiledRule } from './compiled-rule.js'
-import { misanswered, wrongOption } from './errors.js'
 import type { Source } from './identity/path.js'
+import { misanswered, wrongOption } from './mistakes.js'
 import type { AllowFunction, MaxFunction, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
 

@@ -37,14 +37,14 @@ export class Decision implements Verdict {
     return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
   }
 
-  /** What is left of the rules of these names, as `rules` tells it. */
+  /** What is left of the rules of these names, as `rules` tells it. @internal */
   statesOf(names: ReadonlySet<string>): RuleState[] {
     const { subjects, facts, earlier, at } = this.#means
     const own = facts ? statesOf(askedOf(subjects), facts, names) : []
     return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
   }
 
-  /** From when on its times count, by the clock `performance.now()`, in milliseconds. */
+  /** From when on its times count, in milliseconds by `performance.now()`, or by the option `clock`. */
   get at(): number {
     return this.#means.at
   }
@@ -88,7 +88,7 @@ export class Decision implements Verdict {
     return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
-  /** A number for the same identity, of this process alone: for it no pseudonym is made. */
+  /** A number for the same identity, of this process alone: for it no pseudonym is made. @internal */
   numberOf(rule: string): number | undefined {
     const { subjects, earlier } = this.#means
     return subjects.find(({ name }) => name === rule)?.number ?? earlier?.numberOf(rule)
@@ -99,7 +99,7 @@ export class Decision implements Verdict {
     return this.#means.facts ? this.#means.store.name : 'none'
   }
 
-  /** Whether anything may be left to settle or to release. */
+  /** Whether anything may be left to settle or to release. @internal */
   get pending(): boolean {
     const open = this.#slots
       ? this.#slots.length > 0
@@ -117,7 +117,7 @@ export class Decision implements Verdict {
     return this.#refunded
   }
 
-  /** Whether this request holds a lock. */
+  /** Whether this request holds a lock. @internal */
   get locked(): boolean {
     return this.#hold?.locked ?? false
   }
@@ -144,7 +144,7 @@ export class Decision implements Verdict {
     await this.giveBack(() => true)
   }
 
-  /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. */
+  /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. @internal */
   settle(outcome: Outcome): Awaitable<void> {
     if (outcome === null) return this.keep()
     return this.giveBack(({ counts }) =>

@@ -77,25 +77,40 @@ export const List = Type.Immutable(
 )
 export const RuleSchema = Type.Object(
   {
+    /** What routes, answers and headers call it; in Redis its keys end in it. 1 to 64 of `A-Za-z0-9_.-`. */
     name: Name,
+    /** Who it counts. */
     key: Type.Unsafe<Key>({
       description: '"ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these'
     }),
+    /** How many, how long: one for each window and each calendar period. Or else a `lock`. */
     limits: Type.Optional(
       Type.Immutable(
         Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
       )
     ),
+    /** What different values are counted of, in place of how often. */
     distinct: Type.Optional(
       Type.Unsafe<Key>({ description: 'a key like "key": what different values are counted of' })
     ),
+    /** One request at a time for each key; so long does it hold after a crash, 100 ms to 24 h. */
     lock: Type.Optional(Duration),
+    /** How long its lock is renewed at most; ten times `lock` by default. */
     maxHold: Type.Optional(Duration),
+    /**
+     * What it counts: messages (`sends`, by default), every request before its body is read (`attempts`, never given back),
+     * or requests answered 4xx (`failures`).
+     */
     counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
+    /** Whether it refuses (`enforce`, by default), or only tells what it would have refused (`observe`). */
     mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
+    /** Whether it leaves a request alone that lacks its key; `false` by default: 400. */
     optional: Type.Optional(Type.Boolean()),
+    /** Whether headers never tell what is left of it; `false` by default. */
     private: Type.Optional(Type.Boolean()),
+    /** Who passes uncounted: values of the key, or a function of the request. */
     allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
+    /** Values of the key that are refused, 403. */
     block: Type.Optional(List)
   },
   {

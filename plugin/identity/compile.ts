@@ -1,5 +1,5 @@
 import { conform } from '../conform.js'
-import { wrongOption } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 import { DigestPart, type KeyPart, keyParts } from '../rule.js'
 import { contentPart } from './content.js'
 import type { CompiledPart, IdentityOptions } from './part.js'

@@ -1,4 +1,5 @@
-import { KeyInvalidError, wrongOption } from '../errors.js'
+import { KeyInvalidError } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 import { canonicalJson } from './digest.js'
 import { type CompiledPart, nameOf } from './part.js'
 import { isAddress } from './path.js'

@@ -1,4 +1,5 @@
-import { KeyInvalidError, KeyMissingError, wrongOption } from '../errors.js'
+import { KeyInvalidError, KeyMissingError } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'

@@ -1,4 +1,4 @@
-import { wrongOption } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 
 /** What key paths are read from: a Fastify request, or anything of its shape. */
 export interface Source {

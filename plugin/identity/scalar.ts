@@ -1,5 +1,6 @@
 import type { CountryCode } from 'libphonenumber-js'
-import { FunctionError, KeyMissingError, wrongOption } from '../errors.js'
+import { FunctionError, KeyMissingError } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 import type { KeyFunction } from '../rule.js'
 import { isPromise, unheard } from '../store/store.js'
 import { canonicalEmail } from './email.js'

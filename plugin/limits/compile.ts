@@ -1,7 +1,7 @@
 import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
 import { durationAt } from '../duration.js'
-import { wrongOption } from '../errors.js'
+import { wrongOption } from '../mistakes.js'
 import {
   CalendarLimit,
   type Limit,

@@ -1,6 +1,7 @@
 import { conform } from '../conform.js'
-import { FunctionError, wrongOption } from '../errors.js'
+import { FunctionError } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
+import { wrongOption } from '../mistakes.js'
 import { RequestPath, type RequestValue } from '../rule.js'
 
 /** Members of a request that say what the client has sent. */

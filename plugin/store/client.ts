@@ -1,9 +1,7 @@
 export type Argument = string | number
 
-/** What is asked of a Redis client; ioredis has it. */
+/** What is asked of a Redis client; ioredis has it, and `evalshaBuffer` and `evalBuffer`, which its types lack. */
 export interface RedisClient {
-  evalsha(sha: string, keys: number, ...args: Argument[]): Promise<unknown>
-  eval(script: string, keys: number, ...args: Argument[]): Promise<unknown>
   set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>
   info(section: string): Promise<string>
@@ -18,16 +16,23 @@ export interface RedisClient {
   refreshSlotsCache?(): void
 }
 
+type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unknown>
+
 /**
  * What every ioredis has and its types lack: calls that answer in bytes. `callBuffer`, which they have, loses the name of
  * its command when the client pipelines by itself.
  */
 export interface Binary {
-  evalshaBuffer: RedisClient['evalsha']
-  evalBuffer: RedisClient['eval']
+  evalshaBuffer: Eval
+  evalBuffer: Eval
   /** Of its connection (`stream.Writable`); a cluster has none. */
   stream?: { cork(): void; uncork(): void }
   /** `ready` once it is connected; before, while it tries to be, `connecting` or `connect`. */
   status?: string
   once(event: 'ready' | 'close', listener: () => void): unknown
+}
+
+export function isClient(value: unknown): value is RedisClient & Binary {
+  const { evalshaBuffer, evalBuffer } = (value ?? {}) as Partial<Binary>
+  return typeof evalshaBuffer === 'function' && typeof evalBuffer === 'function'
 }

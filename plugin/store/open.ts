@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { durationAt } from '../duration.js'
-import { wrongOption } from '../errors.js'
 import { hasher } from '../identity/digest.js'
 import { IPV6_PREFIX } from '../identity/ip.js'
 import type { IdentityOptions } from '../identity/part.js'
 import { isRegion } from '../identity/phone.js'
+import { wrongOption } from '../mistakes.js'
 import type { SendLimitOptions } from '../options.js'
-import type { RedisClient } from './client.js'
+import { isClient, type RedisClient } from './client.js'
 import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
@@ -115,7 +115,7 @@ function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOpti
     | (RedisClient & Record<string, RedisClient>)
     | undefined
   const found = client ?? (namespace === undefined ? registered : registered?.[namespace])
-  if (typeof found?.evalsha !== 'function') {
+  if (!isClient(found)) {
     const at = client ? 'options.client' : namespace === undefined ? 'options.store' : 'options.namespace'
     throw wrongOption(
       at,

@@ -52,6 +52,7 @@ const layers: readonly (readonly string[])[] = [
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
   ['limits/kind'],
+  ['mistakes'],
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
   [
     'store/page',
@@ -197,6 +198,7 @@ const only: Record<string, readonly string[]> = {
     'identity/part',
     'identity/path',
     'limits/compile',
+    'mistakes',
     'numbers',
     'rule',
     'store/store'

@@ -1,11 +1,17 @@
 import t from 'tap'
 import { OptionsSchema } from '../../plugin/options.js'
+import { RuleSchema } from '../../plugin/rule.js'
 import { read } from './blocks.js'
 
+/** Names at the beginning of the rows of a table. */
+const named = (text: string) =>
+  [...text.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, names = '']) => names.replaceAll('`', '').split(', '))
+
 t.test('the page names every option, in the order of the schema, and no other', async t => {
-  const rows = read('docs/options.md').matchAll(/^\| `([^`]+)` \|/gm)
-  t.same(
-    [...rows].map(([, name]) => name),
-    Object.keys(OptionsSchema.properties)
-  )
+  t.same(named(read('docs/options.md')), Object.keys(OptionsSchema.properties))
+})
+
+t.test('the page on rules names every member of one, in the order of the schema', async t => {
+  const [beginning = ''] = read('docs/rules.md').split('\n## ')
+  t.same(named(beginning), Object.keys(RuleSchema.properties))
 })

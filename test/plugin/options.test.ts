@@ -84,6 +84,11 @@ const wrong: [options: unknown, message: string][] = [
     'options.store: undefined is wrong. A namespace names a client of the store "redis": write which store it is to be.'
   ],
   [{ client: {}, secret }, 'options.client: the object given is wrong. It must be an ioredis client.'],
+  [
+    // A client of another library, or a wrapper that answers in text alone.
+    { client: { evalsha() {}, eval() {}, get() {}, set() {} }, secret },
+    'options.client: the object given is wrong. It must be an ioredis client.'
+  ],
   [{ client: null, secret }, 'options.client: null is wrong. It must be an ioredis client.'],
   [
     { client: 'redis://:hush@host', secret },

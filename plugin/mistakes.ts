@@ -1,0 +1,36 @@
+import { FunctionError, OptionError } from './errors.js'
+import { isPromise } from './store/store.js'
+
+/**
+ * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits
+ * for it: what it rejects with would end the process.
+ */
+export function misanswered(answer: unknown, what: string, right: string): Error {
+  // A thenable may have no catch of its own.
+  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+  return new FunctionError(what, right)
+}
+
+/** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
+export function wrongOption(path: string, is: unknown, right: string, secret = false): Error {
+  return new OptionError(path, `${secret || SECRET.test(path) ? hide(is) : show(is)} is wrong`, right)
+}
+
+// Errors end in logs; a client knows its password.
+const SECRET = /\.(?:secret|client)$/
+
+function hide(value: unknown): string {
+  return value === undefined || value === null ? String(value) : `the ${typeof value} given`
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'number' || typeof value === 'symbol') return String(value)
+  try {
+    const text = JSON.stringify(value) ?? 'undefined'
+    return text.length > 80 ? `${text.slice(0, 79)}…` : text
+  } catch {
+    return 'what was given'
+  }
+}
