@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** So often something is asked to be taken back: its connection may have been lost, and is there again soon. */
+/** A lost connection is there again soon. */
 const TRIES = 3
 
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.
  * @param unavailable makes the problem that is thrown, with its cause
- * @param takeBack undoes what the command did without an answer, and nothing where it did nothing: asked at once and until
- * that is answered, since an answer to the command may never come; and again behind one that comes late, which a cluster may
- * have carried out after that
+ * @param takeBack undoes what the command did, if it did anything. Where no answer came it is asked at once, and up to
+ * `TRIES` times until it is answered itself, since an answer to the command may never come; and once more behind one that
+ * comes late, since a cluster may have carried the command out after that
  */
 export async function answered<T>(
   command: Promise<T>,
@@ -34,7 +34,7 @@ export async function answered<T>(
   }
 }
 
-/** Asks until there is an answer, `ms` milliseconds after each failure. */
+/** Asks until there is an answer, but `TRIES` times at most, `ms` milliseconds after each failure. */
 async function untilDone(ask: () => Promise<unknown>, ms: number): Promise<void> {
   for (let tries = TRIES; tries > 0; tries--) {
     try {

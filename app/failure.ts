@@ -75,7 +75,8 @@ export function answerBrokenRequest(
   const own = underWay.find(({ req, headersSent }) => headersSent && !req.complete)
   const last = own ?? underWay.filter(({ req }) => req.complete).at(-1)
   if (last !== undefined) {
-    // Before the earlier answers it would pass for one of them, behind its own for the next. Node tells anew of all that comes.
+    // Before earlier answers it would be read as one of them; behind the answer to this very request, as that to the next.
+    // Node tells anew of all that comes.
     const then = own ? () => socket.destroySoon() : () => answerBrokenRequest.call(this, error, socket)
     if (!awaited.has(last)) last.once('close', then)
     awaited.add(last)

@@ -1,156 +1,205 @@
-import { factsOf, kindOf, limitsOf } from './limits/index.js'
-import { BLOCKED, type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import type { CompiledRule } from './compiled-rule.js'
+import { Hold, reporting } from './hold.js'
+import type { Means, Slot } from './means.js'
+import type { Outcome } from './outcome.js'
+import { aged, join } from './stages.js'
+import { type Awaitable, isPromise } from './store/store.js'
+import { askedOf, isAdmitted, verdictOf } from './subjects.js'
+import { type RuleState, statesOf, type Verdict } from './verdict.js'
 
-/** What is left of one limit. */
-export interface LimitState {
-  max: number
-  remaining: number
-  /** Until a slot returns, in milliseconds; 0 when none is used. */
-  resetMs: number
-  /** Length of the window or the calendar period, in milliseconds. */
-  windowMs: number
-}
+const NONE: readonly never[] = []
 
-export interface RuleState {
-  name: string
-  limits: LimitState[]
-}
+/**
+ * The decision on a request, with the means to settle it. The first settlement wins; a later one changes nothing.
+ */
+export class Decision implements Verdict {
+  readonly allowed: boolean
+  // Private to the letter: a decision may be sent as it is.
+  readonly #means: Means
+  // Looked at when first asked for: most decisions are kept.
+  #slots: readonly Slot[] | undefined
+  #giving: Awaitable<void> = undefined
+  #refunded = false
+  #hold: Hold | undefined
 
-/** A limit that refuses, or a rule that blocks (`windowMs` 0). */
-export interface Violation {
-  rule: string
-  windowMs: number
-}
+  constructor(means: Means) {
+    const { subjects, facts, said, token } = means
+    this.#means = means
+    this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
+    if (!facts || !this.allowed) this.#slots = NONE
+    else if (token !== '') this.#hold = holdOf(means, means.slots(isLock))
+  }
 
-/** Why a request is refused. */
-export type Refusal = 'exceeded' | 'in-flight' | 'blocked'
+  /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
+  verdict(): Verdict {
+    const { subjects, facts, earlier, said, at } = this.#means
+    const own = said ?? verdictOf(subjects, facts)
+    return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
+  }
 
-/** What a decision says, without the means to settle it. */
-export interface Verdict {
-  allowed: boolean
-  /** Until every rule admits, as things stand, in milliseconds; null when no time can be named. */
-  retryAfterMs: number | null
-  /** Every limit that refuses. */
-  violated: Violation[]
-  /** Limits of observed rules that would have refused. */
-  observed: Violation[]
-  rules: RuleState[]
-  /** Null when admitted. */
-  refusal: Refusal | null
-}
+  /** What is left of the rules of these names, as `rules` tells it. @internal */
+  statesOf(names: ReadonlySet<string>): RuleState[] {
+    const { subjects, facts, earlier, at } = this.#means
+    const own = facts ? statesOf(askedOf(subjects), facts, names) : []
+    return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
+  }
 
-/** One thing that the store is asked about a rule. All that is asked about one stands together. */
-export interface Applied extends Entry {
-  /** Of the rule. */
-  name: string
-}
+  /** From when on its times count, in milliseconds by `performance.now()`, or by the option `clock`. */
+  get at(): number {
+    return this.#means.at
+  }
 
-const NONE: readonly LimitState[] = []
+  get retryAfterMs(): number | null {
+    return this.verdict().retryAfterMs
+  }
 
-/** Admitted, with nothing to tell. */
-export function admittedVerdict(): Verdict {
-  return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
-}
+  get violated(): Verdict['violated'] {
+    return this.verdict().violated
+  }
 
-/** Turns the facts of any store into a verdict. */
-export function decide(applied: readonly Applied[], facts: Facts): Verdict {
-  const verdict = admittedVerdict()
-  verdict.allowed = facts[1] === 1
-  let head = 2
-  let locksOnly = true
-  const states = new States(applied.length)
-  for (const each of applied) {
-    const { name, spec } = each
-    const violated = spec.observed ? verdict.observed : verdict.violated
-    const charged = isCharged(facts, head)
-    if (facts[head] === BLOCKED) {
-      // Once a rule, however many things it keeps.
-      if (!violated.some(({ rule, windowMs }) => rule === name && windowMs === 0))
-        violated.push({ rule: name, windowMs: 0 })
-      if (!spec.observed) verdict.refusal = 'blocked'
+  get observed(): Verdict['observed'] {
+    return this.verdict().observed
+  }
+
+  get rules(): Verdict['rules'] {
+    return this.verdict().rules
+  }
+
+  get refusal(): Verdict['refusal'] {
+    return this.verdict().refusal
+  }
+
+  toJSON(): Verdict {
+    return this.verdict()
+  }
+
+  /** The hashed identity of each rule that applied. */
+  get keys(): Record<string, string> {
+    const { subjects, earlier } = this.#means
+    const keys = { ...earlier?.keys }
+    for (const [i, subject] of subjects.entries())
+      if (subjects[i - 1]?.rule !== subject.rule) keys[subject.name] = subject.pseudonym
+    return keys
+  }
+
+  /** The hashed identity of one rule; undefined where it did not apply. */
+  keyOf(rule: string): string | undefined {
+    const { subjects, earlier } = this.#means
+    return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
+  }
+
+  /** A number for the same identity, of this process alone: for it no pseudonym is made. @internal */
+  numberOf(rule: string): number | undefined {
+    const { subjects, earlier } = this.#means
+    return subjects.find(({ name }) => name === rule)?.number ?? earlier?.numberOf(rule)
+  }
+
+  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */
+  get store(): string {
+    return this.#means.facts ? this.#means.store.name : 'none'
+  }
+
+  /** Whether anything may be left to settle or to release. @internal */
+  get pending(): boolean {
+    const open = this.#slots
+      ? this.#slots.length > 0
+      : this.#means.subjects.some(({ rule }) => isSettled(rule))
+    return open || this.locked
+  }
+
+  get #open(): readonly Slot[] {
+    this.#slots ??= this.#means.slots(isSettled)
+    return this.#slots
+  }
+
+  /** Whether slots were given back: from then on it says what is left with them. */
+  get refunded(): boolean {
+    return this.#refunded
+  }
+
+  /** Whether this request holds a lock. @internal */
+  get locked(): boolean {
+    return this.#hold?.locked ?? false
+  }
+
+  /**
+   * Aborts when a lock of this request is lost: somebody else may be sending, too.
+   * Its reason is an `AbortError`. Without a lock it never aborts.
+   */
+  get signal(): AbortSignal {
+    this.#hold ??= holdOf(this.#means, NONE)
+    return this.#hold.signal
+  }
+
+  /** The provider has, or may have, the message: it counts, whatever is answered. */
+  keep(): void {
+    this.#slots = NONE
+  }
+
+  /**
+   * The provider surely does not have the message: gives every slot back.
+   * @returns when the slots are free; never rejects
+   */
+  async refund(): Promise<void> {
+    await this.giveBack(() => true)
+  }
+
+  /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. @internal */
+  settle(outcome: Outcome): Awaitable<void> {
+    if (outcome === null) return this.keep()
+    return this.giveBack(({ counts }) =>
+      counts === 'failures' ? outcome < 400 || outcome > 499 : outcome >= 400
+    )
+  }
+
+  /**
+   * Releases the locks of this request now and settles nothing: `keep` and `refund` still may. For a handler that
+   * has answered and goes on.
+   * @returns when the locks are free; never rejects
+   */
+  async release(): Promise<void> {
+    await this.#hold?.release()
+  }
+
+  /** The handler has ended: what is not settled is kept, and locks are released. */
+  end(): void {
+    this.keep()
+    if (this.locked) void this.release()
+  }
+
+  private giveBack(which: (rule: CompiledRule) => boolean): Awaitable<void> {
+    // What succeeds gives nothing back, as a rule: then no slot needs to be looked at.
+    if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
+    const given = this.#open.filter(({ entry }) => which(entry.rule))
+    // A refund under way may be this handler's own, not waited for.
+    if (given.length === 0) return this.#giving
+    this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
+    const means = this.#means
+    const back = () => {
+      means.uncount(given)
+      this.#refunded = true
     }
-    const limits = limitsAt(head, each, facts)
-    states.add(each, limits)
-    for (const { max, remaining, resetMs, windowMs } of limits) {
-      if (remaining > 0) continue
-      if (!charged) violated.push({ rule: name, windowMs })
-      if (spec.observed) continue
-      if (spec.kind !== 'lock') locksOnly = false
-      // The one that comes next may be this request again.
-      if (!(charged && kindOf(spec).repeatable))
-        verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
-    }
-    head += factsOf(spec)
-  }
-  verdict.rules = states.rules
-  if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
-  else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
-  return verdict
-}
-
-/** The part of a verdict that says what is left of the rules of these names. */
-export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states = new States(names.size)
-  let head = 2
-  for (const each of applied) {
-    if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
-    head += factsOf(each.spec)
-  }
-  return states.rules
-}
-
-/** What is left, rule by rule, of limits that come thing by thing. */
-class States {
-  private readonly list: RuleState[]
-  private count = 0
-  private rule = -1
-
-  /** @param most how many rules there may be */
-  constructor(most: number) {
-    this.list = new Array(most)
-  }
-
-  add({ name, spec }: Applied, limits: readonly LimitState[]): void {
-    if (limits.length === 0) return
-    if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
-    else this.list[this.count++] = { name, limits: limits as LimitState[] }
-    this.rule = spec.rule
-  }
-
-  get rules(): RuleState[] {
-    if (this.count < this.list.length) this.list.length = this.count
-    return this.list
+    this.#giving = reporting(means.report, () => {
+      const done = means.store.refund(given, means.token)
+      return isPromise(done) ? done.then(back) : back()
+    })
+    return this.#giving
   }
 }
 
-/** Of two waiting times the one that ends later; null names none, and never ends. */
-export function longer(ms: number | null, other: number | null): number | null {
-  return ms === null || other === null ? null : Math.max(ms, other)
+/** The locks that were taken. */
+function holdOf(means: Means, locked: readonly Slot[]): Hold {
+  return new Hold(
+    locked.map(taken => ({ taken, maxHold: taken.entry.rule.maxHold })),
+    means
+  )
 }
 
-/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
-function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
-  if (facts[head] === UNKNOWN) return NONE
-  const charged = isCharged(facts, head)
-  const limits = limitsOf(entry)
-  const states: LimitState[] = new Array(limits.length)
-  for (let i = 0; i < limits.length; i++) {
-    const { max, windowMs } = limits[i] as Limit
-    const used = facts[head + 2 + 2 * i] as number
-    const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
-  }
-  return states
+function isLock({ options }: CompiledRule): boolean {
+  return options.lock !== undefined
 }
 
-function isCharged(facts: Facts, head: number): boolean {
-  return facts[head] === PASSES && facts[head + 1] !== 0
-}
-
-function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
-  if (used === 0 && !charged) return 0
-  // What has just been counted is then the only one.
-  if (used === 0 && entry.spec.kind !== 'count') return windowMs
-  // Nodes of a cluster have clocks of their own: by that of another one a period may be over.
-  return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
+/** Attempts are counted whatever becomes of them. */
+function isSettled({ counts, options }: CompiledRule): boolean {
+  return counts !== 'attempts' && options.lock === undefined
 }

@@ -1,12 +1,12 @@
 import type { FastifyBaseLogger, FastifyRequest, RawServerBase, RouteGenericInterface } from 'fastify'
-import type { Verdict } from './decision.js'
+import type { Decision } from './decision.js'
 import { durationAt } from './duration.js'
 import type { Keys, Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
-import type { Decision } from './reservation.js'
 import type { Rule } from './rule.js'
 import { isPromise } from './store/store.js'
 import { isHeard, tell } from './telling.js'
+import type { Verdict } from './verdict.js'
 
 /** A request of any server, HTTP/2 too. */
 type AnyRequest = FastifyRequest<RouteGenericInterface, RawServerBase>

@@ -1,5 +1,5 @@
 import { createError, type FastifyError } from '@fastify/error'
-import type { Verdict } from './decision.js'
+import type { Verdict } from './verdict.js'
 
 // Each code has a paragraph with its cure in docs/errors.md; a test holds the two together.
 

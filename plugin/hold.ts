@@ -1,7 +1,7 @@
 import { type Awaitable, isPromise, type Settling, type Taken } from './store/store.js'
 
 /** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
-export function attempt(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
+export function reporting(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
   try {
     const done = what()
     return isPromise(done) ? done.catch(report) : undefined
@@ -60,7 +60,7 @@ export class Hold {
     const { store, token, report } = this.holder
     if (locks.length > 0) {
       this.locks = []
-      this.releasing = attempt(report, () => store.refund(locks, token))
+      this.releasing = reporting(report, () => store.refund(locks, token))
     }
     await this.releasing
   }

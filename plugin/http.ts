@@ -1,6 +1,5 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { LimitState, Verdict } from './decision.js'
 import {
   BlockedError,
   ExceededError,
@@ -16,6 +15,7 @@ import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
 import { isPromise } from './store/store.js'
+import type { LimitState, Verdict } from './verdict.js'
 
 const KINDS = {
   exceeded: {

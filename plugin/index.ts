@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { systemClock } from './clock.js'
 import { conform } from './conform.js'
+import type { Decision } from './decision.js'
 import { decorator, type LimitDecorator } from './decorator.js'
 import { durationAt } from './duration.js'
 import {
@@ -21,7 +22,6 @@ import { Documentation } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import { RefusalLog } from './refusal-log.js'
-import type { Decision } from './reservation.js'
 import { limitRoute, PLAN, type Shared } from './route.js'
 import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
@@ -99,7 +99,7 @@ export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.
 export default limitPlugin
 
 export { isTimeZone } from './calendar.js'
-export type { LimitState, RuleState, Verdict, Violation } from './decision.js'
+export type { Decision } from './decision.js'
 export type { LimitDecorator } from './decorator.js'
 export type { LimitError, Problem } from './errors.js'
 export * as errors from './errors.js'
@@ -109,7 +109,6 @@ export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
 export type { Keys } from './limiter.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
-export type { Decision } from './reservation.js'
 export type {
   AllowFunction,
   Key,
@@ -122,3 +121,4 @@ export type {
   TimeZoneFunction
 } from './rule.js'
 export type { RedisClient } from './store/client.js'
+export type { LimitState, RuleState, Verdict, Violation } from './verdict.js'

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
-import { admittedVerdict, type Verdict } from './decision.js'
+import { Decision } from './decision.js'
 import { KeyMissingError, RuleUnknownError, TimeoutError } from './errors.js'
 import type { Source } from './identity/path.js'
 import { Means } from './means.js'
 import { wrongOption } from './mistakes.js'
-import { Decision } from './reservation.js'
 import type { Reserved, Reserver } from './store/reserver.js'
 import { type Awaitable, type Entry, isPromise } from './store/store.js'
 import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subjects.js'
+import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
 
 /** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */

@@ -1,8 +1,8 @@
 import type { CompiledRule } from './compiled-rule.js'
-import type { RuleState, Verdict } from './decision.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf, uncounted } from './store/taken.js'
 import { askedOf, type Subject } from './subjects.js'
+import type { RuleState, Verdict } from './verdict.js'
 
 /** What a decision took. */
 export type Slot = Taken<Subject>
@@ -43,8 +43,8 @@ export class Means {
     readonly said: Verdict | null
   ) {}
 
-  /** Hears of what is left again. */
-  giveBack(given: readonly Slot[]): void {
+  /** From now on these slots count as not taken. */
+  uncount(given: readonly Slot[]): void {
     const { subjects, facts } = this
     if (facts) this.facts = uncounted(askedOf(subjects), facts, given)
   }

@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from './clock.js'
-import type { Verdict } from './decision.js'
 import type { LimitError, Problem } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
 import { Duration, Fn, Ipv6Prefix, strict } from './schemas.js'
 import { isClient, type RedisClient } from './store/client.js'
+import type { Verdict } from './verdict.js'
 
 /** One decision, as `onDecision` and the diagnostics channel tell it. */
 export interface DecisionEvent extends Verdict {

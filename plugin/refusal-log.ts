@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify'
-import type { Verdict } from './decision.js'
+import type { Decision } from './decision.js'
 import type { DecisionEvent } from './options.js'
-import type { Decision } from './reservation.js'
+import type { Verdict } from './verdict.js'
 
 const SECOND_MS = 1_000
-/** Of so many refusals it is known that they are in the log; more begin anew. */
+/** So many refusals are known to be in the log; beyond it all are forgotten, and logged anew. */
 const MAX_KNOWN = 10_000
 
 /** What pino has, and another logger need not. */

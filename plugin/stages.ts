@@ -1,4 +1,4 @@
-import { longer, type RuleState, type Verdict } from './decision.js'
+import { longer, type RuleState, type Verdict } from './verdict.js'
 
 /**
  * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.

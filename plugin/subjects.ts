@@ -1,9 +1,9 @@
 import type { CompiledRule } from './compiled-rule.js'
-import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './decision.js'
 import type { Source } from './identity/path.js'
 import { isAllowed, maxOf, specOf } from './per-request.js'
 import { KeyedHash } from './store/keyed-hash.js'
 import type { Facts, Spec } from './store/store.js'
+import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './verdict.js'
 
 const hash = new KeyedHash()
 

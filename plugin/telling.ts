@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { Verdict } from './decision.js'
+import type { Decision } from './decision.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
-import type { Decision } from './reservation.js'
 import { isPromise } from './store/store.js'
+import type { Verdict } from './verdict.js'
 
 const decisions = channel('fastify-send-limit:decision')
 

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
+import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
-import type { Decision } from './reservation.js'
 import { type Awaitable, isPromise } from './store/store.js'
 
 /**

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers'
 
 /**
- * Waits for a promise, but no longer than `ms` milliseconds. Who keeps this process busy for long must not make a store
- * that answers look lost: what could not be asked meanwhile has half of the time left, and what has come is read first.
+ * Waits for a promise, but no longer than `ms` milliseconds. A store that answers must not look lost because this process
+ * was busy: the second half of the time begins when the first timer fires, and what has come meanwhile is read first.
  * @param late makes the error that it then rejects with; not called otherwise
  */
 export function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {

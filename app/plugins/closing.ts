@@ -17,7 +17,7 @@ const closing: FastifyPluginAsync = async fastify => {
     for (const [socket, underWay] of fastify.connections) {
       const last = lastOf(underWay)
       if (last === undefined) socket.destroy()
-      // It may be made already, and say nothing of it, where it waits behind another.
+      // Its head may be made already, without `connection: close`, while it waits behind another answer.
       else last.once('close', () => socket.destroySoon())
     }
   })

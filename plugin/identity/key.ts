@@ -58,7 +58,7 @@ export function compileKey(key: Key, options: IdentityOptions, at: string): Comp
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify: (value, optional) =>
       known && typeof value === 'string' ? known(value) : identityOf(value, optional),
-    // Contents hold codes, and several parts may.
+    // What is remembered stays in memory as text: no content, which may hold a code, nor several parts, of which one may be one.
     pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
   }
 }

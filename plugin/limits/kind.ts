@@ -73,7 +73,7 @@ export interface Kind<S extends Spec> {
   furthest(spec: S): number
   /** What the policy in the script that decides says of an entry, after its time to live. */
   describe(spec: S, max: Entry['max']): readonly number[]
-  /** What deciding on it costs that script at most, in short logs. */
+  /** What deciding on it costs that script at most; a short log costs 1. */
   work(spec: S): number
   /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
   tell(spec: S, wall: number, value: number, token: string): string | undefined

@@ -61,8 +61,8 @@ export const log: Kind<LogSpec> = {
 }
 
 /**
- * How many stamps a full log is to hold: more than it keeps where another store has admitted, too, and more are live. A
- * refund would not bring back one that had been pushed out.
+ * How many stamps a log is to hold: what it keeps, or up to twice that while more are live, as where another store has
+ * admitted, too. A refund could not bring back one that had been pushed out.
  */
 function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
   let windowMs = 0

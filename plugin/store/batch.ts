@@ -7,8 +7,10 @@ const MOST = 32
 
 /**
  * Gathers what is asked in one turn of the event loop, so that it leaves together: alone, each costs Redis and this
- * process as much again. It leaves when it is half of all that have no answer yet, so that Redis is at one half while this
- * process is at the other; or else with the end of the turn; or, when nothing was on its way, of what runs now.
+ * process as much again. It leaves
+ * - when it holds `LEAST` and half of all that have no answer yet, or `MOST`: Redis is at one half while this process is at
+ *   the other;
+ * - else at the end of the turn, or at the next tick where nothing was on its way.
  */
 export class Batch<T> {
   private gathered: T[] = []

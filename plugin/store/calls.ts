@@ -26,7 +26,7 @@ export class Calls {
   /** @returns what Redis answered */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const { stream } = this.client
-    // A client that sends nothing twice never tells those whom a lost connection has left without an answer.
+    // What a lost connection has left unanswered may never settle (retold.ts).
     if (stream !== this.stream) this.batch.lost()
     this.stream = stream
     return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))

@@ -63,7 +63,7 @@ export class Examination {
     let failed = false
     const check = () => {
       const { connection } = this.redis
-      // A client that sends nothing twice never tells what was lost with a connection.
+      // What a lost connection has left unanswered may never settle (retold.ts).
       const lost = connection !== undefined && connection !== asked
       if (!failed && !lost) return
       this.follow(this.look(), connection)

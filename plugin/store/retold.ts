@@ -12,8 +12,8 @@ export interface Teller {
 }
 
 /**
- * Tells what may be told twice without harm, and again after a connection was lost: what it had not answered may never be
- * answered, since a client that sends nothing twice does not tell.
+ * Tells what may be told twice without harm, and again after its connection was lost: with
+ * `autoResendUnfulfilledCommands: false` ioredis never settles what a lost connection has left unanswered.
  * @param ms for how long, in milliseconds
  */
 export function retold(tell: () => Promise<unknown>, teller: Teller, ms: number): Promise<void> {

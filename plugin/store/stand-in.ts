@@ -7,7 +7,7 @@ import { Hearing } from './watched.js'
 const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
-/** In place of the time at which something was counted. */
+/** Noted in place of the time of a count: cleared. */
 const CLEARED = 0
 
 /**
@@ -48,7 +48,7 @@ export class StandIn {
     return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }
 
-  /** That store's own; what it has cleared, blocked or unblocked is so in the memory, too. */
+  /** Clears, blocks and unblocks in that store, then in the memory. */
   following(store: Omit<Store, 'reserve'>): Pick<Store, 'clear' | 'block' | 'unblock'> {
     return {
       clear: async entries => {

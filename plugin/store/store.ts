@@ -101,7 +101,10 @@ export interface Taken<E extends Entry = Entry> {
 export const REFUSES = 0
 export const PASSES = 1
 export const BLOCKED = 2
-/** No store's answer: what was not asked when the decision comes from the refusal cache. Its numbers say nothing. */
+/**
+ * Not asked: left out by the refusal cache, or on a lost node of a cluster with `onStoreError: 'allow'`. Its numbers say
+ * nothing.
+ */
 export const UNKNOWN = 3
 
 /**

@@ -1,5 +1,5 @@
-import type { Verdict, Violation } from '../../plugin/decision.js'
 import { BLOCKED, type Entry, type Limit, PASSES, TICKS_PER_MS } from '../../plugin/store/store.js'
+import type { Verdict, Violation } from '../../plugin/verdict.js'
 import type { Model, ModelEntry, ModelFacts, Slot } from './model.js'
 
 /** A rule as the model sees it, with the entries of one request. */

@@ -15,7 +15,7 @@ const layers: readonly (readonly string[])[] = [
   ['route'],
   ['http', 'hung-up', 'turn', 'telling', 'refusal-log', 'filter-chain'],
   ['limiter', 'headers'],
-  ['reservation', 'plan'],
+  ['decision', 'plan'],
   ['means', 'hold'],
   ['stages', 'subjects'],
   ['per-request'],
@@ -44,7 +44,7 @@ const layers: readonly (readonly string[])[] = [
     'duration',
     'rule',
     'filter',
-    'decision',
+    'verdict',
     'identity/path',
     'identity/part'
   ],
@@ -79,7 +79,7 @@ const layers: readonly (readonly string[])[] = [
 ]
 
 /** Types that a file may take from above its layer: options describe what is below them, too. */
-const typesFromAbove = ['errors → decision']
+const typesFromAbove = ['errors → verdict']
 
 /** Who may import a package. Where it says so, types alone. */
 const packages: Record<string, readonly string[]> = {
@@ -118,7 +118,7 @@ const packages: Record<string, readonly string[]> = {
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
 const only: Record<string, readonly string[]> = {
-  decision: ['store/store', 'limits/index'],
+  verdict: ['store/store', 'limits/index'],
   'store/store': ['calendar'],
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [

@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { attempt, Hold } from '../../plugin/hold.js'
+import { Hold, reporting } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
 import { until } from './settlement/places.js'
 
@@ -135,6 +135,6 @@ t.test('a settlement that fails is told to the log, at once or later, and to nob
     },
     () => Promise.reject('later')
   ]
-  for (const what of failing) t.equal(await attempt(report, what), undefined)
+  for (const what of failing) t.equal(await reporting(report, what), undefined)
   t.strictSame(told, ['at once', 'later'])
 })

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
-import type { Verdict } from '../../plugin/decision.js'
+import type { Decision } from '../../plugin/decision.js'
 import { RefusalLog } from '../../plugin/refusal-log.js'
-import type { Decision } from '../../plugin/reservation.js'
+import type { Verdict } from '../../plugin/verdict.js'
 
 t.test(
   'whoever is refused under many keys in a second does not make a flood under one of them fill the log',

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { admittedVerdict, type Verdict } from '../../plugin/decision.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { join } from '../../plugin/stages.js'
+import { admittedVerdict, type Verdict } from '../../plugin/verdict.js'
 import { open } from '../helper/face.js'
 
 const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 3, window: '60s' }], counts: 'attempts' }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { type Applied, decide as decideOver, type Verdict } from '../../plugin/decision.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from '../../plugin/store/store.js'
+import { type Applied, decide as decideOver, type Verdict } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
 const NOW = 1_000_000
