@@ -19,12 +19,18 @@ export const parseJson = (file: Uint8Array) =>
  * @throws ConfigError that names the first member at fault
  */
 export function check<S extends TSchema>(schema: S, value: unknown, called: string): Static<S> {
-  const error = Errors(schema, value).find(each => each.keyword !== 'boolean')
+  const errors = Errors(schema, value)
+  // Of eight unknown members TypeBox tells the first time alone: its list ends there.
+  const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return value as Static<S>
   const { requiredProperties, additionalProperties, allowedValues } = error.params as Record<string, string[]>
-  const within = error.instancePath.split('/').slice(1)
+  // A JSON pointer (RFC 6901).
+  const within = error.instancePath
+    .split('/')
+    .slice(1)
+    .map(name => name.replaceAll('~1', '/').replaceAll('~0', '~'))
   const [missing] = requiredProperties ?? []
-  const [unknown] = additionalProperties ?? []
+  const [unknown] = error.keyword === 'boolean' ? within.splice(-1) : (additionalProperties ?? [])
   const extra = missing ?? unknown
   const path = extra === undefined ? within : [...within, extra]
   const { description, writeOnly } = member(schema, path) ?? {}

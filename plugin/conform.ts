@@ -13,14 +13,20 @@ export function conform<S extends TSchema>(
   at: string
 ): asserts value is Static<S> {
   // An unknown member is told twice; the second time by what the object allows.
-  const error = Errors(schema, value).find(each => each.keyword !== 'boolean')
+  const errors = Errors(schema, value)
+  // Of eight unknown members TypeBox tells the first time alone: its list ends there.
+  const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return
-  const path = error.instancePath.split('/').slice(1)
+  // A JSON pointer (RFC 6901).
+  const path = error.instancePath
+    .split('/')
+    .slice(1)
+    .map(name => name.replaceAll('~1', '/').replaceAll('~0', '~'))
   const { additionalProperties, requiredProperties } = error.params as {
     additionalProperties?: string[]
     requiredProperties?: string[]
   }
-  const [unknown] = additionalProperties ?? []
+  const [unknown] = error.keyword === 'boolean' ? path.splice(-1) : (additionalProperties ?? [])
   const [missing] = requiredProperties ?? []
   const place = unknown === undefined && missing === undefined ? path : [...path, unknown ?? missing ?? '']
   throw wrongOption(

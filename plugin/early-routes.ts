@@ -8,12 +8,12 @@ import { rootOf } from './root.js'
 
 interface Declared {
   instance: object
-  route: string
+  route: RouteOptions
 }
 
 interface Watched {
-  /** Routes that carry config.limit where no plugin limits them, by the instance that declared them. */
-  unlimited: Declared[]
+  /** All routes, by the instance that declared them: a hook that comes later may give one a limit. */
+  declared: Declared[]
   /** Whether any route has a schema that is not JSON Schema. */
   foreign: boolean
 }
@@ -21,15 +21,16 @@ interface Watched {
 // What apps have declared since this module was loaded. Fastify tells of a new instance on this channel before anything
 // is declared on it; the plugin itself comes too late to see.
 const apps = new WeakMap<object, Watched>()
+// Routes that a plugin's hook has heard of. Its decorator tells less: who was made before it inherits that, and not the hook.
+const heard = new WeakSet<RouteOptions>()
 
 subscribe('fastify.initialization', message => {
   const { fastify } = message as { fastify: FastifyInstance }
-  const app: Watched = { unlimited: [], foreign: false }
+  const app: Watched = { declared: [], foreign: false }
   apps.set(fastify, app)
   fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
     app.foreign ||= isForeign(route.schema)
-    if (route.config?.limit === undefined || this.hasDecorator('limit')) return
-    app.unlimited.push({ instance: this, route: nameOf(route) })
+    app.declared.push({ instance: this, route })
   })
 })
 
@@ -38,13 +39,13 @@ export function refuseEarlyRoutes(fastify: FastifyInstance): void {
   const below = (instance: object) =>
     fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance)
   const early = unlimited(fastify).find(({ instance }) => below(instance))
-  if (early) throw new RouteTooEarlyError(early.route)
+  if (early) throw new RouteTooEarlyError(nameOf(early.route))
 }
 
 /** @throws RouteTooEarlyError when a limited route stands anywhere in the app where no plugin limits it. */
 export function refuseStrayRoutes(fastify: FastifyInstance): void {
   const [stray] = unlimited(fastify)
-  if (stray) throw new RouteTooEarlyError(stray.route)
+  if (stray) throw new RouteTooEarlyError(nameOf(stray.route))
 }
 
 /** Whether this module was loaded before the app was made, so that it saw every route. */
@@ -70,6 +71,7 @@ export class DeclaredLimits {
   private readonly declared: { route: RouteOptions; limits: unknown[] }[] = []
 
   add(route: RouteOptions): void {
+    heard.add(route)
     this.declared.push({ route, limits: limitsOf(route) })
   }
 
@@ -103,7 +105,8 @@ export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): s
 }
 
 function unlimited(fastify: FastifyInstance): readonly Declared[] {
-  return watched(fastify)?.unlimited ?? []
+  const declared = watched(fastify)?.declared ?? []
+  return declared.filter(({ route }) => route.config?.limit !== undefined && !heard.has(route))
 }
 
 function watched(fastify: FastifyInstance): Watched | undefined {

@@ -62,7 +62,8 @@ function verified(name: string, result: FilterResult | undefined | void): Filter
   const { allowed } = result
   // Null as in a decision, so that a filter may hand on one of `fastify.limit`.
   const retryAfterMs = result.retryAfterMs ?? 0
-  if (typeof allowed !== 'boolean' || !Number.isFinite(retryAfterMs) || retryAfterMs < 0) {
+  const named = Number.isFinite(retryAfterMs) && retryAfterMs >= 0 && retryAfterMs <= Number.MAX_SAFE_INTEGER
+  if (typeof allowed !== 'boolean' || !named) {
     throw new FunctionError(
       `the filter ${name}`,
       'nothing, or { allowed: true or false } with a "retryAfterMs" from 0'

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { nameOf } from './early-routes.js'
@@ -61,7 +62,8 @@ export class Planner {
     // With a prefix GET stands at one spelling of "/", HEAD at both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.made.get(place)
-    if (route.method === 'HEAD' && known?.limit === limit) return known.route
+    // A hook that ran before may have written the same rule anew.
+    if (route.method === 'HEAD' && known && isDeepStrictEqual(known.limit, limit)) return known.route
     const made = this.make(limit, route, constraints)
     this.routes.push(made)
     if ([route.method].flat().includes('GET')) this.made.set(place, { limit, route: made })

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { CompiledRule } from './compiled-rule.js'
 import { conform } from './conform.js'
 import { durationAt } from './duration.js'
@@ -44,6 +45,8 @@ export class RuleCompiler {
       rule.distinct === undefined ? undefined : compileKey(rule.distinct, this.identity, `${at}.distinct`)
     if (lock !== undefined && distinct !== undefined)
       throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
+    if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(rule.distinct, rule.key))
+      throw wrongOption(`${at}.distinct`, rule.distinct, 'For one key it never differs: name what may.')
     for (const [of, compiled] of Object.entries({ key, distinct })) {
       if (counts === 'attempts' && compiled?.body !== undefined)
         throw wrongOption(

@@ -260,6 +260,14 @@ t.test('the policy names what is wrong in it', async t => {
     [{ countries: [] }, /^policy\.countries \(\[\]\) /],
     [{ code: {} }, /^policy\.code\.digits is required\.$/],
     [{ colour: 1 }, /^policy\.colour is not known here; known: purposes, code, countries, prices, rules\.$/],
+    // More than the checker lists, with something wrong behind them.
+    [
+      {
+        ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`/~${i}`, 1])),
+        code: { ...policy.code, tries: 99 }
+      },
+      /^policy\.\/~0 is not known here; known: purposes,/
+    ],
     [{ countries: ['CHN'] }, /^policy\.countries\[0\] \("CHN"\) is wrong\. It is two capital letters/],
     [{ prices: { currency: 'CNYX' } }, /^policy\.prices\.currency \("CNYX"\) is wrong/],
     [{ prices: { currency: 'CNY', email: 1 } }, /^policy\.prices\.email /],

@@ -311,6 +311,21 @@ t.test('HEAD shares the limits of its GET', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/two' })).statusCode, 429)
 })
 
+t.test('HEAD shares them, too, where a hook writes them anew for each route', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.addHook('onRoute', route => {
+    const own: Rule = { name: 'a', key: 'ip', limits: [{ max: 2, window: '60s' }] }
+    route.config = { ...route.config, limit: route.url === '/list' ? [own] : own }
+  })
+  await app.register(limitPlugin)
+  for (const url of ['/one', '/list']) app.get(url, async () => '')
+  for (const url of ['/one', '/list']) {
+    const ask = async (method: 'GET' | 'HEAD') => (await app.inject({ method, url })).statusCode
+    t.same([await ask('GET'), await ask('HEAD'), await ask('HEAD'), await ask('GET')], [200, 200, 429, 429])
+  }
+})
+
 t.test('a HEAD that stands for itself has its own limits', async t => {
   const { app } = await open(t)
   const limit = (max: number): Rule => ({ name: 'send', key: 'ip', limits: [{ max, window: '60s' }] })

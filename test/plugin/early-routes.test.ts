@@ -9,6 +9,10 @@ const addToList = ({ config }: RouteOptions) => {
   if (Array.isArray(config?.limit)) config.limit.push('b')
 }
 
+const setLimit = (route: RouteOptions) => {
+  route.config = { ...route.config, limit: { ...rule } }
+}
+
 const takeFromList = ({ config }: RouteOptions) => {
   if (Array.isArray(config?.limit)) config.limit.pop()
 }
@@ -89,14 +93,68 @@ t.test('limited routes that nothing would limit', async t => {
       }
     ],
     [
+      'by a hook, before the plugin',
+      'GET /x',
+      async app => {
+        app.addHook('onRoute', setLimit)
+        app.get('/x', handler)
+        await app.register(limitPlugin)
+      }
+    ],
+    [
+      'by a hook, after it in the same tick',
+      'GET /x',
+      app => {
+        void app.register(limitPlugin)
+        app.addHook('onRoute', setLimit)
+        app.get('/x', handler)
+      }
+    ],
+    [
+      'by a hook, beside the plugin',
+      'GET /x',
+      app => {
+        void app.register(async child => {
+          await child.register(limitPlugin)
+        })
+        void app.register(async child => {
+          child.addHook('onRoute', setLimit)
+          child.get('/x', handler)
+        })
+      }
+    ],
+    [
+      'beside the plugin, where something else is fastify.limit',
+      'GET /x',
+      app => {
+        void app.register(async child => {
+          await child.register(limitPlugin)
+        })
+        void app.register(async child => {
+          child.decorate('limit' as 'version', '5')
+          child.get('/x', limited, handler)
+        })
+      }
+    ],
+    [
+      'after the plugin, in a child that was made before',
+      'GET /x',
+      async app => {
+        let early: FastifyInstance | undefined
+        await app.register(async child => {
+          early = child
+        })
+        await app.register(limitPlugin)
+        early?.get('/x', limited, handler)
+      }
+    ],
+    [
       'by a hook that runs after the plugin',
       'GET /x',
       async app => {
         await app.register(limitPlugin)
         await app.register(async child => {
-          child.addHook('onRoute', route => {
-            route.config = { ...route.config, ...limited.config }
-          })
+          child.addHook('onRoute', setLimit)
           child.get('/x', handler)
         })
       }

@@ -102,6 +102,7 @@ t.test('what a filter answers', async t => {
     [{ allowed: false, retryAfterMs: Number.NaN }, 500],
     [{ allowed: false, retryAfterMs: Infinity }, 500],
     [{ allowed: false, retryAfterMs: -1 }, 500],
+    [{ allowed: false, retryAfterMs: 2 ** 53 }, 500],
     [{ allowed: false, retryAfterMs: '5' }, 500]
   ]
   for (const [result, status, headers = {}] of table) {

@@ -108,6 +108,10 @@ const wrong: [options: unknown, message: string][] = [
   ],
   [{ prefix: 'a{b}' }, 'options.prefix: "a{b}" is wrong. It must be text without braces and white space.'],
   [{ prefix: 'a b' }, 'options.prefix: "a b" is wrong. It must be text without braces and white space.'],
+  [
+    { ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`un/kn~own${i}`, 1])), digest: 'sha1' },
+    'options.un/kn~own0: the number given is wrong. There is no such option here; known are rules, filters, '
+  ],
   [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
   [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
   [{ region: 86 }, 'options.region: 86 is wrong. It must be a string.'],

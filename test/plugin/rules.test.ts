@@ -349,30 +349,37 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ distinct: null }, '.distinct', 'null', aKey],
   [{ distinct: 'body.phone' }, '.distinct', '"body.phone"', aKey],
   [{ distinct: [] }, '.distinct', '[]', 'Name at least one part.'],
+  [
+    { distinct: ['all', 'all'] },
+    '.distinct',
+    '["all","all"]',
+    'For one key it never differs: name what may.'
+  ],
+  [{ distinct: 'ip' }, '.distinct', '"ip"', 'For one key it never differs: name what may.'],
   [{ distinct: { phone: 'phone' } }, '.distinct.phone', '"phone"', root],
   [{ distinct: ['ip', { value: 'cookies.id' }] }, '.distinct[1].value', '"cookies.id"', root],
   [
-    { distinct: 'ip', limits: [...limits, { max: 5, per: 'day' }] },
+    { distinct: { value: 'body.to' }, limits: [...limits, { max: 5, per: 'day' }] },
     '.limits[1].per',
     '"day"',
     'Different values are counted in a "window" alone.'
   ],
   [
-    { distinct: 'ip', limits: [{ max: 101, window: '1h' }] },
+    { distinct: { value: 'body.to' }, limits: [{ max: 101, window: '1h' }] },
     '.limits[0].max',
     '101',
     'Write a whole number from 1 to 100.'
   ],
   [
-    { distinct: 'ip', limits: [{ max: () => 1, ceiling: 101, window: '1h' }] },
+    { distinct: { value: 'body.to' }, limits: [{ max: () => 1, ceiling: 101, window: '1h' }] },
     '.limits[0].ceiling',
     '101',
     'A "max" from the request needs a ceiling: write a whole number from 1 to 100.'
   ],
   [
-    { distinct: 'ip', limits: undefined, lock: '30s' },
+    { distinct: 'all', limits: undefined, lock: '30s' },
     '.distinct',
-    '"ip"',
+    '"all"',
     'It goes with "limits", not with a "lock".'
   ],
   [{ distinct: { phone: 'body.phone' }, counts: 'attempts' }, '.distinct', '"body.phone"', early],
