@@ -5,10 +5,12 @@ export const sha256 = (key: string): Buffer => createHash('sha256').update(key).
 /** Keys, each opening something. They are held as SHA-256 hashes alone. */
 export class Keyring<T> {
   private readonly held: { hash: Buffer; opens: T }[] = []
+  private readonly known = new Set<string>()
 
   /** @returns false when the key is there already */
   add(hash: Buffer, opens: T): boolean {
-    if (this.held.some(each => each.hash.equals(hash))) return false
+    if (this.known.has(hash.toString('hex'))) return false
+    this.known.add(hash.toString('hex'))
     this.held.push({ hash, opens })
     return true
   }

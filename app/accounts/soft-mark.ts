@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
+import { answered } from '../answered.js'
 import type { Clock } from '../clock.js'
 
 export type SoftMark = (event: DecisionEvent, request: FastifyRequest | null) => void
@@ -11,17 +12,27 @@ const SHARE = 0.8
 
 /**
  * Reports, once a period, the send that brings an account to 80 % of its quota: in the log, the audit trail and the
- * metrics. On several instances with one Redis one of them reports, as each send is counted once.
+ * metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
+ * @param timeoutMs how long Redis is waited for
  */
-export function softMarkOf(fastify: FastifyInstance, clock: Clock): SoftMark {
+export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: number): SoftMark {
   const marks = new Counter({
     name: 'quota_soft_marks_total',
     help: 'Quotas of which 80 % were used.',
     labelNames: ['account'],
     registers: [fastify.metrics.registry]
   })
-  // The end of the period that was reported last, by account and limit: no more than these.
-  const reported = new Map<string, number>()
+  // The end of the period that was seen last, by account and limit: no more than these.
+  const seen = new Map<string, number>()
+  // Rather twice than never, where Redis does not answer.
+  const isFirst = async (mark: string, ms: number): Promise<boolean> => {
+    if (!fastify.hasDecorator('redis')) return true
+    const claim = fastify.redis.set(`quota:{${mark}}:soft-mark`, '1', 'PX', Math.max(ms, 1), 'NX')
+    return answered(claim, timeoutMs, () => new Error('not known')).then(
+      set => set !== null,
+      () => true
+    )
+  }
 
   return (event, request) => {
     const account = request?.account?.id
@@ -32,15 +43,18 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock): SoftMark {
     const calendar = state.limits.slice(limits.filter(limit => !('per' in limit)).length)
     for (const [i, { max, remaining, resetMs }] of calendar.entries()) {
       const used = max - remaining
-      if (used !== Math.ceil(max * SHARE)) continue
+      // The answer to that very send may have been lost.
+      if (used < Math.ceil(max * SHARE)) continue
       const now = clock.wall()
-      // After a refund the same number comes again.
       const mark = `${account}:${i}`
-      if ((reported.get(mark) ?? 0) > now) continue
-      reported.set(mark, now + resetMs)
-      marks.inc({ account })
-      fastify.log.warn({ quota: { account, used, max } }, '80 % of the quota are used')
-      fastify.audit({ event: 'quota', outcome: 'soft-mark', account, rules: [RULE], used, max }, request)
+      if ((seen.get(mark) ?? 0) > now) continue
+      seen.set(mark, now + resetMs)
+      void isFirst(mark, resetMs).then(first => {
+        if (!first) return
+        marks.inc({ account })
+        fastify.log.warn({ quota: { account, used, max } }, '80 % of the quota are used')
+        fastify.audit({ event: 'quota', outcome: 'soft-mark', account, rules: [RULE], used, max }, request)
+      })
     }
   }
 }

@@ -12,8 +12,10 @@ interface Entry {
 
 /** Answers of this process. No method awaits anything, which is what makes each one step. */
 export class MemoryAnswers implements Answers {
-  // Both in the order in which they began or finished: the oldest finished one comes before the others.
-  private readonly all = new Set<Entry>()
+  // Each in the order in which they end: leases are equally long, and answers are kept equally long.
+  private readonly running = new Set<Entry>()
+  private readonly finished = new Set<Entry>()
+  // In the order in which they began or finished.
   private readonly scopes = new Map<string, Map<string, Entry>>()
 
   /** @param max of all scopes together; past it, the oldest finished slot goes, whosever it is */
@@ -26,9 +28,8 @@ export class MemoryAnswers implements Answers {
     const now = this.clock.monotonic()
     this.sweep(now)
     const found = this.scopes.get(slot.scope)?.get(slot.key)
-    if (found !== undefined && found.until > now) return begunBefore(found, body)
-    if (found !== undefined) this.drop(found)
-    if (!this.makeRoom(slot.scope, now)) return { is: 'full' }
+    if (found !== undefined) return begunBefore(found, body)
+    if (!this.makeRoom(slot.scope)) return { is: 'full' }
     this.hold({ slot, body, token, answer: '', until: now + leaseMs })
     return { is: 'begun' }
   }
@@ -56,7 +57,7 @@ export class MemoryAnswers implements Answers {
     const { scope, key } = entry.slot
     const own = this.scopes.get(scope) ?? new Map<string, Entry>()
     this.scopes.set(scope, own.set(key, entry))
-    this.all.add(entry)
+    this.homeOf(entry).add(entry)
   }
 
   private drop(entry: Entry): void {
@@ -64,19 +65,22 @@ export class MemoryAnswers implements Answers {
     const own = this.scopes.get(scope)
     own?.delete(key)
     if (own?.size === 0) this.scopes.delete(scope)
-    this.all.delete(entry)
+    this.homeOf(entry).delete(entry)
   }
 
-  private makeRoom(scope: string, now: number): boolean {
+  private homeOf({ token }: Entry): Set<Entry> {
+    return token === '' ? this.finished : this.running
+  }
+
+  private makeRoom(scope: string): boolean {
     const own = this.scopes.get(scope)
-    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(own.values(), now))
-      return false
-    return this.all.size < this.bounds.max || this.dropOne(this.all, now)
+    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(own.values())) return false
+    return this.running.size + this.finished.size < this.bounds.max || this.dropOne(this.finished)
   }
 
-  private dropOne(entries: Iterable<Entry>, now: number): boolean {
+  private dropOne(entries: Iterable<Entry>): boolean {
     for (const entry of entries) {
-      if (entry.token !== '' && entry.until > now) continue
+      if (entry.token !== '') continue
       this.drop(entry)
       return true
     }
@@ -84,9 +88,11 @@ export class MemoryAnswers implements Answers {
   }
 
   private sweep(now: number): void {
-    for (const entry of this.all) {
-      if (entry.until > now) return
-      this.drop(entry)
+    for (const entries of [this.running, this.finished]) {
+      for (const entry of entries) {
+        if (entry.until > now) break
+        this.drop(entry)
+      }
     }
   }
 }

@@ -60,7 +60,7 @@ export class RedisLists implements Lists {
   }
 
   async get(identity: string): Promise<Found | null> {
-    const [kept, now] = await this.answered(this.client.listsGet(1, ENTRIES, this.hash(identity)))
+    const [kept, now] = await this.answered(this.client.listsGet(4, ...LISTS, this.hash(identity)))
     if (kept === '') return null
     const placed = placedOf(kept)
     return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }

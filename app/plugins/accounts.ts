@@ -31,7 +31,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
   fastify.decorateRequest('account', null)
   fastify.decorateRequest('caller', null)
   fastify.decorate('accounts', known)
-  fastify.decorate('softMark', softMarkOf(fastify, clock))
+  fastify.decorate('softMark', softMarkOf(fastify, clock, config.STORE_TIMEOUT))
 
   fastify.decorate('authenticate', async request => {
     const key = keyOf(request)
@@ -78,4 +78,4 @@ function unauthorized(code: string, detail: string): ProblemError {
   return Object.assign(problem(401, code, detail), { headers })
 }
 
-export default fp(accounts, { name: 'accounts', dependencies: ['metrics', 'audit'] })
+export default fp(accounts, { name: 'accounts', dependencies: ['redis', 'metrics', 'audit'] })

@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
@@ -18,7 +18,7 @@ declare module 'fastify' {
      * @param actor who wants it, for the audit trail: an operator, or `signal`
      * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
      */
-    reloadPolicy(actor: string): Promise<Policy>
+    reloadPolicy(actor: string, request?: FastifyRequest): Promise<Policy>
   }
 }
 
@@ -40,7 +40,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   if (stray !== undefined) throw stray
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
-  fastify.decorate('reloadPolicy', async (actor: string) => {
+  fastify.decorate('reloadPolicy', async (actor: string, request?: FastifyRequest) => {
     try {
       if (isPipe(config.POLICY_FILE)) {
         throw new ConfigError('POLICY_FILE is a pipe, which is read at the start alone.')
@@ -51,10 +51,10 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       for (const { message } of strayPurposes(next)) fastify.log.warn(message)
     } catch (thrown) {
       const error = inPolicy(thrown)
-      fastify.audit({ event: 'policy', outcome: 'refused', actor, detail: (error as Error).message })
+      fastify.audit({ event: 'policy', outcome: 'refused', actor, detail: (error as Error).message }, request)
       throw error
     }
-    fastify.audit({ event: 'policy', outcome: 'replaced', actor })
+    fastify.audit({ event: 'policy', outcome: 'replaced', actor }, request)
     fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
     return inForce
   })

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { canonicalIp } from '../../plugin/index.js'
 import type { Captcha } from '../captcha/captchas.js'
 import type { Clock } from '../clock.js'
 import { problem } from '../problem.js'
@@ -37,7 +38,7 @@ export const END_USER = 'x-end-user-ip'
 export function endUserOf(request: FastifyRequest): string {
   const named = request.headers[END_USER]
   if (request.caller !== 'key' || named === undefined) return request.ip
-  if (typeof named === 'string' && isIP(named) !== 0) return named
+  if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return named
   throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is no IP address.')
 }
 

@@ -24,8 +24,8 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
       adminKey: config.ADMIN_KEY,
       // An operator may look up and block whomever a message could not go to now.
       recipientOf: body => recipientOf(body, { region }),
-      async reloadPolicy(actor) {
-        const { rules, purposes } = await fastify.reloadPolicy(actor)
+      async reloadPolicy(request) {
+        const { rules, purposes } = await fastify.reloadPolicy(request.actor as string, request)
         return { rules: rules.length, purposes: Object.keys(purposes).length }
       }
     })

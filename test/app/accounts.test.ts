@@ -9,6 +9,7 @@ import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import type { RouteLimit, Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 import { post, startApp } from './helper.js'
 import { ask, folderOf, open } from './operating.js'
 
@@ -450,4 +451,26 @@ t.test('of several instances on one Redis, one reports', async t => {
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)
+})
+
+t.test('of several instances one reports, also where the answer of that very send was lost', async t => {
+  const { url, pid } = await startRedis(t)
+  const day: Rule = { ...quota, limits: [{ max: 5, per: 'day' }] }
+  const start = () =>
+    open(t, { env: { API_KEYS: 'one:first', REDIS_URL: url }, rules: [day], routes: sends('account') })
+  const apps = [await start(), await start()] as const
+  const send = async (i: 0 | 1, more = {}) =>
+    (await ask(apps[i].app, 'POST', '/send', { headers: { 'x-api-key': 'one', ...more } })).status
+  const marks = () => apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
+  const left = async () => (await apps[1].app.limit.peek({ account: 'first' })).rules[0]?.limits[0]?.remaining
+  for (let i = 0; i < 3; i++) await send(1)
+  process.kill(pid, 'SIGSTOP')
+  t.equal(await send(0), 200, 'by the memory in its place')
+  process.kill(pid, 'SIGCONT')
+  await until(async () => (await left()) === 1, 'the count of Redis')
+  t.equal(await send(1, { 'x-fail': 'yes' }), 422)
+  await until(() => marks().length > 0, 'the report')
+  t.equal(await send(1), 200)
+  await until(async () => (await send(0)) === 429, 'Redis to decide there again')
+  t.match(marks(), [{ account: 'first', used: 5, max: 5 }])
 })

@@ -178,20 +178,24 @@ t.test('who has ended is on no list, however many are to be cleaned up', async t
   t.same((await lists.all({ limit: 10 })).entries, [placed])
 })
 
-t.test('who has ended is cleaned up when somebody is put on a list, and when they are read', async t => {
-  const { client, clock } = await startRedis(t, { clock: true, startMs: START })
-  const lists = new RedisLists(client, SECRET)
-  for (const cleanUp of [
-    () => lists.put('new', { standing: 'allowed', masked }),
-    () => lists.all({ limit: 1, standing: 'allowed' })
-  ]) {
-    await lists.put('ended', { standing: 'blocked', masked, durationMs: 1_000 })
-    clock.advance(1_000)
-    await cleanUp()
-    t.equal(await client.hlen('list:{recipients}:entries'), 1)
-    t.equal(await client.exists('list:{recipients}:blocked', 'list:{recipients}:ends'), 0)
+t.test(
+  'who has ended is cleaned up when somebody is put on a list, looked up, and when they are read',
+  async t => {
+    const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+    const lists = new RedisLists(client, SECRET)
+    for (const cleanUp of [
+      () => lists.put('new', { standing: 'allowed', masked }),
+      () => lists.get('another'),
+      () => lists.all({ limit: 1, standing: 'allowed' })
+    ]) {
+      await lists.put('ended', { standing: 'blocked', masked, durationMs: 1_000 })
+      clock.advance(1_000)
+      await cleanUp()
+      t.equal(await client.hlen('list:{recipients}:entries'), 1)
+      t.equal(await client.exists('list:{recipients}:blocked', 'list:{recipients}:ends'), 0)
+    }
   }
-})
+)
 
 t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
   const { client, pid } = await startRedis(t)

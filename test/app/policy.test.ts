@@ -122,9 +122,16 @@ for (const [name, open] of Object.entries(places)) {
       await t.rejects(app.reloadPolicy('signal'))
       const operator = { actor: createHash('sha256').update(ADMIN_KEY).digest('hex').slice(0, 8) }
       t.match(told, [
-        { event: 'policy', outcome: 'replaced', ...operator },
+        { event: 'policy', outcome: 'replaced', requestId: String, network: String, ...operator },
         { event: 'admin', action: 'reload-policy', outcome: 'done', ...operator },
-        { event: 'policy', outcome: 'refused', ...operator, detail: /limits/ },
+        {
+          event: 'policy',
+          outcome: 'refused',
+          requestId: String,
+          network: String,
+          ...operator,
+          detail: /limits/
+        },
         { event: 'admin', action: 'reload-policy', outcome: 'failed', ...operator },
         { event: 'policy', outcome: 'refused', actor: 'signal' }
       ])

@@ -57,6 +57,18 @@ for (const [name, open] of Object.entries(places)) {
       for (const answer of ['1', '3']) t.same(await begin(answer), { is: 'finished', answer })
     })
 
+    await t.test('bounds: a lease that has ended goes before an answer that is kept', async t => {
+      const place = await open(t)
+      const answers = place.answers({ perScope: 2, max: 1_000, keepMs: DAY })
+      const begin = (key: string) => answers.begin({ scope: 'mine', key }, 'b'.repeat(22), 'token', LEASE)
+      await begin('finished')
+      await answers.finish({ scope: 'mine', key: 'finished' }, 'token', 'an answer')
+      await begin('lost')
+      place.advance(LEASE + 1)
+      t.same(await begin('next'), { is: 'begun' })
+      t.same(await begin('finished'), { is: 'finished', answer: 'an answer' })
+    })
+
     await t.test('bounds: the one answer is found behind however many that run', async t => {
       const place = await open(t)
       const answers = place.answers({ perScope: 101, max: 1_000, keepMs: DAY })

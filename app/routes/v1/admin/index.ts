@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { AdminEvent } from '../../../audit/event.js'
 import type { Recipient } from '../../../recipient.js'
 import { adminOnly } from './key.js'
@@ -24,7 +24,7 @@ export interface AdminOptions {
   /** Reads the recipient of a body. @throws a problem (422) */
   recipientOf: (body: { phone?: string; email?: string }) => Recipient
   /** Puts the policy file in force. @throws what is wrong with it, with its path */
-  reloadPolicy: (actor: string) => Promise<{ rules: number; purposes: number }>
+  reloadPolicy: (request: FastifyRequest) => Promise<{ rules: number; purposes: number }>
 }
 
 /** For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. */

@@ -23,7 +23,7 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
     },
     async request => {
       try {
-        const { rules, purposes } = await reloadPolicy(request.actor as string)
+        const { rules, purposes } = await reloadPolicy(request)
         return { rules, purposes }
       } catch (error) {
         if (!isMistake(error)) throw error
