@@ -7,11 +7,10 @@ import { ConfigError, check, parseJson } from './check.js'
 import { checkPaths } from './facts.js'
 import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
+import { PURPOSE_PATTERN, strict } from './schemas/common.js'
 import { readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
 import { loadTemplates, type Templates } from './templates/templates.js'
-
-const strict = { additionalProperties: false }
 
 /** As the templates of codes take it. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
@@ -27,7 +26,7 @@ const Words = Type.Object(Object.fromEntries(LOCALES.map(locale => [locale, Type
 export const PolicySchema = Type.Object(
   {
     purposes: Type.Record(
-      Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
+      Type.String({ pattern: PURPOSE_PATTERN }),
       Type.Object(
         {
           action: Words,

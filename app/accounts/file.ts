@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson } from '../check.js'
+import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 import { sha256 } from './keyring.js'
 
@@ -30,11 +31,11 @@ const AccountSchema = Type.Object(
       default: ACCOUNT_DEFAULTS.timeZone,
       description: 'an IANA time zone such as "Asia/Shanghai"'
     }),
-    purposes: Names('a purpose of the policy', '^[a-z][a-z0-9-]{0,31}$'),
-    templates: Names('the name of a template', '^[a-z][a-z0-9-]{0,63}$'),
+    purposes: Names('a purpose of the policy', PURPOSE_PATTERN),
+    templates: Names('the name of a template', TEMPLATE_PATTERN),
     origins: Type.Optional(Type.Array(Type.String({ description: 'an origin' }), { maxItems: 100 }))
   },
-  { additionalProperties: false }
+  strict
 )
 export type AccountEntry = Omit<Static<typeof AccountSchema>, 'keys' | 'revoked'> & {
   keys: string[]

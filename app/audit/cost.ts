@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { strict } from '../schemas/common.js'
 
 const Price = Type.Number({ minimum: 0, description: 'a price in the currency' })
 
@@ -15,7 +16,7 @@ export const PricesSchema = Type.Object(
     ),
     mail: Type.Optional(Price)
   },
-  { additionalProperties: false }
+  strict
 )
 export type Prices = Static<typeof PricesSchema>
 

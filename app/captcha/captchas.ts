@@ -5,7 +5,7 @@ import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
 import { codeOf, sameCode } from './code.js'
-import type { Checked, Kept, Records } from './records.js'
+import type { Checked, Delivery, Kept, Records } from './records.js'
 
 /** Whose a code is, and what for. */
 export interface Asked {
@@ -49,8 +49,8 @@ export interface Captchas {
   renew(captcha: Captcha): Promise<(Issued & { undo(): Promise<void> }) | null>
   /** @returns whether it was still to be used */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes whether it is unknown that the message went out. */
-  doubt(id: string, unknown: boolean): Promise<void>
+  /** Notes whether a sender has taken the message. */
+  noteDelivery(id: string, delivery: Delivery): Promise<void>
   /** Forgets it. */
   drop(id: string): Promise<void>
 }
@@ -119,7 +119,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    doubt: (id, unknown) => records.doubt(keyOf(id), unknown),
+    noteDelivery: (id, delivery) => records.noteDelivery(keyOf(id), delivery),
     drop: id => records.drop(keyOf(id))
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js'
 import { problem } from '../problem.js'
-import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+import { type Checked, type Delivery, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
 type Held = Omit<Kept, 'lifeMs'> & { until: number; resends: Resend[] }
 
@@ -79,9 +79,9 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async doubt(key: string, unknown: boolean): Promise<void> {
+  async noteDelivery(key: string, delivery: Delivery): Promise<void> {
     const held = this.find(key)
-    if (held !== undefined) held.unknown = unknown
+    if (held !== undefined) held.unknown = delivery === 'unknown'
   }
 
   async drop(key: string): Promise<void> {

@@ -22,7 +22,7 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
   }
   if (request.account !== null) mayUse(request.account, 'purposes', purpose)
   request.purpose = purpose
-  request.network = endUserOf(request)
+  request.endUserIp = endUserOf(request)
   request.concealed = known.conceal ?? false
 }
 
@@ -38,7 +38,7 @@ export async function prepareCaptcha(request: FastifyRequest, id: string): Promi
 
 /** Looks a code up and notes it on the request; null when there is none. */
 export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {
-  request.network = endUserOf(request)
+  request.endUserIp = endUserOf(request)
   request.captcha = await request.server.captchas.find(id, request.account?.id ?? null)
   return request.captcha
 }

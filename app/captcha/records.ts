@@ -1,6 +1,9 @@
 /** How a code ended; `''` while it may be used. */
 export type Ended = '' | 'verified' | 'failed' | 'cancelled'
 
+/** Whether a sender is known to have taken the message. */
+export type Delivery = 'accepted' | 'unknown'
+
 /** What is kept of a code. Neither the code nor its recipient can be told from it without the key. */
 export interface Kept {
   /** Whose it is and what for, encrypted. */
@@ -63,8 +66,8 @@ export interface Records {
   restore(key: string, token: string): Promise<void>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
-  /** Notes whether it is unknown that its message went out. */
-  doubt(key: string, unknown: boolean): Promise<void>
+  /** Notes whether a sender has taken its message. */
+  noteDelivery(key: string, delivery: Delivery): Promise<void>
   /** Forgets it. */
   drop(key: string): Promise<void>
 }

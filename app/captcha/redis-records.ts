@@ -3,7 +3,15 @@ import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
 import { problem } from '../problem.js'
-import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+import {
+  type Checked,
+  type Delivery,
+  type Ended,
+  type Kept,
+  RETENTION_MS,
+  type Records,
+  type Terms
+} from './records.js'
 
 type Argument = string | number
 type Script = (key: string, ...args: Argument[]) => Promise<unknown>
@@ -19,7 +27,7 @@ const scripts = {
   captchaUncheck: lua('uncheck'),
   captchaRestore: lua('restore'),
   captchaCancel: lua('cancel'),
-  captchaDoubt: lua('doubt')
+  captchaDelivery: lua('delivery')
 }
 
 /** Records that all instances on one Redis share, by its clock; one script a call, one key a script. */
@@ -74,8 +82,8 @@ export class RedisRecords implements Records {
     return (await this.run('captchaCancel', key)) === 1
   }
 
-  async doubt(key: string, unknown: boolean): Promise<void> {
-    await this.run('captchaDoubt', key, unknown ? '1' : '')
+  async noteDelivery(key: string, delivery: Delivery): Promise<void> {
+    await this.run('captchaDelivery', key, delivery === 'unknown' ? '1' : '')
   }
 
   async drop(key: string): Promise<void> {

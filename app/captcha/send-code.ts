@@ -1,6 +1,7 @@
 import { finished } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ProblemError } from '../problem.js'
+import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
 
 interface Sending {
@@ -45,7 +46,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
-  await settled(request, issued)
+  await noteAccepted(request, issued)
   return reply.code(202).send(answer)
 }
 
@@ -58,15 +59,15 @@ async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Pr
     await request.server.dispatch(request, reply.limit)
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
-    const { outcome = 'failed', ofMessage = false } = error as { outcome?: string; ofMessage?: boolean }
+    const { outcome = 'failed', ofMessage = false } = undeliveredOf(error) ?? {}
     if (outcome === 'failed' && !ofMessage) await reply.limit?.refund()
   }
 }
 
-/** Notes that the code has gone out. */
-async function settled({ server, log }: FastifyRequest, { id }: Issued): Promise<void> {
+/** Notes that a sender has taken the message. */
+async function noteAccepted({ server, log }: FastifyRequest, { id }: Issued): Promise<void> {
   try {
-    await server.captchas.doubt(id, false)
+    await server.captchas.noteDelivery(id, 'accepted')
   } catch (failed) {
     log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
@@ -78,9 +79,9 @@ async function undone(
   { server, log }: FastifyRequest,
   { issued, undo }: Sending
 ): Promise<boolean> {
-  const unknown = (error as { outcome?: string }).outcome === 'unknown'
+  const unknown = undeliveredOf(error)?.outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.doubt(issued.id, true) : undo())
+    await (unknown ? server.captchas.noteDelivery(issued.id, 'unknown') : undo())
   } catch (failed) {
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }

@@ -5,7 +5,7 @@ import { type Accounts, openAccounts } from '../accounts/accounts.js'
 import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
-import { type ProblemError, problem } from '../problem.js'
+import { problem, unauthorized } from '../problem.js'
 import { withHeader } from '../schemas/headers.js'
 import { END_USER } from './requests.js'
 
@@ -35,12 +35,10 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
 
   fastify.decorate('authenticate', async request => {
     const key = keyOf(request)
-    if (typeof key !== 'string') throw unauthorized('API_KEY_MISSING', 'The header x-api-key is missing.')
+    if (typeof key !== 'string') throw refused('API_KEY_MISSING', 'The header x-api-key is missing.')
     const found = known.byKey(key)
-    if (found === undefined)
-      throw unauthorized('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
-    if (found.revoked)
-      throw unauthorized('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
+    if (found === undefined) throw refused('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
+    if (found.revoked) throw refused('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
     request.account = found.account
     request.caller = 'key'
   })
@@ -72,10 +70,6 @@ const END_USER_IP =
 // An empty key is none: its hash is easily listed by mistake.
 const keyOf = ({ headers }: FastifyRequest) => headers['x-api-key'] || undefined
 
-/** A 401 names the way to get in (RFC 9110, section 11.6.1). */
-function unauthorized(code: string, detail: string): ProblemError {
-  const headers = { 'www-authenticate': 'ApiKey realm="verification-api", header="x-api-key"' }
-  return Object.assign(problem(401, code, detail), { headers })
-}
+const refused = (code: string, detail: string) => unauthorized(code, detail, 'verification-api', 'x-api-key')
 
 export default fp(accounts, { name: 'accounts', dependencies: ['redis', 'metrics', 'audit'] })

@@ -51,7 +51,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
     recipient: Recipient | null
   ): AuditEvent {
     const account = request?.account?.id
-    const address = request?.network ?? request?.ip
+    const address = request?.endUserIp ?? request?.ip
     return {
       audit: 1,
       time: new Date(clock.wall()).toISOString(),

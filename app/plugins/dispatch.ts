@@ -2,7 +2,8 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
-import type { Failing, Receipt } from '../senders/sender.js'
+import { undeliveredOf } from '../senders/deliver.js'
+import type { Receipt } from '../senders/sender.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -18,13 +19,6 @@ declare module 'fastify' {
     /** Waits for what goes on after answers. */
     unfinished(): Promise<void>
   }
-}
-
-/** What `deliver` throws says of a message. */
-interface Undelivered {
-  outcome?: Failing
-  sender?: string
-  reason?: string
 }
 
 interface Options {
@@ -86,9 +80,9 @@ const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceM
       fastify.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
       return receipt
     } catch (error) {
-      const { outcome = 'failed', sender = 'none', reason } = error as Undelivered
+      const { outcome = 'failed', sender = 'none', code } = undeliveredOf(error) ?? {}
       fastify.audit(
-        { ...fact, sender, outcome, ...(reason !== undefined && { code: reason }), latencyMs: latencyMs() },
+        { ...fact, sender, outcome, ...(code !== undefined && { code }), latencyMs: latencyMs() },
         request
       )
       throw error

@@ -22,7 +22,7 @@ declare module 'fastify' {
     /** The thousand phone numbers of which the recipient has one: who pumps has many in a row. Of a mail address null. */
     readonly numberRange: string | null
     /** Address of the one who is to get the message, as far as it is known. */
-    network: string | null
+    endUserIp: string | null
     /** Whether the answer is to say nothing of the recipient. */
     concealed: boolean
   }
@@ -44,7 +44,7 @@ export function endUserOf(request: FastifyRequest): string {
 
 const requests: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
   fastify.decorate('clock', clock)
-  for (const name of ['recipient', 'message', 'captcha', 'purpose', 'network'] as const) {
+  for (const name of ['recipient', 'message', 'captcha', 'purpose', 'endUserIp'] as const) {
     fastify.decorateRequest(name, null)
   }
   fastify.decorateRequest('concealed', false)

@@ -12,9 +12,9 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * Hands a message to its sender and keeps the reservation of a message that may have gone out.
-     * @throws a problem with `outcome`, `sender`, its `reason`, and `ofMessage` (as in SendError): 429 at the provider's
-     *   limit, 422 when it refuses the recipient, 502 when the message surely did not go, 504 when that is not known, 503
-     *   without a sender that works or a lock
+     * @throws a problem, of which `undeliveredOf` tells more: 429 at the provider's limit, 422 when it refuses the
+     *   recipient, 502 when the message surely did not go, 504 when that is not known, 503 without a sender that works or a
+     *   lock
      */
     deliver(message: Message, decision: Decision | null): Promise<Receipt>
     /** What would have been sent, where that is kept. */
@@ -50,12 +50,15 @@ const senders: FastifyPluginAsync<Options> = async (
   async function send(message: Message, decision: Decision | null): Promise<Receipt> {
     const { channel } = message
     const told = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
-    const { outcome } = told
-    const sender = outcome === 'sent' ? told.receipt.sender : told.sender
+    if (told.outcome === 'sent') {
+      fastify.metrics.sent({ channel, sender: told.receipt.sender, outcome: 'sent' })
+      return told.receipt
+    }
+    const { problem, ...undelivered } = told
+    const { sender, outcome, code } = undelivered
     fastify.metrics.sent({ channel, sender, outcome })
-    if (outcome === 'sent') return told.receipt
-    fastify.log.warn({ send: { channel, sender, outcome, code: told.code } }, 'not sent')
-    throw Object.assign(told.problem, { outcome, sender, reason: told.code, ofMessage: told.ofMessage })
+    fastify.log.warn({ send: { channel, sender, outcome, code } }, 'not sent')
+    throw Object.assign(problem, { undelivered })
   }
 
   fastify.decorate('outbox', opened.outbox)

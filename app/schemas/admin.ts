@@ -1,8 +1,6 @@
 import { Type } from 'typebox'
+import { strict, Time } from './common.js'
 import { Email, Phone } from './recipient.js'
-
-const strict = { additionalProperties: false }
-const Time = (description: string) => Type.String({ format: 'date-time', description })
 
 const Recipient = { phone: Type.Optional(Phone), email: Type.Optional(Email) }
 

@@ -1,12 +1,11 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
+import { PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Email, LocaleName, Phone } from './recipient.js'
 
-const strict = { additionalProperties: false }
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
-const Time = (description: string) => Type.String({ format: 'date-time', description })
 const Purpose = Type.String({
-  pattern: '^[a-z][a-z0-9-]{0,31}$',
+  pattern: PURPOSE_PATTERN,
   description: 'what the code is for, one of the policy',
   examples: ['register']
 })

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import type { Template } from '../templates/schema.js'
+import { strict, TEMPLATE_PATTERN } from './common.js'
 import { Email, LocaleName, Phone } from './recipient.js'
 
-const strict = { additionalProperties: false }
 type Offered = Readonly<Record<string, Template>>
 
 // What a template takes is checked against the template: then all that is wrong can be named at once.
@@ -17,7 +17,7 @@ const Params = Type.Optional(
 
 const Name = (offered: Offered) =>
   Type.String({
-    pattern: '^[a-z][a-z0-9-]{0,63}$',
+    pattern: TEMPLATE_PATTERN,
     description: `one of ${Object.entries(offered).map(described).join(', ')}`,
     examples: ['order-shipped']
   })

@@ -5,16 +5,26 @@ import { type Failing, type Message, type Receipt, SendError, type Sender, sendE
 /** What is answered when a message did not go out; it may carry headers. */
 export type SendProblem = ProblemError & { headers?: Record<string, string> }
 
+/** What became of a message that is not known to have gone out. */
+export interface Undelivered {
+  outcome: Failing
+  sender: string
+  code: string | undefined
+  /** As in SendError. */
+  ofMessage: boolean
+}
+
 export type Delivery =
   | { outcome: 'sent'; receipt: Receipt }
-  | {
-      outcome: Failing
-      sender: string
-      code: string | undefined
-      /** As in SendError. */
-      ofMessage: boolean
+  | (Undelivered & {
+      /** What is answered. */
       problem: SendProblem
-    }
+    })
+
+/** What an error of `fastify.deliver` says of the message; undefined for any other error. */
+export function undeliveredOf(error: unknown): Undelivered | undefined {
+  return (error as { undelivered?: Undelivered }).undelivered
+}
 
 /**
  * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the

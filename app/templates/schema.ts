@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
 import type { LOCALES } from '../locales/locale.js'
+import { strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
-const strict = { additionalProperties: false }
 const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
 const Lines = Type.Array(Line, { minItems: 1 })
 
@@ -34,7 +34,7 @@ const Mail = Type.Object(
   strict
 )
 
-const name = Type.String({ pattern: '^[a-z][a-z0-9-]{0,63}$' })
+const name = Type.String({ pattern: TEMPLATE_PATTERN })
 const named = { ...strict, names: 'at most 64 of a-z, 0-9 and -, a letter first, as in "order-shipped"' }
 const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSchema, {
   ...strict,

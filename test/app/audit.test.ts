@@ -127,7 +127,7 @@ t.test('refusals', async t => {
           config: { limit: ['early', 'ip'] },
           preHandler: async request => {
             request.purpose = 'login'
-            request.network = '198.51.100.7'
+            request.endUserIp = '198.51.100.7'
           }
         },
         async () => ({})

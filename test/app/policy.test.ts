@@ -192,8 +192,8 @@ for (const [name, open] of Object.entries(places)) {
           [
             [
               'ip',
-              { key: { ip: 'request.netwrok' } },
-              /\.key\.ip \("request\.netwrok"\) .* request\.network,/
+              { key: { ip: 'request.endUserIP' } },
+              /\.key\.ip \("request\.endUserIP"\) .* request\.endUserIp,/
             ],
             ['ip-recipients', { distinct: { value: 'request.recipient' } }, /\.distinct\.value /],
             ['mobile', { key: { phone: 'request.body.phone' } }, /Write it as "body\.phone"/],

@@ -168,15 +168,15 @@ for (const [store, open] of Object.entries(stores)) {
       }
     )
 
-    await t.test('a doubt ends when that is noted, until the next generation', async t => {
+    await t.test('a delivery is unknown until it is noted, until the next generation', async t => {
       const key = await put()
-      await records.doubt(key, false)
+      await records.noteDelivery(key, 'accepted')
       t.match(await records.get(key), { unknown: false })
       await records.rotate(key, terms, 'a')
       t.match(await records.get(key), { unknown: true })
       await records.restore(key, 'a')
       t.match(await records.get(key), { unknown: false })
-      await records.doubt(key, true)
+      await records.noteDelivery(key, 'unknown')
       t.match(await records.get(key), { unknown: true })
     })
 
@@ -184,7 +184,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.doubt(key, true)
+      await records.noteDelivery(key, 'unknown')
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -216,7 +216,7 @@ t.test('full memory takes no more, rather than forget', async t => {
 
 t.test('a doubt leaves nothing in Redis where nothing was', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).doubt('a', true)
+  await new RedisRecords(client).noteDelivery('a', 'unknown')
   t.same(await client.keys('*'), [])
 })
 

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import t, { type Test } from 'tap'
 import type { Metrics } from '../../../app/plugins/metrics.js'
 import senders from '../../../app/plugins/senders.js'
+import { undeliveredOf } from '../../../app/senders/deliver.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
 import { aliyun, clock, config, mail, message } from './servers.js'
 
@@ -55,8 +56,8 @@ t.test('a receipt, or a problem that tells outcome and sender; both are counted'
   }
   const problem = await app.deliver(message(), null).catch(error => error)
   const headers = { 'retry-after': '1' }
-  t.match(problem, { outcome: 'limited', sender: 'inner', statusCode: 429, headers })
-  t.match(problem, { reason: 'X', ofMessage: true })
+  t.match(problem, { statusCode: 429, headers })
+  t.same(undeliveredOf(problem), { outcome: 'limited', sender: 'inner', code: 'X', ofMessage: true })
   t.same(counted, [
     { channel: 'sms', sender: 'inner', outcome: 'sent' },
     { channel: 'mail', sender: 'outbox', outcome: 'sent' },

@@ -1,0 +1,11 @@
+import { Type } from 'typebox'
+
+/** Refuses members that are not named. */
+export const strict = { additionalProperties: false }
+
+/** Names of purposes. */
+export const PURPOSE_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
+/** Names of templates. */
+export const TEMPLATE_PATTERN = '^[a-z][a-z0-9-]{0,63}$'
+
+export const Time = (description: string) => Type.String({ format: 'date-time', description })
