@@ -1,24 +1,15 @@
-import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
 import { problem } from '../problem.js'
+import { type Scripts, scriptsOf } from '../scripts.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
-
-type Script = (slots: string, ends: string, ...args: (string | number)[]) => Promise<unknown>
-
-const lua = (name: string) => readFileSync(new URL(`${name}.lua`, import.meta.url), 'utf8')
-const scripts = {
-  idempotencyBegin: { numberOfKeys: 2, lua: lua('begin') },
-  idempotencyFinish: { numberOfKeys: 2, lua: lua('finish') },
-  idempotencyFree: { numberOfKeys: 2, lua: lua('free') }
-}
 
 // The braces keep both keys of a scope on one node of a cluster.
 const keysOf = ({ scope }: Slot) => [`idempotency:{${scope}}`, `idempotency:{${scope}}:ends`] as const
 
 /** Answers that all instances on one Redis share. */
 export class RedisAnswers implements Answers {
-  private readonly client: Redis & { [K in keyof typeof scripts]: Script }
+  private readonly scripts: Scripts<'begin' | 'finish' | 'free'>
 
   /**
    * @param client without a time limit of its own
@@ -29,13 +20,12 @@ export class RedisAnswers implements Answers {
     private readonly bounds: Bounds,
     private readonly timeoutMs = 1_000
   ) {
-    for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script)
-    this.client = client as typeof this.client
+    this.scripts = scriptsOf(client, 'idempotency', ['begin', 'finish', 'free'])
   }
 
   async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
     const { perScope } = this.bounds
-    const begun = this.client.idempotencyBegin(...keysOf(slot), slot.key, body, token, leaseMs, perScope)
+    const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope)
     // Begun, and nobody will finish it.
     const takeBack = () => this.free(slot, token)
     const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]
@@ -44,12 +34,12 @@ export class RedisAnswers implements Answers {
 
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
-    const finished = this.client.idempotencyFinish(...keysOf(slot), slot.key, token, answer, keepMs)
+    const finished = this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
     return (await this.answered(finished)) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await this.answered(this.client.idempotencyFree(...keysOf(slot), slot.key, token))
+    await this.answered(this.scripts.free(keysOf(slot), slot.key, token))
   }
 
   private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {

@@ -1,8 +1,13 @@
--- Reads a page, the newest placing first.
--- KEYS: 1 entries, 2 ends, 3 blocked, 4 allowed
--- ARGV: 1 how many at most, 2 the placing before which to begin, '+inf': the newest, 3 which: 'blocked', 'allowed' or
---   'both'
--- Returns: the last placing that was read, or '' when no more follow; then what is kept of each
+--[[
+  Reads a page, the newest placing first.
+
+  KEYS      as put.lua says, but for the counter
+  ARGV[1]   how many at most
+  ARGV[2]   the placing before which to begin; '+inf': the newest
+  ARGV[3]   which: 'blocked', 'allowed' or 'both'
+
+  Returns the last placing that was read, or '' when no more follow; then what is kept of each.
+]]
 local limit, ms = tonumber(ARGV[1]), now()
 sweep(KEYS, ms)
 local found = {}

@@ -1,9 +1,19 @@
--- Puts one on a list.
--- KEYS: 1 entries (hash: id to what is kept), 2 ends (sorted by when they end), 3 blocked, 4 allowed (sorted by
---   placing), 5 counter of placings
--- ARGV: 1 id, 2 standing ('blocked' or 'allowed'), 3 milliseconds until it ends, 0: never, 4 how many entries at most,
---   5 what else is kept, as text
--- Returns: since, in milliseconds since the epoch; -1 when the lists are full
+--[[
+  Puts one on a list.
+
+  KEYS[1]   entries, a hash: id to what is kept
+  KEYS[2]   ends, a sorted set: ids by when they end
+  KEYS[3]   blocked, a sorted set: ids by placing
+  KEYS[4]   allowed, likewise
+  KEYS[5]   the counter of placings
+  ARGV[1]   id
+  ARGV[2]   standing: 'blocked' or 'allowed'
+  ARGV[3]   until it ends (ms); 0: never
+  ARGV[4]   how many entries at most
+  ARGV[5]   what else is kept, as text
+
+  Returns since when, in milliseconds since the epoch; -1 when the lists are full.
+]]
 local ms = now()
 sweep(KEYS, ms)
 local id, standing = ARGV[1], ARGV[2]

@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+
+export type Argument = string | number
+export type Scripts<Name extends string> = Record<
+  Name,
+  (keys: readonly string[], ...args: Argument[]) => Promise<unknown>
+>
+
+/** What is defined on a client stands among its commands. */
+type Commands = Record<string, (...args: Argument[]) => Promise<unknown>>
+
+/**
+ * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip.
+ * @param prelude what stands before each of them
+ */
+export function scriptsOf<Name extends string>(
+  client: Redis,
+  folder: 'captcha' | 'idempotency' | 'lists',
+  names: readonly Name[],
+  prelude?: string
+): Scripts<Name> {
+  const text = (name: string) => readFileSync(new URL(`${folder}/${name}.lua`, import.meta.url), 'utf8')
+  const before = prelude === undefined ? '' : `${text(prelude)}\n`
+  const commands = client as unknown as Commands
+  const scripts = {} as Scripts<Name>
+  for (const name of names) {
+    const command = `${folder}.${name}`
+    client.defineCommand(command, { lua: before + text(name) })
+    scripts[name] = (keys, ...args) => (commands[command] as Commands[string])(keys.length, ...keys, ...args)
+  }
+  return scripts
+}
