@@ -43,7 +43,8 @@ export function isSame(a: Entry, b: Entry): boolean {
 /** Writes what was told, as it is so many ticks later. @param head where it begins */
 export function tell(facts: number[], head: number, { facts: told }: Told, later: number): void {
   facts[head] = told[0] as number
-  facts[head + 1] = told[0] === BLOCKED ? Math.max((told[1] as number) - later, 1) : 0
+  // Whose refusal is told has not ended.
+  facts[head + 1] = told[0] === BLOCKED ? (told[1] as number) - later : 0
   for (let i = 2; i < told.length; i += 2) {
     const reset = told[i + 1] as number
     facts[head + i] = told[i] as number

@@ -213,8 +213,9 @@ t.test('a file that everybody may read is warned of, and stays so', async t => {
 t.test('a refusal says which kind it is, each rule once, and what was to be sent', async t => {
   const violated = [{ rule: 'a' }, { rule: 'a' }, { rule: 'b' }]
   const event = { stage: 'sends', refusal: 'in-flight', retryAfterMs: 5, violated }
-  const request = { purpose: null, message: { template: 'welcome' } }
-  t.same(refusalOf(event as unknown as DecisionEvent, request as unknown as FastifyRequest), {
+  const told = (request: object) =>
+    refusalOf(event as unknown as DecisionEvent, request as unknown as FastifyRequest)
+  t.same(told({ purpose: null, message: { template: 'welcome' } }), {
     event: 'refusal',
     stage: 'sends',
     outcome: 'in-flight',
@@ -222,6 +223,8 @@ t.test('a refusal says which kind it is, each rule once, and what was to be sent
     retryAfterMs: 5,
     template: 'welcome'
   })
+  t.match(told({ purpose: null, captcha: { purpose: 'login' } }), { purpose: 'login' })
+  t.match(told({ purpose: 'register', captcha: null }), { purpose: 'register' })
 })
 
 /** What this process holds open. Linux only. */
@@ -353,22 +356,19 @@ t.test('what works again is written on, also when no more lines could wait', asy
   const errors: Error[] = []
   const trail = openTrail(pipe, error => errors.push(error as Error))
   t.teardown(() => trail.close())
-  const early = 'x'.repeat(999)
+  const [early, later] = ['x'.repeat(999), 'y'.repeat(999)]
   for (let i = 0; i < 1_500; i++) trail.write(early)
   t.match(errors, [{ code: 'EAGAIN' }, { message: 'lines are lost: too many wait to be written' }])
   const room = Buffer.alloc(1_048_576)
   let text = ''
   for (let i = 0; i < 100; i++) {
     text += room.toString('utf8', 0, fs.readSync(reader, room))
-    trail.write('later')
+    trail.write(later)
   }
   const lines = text.split('\n').slice(0, -1)
-  t.equal(lines.filter(line => line === 'later').length, 99, 'those that come meanwhile, too')
+  t.equal(lines.filter(line => line === later).length, 99, 'those that come meanwhile, too')
   t.equal(new Set(lines).size, 2, 'all are whole')
-  t.ok(
-    lines.lastIndexOf(early) > 1_000 && lines.indexOf('later') > lines.lastIndexOf(early),
-    'in their order'
-  )
+  t.ok(lines.lastIndexOf(early) > 1_000 && lines.indexOf(later) > lines.lastIndexOf(early), 'in their order')
   t.equal(errors.length, 2, 'nothing is told anew before all that waited is written')
 })
 
@@ -382,6 +382,32 @@ t.test('no line is joined to one that broke off', async t => {
     trail.close()
   }
 })
+
+t.test(
+  'what was begun before a rotation stands whole behind it, and what comes after the end is told',
+  async t => {
+    const file = join(folderOf(t), 'audit.log')
+    spawnSync('mkfifo', [file])
+    const reader = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+    t.teardown(() => fs.closeSync(reader))
+    const errors: Error[] = []
+    const trail = openTrail(file, error => errors.push(error as Error))
+    // More than a pipe holds, of lines of which it takes a part.
+    const lines = Array.from({ length: 10 }, (_, i) => `${i}`.repeat(9_999))
+    for (const line of lines) trail.write(line)
+    t.match(errors, [{ code: 'EAGAIN' }])
+    renameSync(file, `${file}.1`)
+    writeFileSync(file, 'half a li')
+    process.emit('SIGHUP')
+    const [half, ...written] = linesOf(file)
+    t.equal(half, 'half a li')
+    t.ok(written.length > 1 && written.length < 10)
+    t.same(written, lines.slice(-written.length))
+    trail.close()
+    trail.write('too late')
+    t.match(errors.slice(1), [{ message: 'lines are lost: they came after the end' }])
+  }
+)
 
 t.test('what waits at the end is written if it can be, else it is told that it is lost', async t => {
   const errors: Error[] = []

@@ -99,6 +99,14 @@ t.test('an optional rule does not apply where its key is missing', async t => {
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 429)
 })
 
+t.test('nor where one of several parts is missing', async t => {
+  const { post } = await route(t, [{ phone: 'body.phone' }, { value: 'body.purpose' }], { optional: true })
+  for (const body of [{ phone: '13800138000' }, { purpose: 'a' }, { phone: '13800138000' }])
+    t.equal((await post('/x', body)).statusCode, 200)
+  for (const status of [200, 429])
+    t.equal((await post('/x', { phone: '13800138000', purpose: 'a' })).statusCode, status)
+})
+
 t.test('a content that is a list, outside of routes', async t => {
   const { app, post } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
   app.post('/x', { config: { limit: 'content' } }, async () => 'sent')
