@@ -1,11 +1,11 @@
 import type { FastifyBaseLogger, FastifyRequest, RawServerBase, RouteGenericInterface } from 'fastify'
 import type { Decision } from './decision.js'
 import { durationAt } from './duration.js'
+import { hasListeners, publish } from './events.js'
 import type { Keys, Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
 import type { Rule } from './rule.js'
 import { isPromise } from './store/store.js'
-import { isHeard, tell } from './telling.js'
 import type { Verdict } from './verdict.js'
 
 /** A request of any server, HTTP/2 too. */
@@ -59,9 +59,9 @@ export function decorator(
     async reserve(keys, request) {
       const reserved = limiter.decideFor(keys, request ?? undefined)
       const decision = isPromise(reserved) ? await reserved : reserved
-      if (isHeard(options)) {
+      if (hasListeners(options)) {
         const about = (request ?? null) as FastifyRequest | null
-        tell({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+        publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
       }
       return decision
     },

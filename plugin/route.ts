@@ -8,6 +8,7 @@ import type {
 } from 'fastify'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
+import { hasListeners, publish } from './events.js'
 import { FilterChain } from './filter-chain.js'
 import { policyHeaders } from './headers.js'
 import { fail, refusal, refuse } from './http.js'
@@ -18,7 +19,6 @@ import { isHandlerTimeout } from './outcome.js'
 import { LIMITED, type LimitedRoute, limitedBy, type Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
 import type { Awaitable } from './store/store.js'
-import { isHeard, tell } from './telling.js'
 import { Turn } from './turn.js'
 
 /** What all limited routes share. */
@@ -94,10 +94,10 @@ function limitHandler(
       const start = () => handler.call(this, request, reply)
       const told = reply.getHeader('ratelimit')
       // What the app has put in its place stays.
-      const tell = () => {
+      const tellAnew = () => {
         if (reply.getHeader('ratelimit') === told) tellLeft(decision, plan, reply)
       }
-      const result = decision.pending ? new Turn(reply, decision, tell).run(start) : start()
+      const result = decision.pending ? new Turn(reply, decision, tellAnew).run(start) : start()
       // A handler that returns nothing sends later: the reply itself waits for that.
       return result === undefined ? reply : result
     }
@@ -174,12 +174,12 @@ function answer(
 ): void {
   const earlier = reply.limit
   reply.limit = decision
-  const heard = isHeard(shared.options)
+  const heard = hasListeners(shared.options)
   if (decision.allowed && !heard) return tellLeft(decision, plan, reply)
   const verdict = decision.verdict()
   if (heard) {
     const told = earlier?.observed.length ?? 0
-    tell({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
+    publish({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
   }
   if (decision.allowed) {
     reply.headers(policyHeaders(verdict.rules, plan.disclosures))

@@ -1,11 +1,11 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import { isAllowed, maxOf, specOf } from './per-request.js'
-import { KeyedHash } from './store/keyed-hash.js'
+import { HalfSipHash } from './store/half-sip-hash.js'
 import type { Facts, Spec } from './store/store.js'
 import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './verdict.js'
 
-const hash = new KeyedHash()
+const hash = new HalfSipHash()
 
 /** A rule that applies to a request, whom it counts now, and one thing that a store is asked about it. */
 export class Subject implements Applied {

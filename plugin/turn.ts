@@ -20,11 +20,11 @@ export class Turn {
   private held: Promise<unknown> | undefined
   private undelivered: unknown
 
-  /** @param tell puts on the reply what is left, anew */
+  /** @param tellAnew puts on the reply what is left, anew */
   constructor(
     private readonly reply: FastifyReply,
     private readonly decision: Decision,
-    private readonly tell: () => void
+    private readonly tellAnew: () => void
   ) {
     const { send, then } = reply
     this.send = send
@@ -115,7 +115,7 @@ export class Turn {
   }
 
   private deliver(payload: unknown, ends: boolean): FastifyReply {
-    if (this.decision.refunded) this.tell()
+    if (this.decision.refunded) this.tellAnew()
     if (ends) void (this.promised ? this.decision.release() : this.decision.end())
     try {
       return this.send.call(this.reply, payload)
@@ -168,7 +168,7 @@ export class Turn {
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
     const end = () => {
       this.decision.end()
-      if (this.decision.refunded) this.tell()
+      if (this.decision.refunded) this.tellAnew()
       return then()
     }
     return isPromise(settled) ? settled.then(end) : end()

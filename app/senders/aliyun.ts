@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock } from '../clock.js'
 import { signed } from './acs3.js'
-import { kind } from './kind.js'
 import { bodyOf, poster } from './post.js'
+import { provider } from './provider.js'
 import { type Message, SendError, type Sender } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
@@ -12,7 +12,7 @@ import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
  * Aliyun (Alibaba Cloud) SMS: SendSms of API 2017-05-25. Without its SDK, which makes connections of its own: whether one
  * stood when time was over cannot be told from its errors, nor from their times.
  */
-export const aliyun = kind({
+export const aliyun = provider({
   channels: ['sms'],
   needs: ['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'ALIYUN_SIGN_NAME', 'ALIYUN_TEMPLATES'],
   templates: 'ALIYUN_TEMPLATES',

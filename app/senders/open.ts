@@ -4,10 +4,10 @@ import type { Config } from '../config.js'
 import { guarded } from './breaker.js'
 import { chain } from './chain.js'
 import { readChoice } from './choice.js'
-import { openKind } from './kind.js'
-import { kinds } from './kinds.js'
 import { none } from './none.js'
 import { Outbox } from './outbox.js'
+import { openProvider } from './provider.js'
+import { providers } from './providers.js'
 import type { Channel, Sender, Senders } from './sender.js'
 import { readTemplateCodes } from './template-codes.js'
 
@@ -35,14 +35,14 @@ export async function openSenders(
   const openOne = async (name: string, channel: Channel, variable: string): Promise<Sender> => {
     if (name === 'none') return none
     if (name === 'outbox' && outbox !== null) return outbox
-    const chosen = Object.hasOwn(kinds, name) ? kinds[name] : undefined
+    const chosen = Object.hasOwn(providers, name) ? providers[name] : undefined
     if (chosen === undefined || !chosen.channels.includes(channel)) {
-      const names = Object.keys(kinds).filter(each => kinds[each]?.channels.includes(channel))
+      const names = Object.keys(providers).filter(each => providers[each]?.channels.includes(channel))
       if (outbox !== null) names.push('outbox')
       throw new ConfigError(`${variable} names ${name}; for ${channel} there are ${names.join(', ')}, none.`)
     }
     const guard = async () =>
-      guarded(await openKind(chosen, `${variable} names ${name}`, config, clock), clock)
+      guarded(await openProvider(chosen, `${variable} names ${name}`, config, clock), clock)
     const sender = opened.get(name) ?? guard()
     opened.set(name, sender)
     return sender
@@ -108,7 +108,7 @@ export function missingCodes(config: Config, templates: readonly string[]): stri
 function chosenCodes(config: Config) {
   const chosen = readChoice(config.SMS_SENDERS ?? '').flat()
   return chosen.flatMap(({ name }) => {
-    const variable = kinds[name]?.templates
+    const variable = providers[name]?.templates
     if (variable === undefined) return []
     const text = String(config[variable] ?? '')
     return [{ variable, text, codes: readTemplateCodes(text) }]

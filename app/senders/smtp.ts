@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
-import { kind } from './kind.js'
+import { provider } from './provider.js'
 import { type Message, SendError, type Sender } from './sender.js'
 
 /** Mail through a server, over connections that are kept. */
-export const smtp = kind({
+export const smtp = provider({
   channels: ['mail'],
   needs: ['SMTP_URL', 'MAIL_FROM'],
   packages: 'nodemailer',

@@ -1,13 +1,13 @@
 import type { EventEmitter } from 'node:events'
 import type { Clock } from '../clock.js'
 import { agents, notConnected } from './agents.js'
-import { kind } from './kind.js'
+import { provider } from './provider.js'
 import { SendError, type Sender } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, untilMidnightInChina } from './waits.js'
 
 /** Tencent Cloud SMS: SendSms of API 2021-01-11. */
-export const tencent = kind({
+export const tencent = provider({
   channels: ['sms'],
   needs: [
     'TENCENT_SECRET_ID',

@@ -1,11 +1,11 @@
 import { agents, notConnected } from './agents.js'
-import { kind } from './kind.js'
+import { provider } from './provider.js'
 import { SendError, type Sender } from './sender.js'
 
 const MAX_UNPACKED_BYTES = 1_048_576
 
 /** Twilio Programmable Messaging. */
-export const twilio = kind({
+export const twilio = provider({
   channels: ['sms'],
   needs: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_FROM'],
   packages: 'twilio',

@@ -1,11 +1,11 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import type { Clock } from '../clock.js'
-import { kind } from './kind.js'
 import { poster } from './post.js'
+import { provider } from './provider.js'
 import { type Message, SendError, type Sender } from './sender.js'
 
 /** Posts messages to a service of one's own, signed as Standard Webhooks says (standardwebhooks.com). */
-export const webhook = kind({
+export const webhook = provider({
   channels: ['sms', 'mail'],
   needs: ['WEBHOOK_URL', 'WEBHOOK_SECRET'],
   async open({ WEBHOOK_URL: address, WEBHOOK_SECRET: secret, SEND_TIMEOUT: ms }, clock) {

@@ -90,7 +90,7 @@ export const count: Kind<CountSpec> = {
 
   work: () => 1,
 
-  tell({ per, timeZone }, wall) {
+  argument({ per, timeZone }, wall) {
     const starts = boundaries(per, timeZone, wall)
     const known = told.get(starts)
     if (known !== undefined) return known

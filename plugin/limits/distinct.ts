@@ -75,7 +75,7 @@ export const distinct: Kind<DistinctSpec> = {
   // 500 pairs.
   work: () => 30,
 
-  tell: (_spec, _wall, value) => `${value}`
+  argument: (_spec, _wall, value) => `${value}`
 }
 
 /** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */

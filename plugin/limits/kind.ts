@@ -76,5 +76,5 @@ export interface Kind<S extends Spec> {
   /** What deciding on it costs that script at most; a short log costs 1. */
   work(spec: S): number
   /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
-  tell(spec: S, wall: number, value: number, token: string): string | undefined
+  argument(spec: S, wall: number, value: number, token: string): string | undefined
 }

@@ -38,7 +38,7 @@ export const lock: Kind<LockSpec> = {
 
   work: () => 1,
 
-  tell: (_spec, _wall, _value, token) => token
+  argument: (_spec, _wall, _value, token) => token
 }
 
 /** Prolongs a lock that is still the holder's. @returns whether it is */

@@ -57,7 +57,7 @@ export const log: Kind<LogSpec> = {
 
   work: ({ keep }) => 1 + keep / 100,
 
-  tell: () => undefined
+  argument: () => undefined
 }
 
 /**

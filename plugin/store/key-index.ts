@@ -1,4 +1,4 @@
-import { KeyedHash } from './keyed-hash.js'
+import { HalfSipHash } from './half-sip-hash.js'
 
 // Of each record: two words of its key (the second: 16 bits of it, and the slot), and the next record of its
 // bucket. The last of a bucket has the bucket's number there, as its complement; an unused record the next unused one.
@@ -41,7 +41,7 @@ interface Last {
 export class KeyIndex {
   readonly #keys: Int32Array
   readonly #buckets: Int32Array
-  readonly #hash = new KeyedHash()
+  readonly #hash = new HalfSipHash()
   readonly #lasts: (Last | undefined)[] = []
   /** Room for those that `findAll` looks for. */
   readonly #sought: Last[] = []

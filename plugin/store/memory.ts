@@ -5,7 +5,7 @@ import type { Now } from '../limits/kind.js'
 import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
-import { KeyedHash } from './keyed-hash.js'
+import { HalfSipHash } from './half-sip-hash.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
@@ -35,7 +35,7 @@ export class MemoryStore implements Store {
   private readonly clock: Clock
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
-  private readonly hash = new KeyedHash()
+  private readonly hash = new HalfSipHash()
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0

@@ -46,7 +46,7 @@ export class RedisStore implements Store, Teller {
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
-    const reply = await this.tell(scripts.peek, entries)
+    const reply = await this.run(scripts.peek, entries)
     const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
     // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
     const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
@@ -58,26 +58,26 @@ export class RedisStore implements Store, Teller {
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     const entries = taken.map(each => each.entry)
-    const tell = () => this.tell(scripts.refund, entries, [JSON.stringify(what), token])
+    const tell = () => this.run(scripts.refund, entries, [JSON.stringify(what), token])
     await retold(tell, this, this.patience)
   }
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {
-    const renewed = await this.tell(scripts.renew, entries, [token, ...entries.map(ttlOf)])
+    const renewed = await this.run(scripts.renew, entries, [token, ...entries.map(ttlOf)])
     // As text, of a client with `stringNumbers`.
     return Number(renewed) === entries.length
   }
 
   async clear(entries: readonly Entry[]): Promise<void> {
-    await this.tell(scripts.clear, entries)
+    await this.run(scripts.clear, entries)
   }
 
   async block(entries: readonly Entry[], ms: number): Promise<void> {
-    await this.tell(scripts.block, entries, [ms, ...entries.map(ttlOf)])
+    await this.run(scripts.block, entries, [ms, ...entries.map(ttlOf)])
   }
 
   async unblock(entries: readonly Entry[]): Promise<void> {
-    await this.tell(scripts.unblock, entries, entries.map(ttlOf))
+    await this.run(scripts.unblock, entries, entries.map(ttlOf))
   }
 
   get connection(): unknown {
@@ -93,7 +93,7 @@ export class RedisStore implements Store, Teller {
     this.ahead = now / TICKS_PER_MS + EPOCH_MS - Date.now()
   }
 
-  private tell(script: Script, entries: readonly Entry[], args: readonly Argument[] = []): Promise<unknown> {
+  private run(script: Script, entries: readonly Entry[], args: readonly Argument[] = []): Promise<unknown> {
     return this.calls.call(script, this.keys(entries), args)
   }
 
@@ -102,8 +102,8 @@ export class RedisStore implements Store, Teller {
     const wall = Date.now() + this.ahead
     const args: Argument[] = []
     for (const { spec, value = 0 } of entries) {
-      const told = kindOf(spec).tell(spec, wall, value, token)
-      if (told !== undefined) args.push(told)
+      const argument = kindOf(spec).argument(spec, wall, value, token)
+      if (argument !== undefined) args.push(argument)
     }
     if (script === undefined) args.push(policyOf(entries))
     return this.calls.decide(script ?? anyMixture, this.keys(entries), args)

@@ -3,7 +3,7 @@ import { factsOf } from '../limits/index.js'
 import { factsAt } from './reading.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, type Facts, PASSES, type Store, TICKS_PER_MS, UNKNOWN } from './store.js'
-import { isLasting, isSame, refuses, resetsOf, type Told, tell, toldOf } from './told.js'
+import { isLasting, isSame, refuses, resetsOf, type Told, toldOf, writeTold } from './told.js'
 import { watched } from './watched.js'
 
 export interface RefusalCacheOptions {
@@ -141,7 +141,7 @@ export class RefusalCache {
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
       const known = found[i] ?? passedIn(found, entry)
-      if (known) tell(facts, head, known.told, now - known.refusal.answered)
+      if (known) writeTold(facts, head, known.told, now - known.refusal.answered)
       else facts[head] = UNKNOWN
       head += factsOf(entry.spec)
     }

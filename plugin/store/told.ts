@@ -41,7 +41,7 @@ export function isSame(a: Entry, b: Entry): boolean {
 }
 
 /** Writes what was told, as it is so many ticks later. @param head where it begins */
-export function tell(facts: number[], head: number, { facts: told }: Told, later: number): void {
+export function writeTold(facts: number[], head: number, { facts: told }: Told, later: number): void {
   facts[head] = told[0] as number
   // Whose refusal is told has not ended.
   facts[head + 1] = told[0] === BLOCKED ? (told[1] as number) - later : 0

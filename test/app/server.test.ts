@@ -11,7 +11,7 @@ import { loadPolicy } from '../../app/policy.js'
 import { startRedis } from '../helper/redis.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../plugin/settlement/places.js'
-import { production, providers } from './senders/servers.js'
+import { credentials, production } from './senders/servers.js'
 import { startMail } from './smtp.js'
 
 const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
@@ -190,7 +190,7 @@ t.test('a policy that cannot be read: names the variable', async t => {
 })
 
 t.test('the SDKs load where TypeScript is run as it is', async t => {
-  const env = { ...providers, SMS_SENDERS: 'aliyun,tencent,twilio' }
+  const env = { ...credentials, SMS_SENDERS: 'aliyun,tencent,twilio' }
   t.match(await run(t, env, ['--import', 'tsx']).line(), /^Listening on /)
 })
 

@@ -4,7 +4,7 @@ import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
-import { production, providers, smtp } from '../app/senders/servers.js'
+import { credentials, production, smtp } from '../app/senders/servers.js'
 import { startRedis } from '../helper/redis.js'
 import { clone, link, root } from './clone.js'
 import { must } from './run.js'
@@ -35,7 +35,7 @@ t.test('without tools, the app starts with every sender', async t => {
     cwd: folder,
     env: {
       ...production,
-      ...providers,
+      ...credentials,
       ...smtp,
       PORT: '0',
       LOG_LEVEL: 'silent',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { ConfigSchema } from '../../../app/config-schema.js'
-import { kinds } from '../../../app/senders/kinds.js'
+import { providers } from '../../../app/senders/providers.js'
 import { SenderVariables } from '../../../app/senders/variables.js'
 
 const page = readFileSync('docs/senders.md', 'utf8')
@@ -13,7 +13,7 @@ t.test('every variable has its line, and what a line says is so', async t => {
   t.same(rows.map(({ name }) => name).toSorted(), Object.keys(SenderVariables).toSorted())
   for (const { name, by, meaning } of rows) {
     const schema = ConfigSchema.properties[name as keyof typeof SenderVariables] as { writeOnly?: boolean }
-    const needing = Object.keys(kinds).filter(each => kinds[each]?.needs.some(need => need === name))
+    const needing = Object.keys(providers).filter(each => providers[each]?.needs.some(need => need === name))
     t.same(needing, by === '' ? [] : [by], `${name} is needed`)
     const secret = schema.writeOnly === true
     t.equal(/a secret$/.test(meaning), secret, `${name} is a secret`)
@@ -21,7 +21,7 @@ t.test('every variable has its line, and what a line says is so', async t => {
 })
 
 t.test('every sender has its line, with what it takes to install it', async t => {
-  for (const [name, { packages = '', channels }] of Object.entries(kinds)) {
+  for (const [name, { packages = '', channels }] of Object.entries(providers)) {
     const [, said, install] =
       new RegExp(`^\\| \`${name}\` \\| (\\w+) \\| .* \\| ?(.*) ?\\|$`, 'm').exec(page) ?? []
     t.equal(said, channels.length === 2 ? 'both' : channels[0] === 'sms' ? 'SMS' : 'mail', name)

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { ConfigSchema } from '../../../app/config-schema.js'
-import { type Kind, openKind } from '../../../app/senders/kind.js'
-import { kinds } from '../../../app/senders/kinds.js'
 import { checkCodes, missingCodes, openSenders } from '../../../app/senders/open.js'
-import { clock, config, hook, mail, message, production, providers, sent, smtp } from './servers.js'
+import { openProvider, type Provider } from '../../../app/senders/provider.js'
+import { providers } from '../../../app/senders/providers.js'
+import { clock, config, credentials, hook, mail, message, production, sent, smtp } from './servers.js'
 
 async function open(t: Test, env: NodeJS.ProcessEnv) {
   const opened = await openSenders(config(env), clock, () => {})
@@ -25,7 +25,7 @@ const names: [env: NodeJS.ProcessEnv, sms: string, mail: string][] = [
     'webhook,outbox',
     'smtp|webhook'
   ],
-  [{ ...providers, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
+  [{ ...credentials, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
 ]
 for (const [env, sms, mail] of names) {
   t.test(JSON.stringify(env), async t => {
@@ -36,7 +36,7 @@ for (const [env, sms, mail] of names) {
 
 const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ SMS_SENDERS: 'aliyun' }, /^ALIYUN_ACCESS_KEY_ID is required: SMS_SENDERS names aliyun\.$/],
-  [{ ...providers, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: '' }, /^ALIYUN_TEMPLATES is required/],
+  [{ ...credentials, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: '' }, /^ALIYUN_TEMPLATES is required/],
   [{ SMS_SENDERS: 'twilio' }, /^TWILIO_ACCOUNT_SID is required/],
   [{ SMS_SENDERS: 'tencent' }, /^TENCENT_SECRET_ID is required/],
   [{ MAIL_SENDERS: 'webhook' }, /^WEBHOOK_URL is required: MAIL_SENDERS names webhook\.$/],
@@ -83,12 +83,12 @@ for (const [env, message] of wrong) {
 
 t.test('a package that is not installed', async t => {
   const name = 'no-such-package-of-anybody'
-  const missing: Kind = { channels: [], needs: [], packages: 'a b', open: () => import(name) }
-  await t.rejects(openKind(missing, 'SMS_SENDERS names a', config(), clock), {
+  const missing: Provider = { channels: [], needs: [], packages: 'a b', open: () => import(name) }
+  await t.rejects(openProvider(missing, 'SMS_SENDERS names a', config(), clock), {
     name: 'ConfigError',
     message: 'SMS_SENDERS names a: install it with npm install a b'
   })
-  for (const [name, { packages, needs }] of Object.entries(kinds)) {
+  for (const [name, { packages, needs }] of Object.entries(providers)) {
     for (const each of packages?.split(' ') ?? []) await t.resolves(import(each), `${name}: ${each}`)
     t.same(
       needs.filter(variable => !(variable in ConfigSchema.properties)),
@@ -104,7 +104,7 @@ t.test('one provider for both channels is one', async t => {
 })
 
 t.test('templates without a code', async t => {
-  const env = { ...providers, SMS_SENDERS: 'aliyun|tencent,twilio' }
+  const env = { ...credentials, SMS_SENDERS: 'aliyun|tencent,twilio' }
   t.match(missingCodes(config(env), ['captcha.en', 'captcha.zh']), [
     /^ALIYUN_TEMPLATES has no code for captcha\.en: /,
     /^TENCENT_TEMPLATES has no code for captcha\.zh: /
@@ -118,7 +118,7 @@ t.test('codes hold to the templates, of the providers that are chosen', async t 
     ['password-changed.zh', []]
   ])
   const of = (TENCENT_TEMPLATES: string, SMS_SENDERS = 'twilio,tencent') =>
-    config({ ...providers, TENCENT_TEMPLATES, SMS_SENDERS })
+    config({ ...credentials, TENCENT_TEMPLATES, SMS_SENDERS })
   for (const right of ['captcha.zh=1', 'captcha.zh=1:minutes:code,password-changed.zh=2'])
     t.doesNotThrow(() => checkCodes(of(right), parameters))
   t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')

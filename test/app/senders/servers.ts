@@ -28,7 +28,7 @@ export const aliyun = {
   ALIYUN_SIGN_NAME: 'x',
   ALIYUN_TEMPLATES: 'captcha.zh=1'
 }
-export const providers = {
+export const credentials = {
   ...hook,
   ...aliyun,
   TWILIO_ACCOUNT_SID: 'AC1',

@@ -10,7 +10,7 @@ const LONG = 256
  * tables of Linux). Of a short text it costs a quarter of a hash by OpenSSL, so of a long one it reads such a hash. It tells
  * texts apart in this process and is shown to nobody.
  */
-export class KeyedHash {
+export class HalfSipHash {
   /** The two halves of the hash of the text that was read last. */
   first = 0
   second = 0

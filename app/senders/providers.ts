@@ -1,9 +1,9 @@
 import { aliyun } from './aliyun.js'
-import type { Kind } from './kind.js'
+import type { Provider } from './provider.js'
 import { smtp } from './smtp.js'
 import { tencent } from './tencent.js'
 import { twilio } from './twilio.js'
 import { webhook } from './webhook.js'
 
 /** Every provider, by the name that SMS_SENDERS and MAIL_SENDERS call it. */
-export const kinds: Readonly<Record<string, Kind>> = { smtp, aliyun, tencent, twilio, webhook }
+export const providers: Readonly<Record<string, Provider>> = { smtp, aliyun, tencent, twilio, webhook }

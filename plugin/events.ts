@@ -8,7 +8,7 @@ import type { Verdict } from './verdict.js'
 const decisions = channel('fastify-send-limit:decision')
 
 /** Whether anybody is to be told of decisions. */
-export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): boolean {
+export function hasListeners({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): boolean {
   return onDecision !== undefined || decisions.hasSubscribers
 }
 
@@ -17,7 +17,7 @@ export function isHeard({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): b
  * @param told how many of its observed violations the first stage has told of
  * @param log hears when `onDecision` fails
  */
-export function tell(
+export function publish(
   { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
   decision: Decision,
   verdict: Verdict,

@@ -8,8 +8,8 @@ export type Variable = keyof Config
 /** The configuration with some variables surely there. */
 export type With<V extends Variable> = Config & { [each in V]-?: NonNullable<Config[each]> }
 
-/** A provider that senders can be configured for: an entry of kinds.ts. */
-export interface Kind {
+/** What senders can be configured for: an entry of providers.ts. */
+export interface Provider {
   channels: readonly Channel[]
   /** What must be set. */
   needs: readonly Variable[]
@@ -21,14 +21,14 @@ export interface Kind {
   open(config: Config, clock: Clock): Promise<Sender>
 }
 
-/** A kind whose `open` knows that what it needs is set. */
-export function kind<const V extends Variable>(
-  from: Omit<Kind, 'needs' | 'open'> & {
+/** A provider whose `open` knows that what it needs is set. */
+export function provider<const V extends Variable>(
+  from: Omit<Provider, 'needs' | 'open'> & {
     needs: readonly V[]
     open(config: With<V>, clock: Clock): Promise<Sender>
   }
-): Kind {
-  return from as unknown as Kind
+): Provider {
+  return from as unknown as Provider
 }
 
 /**
@@ -36,7 +36,12 @@ export function kind<const V extends Variable>(
  * @param by how it was chosen, as in "SMS_SENDERS names twilio"
  * @throws ConfigError that names the variable that is missing, or says what to install
  */
-export async function openKind(chosen: Kind, by: string, config: Config, clock: Clock): Promise<Sender> {
+export async function openProvider(
+  chosen: Provider,
+  by: string,
+  config: Config,
+  clock: Clock
+): Promise<Sender> {
   for (const name of chosen.needs) {
     if (config[name] === undefined) throw new ConfigError(`${name} is required: ${by}.`)
   }
