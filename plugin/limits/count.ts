@@ -32,7 +32,7 @@ export const count: Kind<CountSpec> = {
 
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
-  charge(cell, now, spec, _token, known) {
+  charge(cell, now, spec, _token, _value, known) {
     const { wall } = now
     // Counted elsewhere in a period that is over here.
     if (known !== 0 && cell.length > 0 && cell.at(END) > known) return 0

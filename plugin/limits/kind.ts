@@ -51,10 +51,11 @@ export interface Kind<S extends Spec> {
   receipt(fields: Fields, now: Now, spec: S): number
   /**
    * Counts one.
-   * @param value as above; where a calendar limit was counted by another store, the end of its period, else 0
-   * @returns its receipt; 0 when there is no room
+   * @param value as above
+   * @param ends where a calendar limit was counted by another store, the end of its period there; else 0
+   * @returns its receipt; 0 when there is no room, or its period is over here
    */
-  charge(cell: Cell, now: Now, spec: S, token: string, value: number): number
+  charge(cell: Cell, now: Now, spec: S, token: string, value: number, ends: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /**

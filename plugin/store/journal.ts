@@ -30,15 +30,16 @@ export class Journal {
   }
 
   /** Counts the earliest that is not counted yet. @param count gives the receipt @returns whether there was one */
-  countNext(count: (entry: Entry, at: number) => number): boolean {
+  countNext(count: (entry: Entry, at: number, ends: number) => number): boolean {
     this.counted = Math.max(this.counted, this.noted - PLACES)
     if (this.counted === this.noted) return false
     const place = this.counted++ % PLACES
     const spec = this.specs[place]
     if (spec === undefined) return true
     const identity = this.identities.toString('latin1', place * CHARS, (place + 1) * CHARS)
-    const entry = { spec, identity, value: this.values[place] as number }
-    this.times[place] = count(entry, this.times[place] as number)
+    const value = this.values[place] as number
+    const [own, ends] = spec.kind === 'count' ? [0, value] : [value, 0]
+    this.times[place] = count({ spec, identity, value: own }, this.times[place] as number, ends)
     return true
   }
 

@@ -82,15 +82,15 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then). The value of a calendar
-   * limit is the end of its period.
+   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then).
+   * @param ends of a calendar limit the end of its period
    * @returns its receipt; 0 when it is over, or there is no room
    */
-  count(entry: Entry, at: number): number {
+  count(entry: Entry, at: number, ends = 0): number {
     const now = this.now()
     this.arena.expire(now.steady, 2)
     if (at + entry.spec.ttl * TICKS_PER_MS <= now.steady) return 0
-    return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '')
+    return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '', ends)
   }
 
   peek(entries: readonly Entry[]): Facts {
@@ -162,12 +162,12 @@ export class MemoryStore implements Store {
     }
   }
 
-  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string): number {
+  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {
     // A rule may have been replaced by one that counts otherwise.
     if (spec.forgettable) this.forgettable.add(spec.slot)
     else this.forgettable.delete(spec.slot)
     const cell = this.cell.open(identity, spec, now.steady)
-    const receipt = kindOf(spec).charge(cell, now, spec, token, value)
+    const receipt = kindOf(spec).charge(cell, now, spec, token, value, ends)
     if (spec.kind === 'count' && receipt !== 0) this.mixAfter(spec.slot, cell.at(0))
     return receipt
   }

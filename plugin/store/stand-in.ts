@@ -86,8 +86,8 @@ export class StandIn {
     while (this.journal.countNext(this.count) && performance.now() < end);
   }
 
-  private readonly count = (entry: Entry, at: number): number => {
-    if (at !== CLEARED) return this.memory.count(entry, at)
+  private readonly count = (entry: Entry, at: number, ends: number): number => {
+    if (at !== CLEARED) return this.memory.count(entry, at, ends)
     this.memory.clear([entry])
     return 0
   }

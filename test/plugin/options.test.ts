@@ -89,6 +89,10 @@ const wrong: [options: unknown, message: string][] = [
     { client: { evalsha() {}, eval() {}, get() {}, set() {} }, secret },
     'options.client: the object given is wrong. It must be an ioredis client.'
   ],
+  [
+    { client: { evalshaBuffer() {} }, secret },
+    'options.client: the object given is wrong. It must be an ioredis client.'
+  ],
   [{ client: null, secret }, 'options.client: null is wrong. It must be an ioredis client.'],
   [
     { client: 'redis://:hush@host', secret },

@@ -459,7 +459,7 @@ t.test('a count outlives its period by an hour, for a wall clock that is set bac
 // Of a process whose clock was ahead, or of a Redis that it stands in for.
 for (const [whose, first] of [
   ['this clock', (store: MemoryStore, one: Entry) => store.reserve([one], '')],
-  ['another', (store: MemoryStore, one: Entry) => store.count({ ...one, value: toTicks(AHEAD) }, store.ticks)]
+  ['another', (store: MemoryStore, one: Entry) => store.count(one, store.ticks, toTicks(AHEAD))]
 ] as const) {
   t.test(`a period that ${whose} was far ahead with keeps no other from its end`, async t => {
     let [steady, wall] = [0, whose === 'another' ? BEHIND : AHEAD]
