@@ -86,15 +86,25 @@ export function loadPolicy(
     throw new ConfigError(`POLICY_FILE cannot be read: ${(error as Error).message}`)
   }
   const policy = check(PolicySchema, value, 'policy')
-  for (const [i, country] of (policy.countries ?? []).entries()) {
+  checkCountries(policy)
+  checkActions(policy, templates)
+  checkRules(policy)
+  return policy
+}
+
+function checkCountries({ countries = [] }: Policy): void {
+  for (const [i, country] of countries.entries()) {
     if (country === NO_COUNTRY || isSupportedCountry(country)) continue
     const right = 'is no country whose numbers are known; write two letters as in "CN" (ISO 3166-1)'
     throw new ConfigError(`policy.countries[${i}] (${JSON.stringify(country)}) ${right}.`)
   }
-  const { render } = templates
-  const code = '0'.repeat(policy.code.digits)
-  const minutes = Math.ceil(policy.code.lifetimeSeconds / 60)
-  for (const [name, { action }] of Object.entries(policy.purposes)) {
+}
+
+/** Whether what each purpose says fits into an SMS of a code. */
+function checkActions({ purposes, code }: Policy, { render }: Pick<Templates, 'render'>): void {
+  const digits = '0'.repeat(code.digits)
+  const minutes = Math.ceil(code.lifetimeSeconds / 60)
+  for (const [name, { action }] of Object.entries(purposes)) {
     for (const [locale, words] of Object.entries(action)) {
       const at = `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)})`
       const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
@@ -102,13 +112,17 @@ export function loadPolicy(
       if (/[{}]/.test(words))
         throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
       try {
-        render('sms', 'captcha', locale as Locale, { code, action: words, minutes })
+        render('sms', 'captcha', locale as Locale, { code: digits, action: words, minutes })
       } catch (error) {
         throw new ConfigError(`${at} fits into no SMS of a code. ${(error as Error).message}`)
       }
     }
   }
-  for (const [i, rule] of policy.rules.entries()) {
+}
+
+/** Whether they are those that endpoints count by, and read what is there. */
+function checkRules({ rules }: Policy): void {
+  for (const [i, rule] of rules.entries()) {
     // What is no rule, or has no name, the plugin refuses with its path.
     const { name, key, distinct, limits } = (rule ?? {}) as Partial<Rule>
     if (typeof name === 'string' && !RULES.includes(name)) {
@@ -118,9 +132,8 @@ export function loadPolicy(
     for (const [member, value] of Object.entries({ key, distinct, limits }))
       checkPaths(value, `policy.rules[${i}].${member}`)
   }
-  const names: unknown[] = policy.rules.map(rule => rule?.name)
+  const names: unknown[] = rules.map(rule => rule?.name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
   if (lacking.length > 0 && names.every(name => typeof name === 'string'))
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
-  return policy
 }

@@ -48,50 +48,64 @@ export function compileLimits(
   named: Named,
   distinct = false
 ): Structure[] {
-  const most = distinct ? DISTINCT_MAX : ROLLING_MAX
-  const rolling: { max: number | MaxFunction; ceiling: number; windowMs: number }[] = []
-  const counts: Structure[] = []
+  const rolling: Rolling[] = []
+  const counts: (Structure & { spec: CountSpec })[] = []
   for (const [i, limit] of limits.entries()) {
     const path = `${at}[${i}]`
-    const { per: period, window: span } = (limit ?? {}) as { per?: unknown; window?: unknown }
-    if (typeof limit === 'object' && limit !== null && (period === undefined) === (span === undefined)) {
+    const { per, window: span } = (limit ?? {}) as { per?: unknown; window?: unknown }
+    if (typeof limit === 'object' && limit !== null && (per === undefined) === (span === undefined)) {
       throw wrongOption(
         path,
         limit,
         'A limit has either a "window" (rolling) or a "per" (calendar: hour, day, week or month).'
       )
     }
-    if (distinct && period !== undefined)
-      throw wrongOption(`${path}.per`, period, 'Different values are counted in a "window" alone.')
-    if (period !== undefined) {
-      conform(CalendarLimit, limit, path)
-      const { per, timeZone = 'UTC' } = limit
-      const zone = timeZoneOf(timeZone, `${path}.timeZone`)
-      if (counts.some(each => (each.spec as CountSpec).per === per))
-        throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
-      const ceiling = ceilingOf(limit, CALENDAR_MAX, path)
-      const spec: CountSpec = {
-        ...named(`:${per}`),
-        kind: 'count',
-        per,
-        timeZone: typeof zone === 'string' ? zone : 'UTC',
-        ttl: PERIOD_TTL[per],
-        limits: [{ max: ceiling, windowMs: PERIOD_MS[per] }]
-      }
-      counts.push({
-        spec,
-        max: [maxOf(limit, path)],
-        timeZone: typeof zone === 'string' ? undefined : zone
-      })
-    } else {
-      conform(RollingLimit, limit, path)
-      const windowMs = durationAt(limit.window, `${path}.window`)
-      if (rolling.some(each => each.windowMs === windowMs))
+    if (distinct && per !== undefined)
+      throw wrongOption(`${path}.per`, per, 'Different values are counted in a "window" alone.')
+    if (per === undefined) {
+      const one = rollingLimit(limit, path, distinct ? DISTINCT_MAX : ROLLING_MAX)
+      if (rolling.some(({ windowMs }) => windowMs === one.windowMs))
         throw wrongOption(`${path}.window`, span, 'Another limit of this rule has that window.')
-      rolling.push({ max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), windowMs })
+      rolling.push(one)
+    } else {
+      const one = calendarLimit(limit, path, named)
+      if (counts.some(({ spec }) => spec.per === one.spec.per))
+        throw wrongOption(`${path}.per`, per, 'Another limit of this rule has that period.')
+      counts.push(one)
     }
   }
-  if (rolling.length === 0) return counts
+  return rolling.length === 0 ? counts : [sharedLog(rolling, named, distinct), ...counts]
+}
+
+interface Rolling {
+  max: number | MaxFunction
+  ceiling: number
+  windowMs: number
+}
+
+function rollingLimit(limit: unknown, path: string, most: number): Rolling {
+  conform(RollingLimit, limit, path)
+  const windowMs = durationAt(limit.window, `${path}.window`)
+  return { max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), windowMs }
+}
+
+function calendarLimit(limit: unknown, path: string, named: Named): Structure & { spec: CountSpec } {
+  conform(CalendarLimit, limit, path)
+  const { per, timeZone = 'UTC' } = limit
+  const zone = timeZoneOf(timeZone, `${path}.timeZone`)
+  const spec: CountSpec = {
+    ...named(`:${per}`),
+    kind: 'count',
+    per,
+    timeZone: typeof zone === 'string' ? zone : 'UTC',
+    ttl: PERIOD_TTL[per],
+    limits: [{ max: ceilingOf(limit, CALENDAR_MAX, path), windowMs: PERIOD_MS[per] }]
+  }
+  return { spec, max: [maxOf(limit, path)], timeZone: typeof zone === 'string' ? undefined : zone }
+}
+
+/** The log that all rolling limits of a rule share. */
+function sharedLog(rolling: readonly Rolling[], named: Named, distinct: boolean): Structure {
   const shared = {
     // Redis forgets in whole milliseconds, and a stamp may be many ticks ahead of the clock (lua/README.md).
     ttl: Math.max(...rolling.map(each => each.windowMs)) + 2,
@@ -101,7 +115,7 @@ export function compileLimits(
   const spec: LogSpec | DistinctSpec = distinct
     ? { ...named(':distinct'), kind: 'distinct', ...shared }
     : { ...named(''), kind: 'log', keep, ...shared }
-  return [{ spec, max: rolling.map(each => each.max) }, ...counts]
+  return { spec, max: rolling.map(each => each.max) }
 }
 
 function maxOf({ max }: Limit, at: string): number | MaxFunction {
