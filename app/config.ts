@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { isSupportedCountry } from 'libphonenumber-js/max'
 import type { Static } from 'typebox'
 import { Default } from 'typebox/value'
-import { canonicalEmail } from '../plugin/index.js'
+import { canonicalEmail, canonicalIp } from '../plugin/index.js'
 import { ConfigError, check } from './check.js'
 import { ConfigSchema } from './config-schema.js'
 import { isUrl, redisUrls } from './urls.js'
@@ -113,7 +113,7 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
   if (text === undefined) return
   const urls = name === 'REDIS_URL' ? redisUrls(text) : [text]
   if (urls.every(url => isUrl(url, protocols))) return
-  const right = `must be a URL with a host, of ${protocols.join(' or ')}; write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25`
+  const right = `must be a URL with a host, of ${protocols.join(' or ')}; write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25, and nothing behind a "?"`
   throw new ConfigError(`${name} ${right}. ${itIs(name)}`)
 }
 
@@ -144,11 +144,14 @@ function isMailbox(text: string): boolean {
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')
   if (bits === undefined) return isIP(address) !== 0 || /^(loopback|linklocal|uniquelocal)$/.test(address)
+  const [version, isIpv4] = [isIP(address), canonicalIp(address)?.includes('.')]
+  // Without any bit of its own it would be everybody, as `true` is.
+  const [least, most] = version === 4 ? [1, 32] : [isIpv4 ? 97 : 1, 128]
   return (
+    version !== 0 &&
     more.length === 0 &&
-    // No bits at all would be everybody, as `true` is.
-    /^[1-9]\d{0,2}$/.test(bits) &&
-    Number(bits) <= (isIP(address) === 4 ? 32 : 128) &&
-    isIP(address) !== 0
+    /^\d{1,3}$/.test(bits) &&
+    Number(bits) >= least &&
+    Number(bits) <= most
   )
 }

@@ -19,22 +19,63 @@ export const FACTS = [
   'request.recipient.channel',
   'request.recipient.identity'
 ]
-/** Each template has parameters of its own; of what the client sends the plugin says how to write it. */
-const OTHERS = /^request\.(message\.params|body|query|params|headers)\./
+const CALLER = ['account', 'caller', 'ip']
+/** What is known, and of what, where requests of one kind are decided on. */
+const KNOWN = {
+  attempt: ['ip'],
+  code: [...CALLER, 'captcha', 'endUserIp', 'numberRange', 'purpose', 'recipient'],
+  message: [...CALLER, 'message', 'numberRange', 'recipient'],
+  try: [...CALLER, 'captcha', 'endUserIp']
+}
+export type Decided = keyof typeof KNOWN
+/** On what each rule decides; a rule of attempts on these alone. */
+export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
+  'ip-attempts': ['code'],
+  ip: ['code'],
+  'ip-site': ['code'],
+  'ip-recipients': ['code'],
+  recipient: ['code'],
+  'recipient-network': ['code'],
+  'number-range': ['code'],
+  'in-flight': ['code'],
+  account: ['code', 'message'],
+  service: ['code', 'message'],
+  'api-attempts': ['message'],
+  'same-content': ['message'],
+  mobile: ['message'],
+  mail: ['message'],
+  'verify-attempts': ['try'],
+  'verify-failures': ['try'],
+  'verify-failures-recipient': ['try'],
+  'admin-attempts': []
+}
+/** Each template has parameters of its own. */
+const PARAMETER = /^request\.message\.params\./
+/** How to write what the client sends, the plugin says. */
+const SENT = /^request\.(body|query|params|headers)\./
+
+/** What a rule may read, wherever it decides. */
+export function factsOf({ name, counts }: { name?: unknown; counts?: unknown }): readonly string[] {
+  const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[String(name)] ?? [])
+  const known = decided.flatMap(each => KNOWN[each])
+  return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
+}
 
 /**
  * Looks at all paths of a rule's member. One that leads nowhere has no value, so an optional rule would never count.
+ * @param facts what the rule may read
  * @throws ConfigError for one that starts at `request` and is none of the facts
  */
-export function checkPaths(value: unknown, at: string): void {
-  if (typeof value === 'string') checkPath(value, at)
+export function checkPaths(value: unknown, at: string, facts: readonly string[]): void {
+  if (typeof value === 'string') checkPath(value, at, facts)
   if (typeof value !== 'object' || value === null) return
   for (const [name, each] of Object.entries(value))
-    checkPaths(each, Array.isArray(value) ? `${at}[${name}]` : `${at}.${name}`)
+    checkPaths(each, Array.isArray(value) ? `${at}[${name}]` : `${at}.${name}`, facts)
 }
 
-function checkPath(path: string, at: string): void {
-  if (!path.startsWith('request.') || OTHERS.test(path) || FACTS.includes(path)) return
-  const right = `is nothing that a rule can read; known: ${FACTS.join(', ')}`
+function checkPath(path: string, at: string, facts: readonly string[]): void {
+  if (!path.startsWith('request.') || SENT.test(path) || facts.includes(path)) return
+  if (PARAMETER.test(path) && facts.includes('request.message.params')) return
+  const right = `is nothing that this rule can read; known: ${facts.join(', ') || 'nothing'}`
   throw new ConfigError(`${at} (${JSON.stringify(path)}) ${right}.`)
 }

@@ -3,8 +3,9 @@ import { isSupportedCountry } from 'libphonenumber-js/max'
 import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { PricesSchema } from './audit/cost.js'
+import { minutesOf } from './captcha/code.js'
 import { ConfigError, check, parseJson } from './check.js'
-import { checkPaths } from './facts.js'
+import { checkPaths, factsOf } from './facts.js'
 import { LOCALES, type Locale } from './locales/locale.js'
 import { NO_COUNTRY } from './recipient.js'
 import { PURPOSE_PATTERN, strict } from './schemas/common.js'
@@ -100,10 +101,10 @@ function checkCountries({ countries = [] }: Policy): void {
   }
 }
 
-/** Whether what each purpose says fits into an SMS of a code. */
+/** Whether what each purpose says fits into the messages of a code. */
 function checkActions({ purposes, code }: Policy, { render }: Pick<Templates, 'render'>): void {
   const digits = '0'.repeat(code.digits)
-  const minutes = Math.ceil(code.lifetimeSeconds / 60)
+  const minutes = minutesOf(code.lifetimeSeconds * 1_000)
   for (const [name, { action }] of Object.entries(purposes)) {
     for (const [locale, words] of Object.entries(action)) {
       const at = `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)})`
@@ -111,10 +112,15 @@ function checkActions({ purposes, code }: Policy, { render }: Pick<Templates, 'r
       if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
       if (/[{}]/.test(words))
         throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
-      try {
-        render('sms', 'captcha', locale as Locale, { code: digits, action: words, minutes })
-      } catch (error) {
-        throw new ConfigError(`${at} fits into no SMS of a code. ${(error as Error).message}`)
+      for (const [channel, called] of [
+        ['sms', 'SMS'],
+        ['mail', 'mail']
+      ] as const) {
+        try {
+          render(channel, 'captcha', locale as Locale, { code: digits, action: words, minutes })
+        } catch (error) {
+          throw new ConfigError(`${at} fits into no ${called} of a code. ${(error as Error).message}`)
+        }
       }
     }
   }
@@ -124,13 +130,13 @@ function checkActions({ purposes, code }: Policy, { render }: Pick<Templates, 'r
 function checkRules({ rules }: Policy): void {
   for (const [i, rule] of rules.entries()) {
     // What is no rule, or has no name, the plugin refuses with its path.
-    const { name, key, distinct, limits } = (rule ?? {}) as Partial<Rule>
+    const { name, counts, key, distinct, limits } = (rule ?? {}) as Partial<Rule>
     if (typeof name === 'string' && !RULES.includes(name)) {
       const right = `is no rule that an endpoint counts by; known: ${RULES.join(', ')}`
       throw new ConfigError(`policy.rules[${i}].name (${JSON.stringify(name)}) ${right}.`)
     }
     for (const [member, value] of Object.entries({ key, distinct, limits }))
-      checkPaths(value, `policy.rules[${i}].${member}`)
+      checkPaths(value, `policy.rules[${i}].${member}`, factsOf({ name, counts }))
   }
   const names: unknown[] = rules.map(rule => rule?.name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))

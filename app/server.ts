@@ -12,6 +12,8 @@ const inTerminal = isatty(STDOUT)
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
+type App = Awaited<ReturnType<typeof build>>
+
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const building = build(config, config.NODE_ENV === 'development' ? { print } : {})
@@ -21,24 +23,39 @@ async function serve(): Promise<void> {
     building.then(reload, () => {})
   })
   const app = await building
+  let stopping = false
+  let starting: Promise<void> | undefined
   const stop = (signal: string) => {
+    stopping = true
     for (const name of SIGNALS) process.removeListener(name, stop)
     app.log.info({ signal }, 'closing')
     // A second signal finds no listener and ends the process at once.
     setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
-    app.close().catch(error => fail(error))
+    // An app that is closed while it starts would listen all the same, and never end.
+    Promise.resolve(starting)
+      .then(() => app.close())
+      .catch(fail)
   }
   for (const name of SIGNALS) process.on(name, stop)
+  starting = start(app, config, () => stopping)
+  await starting
+}
+
+async function start(app: App, config: Config, isStopping: () => boolean): Promise<void> {
   await app.ready()
   const { HOST: host, PORT: port } = config
-  // Under the name localhost Fastify makes a server for each of its addresses; the app knows the first one alone.
-  const listening = lookup(host, { order: 'ipv4first' }).then(one => app.listen({ host: one.address, port }))
-  const address = await listening.catch(({ message }: Error) => {
+  try {
+    // Under the name localhost Fastify makes a server for each of its addresses; the app knows the first one alone.
+    const { address } = await lookup(host, { order: 'ipv4first' })
+    if (isStopping()) return
+    const url = await app.listen({ host: address, port })
+    for (const line of greeting(url, config, app.accounts.anonymous !== null)) print(line)
+  } catch (error) {
+    const { message } = error as Error
     throw new ConfigError(
       `nobody can listen at HOST (${JSON.stringify(host)}) and PORT (${port}): ${message}`
     )
-  })
-  for (const line of greeting(address, config, app.accounts.anonymous !== null)) print(line)
+  }
 }
 
 /** A terminal that is closed says so by SIGHUP, which ends a process that listens to none; nothing can be written there any more. */
@@ -48,7 +65,7 @@ function endWithTerminal(): void {
   process.kill(process.pid, 'SIGHUP')
 }
 
-function reload(app: Awaited<ReturnType<typeof build>>): void {
+function reload(app: App): void {
   app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
 }
 

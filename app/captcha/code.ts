@@ -26,3 +26,8 @@ export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
 export function sameCode(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }
+
+/** How long a code is valid, as its message tells: in whole minutes, and no longer, but for a code of less than one. */
+export function minutesOf(lifeMs: number): number {
+  return Math.max(Math.floor(lifeMs / 60_000), 1)
+}

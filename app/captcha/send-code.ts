@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
+import { minutesOf } from './code.js'
 
 interface Sending {
   asked: Asked
@@ -91,11 +92,14 @@ async function undone(
 function messageOf({ server }: FastifyRequest, { asked, issued }: Sending) {
   const { channel, purpose, locale, to } = asked
   const action = server.policy.purposes[purpose]?.action[locale] ?? purpose
-  const minutes = Math.ceil(issued.lifeMs / 60_000)
   return {
     channel,
     to,
-    ...server.templates.render(channel, 'captcha', locale, { code: issued.code, action, minutes })
+    ...server.templates.render(channel, 'captcha', locale, {
+      code: issued.code,
+      action,
+      minutes: minutesOf(issued.lifeMs)
+    })
   }
 }
 

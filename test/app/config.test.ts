@@ -56,7 +56,7 @@ t.test('what is right', async t => {
       API_KEYS: 'a-key-of-24-characters-or-more:shop'
     },
     { NODE_ENV: 'production', AUDIT_LOG: 'off', ACCOUNTS_FILE: '/accounts.json' },
-    { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128' },
+    { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128, ::ffff:10.0.0.0/104' },
     { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
     { TWILIO_ENDPOINT: 'https://proxy.example/twilio/' },
@@ -81,6 +81,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
   [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8,::/0' }, /^TRUST_PROXY \("::\/0"\) is no network/],
+  [{ TRUST_PROXY: '::ffff:0:0/96' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'proxy/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'loopback-not' }, /^TRUST_PROXY .* is no network/],
@@ -180,6 +181,9 @@ const urls = {
     'redis://a,',
     'redis://a/topsecret',
     'redis:///1',
+    'redis://shop:?topsecret@a',
+    'redis://shop:12?topsecret@a',
+    'redis://a?stringNumbers=true',
     'redis://topsecret%:1@a',
     'redis://:topsecret%ff@a',
     'redis://a,redis://:topsecret%ff@b'
@@ -187,6 +191,10 @@ const urls = {
   SMTP_URL: [
     'smtp://shop:topsecret#1@127.0.0.1:25',
     'smtp://shop:topsecret%@a',
+    'smtp://shop:/topsecret@a',
+    'smtp://shop:12/topsecret@a',
+    'smtp://shop:?topsecret@a',
+    'smtp://a?logger=true',
     'smtp://shop:1#topsecret@a',
     'smtp://shop:topsecret%2g@a',
     'smtp://shop:topsecret%e4@a',

@@ -1,30 +1,67 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
-import { FACTS } from '../../app/facts.js'
+import { DECIDES, type Decided, FACTS, factsOf } from '../../app/facts.js'
+import { loadPolicy } from '../../app/policy.js'
 import { ask, resend, verify } from './captcha.js'
 import { lastCode, post } from './helper.js'
 
-t.test('what a rule may read is there in some request', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
-  const seen = new Set<string>()
-  app.addHook('onResponse', async request => {
+const ENDPOINTS: Record<string, Decided> = {
+  'POST /v1/captcha': 'code',
+  'POST /v1/captcha/:id/resend': 'code',
+  'POST /v1/captcha/verify': 'try',
+  'POST /v1/sms': 'message',
+  'POST /v1/mail': 'message'
+}
+const own = loadPolicy().rules
+
+t.test('what a rule may read is there in some request that it decides on, and nothing else is', async t => {
+  const routes: RouteOptions[] = []
+  const seen: Record<string, Set<string>> = { code: new Set(), try: new Set(), message: new Set() }
+  const note = async (request: FastifyRequest) => {
+    const decided = ENDPOINTS[`${request.method} ${request.routeOptions.url}`]
     for (const fact of FACTS) {
       const members = fact.split('.').slice(1)
       const value = members.reduce<unknown>(
         (of, name) => (of as Record<string, unknown> | null)?.[name],
         request
       )
-      if (value !== undefined && value !== null) seen.add(fact)
+      if (decided && value !== undefined && value !== null) seen[decided]?.add(fact)
     }
-  })
+  }
+  const watch = (message: unknown) =>
+    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', route => {
+      routes.push(route)
+      // Behind all others, as it is decided then.
+      route.preHandler = [route.preHandler ?? [], note].flat()
+    })
+  subscribe('fastify.initialization', watch)
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
+  unsubscribe('fastify.initialization', watch)
+  t.teardown(() => app.close())
   const { id } = (await ask(app)).body
   t.equal((await resend(app, id)).status, 429)
   t.equal((await verify(app, id, lastCode(app, '+8613800138000'))).status, 200)
   await post(app, '/v1/sms', { phone: '13900139000', template: 'password-changed' })
-  t.same(
-    FACTS.filter(fact => !seen.has(fact)),
-    []
-  )
+  for (const [name, decided] of Object.entries(DECIDES)) {
+    const there = FACTS.filter(fact => decided.some(each => seen[each]?.has(fact)))
+    t.same(factsOf({ name }), there, name)
+  }
+  t.same([...new Set(Object.values(seen).flatMap(facts => [...facts]))].sort(), FACTS)
+
+  for (const [endpoint, decided] of Object.entries(ENDPOINTS)) {
+    const route = routes.find(({ method, url }) => `${method} ${url}` === endpoint)
+    const rules = [route?.config?.limit].flat().filter(name => own.some(rule => rule.name === name))
+    t.ok(rules.length > 0, endpoint)
+    for (const name of rules) t.ok(DECIDES[String(name)]?.includes(decided), `${name} at ${endpoint}`)
+  }
+  t.same(Object.keys(DECIDES).sort(), own.map(({ name }) => name).sort())
+})
+
+t.test('before anybody is known, a rule of attempts may read the address alone', async t => {
+  t.same(factsOf({ name: 'recipient', counts: 'attempts' }), ['request.ip'])
+  for (const { name, counts } of own.filter(rule => rule.counts === 'attempts'))
+    t.same(factsOf({ name, counts }), ['request.ip'])
 })

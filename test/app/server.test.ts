@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { tapWire } from '../contract/wire.js'
 import { startRedis } from '../helper/redis.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../plugin/settlement/places.js'
@@ -207,6 +208,17 @@ t.test('a Redis where another secret is in use: says so', async t => {
   const { code, stderr } = await run(t, { ...env, LIMIT_SECRET: 'another secret of that length' }).ended
   t.equal(code, 1)
   t.match(stderr, /^Not started: another secret is in use/)
+})
+
+t.test('a signal while it starts ends it: it listens to nobody', async t => {
+  const { port } = await startRedis(t)
+  const wire = await tapWire(t, port, 500)
+  const REDIS_URL = `redis://127.0.0.1:${wire.port}`
+  const { child, line, ended } = run(t, { REDIS_URL, LIMIT_SECRET: 'a secret of some length' })
+  await until(() => wire.commands.some(words => words.includes('sl:secret')), 'the question of the start')
+  child.kill('SIGTERM')
+  await t.rejects(line(), /^it has ended: $/)
+  t.match(await ended, { code: 0, stderr: '' })
 })
 
 t.test('a port that is taken: says so', async t => {

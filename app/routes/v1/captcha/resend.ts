@@ -33,7 +33,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
         body: ResendBody,
         response: {
           202: CaptchaAnswer,
-          ...problems(400, 401, 403, 404, 410, 413, 414, 415, 422, 500, 502, 503, 504)
+          ...problems(400, 401, 403, 404, 409, 410, 413, 414, 415, 422, 500, 502, 503, 504)
         }
       }
     },

@@ -32,7 +32,7 @@ const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
         body: CaptchaBody,
         response: {
           202: CaptchaAnswer,
-          ...problems(400, 401, 403, 413, 415, 422, 500, 502, 503, 504)
+          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
         }
       }
     },
