@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../config.js'
 import { LOCALES, type Locale, lookUp } from '../locales/locale.js'
 import { problem } from '../problem.js'
+import { withHeader } from '../schemas/headers.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,8 +17,14 @@ declare module 'fastify' {
   }
 }
 
+const ACCEPT_LANGUAGE = `Language of problems, and of messages whose body names none: ${LOCALES.join(' or ')}`
+
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
   await fastify.register(accepts)
+  fastify.addHook('onRoute', route => {
+    if (route.url.startsWith('/v1/'))
+      route.schema = withHeader(route.schema, 'accept-language', ACCEPT_LANGUAGE)
+  })
   const byDefault = [config.LOCALE, ...LOCALES]
   fastify.decorate('defaultLocale', config.LOCALE)
   fastify.decorateRequest('locale', {

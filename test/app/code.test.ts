@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { captchasOf } from '../../app/captcha/captchas.js'
-import { codeOf, sameCode } from '../../app/captcha/code.js'
+import { codeOf, minutesOf, sameCode } from '../../app/captcha/code.js'
 import { MemoryRecords } from '../../app/captcha/memory-records.js'
 import { systemClock } from '../../app/clock.js'
 import { loadPolicy } from '../../app/policy.js'
@@ -99,4 +99,9 @@ t.test('a code that was looked up before others were made is sent again as they 
   resend = 'reuse'
   t.equal((await captchas.renew(before))?.code, two?.code)
   t.match(await captchas.check(await find(), two?.code), { verified: true })
+})
+
+t.test('a message promises no longer life than its code has', async t => {
+  t.same([600_000, 300_000, 299_999, 90_000, 60_000].map(minutesOf), [10, 5, 4, 1, 1])
+  t.equal(minutesOf(30_000), 1, 'but for one of less than a minute')
 })

@@ -56,6 +56,11 @@ t.test('the document', async t => {
     t.equal(tags?.length, 1, route)
     const endUser = parameters.some(({ name }) => name === 'x-end-user-ip')
     t.equal(endUser, route.includes('/v1/captcha'), route)
+    t.equal(
+      parameters.some(({ name }) => name === 'accept-language'),
+      route.includes('/v1/'),
+      route
+    )
     t.ok(security, route)
     for (const [status, { content = {}, headers = {} }] of Object.entries(responses)) {
       if (Number(status) < 400) continue

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Template } from '../../app/templates/schema.js'
-import { templatesOf } from '../../app/templates/templates.js'
+import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
@@ -208,6 +208,20 @@ for (const [name, open] of Object.entries(places)) {
                 limits: [{ max: { value: 'request.account.quota' }, ceiling: 9, per: 'day', timeZone: 'UTC' }]
               },
               /\.limits\[0\]\.max\.value /
+            ],
+            // What is there, but not where the rule decides.
+            [
+              'api-attempts',
+              { key: { value: 'request.account.id' } },
+              /\.key\.value .* known: request\.ip\./
+            ],
+            ['mobile', { key: { ip: 'request.endUserIp' } }, /\.key\.ip .* known: (?!.*endUserIp)/],
+            ['ip', { key: { value: 'request.message.template' } }, /\.key\.value .* known: (?!.*message)/],
+            ['ip', { key: { value: 'request.message.params.x' } }, /\.key\.value .* known: (?!.*message)/],
+            [
+              'verify-failures',
+              { key: { value: 'request.purpose' } },
+              /\.key\.value .* known: (?!.*request\.purpose)/
             ]
           ] as const
         ).map(([rule, members, says]): [string, (policy: Policy) => object, RegExp] => [
@@ -296,6 +310,18 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('what a purpose says fits into the mail of a code, too', t => {
+  const templates = loadTemplates()
+  const render = ((channel, ...rest) => {
+    if (channel === 'mail') throw new Error('too long')
+    return templates.render(channel, ...rest)
+  }) as typeof templates.render
+  t.throws(() => loadPolicy(undefined, { render }), {
+    message: /^policy\.purposes\.register\.action\.en .* no mail/
+  })
+  t.end()
+})
 
 t.test('a byte order mark before it is none of it', t => {
   const { file } = policyFile(t)

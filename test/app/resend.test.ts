@@ -41,7 +41,7 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(90_000)
       t.match(await resend(app, id), { status: 202, body: { expiresAt } })
       t.equal(lastCode(app, E164), code)
-      t.match(app.outbox?.messages[0]?.text, '4 min', 'of what is left, rounded up')
+      t.match(app.outbox?.messages[0]?.text, '3 min', 'of what is left, rounded down')
       t.match(await status(app, id), { body: { attemptsLeft: 4, expiresAt } })
       await verify(app, id, code)
       place.advance(60_000)
