@@ -3,7 +3,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { RouteTooEarlyError } from './errors.js'
 import { wrongOption } from './mistakes.js'
 import { isForeign } from './openapi.js'
-import { limitedBy } from './plan.js'
+import { limitedBy, nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
 interface Declared {
@@ -97,11 +97,6 @@ export function refuseSocket(route: RouteOptions): void {
   const { websocket, wsHandler } = route as { websocket?: unknown; wsHandler?: unknown }
   if (websocket || wsHandler)
     throw wrongOption(`${nameOf(route)}: websocket`, true, 'Register @fastify/websocket before this plugin.')
-}
-
-/** A route as errors and events name it: `POST /code`. */
-export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): string {
-  return `${method} ${url}`
 }
 
 function unlimited(fastify: FastifyInstance): readonly Declared[] {

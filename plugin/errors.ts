@@ -81,10 +81,13 @@ export const RegisteredError = createError(
   'FST_SEND_LIMIT_REGISTERED',
   'fastify.limit is there already; register the plugin once, where all limited routes are below, and decorate nothing else by that name'
 )
-/** A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, so nothing would limit it. */
+/**
+ * A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, or a later hook replaced its
+ * handler or `onRequest`, so nothing would limit it.
+ */
 export const RouteTooEarlyError = createError(
   'FST_SEND_LIMIT_ROUTE_TOO_EARLY',
-  '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin; await app.register(limitPlugin) first, where all limited routes are below, and write the limit in the route'
+  '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin, or lost its handler to one; await app.register(limitPlugin) first, where all limited routes are below, write the limit in the route, and let hooks wrap what stands there'
 )
 /** This process hashes identities under another secret than those that share its Redis. */
 export const SecretMismatchError = createError(

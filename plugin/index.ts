@@ -57,6 +57,14 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
   )
   const filters = new Filters()
+  // Before anything that may throw: what is open is closed also where the registration fails.
+  fastify.addHook('onClose', async () => {
+    try {
+      await filters.close()
+    } finally {
+      await reserver.close()
+    }
+  })
   const planner = new Planner(new RuleCompiler(identity), limiter, filters, options)
   const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
 
@@ -83,10 +91,6 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     warn(fastify, limiter.rules.values())
     documentation.write(hasForeign(fastify))
     await filters.init()
-  })
-  fastify.addHook('onClose', async () => {
-    await filters.close()
-    await reserver.close()
   })
 }
 

@@ -1,3 +1,4 @@
+import type { RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
@@ -13,6 +14,11 @@ export interface Disclosure {
 
 /** By the name of the rule. */
 export type Disclosures = ReadonlyMap<string, Disclosure>
+
+/** A route as errors and events name it: `POST /code`. */
+export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): string {
+  return `${method} ${url}`
+}
 
 /** What a route's `config.limit` comes to. */
 export interface Plan {

@@ -8,6 +8,7 @@ import type {
 } from 'fastify'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
+import { RouteTooEarlyError } from './errors.js'
 import { hasListeners, publish } from './events.js'
 import { FilterChain } from './filter-chain.js'
 import { policyHeaders } from './headers.js'
@@ -16,7 +17,7 @@ import { refuseHungUp } from './hung-up.js'
 import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import { isHandlerTimeout } from './outcome.js'
-import { LIMITED, type LimitedRoute, limitedBy, type Plan } from './plan.js'
+import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
 import type { Awaitable } from './store/store.js'
 import { Turn } from './turn.js'
@@ -40,9 +41,29 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
   // In a copy: the object may be that of other routes, too.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
   if (replaceable || plan.attempts.length > 0)
-    route.onRequest = [route.onRequest ?? [], countAttempts(limited, shared)].flat() as onRequestHookHandler[]
+    guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, shared)].flat())
   if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)
-    route.handler = limitHandler(route.handler, limited, shared)
+    guard(route, 'handler', limitHandler(route.handler, limited, shared))
+}
+
+/**
+ * Sets what a later `onRoute` hook may wrap, and must not replace.
+ * @throws RouteTooEarlyError, in that hook, when it sets it and has never read it
+ */
+function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: unknown): void {
+  let [value, read] = [limiting, false]
+  Object.defineProperty(route, member, {
+    configurable: true,
+    enumerable: true,
+    get() {
+      read = true
+      return value
+    },
+    set(other) {
+      if (!read) throw new RouteTooEarlyError(nameOf(route))
+      value = other
+    }
+  })
 }
 
 /** Whether this stands on a route that another plugin made of a limited one, and that has limits of its own. */
@@ -86,9 +107,18 @@ function limitHandler(
     const idle = plan.sends.length === 0 && plan.filters.length === 0
     const { config, handlerTimeout } = request.routeOptions
     if (idle || isCopied(config, limited)) return handler.call(this, request, reply)
+    const { send } = reply
+    let answered = false
+    // To Fastify a reply is not sent before its hooks have ended, or its stream.
+    reply.send = payload => {
+      answered = true
+      return send.call(reply, payload)
+    }
+    const over = () => answered || isOver(request, reply, handlerTimeout)
     const run = (decision: Decision) => {
+      reply.send = send
       // As after any hook, the handler does not run.
-      if (isOver(request, reply, handlerTimeout)) return abandon(decision, reply)
+      if (over()) return abandon(decision, reply)
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
@@ -102,11 +132,13 @@ function limitHandler(
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
+      reply.send = send
+      if (answered) return reply
       fail(request, reply, error, plan.handled, shared.refusals)
       return reply
     }
     return cohort()
-      .then(() => enter(plan, shared, request, reply))
+      .then(() => enter(plan, shared, request, reply, over))
       .then(run, failed)
   }
 }
@@ -126,10 +158,11 @@ function enter(
   plan: Plan,
   shared: Shared,
   request: FastifyRequest,
-  reply: FastifyReply
+  reply: FastifyReply,
+  over: () => boolean
 ): Awaitable<Decision> {
   if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
-  return filterThenDecide(plan, shared, request, reply)
+  return filterThenDecide(plan, shared, request, reply, over)
 }
 
 function decide(
@@ -146,7 +179,8 @@ async function filterThenDecide(
   plan: Plan,
   shared: Shared,
   request: FastifyRequest,
-  reply: FastifyReply
+  reply: FastifyReply,
+  over: () => boolean
 ): Promise<Decision> {
   const { limiter, timeout } = shared
   const chain = new FilterChain(request, timeout)
@@ -155,7 +189,7 @@ async function filterThenDecide(
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
       : await decide(plan.sends, shared, request, reply.limit)
-    if (!decision.allowed || isOver(request, reply, request.routeOptions.handlerTimeout)) await chain.undo()
+    if (!decision.allowed || over()) await chain.undo()
     return decision
   } catch (error) {
     await chain.undo()

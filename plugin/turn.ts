@@ -101,10 +101,13 @@ export class Turn {
     hear(payload)
     // To the handler it is sent: what it sends from now on comes too late.
     Object.defineProperty(reply, 'sent', { value: true, configurable: true })
+    // Nor is anything left to take over.
+    reply.hijack = () => reply
     // What fails now has no caller to be thrown at.
     this.held = settled
       .then(() => {
         Reflect.deleteProperty(reply, 'sent')
+        Reflect.deleteProperty(reply, 'hijack')
         if (reply.statusCode !== statusCode) reply.code(statusCode)
         this.deliver(payload, ends)
       })

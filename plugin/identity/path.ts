@@ -1,4 +1,5 @@
 import { wrongOption } from '../mistakes.js'
+import { isPromise, unheard } from '../store/store.js'
 
 /** What key paths are read from: a Fastify request, or anything of its shape. */
 export interface Source {
@@ -40,10 +41,15 @@ export function compilePath(path: unknown, at: string): (source: Source) => unkn
   if (root === 'request' && ROOTS.includes(members[0] ?? ''))
     throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
   if (path === 'request.ip') return addressOf
-  if (root === 'request') return source => members.reduce(anyMember, source)
+  if (root === 'request') return source => heard(members.reduce(anyMember, source as unknown))
   // Node lowers the names of headers.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members
   return source => names.reduce(ownMember, source[root as keyof Source] as unknown)
+}
+
+/** Where another part throws, nobody waits for a promise that a hook has put on the request. */
+function heard(value: unknown): unknown {
+  return isPromise(value) ? unheard(Promise.resolve(value)) : value
 }
 
 function ownMember(value: unknown, name: string): unknown {

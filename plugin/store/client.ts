@@ -29,7 +29,8 @@ export interface Binary {
   stream?: { cork(): void; uncork(): void }
   /** `ready` once it is connected; before, while it tries to be, `connecting` or `connect`. */
   status?: string
-  once(event: 'ready' | 'close', listener: () => void): unknown
+  on(event: 'ready' | 'close', listener: () => void): unknown
+  off(event: 'ready' | 'close', listener: () => void): unknown
 }
 
 export function isClient(value: unknown): value is RedisClient & Binary {

@@ -30,8 +30,15 @@ export class RedisServer {
     const client = this.client as RedisClient & Binary
     if (client.status !== 'connecting' && client.status !== 'connect') return false
     return new Promise(resolve => {
-      client.once('ready', () => resolve(true))
-      client.once('close', () => resolve(false))
+      const ready = () => end(true)
+      const closed = () => end(false)
+      const end = (connected: boolean) => {
+        client.off('ready', ready)
+        client.off('close', closed)
+        resolve(connected)
+      }
+      client.on('ready', ready)
+      client.on('close', closed)
     })
   }
 

@@ -96,6 +96,7 @@ const packages: Record<string, readonly string[]> = {
     'events',
     'turn',
     'filter-chain',
+    'plan',
     'planner',
     'early-routes',
     'options',

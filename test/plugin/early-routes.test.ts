@@ -178,6 +178,28 @@ t.test('limited routes that nothing would limit', async t => {
       }
     ],
     [
+      'whose handler a later hook replaces',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin)
+        app.addHook('onRoute', route => {
+          route.handler = handler
+        })
+        app.get('/x', limited, handler)
+      }
+    ],
+    [
+      'whose onRequest a later hook replaces',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin)
+        app.addHook('onRoute', route => {
+          route.onRequest = async () => {}
+        })
+        app.get('/x', { config: { limit: { ...rule, counts: 'attempts' } } }, handler)
+      }
+    ],
+    [
       'with a name that nobody has defined',
       'GET /x',
       async app => {
@@ -192,8 +214,9 @@ t.test('limited routes that nothing would limit', async t => {
     t.equal(
       error?.message,
       `${route} has config.limit, but was declared before the plugin was ready, or outside its scope, ` +
-        'or got it from an onRoute hook that ran after the plugin; await app.register(limitPlugin) first, ' +
-        'where all limited routes are below, and write the limit in the route'
+        'or got it from an onRoute hook that ran after the plugin, or lost its handler to one; ' +
+        'await app.register(limitPlugin) first, where all limited routes are below, ' +
+        'write the limit in the route, and let hooks wrap what stands there'
     )
   }
 })
@@ -240,6 +263,20 @@ t.test('routes that are limited', async t => {
         app.addHook('onRoute', addToList)
         await app.register(limitPlugin, { rules: [{ ...rule, name: 'b' }] })
         app.get('/x', { config: { limit: [rule] } }, handler)
+      }
+    ],
+    [
+      'where later hooks wrap them',
+      async app => {
+        await app.register(limitPlugin)
+        app.addHook('onRoute', route => {
+          const { handler, onRequest = [] } = route
+          route.handler = function (request, reply) {
+            return handler.call(this, request, reply)
+          }
+          route.onRequest = [onRequest, async () => {}].flat()
+        })
+        app.get('/x', limited, handler)
       }
     ],
     [

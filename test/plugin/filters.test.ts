@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
+import Fastify from 'fastify'
 import t from 'tap'
-import type { Filter, FilterResult, Rule } from '../../plugin/index.js'
+import { type Filter, type FilterResult, limitPlugin, type Rule } from '../../plugin/index.js'
+import { MemoryStore } from '../../plugin/store/memory.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
 
@@ -65,8 +67,18 @@ t.test('each is closed, though another fails to', async t => {
   const limit = [broken('last', 'broken, too'), noted(log, 'a'), broken('first', 'stuck')]
   app.get('/x', { config: { limit } }, async () => 'sent')
   await app.ready()
+  const closed = t.capture(MemoryStore.prototype, 'close', MemoryStore.prototype.close)
   await t.rejects(app.close(), { message: 'stuck' })
   t.same(log, ['init a', 'close a'])
+  t.equal(closed().length, 1, 'and so is the store')
+})
+
+t.test('the store of a registration that fails is closed', async t => {
+  const closed = t.capture(MemoryStore.prototype, 'close', MemoryStore.prototype.close)
+  const app = Fastify()
+  await t.rejects(Promise.resolve(app.register(limitPlugin, { rules: [{ ...send, limits: [] }] })))
+  await app.close().catch(() => {})
+  t.equal(closed().length, 1)
 })
 
 t.test('they run in the order they are named in, before the reservation', async t => {
@@ -270,6 +282,47 @@ t.test(
     t.match((await app.limit.peek({ send: '127.0.0.1' })).rules, [{ limits: [{ remaining: 1 }] }])
   }
 )
+
+t.test('a request that is answered while it is decided on does not reach its handler', async t => {
+  let answer = () => {}
+  const undone: string[] = []
+  const filter: Filter = {
+    name: 'filter',
+    check() {
+      answer()
+      return { allowed: true, undo: () => void undone.push('undone') }
+    }
+  }
+  const key = async () => {
+    answer()
+    return 'x'
+  }
+  const failing = async () => {
+    answer()
+    throw new Error('no key')
+  }
+  for (const limit of [[filter, send], { ...send, key }, { ...send, key: failing }]) {
+    const { app } = await open(t)
+    let ran = false
+    app.addHook('onRequest', async (_request, reply) => {
+      answer = () => void reply.code(503).send('busy')
+    })
+    // To Fastify it is not sent before these have ended.
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      for (let i = 0; i < 10; i++) await turn()
+      return payload
+    })
+    app.get('/x', { config: { limit } }, async () => {
+      ran = true
+      return 'sent'
+    })
+    const { statusCode, body } = await app.inject('/x')
+    t.same([statusCode, body, ran], [503, 'busy', false])
+    const id = Array.isArray(limit) ? '127.0.0.1' : 'x'
+    t.match((await app.limit.peek({ 'send@GET /x': id })).rules, [{ limits: [{ remaining: 1 }] }])
+  }
+  t.same(undone, ['undone'])
+})
 
 t.test('filters alone: a decision without rules', async t => {
   const { app } = await open(t)

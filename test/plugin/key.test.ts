@@ -327,8 +327,17 @@ t.test('when two key functions fail at once, one answer, and no crash', async t 
   process.on('unhandledRejection', note)
   t.teardown(() => process.off('unhandledRejection', note))
   // In one rule, or in two.
-  for (const keys of [[[later, boom]], [later, boom], [[later, 'ip'], boom]]) {
+  const onRequest = { value: 'request.later' }
+  for (const keys of [
+    [[later, boom]],
+    [later, boom],
+    [[later, 'ip'], boom],
+    [[onRequest, boom]],
+    [onRequest, boom],
+    [{ digest: ['request.later'] }, boom]
+  ]) {
     const { app, post } = await open(t)
+    app.decorateRequest('later', { getter: () => later() })
     const limit = keys.map((key, i) => ({ name: `${i}`, key, limits })) as Rule[]
     app.post('/x', { config: { limit } }, async () => 'sent')
     t.equal((await post('/x', {})).json().message, 'now')

@@ -221,6 +221,20 @@ for (const place of await places(t)) {
     await settled(t, scene, given)
   })
 
+  t.test(`${place.store}: a reply that its handler has sent is not to be hijacked any more`, async t => {
+    const scene = new Scene(place, await place.open(t, rules), 0)
+    scene.route(async (_, reply) => {
+      scene.look()
+      reply.code(502).send('refused')
+      reply.hijack()
+    })
+    const client = await call(scene)
+    client.end()
+    const [response] = await once(client, 'response')
+    t.equal(response.statusCode, 502)
+    await settled(t, scene, given)
+  })
+
   for (const [when, begin] of [
     ['before', (hijack: () => void) => hijack()],
     ['after', setImmediate]

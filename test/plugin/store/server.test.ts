@@ -22,6 +22,17 @@ t.test('processes whose secrets differ find out', async t => {
   t.ok((await client.pttl('test:secret')) > 0)
 })
 
+t.test('it leaves no listener on a client that it has waited for', async t => {
+  const late = client.duplicate({ lazyConnect: true })
+  t.teardown(() => late.disconnect())
+  const counted = () => ['ready', 'close'].map(event => late.listenerCount(event))
+  const before = counted()
+  const connecting = late.connect()
+  t.equal(await new RedisServer(late, 'test:').connected(), true)
+  await connecting
+  t.same(counted(), before)
+})
+
 t.test('the secret is known for 30 days from the last start', async t => {
   const server = await open()
   for (let start = 0; start < 2; start++) {
