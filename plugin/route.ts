@@ -6,30 +6,14 @@ import type {
   RouteHandlerMethod,
   RouteOptions
 } from 'fastify'
+import { answer, decide, enter, type Shared, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
-import { hasListeners, publish } from './events.js'
-import { FilterChain } from './filter-chain.js'
-import { policyHeaders } from './headers.js'
-import { fail, refusal, refuse } from './http.js'
-import { refuseHungUp } from './hung-up.js'
-import type { Limiter } from './limiter.js'
-import type { DecisionEvent, SendLimitOptions } from './options.js'
+import { fail } from './http.js'
 import { isHandlerTimeout } from './outcome.js'
 import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan } from './plan.js'
-import type { RefusalLog } from './refusal-log.js'
-import type { Awaitable } from './store/store.js'
 import { Turn } from './turn.js'
-
-/** What all limited routes share. */
-export interface Shared {
-  limiter: Limiter
-  /** In milliseconds. */
-  timeout: number
-  options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
-  refusals: RefusalLog
-}
 
 /** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
 export const PLAN: unique symbol = Symbol('plan of the route')
@@ -152,77 +136,4 @@ async function abandon(decision: Decision, reply: FastifyReply): Promise<Fastify
   await decision.refund()
   decision.end()
   return reply
-}
-
-function enter(
-  plan: Plan,
-  shared: Shared,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  over: () => boolean
-): Awaitable<Decision> {
-  if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
-  return filterThenDecide(plan, shared, request, reply, over)
-}
-
-function decide(
-  rules: Plan['sends'],
-  { limiter }: Shared,
-  request: FastifyRequest,
-  earlier?: Decision | null
-): Awaitable<Decision> {
-  refuseHungUp(request)
-  return limiter.decide(rules, request, earlier)
-}
-
-async function filterThenDecide(
-  plan: Plan,
-  shared: Shared,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  over: () => boolean
-): Promise<Decision> {
-  const { limiter, timeout } = shared
-  const chain = new FilterChain(request, timeout)
-  try {
-    const refused = await chain.check(plan.filters)
-    const decision = refused
-      ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
-      : await decide(plan.sends, shared, request, reply.limit)
-    if (!decision.allowed || over()) await chain.undo()
-    return decision
-  } catch (error) {
-    await chain.undo()
-    throw error
-  }
-}
-
-/** Puts the decision on the reply and tells it. @throws a refusal that is for the app's error handler; FunctionError */
-function answer(
-  decision: Decision,
-  stage: DecisionEvent['stage'],
-  plan: Plan,
-  shared: Shared,
-  request: FastifyRequest,
-  reply: FastifyReply
-): void {
-  const earlier = reply.limit
-  reply.limit = decision
-  const heard = hasListeners(shared.options)
-  if (decision.allowed && !heard) return tellLeft(decision, plan, reply)
-  const verdict = decision.verdict()
-  if (heard) {
-    const told = earlier?.observed.length ?? 0
-    publish({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
-  }
-  if (decision.allowed) {
-    reply.headers(policyHeaders(verdict.rules, plan.disclosures))
-    return
-  }
-  shared.refusals.write(decision, verdict, stage, request)
-  refuse(request, reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, plan.handled)
-}
-
-function tellLeft(decision: Decision, { callers, disclosures }: Plan, reply: FastifyReply): void {
-  reply.headers(policyHeaders(decision.statesOf(callers), disclosures))
 }

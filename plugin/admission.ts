@@ -1,0 +1,100 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Decision } from './decision.js'
+import { hasListeners, publish } from './events.js'
+import { FilterChain } from './filter-chain.js'
+import { policyHeaders } from './headers.js'
+import { refusal, refuse } from './http.js'
+import { refuseHungUp } from './hung-up.js'
+import type { Limiter } from './limiter.js'
+import type { DecisionEvent, SendLimitOptions } from './options.js'
+import type { Plan } from './plan.js'
+import type { RefusalLog } from './refusal-log.js'
+import type { Awaitable } from './store/store.js'
+
+/** What all limited routes share. */
+export interface Shared {
+  limiter: Limiter
+  /** In milliseconds. */
+  timeout: number
+  options: Pick<SendLimitOptions, 'errorResponse' | 'onDecision'>
+  refusals: RefusalLog
+}
+
+/**
+ * Asks the filters, then decides on the sends.
+ * @param over whether the request is over: then the filters are undone
+ */
+export function enter(
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  over: () => boolean
+): Awaitable<Decision> {
+  if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
+  return filterThenDecide(plan, shared, request, reply, over)
+}
+
+/** Decides by these rules, on a request whose client is there. */
+export function decide(
+  rules: Plan['sends'],
+  { limiter }: Shared,
+  request: FastifyRequest,
+  earlier?: Decision | null
+): Awaitable<Decision> {
+  refuseHungUp(request)
+  return limiter.decide(rules, request, earlier)
+}
+
+async function filterThenDecide(
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  over: () => boolean
+): Promise<Decision> {
+  const { limiter, timeout } = shared
+  const chain = new FilterChain(request, timeout)
+  try {
+    const refused = await chain.check(plan.filters)
+    const decision = refused
+      ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
+      : await decide(plan.sends, shared, request, reply.limit)
+    if (!decision.allowed || over()) await chain.undo()
+    return decision
+  } catch (error) {
+    await chain.undo()
+    throw error
+  }
+}
+
+/** Puts the decision on the reply and tells it. @throws a refusal that is for the app's error handler; FunctionError */
+export function answer(
+  decision: Decision,
+  stage: DecisionEvent['stage'],
+  plan: Plan,
+  shared: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply
+): void {
+  const earlier = reply.limit
+  reply.limit = decision
+  const heard = hasListeners(shared.options)
+  if (decision.allowed && !heard) return tellLeft(decision, plan, reply)
+  const verdict = decision.verdict()
+  if (heard) {
+    const told = earlier?.observed.length ?? 0
+    publish({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
+  }
+  if (decision.allowed) {
+    reply.headers(policyHeaders(verdict.rules, plan.disclosures))
+    return
+  }
+  shared.refusals.write(decision, verdict, stage, request)
+  refuse(request, reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, plan.handled)
+}
+
+/** Puts on the reply what is left. */
+export function tellLeft(decision: Decision, { callers, disclosures }: Plan, reply: FastifyReply): void {
+  reply.headers(policyHeaders(decision.statesOf(callers), disclosures))
+}
