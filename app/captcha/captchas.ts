@@ -76,7 +76,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
 
   const terms = () => {
     const { lifetimeSeconds, tries } = policy().code
-    return { lifeMs: lifetimeSeconds * 1_000, attempts: tries }
+    return { lifeMs: lifetimeSeconds * 1_000, tries }
   }
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
     codeOf(keys.code, { ...captcha, generation }, captcha.digits)

@@ -90,11 +90,11 @@ export class MemoryRecords implements Records {
 
   private begin({
     lifeMs,
-    attempts
+    tries
   }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation' | 'made' | 'resends'>> {
     const now = this.clock.monotonic()
     return {
-      attemptsLeft: attempts,
+      attemptsLeft: tries,
       ended: '',
       unknown: true,
       expiresAt: now + lifeMs,

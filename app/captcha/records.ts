@@ -25,7 +25,7 @@ export interface Kept {
 /** The lifetime of a code in milliseconds, and how often it may be tried. */
 export interface Terms {
   lifeMs: number
-  attempts: number
+  tries: number
 }
 
 export interface Checked {

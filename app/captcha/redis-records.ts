@@ -31,8 +31,8 @@ export class RedisRecords implements Records {
     this.scripts = scriptsOf(client, 'captcha', SCRIPTS)
   }
 
-  async put(key: string, sealed: string, { lifeMs, attempts }: Terms): Promise<void> {
-    await this.run('put', key, sealed, lifeMs, attempts, RETENTION_MS)
+  async put(key: string, sealed: string, { lifeMs, tries }: Terms): Promise<void> {
+    await this.run('put', key, sealed, lifeMs, tries, RETENTION_MS)
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -50,9 +50,9 @@ export class RedisRecords implements Records {
     return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
   }
 
-  async rotate(key: string, { lifeMs, attempts }: Terms, token: string): Promise<Kept | null> {
+  async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<Kept | null> {
     const reply = await this.answered(
-      this.ask('put', key, '', lifeMs, attempts, RETENTION_MS, token),
+      this.ask('put', key, '', lifeMs, tries, RETENTION_MS, token),
       // Made, and nobody will get it.
       () => this.restore(key, token)
     )

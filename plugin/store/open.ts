@@ -69,18 +69,17 @@ export function openStore(
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
   const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
-  const onChange = (error?: unknown, node?: string) => {
+  const outageOf = (node?: string) => {
     const what = { ...(node && { node }), onStoreError }
-    if (error !== undefined) return fastify.log.error({ err: error, ...what }, 'redis does not decide')
-    fastify.log.info(what, 'redis decides again')
-    examination.again()
+    return new Outage(timeout, {
+      onLost: error => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
+      onBack() {
+        fastify.log.info(what, 'redis decides again')
+        examination.again()
+      },
+      onFailure: () => client.refreshSlotsCache?.()
+    })
   }
-  const outageOf = (node?: string) =>
-    new Outage(
-      timeout,
-      error => onChange(error, node),
-      () => client.refreshSlotsCache?.()
-    )
   const outage = outageOf()
   const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,

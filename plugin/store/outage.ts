@@ -1,17 +1,21 @@
+export interface OutageEvents {
+  /** Hears when it is lost, with the first error. */
+  onLost?: (error: unknown) => void
+  /** Hears when it is back. */
+  onBack?: () => void
+  /** Hears of each failure. */
+  onFailure?: () => void
+}
+
 /** Whether something answers. While it does not, it is asked again after each `timeout`, by one who needs it. */
 export class Outage {
   private until = 0
   private onlyReads = false
 
-  /**
-   * @param timeout in milliseconds
-   * @param onChange hears when it is lost, with the error, and when it is back, without
-   * @param onFailure hears of each failure
-   */
+  /** @param timeout in milliseconds */
   constructor(
     private readonly timeout: number,
-    private readonly onChange: (error?: unknown) => void,
-    private readonly onFailure: () => void = () => {}
+    private readonly events: OutageEvents = {}
   ) {}
 
   /** Whether to ask now. */
@@ -28,7 +32,7 @@ export class Outage {
     if (this.until === 0) return
     // That it reads was known: who comes next finds out at once whether it writes.
     this.until = this.onlyReads && !wrote ? performance.now() : 0
-    if (this.until === 0) this.onChange()
+    if (this.until === 0) this.events.onBack?.()
   }
 
   /** @param onlyReads whether it answers, and takes no writes */
@@ -36,7 +40,7 @@ export class Outage {
     const lost = this.until === 0
     this.until = performance.now() + this.timeout
     this.onlyReads = onlyReads
-    if (lost) this.onChange(error)
-    this.onFailure()
+    if (lost) this.events.onLost?.(error)
+    this.events.onFailure?.()
   }
 }

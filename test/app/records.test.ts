@@ -24,7 +24,7 @@ const stores: Record<string, (t: Test) => Promise<Place>> = {
   }
 }
 
-const terms = { lifeMs: 300_000, attempts: 3 }
+const terms = { lifeMs: 300_000, tries: 3 }
 const name = () => randomBytes(16).toString('base64url')
 
 for (const [store, open] of Object.entries(stores)) {

@@ -176,7 +176,7 @@ t.test('Redis hangs while a code is verified: it can be verified again, once', a
 t.test('a try that was not answered gives back no code that another one has used up', async t => {
   const { client, pid } = await startRedis(t)
   const records = new RedisRecords(client)
-  await records.put('a', 'sealed', { lifeMs: 300_000, attempts: 3 })
+  await records.put('a', 'sealed', { lifeMs: 300_000, tries: 3 })
   process.kill(pid, 'SIGSTOP')
   const told = records.check('a', 1)
   await t.rejects(new RedisRecords(client, 100).check('a', 1), { code: 'CODES_UNAVAILABLE' })

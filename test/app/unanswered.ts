@@ -7,7 +7,7 @@ import { until } from '../plugin/settlement/places.js'
 export async function unanswered(client: Redis, timeoutMs: number) {
   const records = new RedisRecords(client, timeoutMs)
   const answers = new RedisAnswers(client, { keepMs: 1, perScope: 1 }, timeoutMs)
-  const terms = { lifeMs: 300_000, attempts: 3 }
+  const terms = { lifeMs: 300_000, tries: 3 }
   const begin = (token: string) =>
     answers.begin({ scope: 'scope', key: 'key' }, 'b'.repeat(22), token, 60_000)
   for (const key of ['tried', 'sent again']) await records.put(key, 'sealed', terms)

@@ -143,7 +143,7 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
 
 /** Decides over the nodes that a store speaks to; nothing stands in for them. */
 export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
-  const outage = new Outage(PATIENCE_MS, () => {})
+  const outage = new Outage(PATIENCE_MS)
   const fail = (error: unknown) => {
     throw error
   }

@@ -34,9 +34,9 @@ async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   const client = connect(t, server, redis)
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
-  const onChange = (error?: unknown) => changes.push(error === undefined ? 'back' : 'lost')
-  const onError = () => changes.push('error')
-  const outage = new Outage(TIMEOUT_MS, onChange)
+  const note = (change: string) => () => void changes.push(change)
+  const onError = note('error')
+  const outage = new Outage(TIMEOUT_MS, { onLost: note('lost'), onBack: note('back') })
   const outageOf = () => outage
   const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfKey, isOfWrites, onError }
   const fallback = new Fallback(store, options)
@@ -400,7 +400,7 @@ t.test('it closes both stores', async t => {
       super.close()
     }
   }
-  const outage = new Outage(TIMEOUT_MS, () => {})
+  const outage = new Outage(TIMEOUT_MS)
   const fallback = new Fallback(new Closing('the primary'), {
     timeout: TIMEOUT_MS,
     otherwise: new StandIn(new Closing('the other')),

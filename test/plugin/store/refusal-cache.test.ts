@@ -654,7 +654,7 @@ t.test('over several nodes: the calls of each are heard', async t => {
 t.test('what a lost node was not asked about is refused to nobody', async t => {
   const own = { now: 0, monotonic: () => own.now }
   const cache = new RefusalCache({ ms: 60_000, clock: own })
-  const [up, down] = [new Outage(1_000_000, () => {}), new Outage(1_000_000, () => {})]
+  const [up, down] = [new Outage(1_000_000), new Outage(1_000_000)]
   const spec = log([1, 60_000])
   const [full, lost] = [entry(spec, 'x'), entry(log([5, 60_000]), 'y')]
   const nodes = new Fallback(cache.watch(new RedisStore(client, 'half:')), {
