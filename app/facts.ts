@@ -28,7 +28,7 @@ const KNOWN = {
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
-/** On what each rule decides; a rule of attempts on these alone. */
+/** On requests of which kinds each rule decides, unless it counts attempts. */
 export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'ip-attempts': ['code'],
   ip: ['code'],

@@ -24,7 +24,7 @@ async function serve(): Promise<void> {
   })
   const app = await building
   let stopping = false
-  let starting: Promise<void> | undefined
+  let starting = Promise.resolve()
   const stop = (signal: string) => {
     stopping = true
     for (const name of SIGNALS) process.removeListener(name, stop)
@@ -32,9 +32,7 @@ async function serve(): Promise<void> {
     // A second signal finds no listener and ends the process at once.
     setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
     // An app that is closed while it starts would listen all the same, and never end.
-    Promise.resolve(starting)
-      .then(() => app.close())
-      .catch(fail)
+    starting.then(() => app.close()).catch(fail)
   }
   for (const name of SIGNALS) process.on(name, stop)
   starting = start(app, config, () => stopping)
