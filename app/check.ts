@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox'
-import { Errors } from 'typebox/value'
+import { Errors, Pointer } from 'typebox/value'
 
 /** Something that an operator wrote is wrong; the message says what, and what would be right. */
 export class ConfigError extends Error {
@@ -24,11 +24,7 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
   const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return value as Static<S>
   const { requiredProperties, additionalProperties, allowedValues } = error.params as Record<string, string[]>
-  // A JSON pointer (RFC 6901).
-  const within = error.instancePath
-    .split('/')
-    .slice(1)
-    .map(name => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const within = Pointer.Indices(error.instancePath)
   const [missing] = requiredProperties ?? []
   const [unknown] = error.keyword === 'boolean' ? within.splice(-1) : (additionalProperties ?? [])
   const extra = missing ?? unknown

@@ -64,7 +64,7 @@ function endWithTerminal(): void {
 }
 
 function reload(app: App): void {
-  app.reloadPolicy('signal').catch(error => app.log.error({ err: error }, 'the policy in force stays'))
+  app.reloadPolicy().catch(error => app.log.error({ err: error }, 'the policy in force stays'))
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const

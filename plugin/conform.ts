@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox'
-import { Errors } from 'typebox/value'
+import { Errors, Pointer } from 'typebox/value'
 import { wrongOption } from './mistakes.js'
 
 /**
@@ -17,11 +17,7 @@ export function conform<S extends TSchema>(
   // Of eight unknown members TypeBox tells the first time alone: its list ends there.
   const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return
-  // A JSON pointer (RFC 6901).
-  const path = error.instancePath
-    .split('/')
-    .slice(1)
-    .map(name => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const path = Pointer.Indices(error.instancePath)
   const { additionalProperties, requiredProperties } = error.params as {
     additionalProperties?: string[]
     requiredProperties?: string[]

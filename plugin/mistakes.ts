@@ -1,13 +1,12 @@
 import { FunctionError, OptionError } from './errors.js'
-import { isPromise } from './store/store.js'
+import { unheard } from './store/store.js'
 
 /**
  * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits
  * for it: what it rejects with would end the process.
  */
 export function misanswered(answer: unknown, what: string, right: string): Error {
-  // A thenable may have no catch of its own.
-  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+  unheard(answer)
   return new FunctionError(what, right)
 }
 

@@ -4,20 +4,21 @@ export const sha256 = (key: string): Buffer => createHash('sha256').update(key).
 
 /** Keys, each opening something. They are held as SHA-256 hashes alone. */
 export class Keyring<T> {
-  private readonly held: { hash: Buffer; opens: T }[] = []
-  private readonly known = new Set<string>()
+  private readonly held = new Map<string, { hash: Buffer; opens: T }>()
 
   /** @returns false when the key is there already */
   add(hash: Buffer, opens: T): boolean {
-    if (this.known.has(hash.toString('hex'))) return false
-    this.known.add(hash.toString('hex'))
-    this.held.push({ hash, opens })
+    const name = hash.toString('hex')
+    if (this.held.has(name)) return false
+    this.held.set(name, { hash, opens })
     return true
   }
 
   /** All keys are compared, whichever it is, so that the time tells nothing of them. */
   find(key: string): T | undefined {
     const given = sha256(key)
-    return this.held.filter(({ hash }) => timingSafeEqual(hash, given))[0]?.opens
+    let found: T | undefined
+    for (const { hash, opens } of this.held.values()) if (timingSafeEqual(hash, given)) found = opens
+    return found
   }
 }

@@ -15,10 +15,10 @@ declare module 'fastify' {
     readonly policy: Policy
     /**
      * Reads the policy anew and puts it in force as a whole.
-     * @param actor who wants it, for the audit trail: an operator, or `signal`
+     * @param request that of the operator who wants it; left out: a signal does
      * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
      */
-    reloadPolicy(actor: string, request?: FastifyRequest): Promise<Policy>
+    reloadPolicy(request?: FastifyRequest): Promise<Policy>
   }
 }
 
@@ -40,7 +40,8 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   if (stray !== undefined) throw stray
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
-  fastify.decorate('reloadPolicy', async (actor: string, request?: FastifyRequest) => {
+  fastify.decorate('reloadPolicy', async (request?: FastifyRequest) => {
+    const actor = request?.actor ?? 'signal'
     try {
       if (isPipe(config.POLICY_FILE)) {
         throw new ConfigError('POLICY_FILE is a pipe, which is read at the start alone.')

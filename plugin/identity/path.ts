@@ -1,5 +1,5 @@
 import { wrongOption } from '../mistakes.js'
-import { isPromise, unheard } from '../store/store.js'
+import { unheard } from '../store/store.js'
 
 /** What key paths are read from: a Fastify request, or anything of its shape. */
 export interface Source {
@@ -41,15 +41,11 @@ export function compilePath(path: unknown, at: string): (source: Source) => unkn
   if (root === 'request' && ROOTS.includes(members[0] ?? ''))
     throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
   if (path === 'request.ip') return addressOf
-  if (root === 'request') return source => heard(members.reduce(anyMember, source as unknown))
+  // A hook may have put a promise there.
+  if (root === 'request') return source => unheard(members.reduce(anyMember, source as unknown))
   // Node lowers the names of headers.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members
   return source => names.reduce(ownMember, source[root as keyof Source] as unknown)
-}
-
-/** Where another part throws, nobody waits for a promise that a hook has put on the request. */
-function heard(value: unknown): unknown {
-  return isPromise(value) ? unheard(Promise.resolve(value)) : value
 }
 
 function ownMember(value: unknown, name: string): unknown {

@@ -2,7 +2,7 @@ import type { CountryCode } from 'libphonenumber-js'
 import { FunctionError, KeyMissingError } from '../errors.js'
 import { wrongOption } from '../mistakes.js'
 import type { KeyFunction } from '../rule.js'
-import { isPromise, unheard } from '../store/store.js'
+import { unheard } from '../store/store.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
 import type { CompiledPart } from './part.js'
@@ -52,10 +52,7 @@ export function functionPart(read: KeyFunction, at: string): CompiledPart {
   return {
     kind: 'function',
     label: 'the key',
-    read(source) {
-      const value = read(source as Parameters<KeyFunction>[0])
-      return isPromise(value) ? unheard(Promise.resolve(value)) : value
-    },
+    read: source => unheard(read(source as Parameters<KeyFunction>[0])),
     canonical,
     list: (values, where) => exactList(values, canonical, where)
   }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { Check } from 'typebox/value'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import { costOf, type Prices, PricesSchema } from '../../app/audit/cost.js'
@@ -288,11 +288,15 @@ t.test('once it was written again, the next failure is told anew', async t => {
   }
 })
 
-t.test('the lines of a pipe that nobody reads wait for the next who does', async t => {
+/** A named pipe, and how to read it: without a reader nobody can begin to write. */
+function pipeOf(t: Test) {
   const pipe = join(folderOf(t), 'audit.pipe')
   spawnSync('mkfifo', [pipe])
-  // Without this nobody could begin to write.
-  const reader = () => fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+  return { pipe, reader: () => fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) }
+}
+
+t.test('the lines of a pipe that nobody reads wait for the next who does', async t => {
+  const { pipe, reader } = pipeOf(t)
   const first = reader()
   const errors: unknown[] = []
   const trail = openTrail(pipe, error => errors.push(error))
@@ -309,14 +313,13 @@ t.test('the lines of a pipe that nobody reads wait for the next who does', async
 })
 
 t.test('a pipe that nobody reads is not waited for', async t => {
-  const pipe = join(folderOf(t), 'audit.pipe')
-  spawnSync('mkfifo', [pipe])
+  const { pipe, reader } = pipeOf(t)
   t.throws(() => openTrail(pipe, () => {}), { name: 'ConfigError', message: /AUDIT_LOG .*: ENXIO/ })
-  const reader = fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+  const first = reader()
   const errors: unknown[] = []
   const trail = openTrail(pipe, error => errors.push(error))
   t.teardown(() => trail.close())
-  fs.closeSync(reader)
+  fs.closeSync(first)
   process.emit('SIGHUP')
   await turn()
   t.match(errors, [{ code: 'ENXIO' }])
@@ -349,10 +352,9 @@ t.test('what waits is bounded: beyond it lines are lost, and that is told once',
 })
 
 t.test('what works again is written on, also when no more lines could wait', async t => {
-  const pipe = join(folderOf(t), 'audit.pipe')
-  spawnSync('mkfifo', [pipe])
-  const reader = fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
-  t.teardown(() => fs.closeSync(reader))
+  const { pipe, reader } = pipeOf(t)
+  const slow = reader()
+  t.teardown(() => fs.closeSync(slow))
   const errors: Error[] = []
   const trail = openTrail(pipe, error => errors.push(error as Error))
   t.teardown(() => trail.close())
@@ -362,7 +364,7 @@ t.test('what works again is written on, also when no more lines could wait', asy
   const room = Buffer.alloc(1_048_576)
   let text = ''
   for (let i = 0; i < 100; i++) {
-    text += room.toString('utf8', 0, fs.readSync(reader, room))
+    text += room.toString('utf8', 0, fs.readSync(slow, room))
     trail.write(later)
   }
   const lines = text.split('\n').slice(0, -1)
@@ -386,10 +388,9 @@ t.test('no line is joined to one that broke off', async t => {
 t.test(
   'what was begun before a rotation stands whole behind it, and what comes after the end is told',
   async t => {
-    const file = join(folderOf(t), 'audit.log')
-    spawnSync('mkfifo', [file])
-    const reader = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
-    t.teardown(() => fs.closeSync(reader))
+    const { pipe: file, reader } = pipeOf(t)
+    const slow = reader()
+    t.teardown(() => fs.closeSync(slow))
     const errors: Error[] = []
     const trail = openTrail(file, error => errors.push(error as Error))
     // More than a pipe holds, of lines of which it takes a part.
