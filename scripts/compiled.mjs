@@ -1,5 +1,5 @@
-// A process that is given this by --import runs the TypeScript of the repository as tsc has compiled it to dist-test/:
-// it loads no compiler and transpiles nothing, which takes longer than most tests.
+// A process that is given this by --import runs the TypeScript of the repository as `npm test` has transpiled it to
+// dist-test/: it loads no compiler, which takes longer than most tests.
 import { register } from 'node:module'
 
 register('./compiled-hooks.mjs', import.meta.url)

@@ -1,34 +1,29 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline'
-import { pathToFileURL } from 'node:url'
-import { bundled } from './compiled-hooks.mjs'
 import { installDependencies, installTestTools, root } from './install.mjs'
 import { tapView } from './tap-view.mjs'
+import { transpile } from './transpile.mjs'
 
 const colour = process.stdout.isTTY ? [] : ['--colors=off']
 const bin = name => `${root}/node_modules/.bin/${name}`
 /** One more than there are cores, for tests wait, too; not more Redis servers than a machine likes. */
 const jobs = Math.min(availableParallelism() + 1, 8)
 
-const BUNDLE = [
-  ...['--bundle', '--splitting', '--format=esm', '--platform=node', '--log-level=warning'],
-  ...['--outdir=dist-test/packages', '--chunk-names=chunks/[hash]']
-]
-
-/** Runs a command to its end. @returns what it printed, and whether it succeeded */
-async function run(command, args) {
-  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+/** Runs a check of all files, and says what it has found. @returns whether it found nothing */
+async function check(name, ...args) {
+  const child = spawn(bin(name), args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
   let printed = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', text => (printed += text))
   const code = await new Promise(resolve => child.on('error', resolve).on('close', resolve))
-  return { printed, good: code === 0 }
+  console.log(`# ${name}\n${printed}`.trimEnd())
+  return code === 0
 }
 
-/** @param compiled whether dist-test/ holds what is to be tested; tap transpiles else */
-async function tap(files, compiled) {
-  const loader = compiled ? `--import=${new URL('compiled.mjs', import.meta.url)}` : ''
+/** Runs the tests, as they stand in dist-test/. */
+async function tap(files) {
+  const loader = `--import=${new URL('compiled.mjs', import.meta.url)}`
   const child = spawn(bin('tap'), ['--disable-coverage', '--reporter=tap', `--jobs=${jobs}`, ...files], {
     cwd: root,
     env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} ${loader}`.trim() },
@@ -44,27 +39,24 @@ async function tap(files, compiled) {
 installDependencies()
 installTestTools()
 
-const steps = {
-  lint: run(bin('biome'), ['check', '--error-on-warnings', ...colour, '.']),
-  // What is found right is written to dist-test/, for the tests to run.
-  typecheck: run(bin('tsc'), ['--project', 'tsconfig.test.json', '--sourceRoot', pathToFileURL(root).href]),
-  bundle: run(bin('esbuild'), [...bundled, ...BUNDLE])
+// Beside the tests, which need neither.
+const checks = {
+  biome: check('biome', 'check', '--error-on-warnings', ...colour, '.'),
+  tsc: check('tsc', '--noEmit')
 }
-const broken = []
-for (const [name, step] of Object.entries(steps)) {
-  const { printed, good } = await step
-  console.log(`# ${name}\n${printed}`.trimEnd())
-  if (!good) broken.push(name)
-}
-
-console.log('# test')
-const { code, counts, failed } = await tap(
-  process.argv.slice(2),
-  !broken.includes('typecheck') && !broken.includes('bundle')
+const none = { code: 1, counts: null, failed: [] }
+const { code, counts, failed } = await transpile().then(
+  () => tap(process.argv.slice(2)),
+  error => {
+    console.log(error.message)
+    return none
+  }
 )
+const broken = []
+for (const [name, good] of Object.entries(checks)) if (!(await good)) broken.push(name)
 for (const file of failed) console.log(`Failed: ${file}`)
-if (broken.length > 0) console.log(`Failed before the tests: ${broken.join(', ')}`)
-if (counts === null) console.log(`tap broke off (${code}) without its counts.`)
+if (broken.length > 0) console.log(`Failed beside the tests: ${broken.join(', ')}`)
+if (counts === null) console.log(`The tests broke off (${code}) without their counts.`)
 
 // A run that broke off is one failure: what it did before is not known.
 const { pass = 0, fail = 0, skip = 0, todo = 0 } = counts ?? { fail: 1 }
