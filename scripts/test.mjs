@@ -22,9 +22,9 @@ async function check(name, ...args) {
 }
 
 /** Runs the tests, as they stand in dist-test/. */
-async function tap(files) {
+async function tap(args) {
   const loader = `--import=${new URL('compiled.mjs', import.meta.url)}`
-  const child = spawn(bin('tap'), ['--disable-coverage', '--reporter=tap', `--jobs=${jobs}`, ...files], {
+  const child = spawn(bin('tap'), ['--reporter=tap', `--jobs=${jobs}`, ...args], {
     cwd: root,
     env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} ${loader}`.trim() },
     stdio: ['ignore', 'pipe', 'inherit']

@@ -1,5 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import ts from 'typescript'
+import {
+  type Argument,
+  type CallExpression,
+  type Function as Declaration,
+  type Program,
+  parseSync,
+  Visitor
+} from 'oxc-parser'
 
 const root = new URL('../../app/', import.meta.url)
 
@@ -22,43 +29,57 @@ export function thrownProblems(): { thrown: Thrown[]; unclear: string[] } {
 const CODE = /^[A-Z]+(_[A-Z]+)*$/
 
 function readCalls(name: string, text: string) {
-  const file = ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true)
+  const { program, errors } = parseSync(name, text)
+  if (errors[0]) throw new Error(`${name}: ${errors[0].message}`)
+  const constants = constantsOf(program)
+  const around: Declaration[] = []
   const thrown: Thrown[] = []
   const unclear: string[] = []
-  const visit = (node: ts.Node): void => {
-    if (ts.isCallExpression(node)) {
-      const made = /^problem(?:Document)?$/.test(node.expression.getText())
+  const visitor = new Visitor({
+    FunctionDeclaration: node => void around.push(node),
+    'FunctionDeclaration:exit': () => void around.pop(),
+    CallExpression(node) {
+      const made = node.callee.type === 'Identifier' && /^problem(?:Document)?$/.test(node.callee.name)
       const args = made ? node.arguments : [undefined, ...node.arguments]
-      const [status, code, detail] = args.map(each => each && literal(each, file))
-      const at = `${name}: ${node.getText().slice(0, 80)}`
+      const [status, code, detail] = args.map(each => each && literal(each, constants))
+      const at = `${name}: ${text.slice(node.start, node.end).slice(0, 80)}`
       // Else it is a function of a file's own that hands its arguments on to problem().
       if (made || (CODE.test(code ?? '') && /\s/.test(detail ?? ''))) {
         if (code !== undefined && detail !== undefined) thrown.push({ code, detail, status, at })
-        else if (!handsOn(node)) unclear.push(at)
+        else if (!handsOn(node, around.at(-1))) unclear.push(at)
       }
     }
-    ts.forEachChild(node, visit)
-  }
-  visit(file)
+  })
+  visitor.visit(program)
   return { thrown, unclear }
 }
 
 /** Whether its code is a parameter of the function around. */
-function handsOn(call: ts.CallExpression): boolean {
-  const around = ts.findAncestor(call, ts.isFunctionDeclaration)
-  return around?.parameters.some(({ name }) => name.getText() === call.arguments[1]?.getText()) ?? false
+function handsOn({ arguments: [, code] }: CallExpression, around: Declaration | undefined): boolean {
+  if (code?.type !== 'Identifier') return false
+  return around?.params.some(each => each.type === 'Identifier' && each.name === code.name) ?? false
 }
 
-function literal(node: ts.Node, file: ts.SourceFile): string | undefined {
-  if (ts.isStringLiteralLike(node) || ts.isNumericLiteral(node)) return node.text
-  if (!ts.isIdentifier(node)) return undefined
-  let found: string | undefined
-  const visit = (each: ts.Node): void => {
-    if (ts.isVariableDeclaration(each) && each.name.getText() === node.text && each.initializer) {
-      if (ts.isStringLiteralLike(each.initializer)) found = each.initializer.text
+/** The texts that a file gives names to. */
+function constantsOf(program: Program): Map<string, string> {
+  const found = new Map<string, string>()
+  const visitor = new Visitor({
+    VariableDeclarator({ id, init }) {
+      const text = init && textOf(init)
+      if (id.type === 'Identifier' && typeof text === 'string') found.set(id.name, text)
     }
-    ts.forEachChild(each, visit)
-  }
-  visit(file)
+  })
+  visitor.visit(program)
   return found
+}
+
+function literal(node: Argument, constants: ReadonlyMap<string, string>): string | undefined {
+  return node.type === 'Identifier' ? constants.get(node.name) : textOf(node)
+}
+
+function textOf(node: Argument): string | undefined {
+  if (node.type === 'Literal' && ['string', 'number'].includes(typeof node.value)) return String(node.value)
+  if (node.type === 'TemplateLiteral' && node.expressions.length === 0)
+    return node.quasis[0]?.value.cooked ?? undefined
+  return undefined
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type ImportDeclaration, parseSync, Visitor, type VisitorObject } from 'oxc-parser'
 import t from 'tap'
-import ts from 'typescript'
 import { root } from './blocks.js'
 
 /**
@@ -218,45 +218,33 @@ const folder = fileURLToPath(new URL('plugin', root))
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))
 const names = files.map(file => file.slice(0, -3))
 
-function parse(file: string): ts.SourceFile {
-  return ts.createSourceFile(file, readFileSync(join(folder, file), 'utf8'), ts.ScriptTarget.ESNext, true)
-}
-
-function walk(node: ts.Node, visit: (node: ts.Node) => void): void {
-  visit(node)
-  node.forEachChild(child => walk(child, visit))
+function visit(file: string, visitor: VisitorObject): void {
+  const { program, errors } = parseSync(file, readFileSync(join(folder, file), 'utf8'))
+  if (errors[0]) throw new Error(`${file}: ${errors[0].message}`)
+  new Visitor(visitor).visit(program)
 }
 
 /** Whether nothing of the module is there at run time. */
-function typesOnly(node: ts.ImportDeclaration | ts.ExportDeclaration): boolean {
-  if (ts.isExportDeclaration(node)) return node.isTypeOnly
-  const clause = node.importClause
-  if (clause === undefined) return false
-  if (clause.isTypeOnly) return true
-  const named = clause.namedBindings
-  return (
-    clause.name === undefined &&
-    named !== undefined &&
-    ts.isNamedImports(named) &&
-    named.elements.every(each => each.isTypeOnly)
-  )
+function typesOnly({ importKind, specifiers }: ImportDeclaration): boolean {
+  if (importKind === 'type') return true
+  const type = (each: (typeof specifiers)[number]) =>
+    each.type === 'ImportSpecifier' && each.importKind === 'type'
+  return specifiers.length > 0 && specifiers.every(type)
 }
 
 function importsOf(file: string): Import[] {
   const found: Import[] = []
-  const add = (specifier: ts.Expression | ts.TypeNode | undefined, type: boolean) => {
-    const literal = specifier && ts.isLiteralTypeNode(specifier) ? specifier.literal : specifier
-    if (literal === undefined) return
-    const text = ts.isStringLiteralLike(literal) ? literal.text : `something computed: ${literal.getText()}`
+  const add = (text: string, type: boolean) => {
     const to = text.startsWith('.') ? normalize(join(dirname(file), text)).replace(/\.js$/, '') : text
     found.push({ from: file.slice(0, -3), to, type })
   }
-  walk(parse(file), node => {
-    if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node))
-      add(node.moduleSpecifier, typesOnly(node))
-    else if (ts.isImportTypeNode(node)) add(node.argument, true)
-    else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword)
-      add(node.arguments[0], false)
+  visit(file, {
+    ImportDeclaration: node => add(node.source.value, typesOnly(node)),
+    ExportNamedDeclaration: node => node.source && add(node.source.value, node.exportKind === 'type'),
+    ExportAllDeclaration: node => add(node.source.value, node.exportKind === 'type'),
+    TSImportType: node => add(node.source.value, true),
+    ImportExpression: ({ source }) =>
+      add(source.type === 'Literal' ? String(source.value) : 'something computed', false)
   })
   return found
 }
@@ -285,12 +273,12 @@ t.test('imports run downwards', async t => {
 t.test('no circle of values', async t => {
   const next = (name: string) => inside.filter(each => !each.type && each.from === name).map(each => each.to)
   const done = new Set<string>()
-  const visit = (name: string, path: readonly string[]): void => {
+  const follow = (name: string, path: readonly string[]): void => {
     if (path.includes(name)) t.fail([...path, name].join(' → '))
-    else if (!done.has(name)) for (const to of next(name)) visit(to, [...path, name])
+    else if (!done.has(name)) for (const to of next(name)) follow(to, [...path, name])
     done.add(name)
   }
-  for (const name of names) visit(name, [])
+  for (const name of names) follow(name, [])
 })
 
 t.test('what is outside is imported by whom it is meant for, the app by nobody', async t => {
@@ -323,9 +311,11 @@ t.test(
     const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
     for (const file of files) {
       const sends = new Set<string>()
-      walk(parse(file), node => {
-        if (!ts.isCallExpression(node) || !ts.isPropertyAccessExpression(node.expression)) return
-        if (commands.test(node.expression.name.text)) sends.add(node.expression.name.text)
+      visit(file, {
+        CallExpression({ callee }) {
+          if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return
+          if (commands.test(callee.property.name)) sends.add(callee.property.name)
+        }
       })
       if (!/^store\/(?:calls|server)\.ts$/.test(file)) t.same([...sends], [], `${file} sends no command`)
       if (file !== 'store/lua.ts')
