@@ -9,7 +9,8 @@ const sources = ['plugin', 'app', 'lua', 'tsconfig.json', 'tsconfig.build.json',
 
 /** Runs the compiler. @returns whether it found nothing wrong */
 export function compile(project, outDir, flags = []) {
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  // Not bin/tsc: without an extension a runner of tests that hooks into Node takes it for CommonJS.
+  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
   const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir, ...flags], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit']

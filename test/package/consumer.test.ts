@@ -77,13 +77,13 @@ t.test('attw finds the types wherever ESM is read', async t => {
 
 t.test('a strict consumer compiles: no cast where it is right, an error at each mistake', async t => {
   cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
   const { status, stdout } = await run(project, process.execPath, [tsc])
   t.equal(status, 0, 'tsc', { output: stdout })
 })
 
 t.test('types are the same to a consumer whose bundler finds the modules', async t => {
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
   const { status, stdout } = await run(project, process.execPath, [tsc, '--project', 'tsconfig.bundler.json'])
   t.equal(status, 0, 'tsc', { output: stdout })
 })
