@@ -15,7 +15,7 @@ import { isPromise, unheard } from './store/store.js'
 const HOLD_TIMES = 10
 
 /** What the memory store can tell apart. */
-const MOST_SLOTS = 0xffff
+const MOST_SERIES = 0xffff
 
 /**
  * Compiles rules for one limiter; numbers them, and what they keep in the store. A rule that takes the place of one
@@ -23,7 +23,7 @@ const MOST_SLOTS = 0xffff
  */
 export class RuleCompiler {
   private readonly rules = new Numbers()
-  private readonly slots = new Numbers()
+  private readonly series = new Numbers()
 
   constructor(private readonly identity: IdentityOptions) {}
 
@@ -61,10 +61,10 @@ export class RuleCompiler {
     const named = (suffix: string) => {
       const known = `${name}${owner}${suffix}`
       // In memory an identity does not tell of which kind it is.
-      const slot = this.slots.of(`${kinds} ${known}`)
-      if (slot > MOST_SLOTS)
+      const series = this.series.of(`${kinds} ${known}`)
+      if (series > MOST_SERIES)
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
-      return { ...base, name: known, slot }
+      return { ...base, name: known, series }
     }
     const { allow, block } = rule
     const list = (values: unknown, of: string) => {

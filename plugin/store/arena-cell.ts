@@ -22,7 +22,7 @@ export class ArenaCell implements Cell {
     this.#identity = identity
     this.#spec = spec
     this.#steady = steady
-    this.#record = this.arena.find(identity, spec.slot)
+    this.#record = this.arena.find(identity, spec.series)
     return this
   }
 
@@ -55,7 +55,7 @@ export class ArenaCell implements Cell {
       return true
     }
     const spec = this.#spec as Spec
-    const record = this.arena.resize(this.#identity, spec.slot, this.#record, length, ofStamps(spec))
+    const record = this.arena.resize(this.#identity, spec.series, this.#record, length, ofStamps(spec))
     if (record !== 0) this.#record = record
     return record !== 0
   }

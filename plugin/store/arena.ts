@@ -12,15 +12,15 @@ export interface ArenaOptions {
   maxKeys: number
   /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2 MiB. */
   maxBytes?: number
-  /** Whether live records of a slot may go when the arena is full, asked each time; left out: none. */
-  evictable?: (slot: number) => boolean
+  /** Whether live records of a series may go when the arena is full, asked each time; left out: none. */
+  evictable?: (series: number) => boolean
 }
 
 /**
  * A bounded number of records in typed arrays. A record belongs to an identity (any text, of which a hash is kept) and a
- * slot (0 to 65,535), and is a run of fields, integers below 2^48.
- * The records of a slot stand in a queue by the time of their last touch and expire from its head, each so long
- * after its first field as was told at the slot's last touch. All times are of one clock of the caller's that never
+ * series (0 to 65,535), and is a run of fields, integers below 2^48.
+ * The records of a series stand in a queue by the time of their last touch and expire from its head, each so long
+ * after its first field as was told at the last touch in the series. All times are of one clock of the caller's that never
  * goes back; they are below 2^48.
  *
  * When there is no room for a record, an expired one is freed, else the evictable one with the earliest
@@ -59,9 +59,9 @@ export class Arena {
     return own + this.#index.bytes + this.#queues.bytes + this.#slabs.bytes
   }
 
-  /** The record of an identity in a slot, or 0. It may have expired. */
-  find(identity: string, slot: number): number {
-    return this.#index.find(identity, slot)
+  /** The record of an identity in a series, or 0. It may have expired. */
+  find(identity: string, series: number): number {
+    return this.#index.find(identity, series)
   }
 
   /** Looks for several at once, which is faster than for one after another: then `find` knows them. */
@@ -93,25 +93,26 @@ export class Arena {
   }
 
   /**
-   * Gives `record`, or when that is 0 a record of this identity and slot, `n` fields (1 to 2,048), adding and
+   * Gives `record`, or when that is 0 a record of this identity and series, `n` fields (1 to 2,048), adding and
    * removing at the end; new fields hold anything until they are set. What has expired is told by the time of the
    * latest `expire`, and a new record has not until its first field is set.
    * @param stamps whether all fields are times, the first one the latest; one that is older than it by 127 days or
    * more is kept as that old. Such fields take 5 bytes, others 6
    * @returns the record; 0 when there is no room, and then it is as it was (never so for fewer fields)
-   * @throws RangeError when the record, `slot` or `n` is none
+   * @throws RangeError when the record, `series` or `n` is none
    */
-  resize(identity: string, slot: number, record: number, n: number, stamps = false): number {
-    if (!(n > 0 && n <= MAX_FIELDS && slot >= 0 && slot <= 0xffff)) throw new RangeError(`${n} in ${slot}`)
+  resize(identity: string, series: number, record: number, n: number, stamps = false): number {
+    if (!(n > 0 && n <= MAX_FIELDS && series >= 0 && series <= 0xffff))
+      throw new RangeError(`${n} in ${series}`)
     if (record !== 0) this.#check(record, 0)
-    const known = record === 0 ? this.find(identity, slot) : record
+    const known = record === 0 ? this.find(identity, series) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
     const cell = length === 0 ? NONE : (this.#cells[known] as number)
     let place = this.#slabs.resize(cell, length, n, stamps)
     for (; place === NONE; place = this.#slabs.resize(cell, length, n, stamps))
       if (!this.#drop(known)) return 0
-    const resized = length === 0 ? this.#add(identity, slot) : known
+    const resized = length === 0 ? this.#add(identity, series) : known
     this.#cells[resized] = place
     this.#lengths[resized] = n
     if (length === 0) this.#slabs.set(place, 0, UNSET, 1)
@@ -119,17 +120,17 @@ export class Arena {
   }
 
   /**
-   * Moves the record to its queue's tail. From now on every record of the slot expires as long after its first
+   * Moves the record to its queue's tail. From now on every record of the series expires as long after its first
    * field as this one does, and up to 65,536 later.
    */
   touch(record: number, expiry: number): void {
     this.#check(record, 0)
-    this.#queues.touch(record, this.#index.slot(record), expiry - this.#first(record) + SPARE)
+    this.#queues.touch(record, this.#index.series(record), expiry - this.#first(record) + SPARE)
   }
 
   remove(record: number): void {
     this.#check(record, 0)
-    this.#queues.unlink(record, this.#index.slot(record))
+    this.#queues.unlink(record, this.#index.series(record))
     this.#slabs.free(this.#cells[record] as number)
     this.#index.remove(record)
     this.#lengths[record] = 0
@@ -141,9 +142,9 @@ export class Arena {
     this.#index.forget()
   }
 
-  /** From now on the records of this slot may expire in another order than that of their last touches, however far apart. */
-  mix(slot: number): void {
-    this.#queues.mix(slot)
+  /** From now on the records of this series may expire in another order than that of their last touches, however far apart. */
+  mix(series: number): void {
+    this.#queues.mix(series)
   }
 
   /** Frees at most `budget` records that have expired at `now`, all queues in turn. @returns how many */
@@ -165,9 +166,9 @@ export class Arena {
     return freed
   }
 
-  #add(identity: string, slot: number): number {
-    const record = this.#index.add(identity, slot)
-    this.#queues.append(record, slot)
+  #add(identity: string, series: number): number {
+    const record = this.#index.add(identity, series)
+    this.#queues.append(record, series)
     this.#size++
     return record
   }

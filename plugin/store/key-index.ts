@@ -1,6 +1,6 @@
 import { HalfSipHash } from './half-sip-hash.js'
 
-// Of each record: two words of its key (the second: 16 bits of it, and the slot), and the next record of its
+// Of each record: two words of its key (the second: 16 bits of it, and the series), and the next record of its
 // bucket. The last of a bucket has the bucket's number there, as its complement; an unused record the next unused one.
 const WIDTH = 3
 const REST = 1
@@ -19,10 +19,10 @@ const SOUGHT = -1
 /** Whose record is wanted. */
 export interface Wanted {
   identity: string
-  spec: { slot: number }
+  spec: { series: number }
 }
 
-/** What was last looked for in a slot. A decision finds all its records, then reads all, before it writes the first. */
+/** What was last looked for in a series. A decision finds all its records, then reads all, before it writes the first. */
 interface Last {
   identity: string | undefined
   /** 0 where there is none. */
@@ -33,8 +33,8 @@ interface Last {
 }
 
 /**
- * Numbers for pairs of identity and slot, from 1 to `maxKeys`, given out again once removed. Of an identity 64 bits of a
- * hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a slot two are
+ * Numbers for pairs of identity and series, from 1 to `maxKeys`, given out again once removed. Of an identity 64 bits of a
+ * hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are
  * taken for one with odds of 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it
  * happen, two share a limit: too few messages rather than too many.
  */
@@ -59,22 +59,22 @@ export class KeyIndex {
     return this.#keys.byteLength + this.#buckets.byteLength
   }
 
-  slot(record: number): number {
+  series(record: number): number {
     return (this.#keys[record * WIDTH + REST] as number) >>> 16
   }
 
-  find(identity: string, slot: number): number {
-    return this.#seek(identity, slot).record
+  find(identity: string, series: number): number {
+    return this.#seek(identity, series).record
   }
 
-  /** Looks for all of them, of each slot one: the processor fetches their buckets at once. Then `find` knows where they are. */
+  /** Looks for all of them, of each series one: the processor fetches their buckets at once. Then `find` knows where they are. */
   findAll(wanted: readonly Wanted[]): void {
     const sought = this.#sought
     let count = 0
     for (const { identity, spec } of wanted) {
-      const last = this.#last(spec.slot)
+      const last = this.#last(spec.series)
       if (last.identity === identity && last.record !== SOUGHT) continue
-      this.#aim(last, identity, spec.slot)
+      this.#aim(last, identity, spec.series)
       sought[count++] = last
     }
     for (let i = 0; i < count; i++) this.#enter(sought[i] as Last)
@@ -82,8 +82,8 @@ export class KeyIndex {
   }
 
   /** Gives a number to what `find` has not found; the caller keeps count. */
-  add(identity: string, slot: number): number {
-    const last = this.#seek(identity, slot)
+  add(identity: string, series: number): number {
+    const last = this.#seek(identity, series)
     const record = this.#unused === 0 ? this.#fresh++ : this.#unused
     const at = record * WIDTH
     if (record === this.#unused) this.#unused = this.#keys[at + CHAIN] as number
@@ -99,7 +99,7 @@ export class KeyIndex {
   remove(record: number): void {
     const keys = this.#keys
     const at = record * WIDTH
-    const last = this.#lasts[this.slot(record)]
+    const last = this.#lasts[this.series(record)]
     if (last?.record === record) last.record = 0
     const next = keys[at + CHAIN] as number
     let eighths = 0
@@ -127,28 +127,28 @@ export class KeyIndex {
     for (const last of this.#lasts) if (last) last.identity = undefined
   }
 
-  #last(slot: number): Last {
-    return (this.#lasts[slot] ??= { identity: undefined, record: SOUGHT, bucket: 0, word: 0, rest: 0 })
+  #last(series: number): Last {
+    return (this.#lasts[series] ??= { identity: undefined, record: SOUGHT, bucket: 0, word: 0, rest: 0 })
   }
 
-  #seek(identity: string, slot: number): Last {
-    const last = this.#last(slot)
+  #seek(identity: string, series: number): Last {
+    const last = this.#last(series)
     if (last.identity === identity && last.record !== SOUGHT) return last
-    this.#aim(last, identity, slot)
+    this.#aim(last, identity, series)
     this.#enter(last)
     this.#follow(last)
     return last
   }
 
   /** Reckons where it would be. */
-  #aim(last: Last, identity: string, slot: number): void {
+  #aim(last: Last, identity: string, series: number): void {
     const hash = this.#hash
     hash.read(identity)
     last.identity = identity
     last.record = SOUGHT
-    last.bucket = (hash.first ^ Math.imul(slot, 0x9e3779b1)) & (this.#buckets.length - 1)
+    last.bucket = (hash.first ^ Math.imul(series, 0x9e3779b1)) & (this.#buckets.length - 1)
     last.word = hash.second
-    last.rest = (hash.first >>> 16) | (slot << 16)
+    last.rest = (hash.first >>> 16) | (series << 16)
   }
 
   /** Takes the first record of the bucket, if it may be there. */

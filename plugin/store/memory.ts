@@ -39,11 +39,11 @@ export class MemoryStore implements Store {
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
-  // Of each slot of counts, when the period ends that was counted in last.
+  // Of each series of counts, when the period ends that was counted in last.
   private readonly ends: number[] = []
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
-    this.arena = new Arena({ maxKeys, evictable: slot => this.forgettable.has(slot) })
+    this.arena = new Arena({ maxKeys, evictable: series => this.forgettable.has(series) })
     this.cell = new ArenaCell(this.arena)
     this.clock = clock
     this.sweeper = setInterval(() => this.sweep(), SWEEP_MS).unref()
@@ -164,18 +164,18 @@ export class MemoryStore implements Store {
 
   private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {
     // A rule may have been replaced by one that counts otherwise.
-    if (spec.forgettable) this.forgettable.add(spec.slot)
-    else this.forgettable.delete(spec.slot)
+    if (spec.forgettable) this.forgettable.add(spec.series)
+    else this.forgettable.delete(spec.series)
     const cell = this.cell.open(identity, spec, now.steady)
     const receipt = kindOf(spec).charge(cell, now, spec, token, value, ends)
-    if (spec.kind === 'count' && receipt !== 0) this.mixAfter(spec.slot, cell.at(0))
+    if (spec.kind === 'count' && receipt !== 0) this.mixAfter(spec.series, cell.at(0))
     return receipt
   }
 
   /** Whose day ends late, by a time zone or a clock that was ahead, stands before others' that ends sooner. */
-  private mixAfter(slot: number, ends: number): void {
-    if (ends < (this.ends[slot] ?? 0)) this.arena.mix(slot)
-    this.ends[slot] = ends
+  private mixAfter(series: number, ends: number): void {
+    if (ends < (this.ends[series] ?? 0)) this.arena.mix(series)
+    this.ends[series] = ends
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {
@@ -192,7 +192,7 @@ export class MemoryStore implements Store {
 
   private blockOf({ identity, spec }: Entry): string {
     this.hash.read(identity)
-    return `${this.hash.first} ${this.hash.second} ${spec.slot}`
+    return `${this.hash.first} ${this.hash.second} ${spec.series}`
   }
 
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.

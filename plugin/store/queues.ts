@@ -5,27 +5,27 @@ const NEXT = 1
 interface Queue {
   head: number
   tail: number
-  slot: number
+  series: number
   /** From a record's first field to its expiry, in ticks. */
   life: number
   mixed: boolean
 }
 
 export interface QueueOptions {
-  evictable: (slot: number) => boolean
+  evictable: (series: number) => boolean
   /** A record's first field. */
   first: (record: number) => number
 }
 
 /**
- * One queue of records for each slot. What a record's expiry counts from is its first field: the newest stamp of
+ * One queue of records for each series. What a record's expiry counts from is its first field: the newest stamp of
  * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
  * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
  * end and breaks nothing. Where that may be long, the queue is mixed: one head after another is sent to the tail.
  */
 export class Queues {
   readonly #records: Uint32Array
-  readonly #slots: (Queue | undefined)[] = []
+  readonly #series: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
   readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
@@ -40,8 +40,8 @@ export class Queues {
     return this.#records.byteLength
   }
 
-  append(record: number, slot: number): void {
-    const queue = this.#queue(slot)
+  append(record: number, series: number): void {
+    const queue = this.#queue(series)
     const at = record * WIDTH
     this.#records[at] = queue.tail
     this.#records[at + NEXT] = 0
@@ -50,8 +50,8 @@ export class Queues {
     queue.tail = record
   }
 
-  unlink(record: number, slot: number): void {
-    const queue = this.#queue(slot)
+  unlink(record: number, series: number): void {
+    const queue = this.#queue(series)
     const before = this.#records[record * WIDTH] as number
     const next = this.#records[record * WIDTH + NEXT] as number
     if (before === 0) queue.head = next
@@ -61,17 +61,17 @@ export class Queues {
   }
 
   /** Moves a record to its queue's tail, and sets how long all of them live after their first fields. */
-  touch(record: number, slot: number, life: number): void {
-    const queue = this.#queue(slot)
+  touch(record: number, series: number, life: number): void {
+    const queue = this.#queue(series)
     queue.life = life
     if (queue.tail === record) return
-    this.unlink(record, slot)
-    this.append(record, slot)
+    this.unlink(record, series)
+    this.append(record, series)
   }
 
-  /** From now on the records of this slot may expire in any order. */
-  mix(slot: number): void {
-    const queue = this.#queue(slot)
+  /** From now on the records of this series may expire in any order. */
+  mix(series: number): void {
+    const queue = this.#queue(series)
     if (!queue.mixed) this.#mixed.push(queue)
     queue.mixed = true
   }
@@ -84,9 +84,9 @@ export class Queues {
     const queue = this.#mixed.shift()
     if (queue === undefined) return undefined
     this.#mixed.push(queue)
-    const { head, slot, life } = queue
+    const { head, series, life } = queue
     if (head === 0 || this.#expiry(head, queue) <= now) return head
-    this.touch(head, slot, life)
+    this.touch(head, series, life)
     return 0
   }
 
@@ -106,7 +106,7 @@ export class Queues {
     let oldest = 0
     let earliest = Number.POSITIVE_INFINITY
     for (const queue of this.#queues) {
-      const record = this.#options.evictable(queue.slot) ? this.#first(queue, keep) : 0
+      const record = this.#options.evictable(queue.series) ? this.#first(queue, keep) : 0
       const expiry = record === 0 ? Number.POSITIVE_INFINITY : this.#expiry(record, queue)
       if (expiry < earliest) {
         oldest = record
@@ -125,12 +125,12 @@ export class Queues {
     return queue.head === keep ? (this.#records[keep * WIDTH + NEXT] as number) : queue.head
   }
 
-  #queue(slot: number): Queue {
-    return (this.#slots[slot] ??= this.#open(slot))
+  #queue(series: number): Queue {
+    return (this.#series[series] ??= this.#open(series))
   }
 
-  #open(slot: number): Queue {
-    const queue = { head: 0, tail: 0, slot, life: 0, mixed: false }
+  #open(series: number): Queue {
+    const queue = { head: 0, tail: 0, series, life: 0, mixed: false }
     this.#queues.push(queue)
     return queue
   }

@@ -114,7 +114,8 @@ export class RefusalCache {
     const refusal = { now: facts[0] as number, answered, until, passed }
     for (const told of lasting) {
       const { identity, spec } = told.entry
-      const others = this.known.get(identity)?.filter(each => each.told.entry.spec.slot !== spec.slot) ?? []
+      const others =
+        this.known.get(identity)?.filter(each => each.told.entry.spec.series !== spec.series) ?? []
       this.known.delete(identity)
       this.known.set(identity, [...others, { told, refusal }])
     }

@@ -42,8 +42,8 @@ interface SpecBase {
   name: string
   /** Number of the rule: its entries stand and fall together. */
   rule: number
-  /** Small number of the spec, unique to it and to the kind of its key in this process. */
-  slot: number
+  /** Small number of what is kept by this spec and of this kind of key, unique in this process. */
+  series: number
   /** Counted as if it were in force, but refuses nothing. */
   observed: boolean
   /** May be forgotten, oldest first, when memory is full. */

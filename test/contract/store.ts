@@ -767,7 +767,7 @@ const cases: [string, (s: Subject) => Promise<void>][] = [
         await s.take([entry(spec)])
         s.time.advanceMs(1_000)
       }
-      const wider = { ...log([9, hour]), rule: spec.rule, name: spec.name, slot: spec.slot }
+      const wider = { ...log([9, hour]), rule: spec.rule, name: spec.name, series: spec.series }
       s.t.strictSame(await s.used([entry(wider)]), [[2]], 'to a rule that was put in its place')
     }
   ],

@@ -251,19 +251,19 @@ t.test('the same names take the same place, however often', t => {
   const limits: Limit[] = [{ max: 1, window: '60s' }]
   for (const per of ['hour', 'day', 'week', 'month'] as const) limits.push({ max: 1, per })
   const make = (name: string, owner = '') => compiler.compile({ name, key: 'ip', limits } as Rule, 'r', owner)
-  const slots = (rule: ReturnType<typeof make>) => rule.specs.map(({ slot }) => slot)
+  const series = (rule: ReturnType<typeof make>) => rule.specs.map(each => each.series)
   const first = make('a')
-  t.equal(new Set([...slots(first), ...slots(make('b'))]).size, 10)
-  t.same(slots(make('a')), slots(first))
+  t.equal(new Set([...series(first), ...series(make('b'))]).size, 10)
+  t.same(series(make('a')), series(first))
   t.equal(make('a').index, first.index)
   t.not(make('a', '@x').index, first.index)
-  const { slots: numbers } = compiler as unknown as { slots: { of(name: string): number } }
+  const { series: numbers } = compiler as unknown as { series: { of(name: string): number } }
   for (let n = 0; numbers.of(`another ${n}`) < 0xffff - 5; ) n++
   make('last')
   t.throws(() => make('more'), {
     code: 'FST_SEND_LIMIT_OPTION',
     message: /^r\.name: "more" is wrong\. This process has counted under too many names/
   })
-  t.same(slots(make('a')), slots(first), 'those that are known still go')
+  t.same(series(make('a')), series(first), 'those that are known still go')
   t.end()
 })

@@ -9,7 +9,7 @@ const STAMP = 2 ** 48 - 1
 // So much older than the newest a stamp can be told.
 const REACH = 2 ** 40
 const identity = (n: number) => createHash('md5').update(`someone ${n}`).digest('base64url')
-const evictable = (slot: number) => slot >= 2
+const evictable = (series: number) => series >= 2
 const stamp = (arena: Arena, record: number, at: number, life: number) => {
   arena.set(record, 0, at)
   arena.touch(record, at + life)
@@ -18,17 +18,17 @@ const stamp = (arena: Arena, record: number, at: number, life: number) => {
 /** One record as the model keeps it, with the fields that were set; `touched` orders a queue. */
 interface Known {
   who: number
-  slot: number
+  series: number
   fields: (number | undefined)[]
   touched: number
 }
 
 const who = fc.nat(11)
-const slot = fc.nat(3)
+const series = fc.nat(3)
 const share = fc.double({ min: 0, max: 0.999, noNaN: true })
 const one = <Do extends string, Rest>(weight: number, does: Do, rest: fc.Arbitrary<Rest>) => ({
   weight,
-  arbitrary: fc.tuple(who, slot, rest).map(([who, slot, rest]) => ({ do: does, who, slot, ...rest }))
+  arbitrary: fc.tuple(who, series, rest).map(([who, series, rest]) => ({ do: does, who, series, ...rest }))
 })
 const command = fc.oneof(
   one(6, 'resize', fc.record({ n: fc.integer({ min: 1, max: 14 }) })),
@@ -44,7 +44,7 @@ type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
 /** The arena beside a plain map that is told the same; throws where they differ. */
 class Pair {
   readonly model = new Map<string, Known>()
-  /** How long the records of a slot live after their first field. */
+  /** How long the records of a series live after their first field. */
   readonly lives = [0, 0, 0, 0]
   now = 0
   clock = 0
@@ -57,23 +57,23 @@ class Pair {
 
   run(c: Command): void {
     if (c.do === 'expire') this.expire(c.passed, c.budget)
-    else if (c.do === 'resize') this.resize(c.who, c.slot, c.n)
+    else if (c.do === 'resize') this.resize(c.who, c.series, c.n)
     else {
-      const record = this.arena.find(identity(c.who), c.slot)
-      const known = this.model.get(`${c.who}:${c.slot}`)
+      const record = this.arena.find(identity(c.who), c.series)
+      const known = this.model.get(`${c.who}:${c.series}`)
       if (!known) return same(record, 0)
       const { fields } = known
       const place = (part: number) => Math.floor(part * fields.length)
       if (c.do === 'remove') {
         this.arena.remove(record)
-        this.model.delete(`${c.who}:${c.slot}`)
+        this.model.delete(`${c.who}:${c.series}`)
       } else if (c.do === 'set') {
         fields[place(c.at)] = c.value % (STAMP + 1)
         this.arena.set(record, place(c.at), c.value % (STAMP + 1))
       } else if (c.do === 'touch') {
         fields[0] = this.now + c.first
         this.arena.set(record, 0, this.now + c.first)
-        this.lives[c.slot] = c.life - c.first + STEP
+        this.lives[c.series] = c.life - c.first + STEP
         known.touched = ++this.clock
         this.arena.touch(record, this.now + c.life)
       } else {
@@ -87,22 +87,22 @@ class Pair {
     this.compare()
   }
 
-  private resize(who: number, slot: number, n: number): void {
-    const key = `${who}:${slot}`
+  private resize(who: number, series: number, n: number): void {
+    const key = `${who}:${series}`
     const known = this.model.get(key)
     const heads = this.heads()
     const lacks = !known && this.model.size === this.maxKeys
     const due = heads.filter(head => this.expiry(head) <= this.now)
-    const may = due.length > 0 ? due : this.earliest(heads.filter(head => evictable(head.slot)))
-    const found = this.arena.find(identity(who), slot)
-    const record = this.arena.resize(identity(who), slot, found, n)
+    const may = due.length > 0 ? due : this.earliest(heads.filter(head => evictable(head.series)))
+    const found = this.arena.find(identity(who), series)
+    const record = this.arena.resize(identity(who), series, found, n)
     if (lacks) {
       this.full++
       const gone = this.gone()
       same(gone.length, may.length > 0 ? 1 : 0)
       same(record !== 0, may.length > 0)
-      for (const one of gone) if (!may.includes(one)) throw new Error(`dropped ${one.who}:${one.slot}`)
-      for (const one of gone) this.model.delete(`${one.who}:${one.slot}`)
+      for (const one of gone) if (!may.includes(one)) throw new Error(`dropped ${one.who}:${one.series}`)
+      for (const one of gone) this.model.delete(`${one.who}:${one.series}`)
       if (record === 0) return
     }
     const fields = known?.fields ?? []
@@ -110,12 +110,12 @@ class Pair {
     fields.length = n
     if (!known) {
       fields[0] = STAMP
-      this.model.set(key, { who, slot, fields, touched: ++this.clock })
+      this.model.set(key, { who, series, fields, touched: ++this.clock })
     }
   }
 
-  private expiry({ slot, fields: [first = 0] }: Known): number {
-    return first + (this.lives[slot] as number)
+  private expiry({ series, fields: [first = 0] }: Known): number {
+    return first + (this.lives[series] as number)
   }
 
   private earliest(heads: Known[]): Known[] {
@@ -131,7 +131,7 @@ class Pair {
     for (let left = freed; left > 0; left--) {
       const head = this.heads().find(one => this.expiry(one) <= this.now && gone.includes(one))
       if (!head) throw new Error('freed what was live, or not at the head of its queue')
-      this.model.delete(`${head.who}:${head.slot}`)
+      this.model.delete(`${head.who}:${head.series}`)
     }
     if (freed < budget)
       same(
@@ -143,19 +143,19 @@ class Pair {
   private heads(): Known[] {
     const heads = new Map<number, Known>()
     for (const one of this.model.values()) {
-      if (one.touched < (heads.get(one.slot)?.touched ?? Infinity)) heads.set(one.slot, one)
+      if (one.touched < (heads.get(one.series)?.touched ?? Infinity)) heads.set(one.series, one)
     }
     return [...heads.values()]
   }
 
   private gone(): Known[] {
-    return [...this.model.values()].filter(one => this.arena.find(identity(one.who), one.slot) === 0)
+    return [...this.model.values()].filter(one => this.arena.find(identity(one.who), one.series) === 0)
   }
 
   private compare(): void {
     same(this.arena.size, this.model.size)
-    for (const { who, slot, fields } of this.model.values()) {
-      const record = this.arena.find(identity(who), slot)
+    for (const { who, series, fields } of this.model.values()) {
+      const record = this.arena.find(identity(who), series)
       same(this.arena.length(record), fields.length)
       for (const [i, field] of fields.entries())
         if (field !== undefined) same(this.arena.field(record, i), field)
@@ -235,36 +235,37 @@ t.test('stamps, newest first, in five bytes or six, agree with a plain list', as
   t.ok(old > 500 && widened > 500)
 })
 
-t.test('slots, and identities that differ in any of 12 characters, are separate', async t => {
+t.test('series, and identities that differ in any of 12 characters, are separate', async t => {
   const arena = new Arena({ maxKeys: 100 })
   const base = 'AbCdEfGhIjKlMnOpQrStUv'
   const all = [base, ...Array.from({ length: 12 }, (_, i) => `${base.slice(0, i)}-${base.slice(i + 1)}`)]
-  for (const slot of [0, 1, 65_535]) for (const one of all) arena.set(arena.resize(one, slot, 0, 1), 0, slot)
+  for (const series of [0, 1, 65_535])
+    for (const one of all) arena.set(arena.resize(one, series, 0, 1), 0, series)
   t.equal(arena.size, all.length * 3)
-  for (const slot of [0, 1, 65_535]) {
+  for (const series of [0, 1, 65_535]) {
     t.same(
-      all.map(one => arena.field(arena.find(one, slot), 0)),
-      all.map(() => slot)
+      all.map(one => arena.field(arena.find(one, series), 0)),
+      all.map(() => series)
     )
   }
 })
 
 t.test('floods of half a million keys each at the bound', async t => {
-  for (const slot of [7, 1]) {
-    const arena = new Arena({ maxKeys: 1_000, evictable: slot => slot === 7 })
+  for (const series of [7, 1]) {
+    const arena = new Arena({ maxKeys: 1_000, evictable: series => series === 7 })
     for (let i = 0; i < 900; i++) stamp(arena, arena.resize(identity(i), 1, 0, 3), i, 2 ** 40)
     let [largest, refused] = [0, 0]
     for (let i = 0; i < 500_000; i++) {
-      const record = arena.resize(String(i).padStart(12, 'flood-------'), slot, 0, (i % 5) + 1)
+      const record = arena.resize(String(i).padStart(12, 'flood-------'), series, 0, (i % 5) + 1)
       if (record === 0) refused++
       else stamp(arena, record, 2 ** 30 + i * STEP, 0)
       largest = Math.max(largest, arena.size)
     }
     t.equal(largest, 1_000)
-    t.equal(refused, slot === 7 ? 0 : 499_900, 'what cannot be held is refused')
+    t.equal(refused, series === 7 ? 0 : 499_900, 'what cannot be held is refused')
     let kept = 0
     for (let i = 0; i < 900; i++) if (arena.length(arena.find(identity(i), 1)) === 3) kept++
-    t.equal(kept, 900, 'no live record of another slot was dropped')
+    t.equal(kept, 900, 'no live record of another series was dropped')
   }
 })
 
@@ -283,14 +284,14 @@ t.test('expiry frees in order, in turn over the queues, and within its budget', 
 })
 
 t.test(
-  'in mixed slots it looks behind heads that live, at one record of one slot for each of its budget',
+  'in mixed series it looks behind heads that live, at one record of one series for each of its budget',
   async t => {
     const arena = new Arena({ maxKeys: 100 })
-    // Of each slot two that live stand before eight whose time is over.
+    // Of each series two that live stand before eight whose time is over.
     for (let i = 0; i < 20; i++)
       stamp(arena, arena.resize(identity(i), i % 2, 0, 1), (i < 4 ? 50 : 1) * STEP, 0)
     t.equal(arena.expire(10 * STEP, 99), 0, 'not unless told')
-    for (const slot of [0, 1, 1]) arena.mix(slot)
+    for (const series of [0, 1, 1]) arena.mix(series)
     t.equal(arena.expire(10 * STEP, 4), 0)
     t.equal(arena.expire(10 * STEP, 4), 4)
     t.equal(arena.expire(10 * STEP, 99), 12)
@@ -301,7 +302,7 @@ t.test(
   }
 )
 
-t.test('records of a slot live as long after their first field as was last told', async t => {
+t.test('records of a series live as long after their first field as was last told', async t => {
   const arena = new Arena({ maxKeys: 100 })
   stamp(arena, arena.resize(identity(1), 1, 0, 2, true), 1_000, 50 * STEP)
   stamp(arena, arena.resize(identity(2), 1, 0, 2), 2_000, 10 * STEP)
@@ -331,11 +332,15 @@ t.test('a record is found anew after it was freed, and made again elsewhere', as
 
 t.test('bounded in bytes', async t => {
   const maxPages = 50
-  const arena = new Arena({ maxKeys: 500_000, maxBytes: maxPages * 49_152, evictable: slot => slot === 7 })
+  const arena = new Arena({
+    maxKeys: 500_000,
+    maxBytes: maxPages * 49_152,
+    evictable: series => series === 7
+  })
   const rest = arena.bytes
-  const fill = (slot: number, n: number) => {
+  const fill = (series: number, n: number) => {
     let count = 0
-    while (arena.resize(identity(count), slot, 0, n) !== 0) count++
+    while (arena.resize(identity(count), series, 0, n) !== 0) count++
     return count
   }
   t.equal(fill(1, 1000), maxPages * 8)
@@ -395,7 +400,7 @@ t.test('misuse', async t => {
   for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 28]) t.throws(() => new Arena({ maxKeys }), RangeError)
   const arena = new Arena({ maxKeys: 2 })
   for (const n of [0, 2049, Number.NaN]) t.throws(() => arena.resize(identity(1), 1, 0, n), RangeError)
-  for (const slot of [-1, 65_536]) t.throws(() => arena.resize(identity(1), slot, 0, 1), RangeError)
+  for (const series of [-1, 65_536]) t.throws(() => arena.resize(identity(1), series, 0, 1), RangeError)
   const record = arena.resize(identity(1), 1, 0, 2)
   t.equal(arena.resize(identity(1), 1, 0, 2), record, 'a second record of one key is not made')
   t.throws(() => arena.field(record, 2), RangeError)

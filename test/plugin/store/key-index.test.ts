@@ -2,7 +2,7 @@ import t from 'tap'
 import { KeyIndex } from '../../../plugin/store/key-index.js'
 
 const KEYS = 120_000
-const SLOTS = 3
+const SERIES = 3
 const textOf = (key: number) => `+86138${String(key).padStart(8, '0')}`
 
 /** Numbers that look random, the same in each run (xorshift). */
@@ -21,27 +21,27 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
   const index = new KeyIndex(KEYS)
   const records = new Map<number, number>()
   const next = random(20_261_124)
-  const [text, slot] = [(key: number) => textOf(Math.floor(key / SLOTS)), (key: number) => key % SLOTS]
-  const find = (key: number) => index.find(text(key), slot(key))
-  const asked = (key: number) => ({ identity: text(key), spec: { slot: slot(key) } })
+  const [text, series] = [(key: number) => textOf(Math.floor(key / SERIES)), (key: number) => key % SERIES]
+  const find = (key: number) => index.find(text(key), series(key))
+  const asked = (key: number) => ({ identity: text(key), spec: { series: series(key) } })
   let wrong = 0
   for (let step = 0; step < 600_000; step++) {
     const key = next(KEYS)
-    // At once with others, of which some are in one slot with it, or the same again.
+    // At once with others, of which some are in one series with it, or the same again.
     if (next(3) === 0)
-      index.findAll([asked(next(KEYS)), asked(key), asked(next(KEYS)), asked(key - (key % SLOTS))])
+      index.findAll([asked(next(KEYS)), asked(key), asked(next(KEYS)), asked(key - (key % SERIES))])
     const record = find(key)
     if (record !== (records.get(key) ?? 0)) wrong++
     // Nearly full, then nearly empty, and so on.
     const adds = next(8) < (step % 200_000 < 100_000 ? 6 : 2)
-    if (adds && record === 0) records.set(key, index.add(text(key), slot(key)))
+    if (adds && record === 0) records.set(key, index.add(text(key), series(key)))
     if (!adds && record !== 0) {
       index.remove(record)
       records.delete(key)
     }
   }
-  for (let key = 0; key < KEYS; key += SLOTS) {
-    const all = Array.from({ length: SLOTS }, (_, i) => key + i)
+  for (let key = 0; key < KEYS; key += SERIES) {
+    const all = Array.from({ length: SERIES }, (_, i) => key + i)
     index.findAll(all.map(asked))
     for (const each of all) if (find(each) !== (records.get(each) ?? 0)) wrong++
   }
@@ -53,10 +53,12 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
 
 t.test('what was looked for with one that cannot be looked for is found all the same', async t => {
   const index = new KeyIndex(KEYS)
-  const asked = (identity: string) => ({ identity, spec: { slot: 1 } })
+  const asked = (identity: string) => ({ identity, spec: { series: 1 } })
   const record = index.add('there', 1)
-  t.throws(() => index.findAll([asked('gone'), { identity: null as unknown as string, spec: { slot: 2 } }]))
+  t.throws(() => index.findAll([asked('gone'), { identity: null as unknown as string, spec: { series: 2 } }]))
   t.equal(index.find('gone', 1), 0)
-  t.throws(() => index.findAll([asked('there'), { identity: null as unknown as string, spec: { slot: 2 } }]))
+  t.throws(() =>
+    index.findAll([asked('there'), { identity: null as unknown as string, spec: { series: 2 } }])
+  )
   t.equal(index.find('there', 1), record)
 })

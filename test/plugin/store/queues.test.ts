@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Queues } from '../../../plugin/store/queues.js'
 
-/** Records 1 and 2 in the queue of slot 0, 3 in that of slot 1; each expires at its own number. */
+/** Records 1 and 2 in the queue of series 0, 3 in that of series 1; each expires at its own number. */
 function filled(): Queues {
   const queues = new Queues(4, { evictable: () => true, first: record => record })
   queues.append(1, 0)
