@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { whenCutOff } from './cut-off.js'
 import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
 import { type Awaitable, isPromise } from './store/store.js'
@@ -31,12 +32,18 @@ export class Turn {
     reply.send = (payload?: unknown) => this.answer(payload)
     // A promise asks this of the reply when the handler has returned the reply.
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
-    reply.then = (...waiters) => {
+    reply.then = (fulfilled, rejected) => {
       if (!this.answered && !this.timedOut) this.callback = true
+      let waits = true
+      // Of a handler without a promise that has yet to send, Fastify would answer in its place.
+      const tell = (waiter: () => void) => {
+        if (waits && (this.promised || this.answered || this.timedOut || this.leaves)) waiter()
+        waits = false
+      }
+      const left = () => tell(() => fulfilled?.())
       const wait = () => {
-        // On a stream of HTTP/2 that is closed Fastify would wait for ever.
-        if (streamOf(reply.raw)?.closed) waiters[0]?.()
-        else then.apply(reply, waiters)
+        then.call(reply, left, error => tell(() => rejected?.(error)))
+        whenCutOff(reply, left)
       }
       if (this.held) void this.held.then(wait, wait)
       else wait()
@@ -89,7 +96,7 @@ export class Turn {
     if (isHandlerTimeout(payload)) this.timedOut = true
     // Until the reply to a time-out is out, it is an error handler that sends.
     const foreign = this.timedOut && !this.reply.sent
-    if (foreign || this.answered) return this.send.call(this.reply, payload)
+    if (foreign || this.answered) return this.pass(payload)
     this.answered = true
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
     // Whoever awaits the reply may go on, and looks like whoever has returned it: the slots stay open, no lock is held.
@@ -120,10 +127,17 @@ export class Turn {
   private deliver(payload: unknown, ends: boolean): FastifyReply {
     if (this.decision.refunded) this.tellAnew()
     if (ends) void (this.promised ? this.decision.release() : this.decision.end())
+    return this.pass(payload)
+  }
+
+  private pass(payload: unknown): FastifyReply {
     try {
       return this.send.call(this.reply, payload)
     } catch (error) {
       this.undelivered = error
+      // No error handler runs before Fastify's `onError` hooks have ended: it is the handler that sends.
+      const early = (error as { code?: string }).code === 'FST_ERR_SEND_INSIDE_ONERR'
+      if (early && this.callback && !this.promised) this.decision.end()
       throw error
     }
   }
@@ -139,7 +153,7 @@ export class Turn {
   private threw(error: unknown): Awaitable<void> {
     // The reply failed on its way out: that is not the handler's doing.
     const failed = error === this.undelivered || error === this.reply.raw.errored
-    if (this.answered && error && failed) return
+    if ((this.answered || this.timedOut) && error && failed) return
     this.answered = true
     return this.decision.settle(this.failure(error))
   }
@@ -164,8 +178,9 @@ export class Turn {
     const end = () => {
       if (this.leaves && !this.timedOut) this.decision.end()
     }
-    if (raw.closed || streamOf(raw)?.closed) end()
-    else raw.once('close', end)
+    if (raw.closed) return end()
+    raw.once('close', end)
+    whenCutOff(this.reply, end)
   }
 
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
@@ -176,11 +191,6 @@ export class Turn {
     }
     return isPromise(settled) ? settled.then(end) : end()
   }
-}
-
-/** Of a reply of HTTP/2, which itself does not tell whether it is closed. */
-function streamOf(raw: FastifyReply['raw']): { closed: boolean } | undefined {
-  return (raw as { stream?: { closed: boolean } }).stream
 }
 
 /** A stream that fails while it waits for a refund has nobody else who listens: that would end the process. Fastify looks later. */

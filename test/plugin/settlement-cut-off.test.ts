@@ -1,0 +1,133 @@
+import { PassThrough } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { RouteHandlerMethod } from 'fastify'
+import t, { type Test } from 'tap'
+import { places, until } from './settlement/places.js'
+
+const key = { value: 'query.id' }
+const rules = [
+  { name: 'send', key, limits: [{ max: 3, window: '60s' }] },
+  { name: 'flight', key, lock: '30s' }
+]
+const limit = ['send', 'flight']
+
+function gate() {
+  let open: () => void = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+/** What nobody has caught. */
+function strays(t: Test): unknown[] {
+  const found: unknown[] = []
+  const hear = (error: unknown) => void found.push(error)
+  process.on('unhandledRejection', hear).on('uncaughtException', hear)
+  t.teardown(() => process.off('unhandledRejection', hear).off('uncaughtException', hear))
+  return found
+}
+
+for (const place of await places(t)) {
+  t.test(
+    `${place.store}: after handlerTimeout it sends while the error handler streams its page`,
+    async t => {
+      const { app, used } = await place.open(t, rules)
+      const page = new PassThrough()
+      const streams = gate()
+      app.setErrorHandler((_error, _request, reply) => {
+        page.write('too ')
+        page.once('resume', streams.open)
+        return reply.code(504).send(page)
+      })
+      const done = gate()
+      app.get('/send', { config: { limit }, handlerTimeout: 20 }, async (_, reply) => {
+        await streams.opened
+        await sleep(5)
+        setImmediate(done.open)
+        return reply.code(202).send('sent')
+      })
+      await app.listen({ host: '127.0.0.1', port: 0 })
+      const { port } = app.server.address() as { port: number }
+      const answer = await fetch(`http://127.0.0.1:${port}/send?id=a`)
+      t.equal(answer.status, 504)
+      await done.opened
+      page.end('late')
+      await answer.text().catch(() => {})
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
+    }
+  )
+
+  for (const style of ['async', 'without a promise']) {
+    t.test(`${place.store}: after handlerTimeout it sends while onError runs: ${style}`, async t => {
+      const stray = strays(t)
+      const { app, used } = await place.open(t, rules)
+      const reporting = gate()
+      const done = gate()
+      app.addHook('onError', async () => {
+        reporting.open()
+        await done.opened
+      })
+      const send: RouteHandlerMethod =
+        style === 'async'
+          ? async (_, reply) => {
+              await reporting.opened
+              setImmediate(done.open)
+              return reply.code(202).send('sent')
+            }
+          : (_, reply) => {
+              void reporting.opened.then(() => {
+                setImmediate(done.open)
+                reply.code(202).send('sent')
+              })
+            }
+      app.get('/send', { config: { limit }, handlerTimeout: 20 }, send)
+      t.equal((await app.inject('/send?id=a')).statusCode, 503)
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
+      t.ok(stray.every(error => (error as { code?: string }).code === 'FST_ERR_SEND_INSIDE_ONERR'))
+    })
+  }
+
+  const styles: Record<string, (wait: () => Promise<void>) => RouteHandlerMethod> = {
+    'async, reply.send': wait => async (_, reply) => {
+      await wait()
+      return reply.code(502).send('refused')
+    },
+    'async, a value': wait => async (_, reply) => {
+      await wait()
+      reply.code(502)
+      return 'refused'
+    },
+    'without a promise': wait => (_, reply) => {
+      void wait().then(() => reply.code(502).send('refused'))
+    }
+  }
+  for (const [name, style] of Object.entries(styles)) {
+    t.test(`${place.store}: an inject that its signal aborts ends nothing: ${name}`, async t => {
+      const { app, used } = await place.open(t, rules)
+      app.addHook('onSend', async (_request, _reply, payload) => {
+        await new Promise(setImmediate)
+        return payload
+      })
+      const runs = gate()
+      const onward = gate()
+      const handler = style(() => {
+        runs.open()
+        return onward.opened
+      })
+      app.get('/send', { config: { limit } }, handler)
+      const abort = new AbortController()
+      const asked = app.inject({ url: '/send?id=a', signal: abort.signal })
+      await runs.opened
+      abort.abort()
+      await t.rejects(asked)
+      await sleep(10)
+      t.same(await used({ flight: 'a' }), [1], 'the lock is held while the handler runs')
+      onward.open()
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      t.same(await used({ send: 'a' }), [0], 'given back')
+    })
+  }
+}
