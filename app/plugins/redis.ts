@@ -123,8 +123,9 @@ function connectNodes(cluster: Cluster): void {
     if (node.status === 'wait') node.connect().catch(() => {})
   }
   cluster.on('ready', () => cluster.nodes().forEach(connect))
+  // Not at once: a node that has just joined is heard of by an ASK, and the command that got it goes there right now.
   cluster.on('+node', (node: Redis) => {
-    if (cluster.status === 'ready') connect(node)
+    if (cluster.status === 'ready') setImmediate(connect, node)
   })
 }
 

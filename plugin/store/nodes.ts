@@ -16,6 +16,8 @@ export function outagesOf(
   const outages = new Map<string, Outage>()
   return ([entry]) => {
     const node = nodeOf(entry?.identity ?? '')
+    // Once it is known who has which slots, nobody asks about '' again.
+    if (node !== '') outages.get('')?.answered(true)
     const outage = outages.get(node) ?? outageOf(node)
     outages.set(node, outage)
     return outage

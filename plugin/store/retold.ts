@@ -2,7 +2,7 @@
 const LOOKS = 9
 
 /** Answers that change when the client is with the right server, or the server is ready. */
-const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING|MOVED)\b/
+const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
 
 /** Who tells. */
 export interface Teller {

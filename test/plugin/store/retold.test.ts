@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { RedisOptions } from 'ioredis'
+import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
@@ -152,5 +152,44 @@ t.test('a refund to a node of a cluster whose connections are lost', async t => 
   const { refund, used } = await reserved(client)
   for (const node of client.nodes()) node.disconnect()
   await refund()
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+t.test("somebody's slow script has Redis busy for a moment", async t => {
+  const { url, client: slow } = await startRedis(t, { args: ['--lua-time-limit', '20'] })
+  const client = new Redis(url, { autoResendUnfulfilledCommands: false })
+  t.teardown(() => client.disconnect())
+  const { refund, used } = await reserved(client)
+  const busy = slow.eval('while true do end', 0).catch(error => error.message)
+  const isBusy = () =>
+    client.get('anything').then(
+      () => false,
+      error => /^BUSY/.test(error.message)
+    )
+  while (!(await isBusy()));
+  const refunded = refund()
+  await turn()
+  await t.rejects(client.get('anything'), { message: /^BUSY/ })
+  await client.script('KILL')
+  t.match(await busy, 'killed by user')
+  await refunded
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+t.test('for a moment nobody has the slot', async t => {
+  const cluster = await startCluster(t)
+  const options = { enableOfflineQueue: false, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
+  const client = await cluster.connect(options)
+  const { refund, used } = await reserved(client)
+  const keys = await Promise.all(cluster.nodes.map(({ client }) => client.keys('*')))
+  const at = keys.findIndex(names => names.length > 0)
+  const node = cluster.nodes[at]?.client
+  const key = keys[at]?.[0] as string
+  const slot = await node?.call('CLUSTER', 'KEYSLOT', key)
+  await node?.call('CLUSTER', 'DELSLOTS', String(slot))
+  const refunded = refund()
+  await t.rejects(client.get(key), { message: /^CLUSTERDOWN/ })
+  await node?.call('CLUSTER', 'ADDSLOTS', String(slot))
+  await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
