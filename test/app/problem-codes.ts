@@ -4,9 +4,9 @@ import {
   type CallExpression,
   type Function as Declaration,
   type Program,
-  parseSync,
   Visitor
 } from 'oxc-parser'
+import { parse } from '../helper/parse.js'
 
 const root = new URL('../../app/', import.meta.url)
 
@@ -29,8 +29,7 @@ export function thrownProblems(): { thrown: Thrown[]; unclear: string[] } {
 const CODE = /^[A-Z]+(_[A-Z]+)*$/
 
 function readCalls(name: string, text: string) {
-  const { program, errors } = parseSync(name, text)
-  if (errors[0]) throw new Error(`${name}: ${errors[0].message}`)
+  const program = parse(name, text)
   const constants = constantsOf(program)
   const around: Declaration[] = []
   const thrown: Thrown[] = []

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type ImportDeclaration, parseSync, Visitor, type VisitorObject } from 'oxc-parser'
+import { type ImportDeclaration, Visitor, type VisitorObject } from 'oxc-parser'
 import t from 'tap'
+import { parse } from '../helper/parse.js'
 import { root } from './blocks.js'
 
 /**
@@ -221,9 +222,7 @@ const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
 const names = files.map(file => file.slice(0, -3))
 
 function visit(file: string, visitor: VisitorObject): void {
-  const { program, errors } = parseSync(file, readFileSync(join(folder, file), 'utf8'))
-  if (errors[0]) throw new Error(`${file}: ${errors[0].message}`)
-  new Visitor(visitor).visit(program)
+  new Visitor(visitor).visit(parse(file, readFileSync(join(folder, file), 'utf8')))
 }
 
 /** Whether nothing of the module is there at run time. */

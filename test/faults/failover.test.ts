@@ -1,34 +1,19 @@
 import t, { type Test } from 'tap'
 import { slotOf } from '../../plugin/store/nodes.js'
 import { startApp } from '../app/helper.js'
-import { freePorts, introduce, SLOTS } from '../helper/cluster.js'
-import { type RedisServer, startRedis } from '../helper/redis.js'
+import { SLOTS } from '../helper/cluster.js'
+import type { RedisServer } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
+import { PATIENCE, startFourNodes } from './four-nodes.js'
 
 /** When nodes take one of them for lost, in milliseconds. */
 const NODE_TIMEOUT = 500
-/** How long is waited for each step, in milliseconds. */
-const PATIENCE = 30_000
 
-function startNode(t: Test, bus: number): Promise<RedisServer> {
-  const options = {
-    'cluster-enabled': 'yes',
-    'cluster-port': bus,
-    'cluster-announce-ip': '127.0.0.1',
-    'cluster-node-timeout': NODE_TIMEOUT
-  }
-  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
-  return startRedis(t, { args })
-}
-
-/** Three masters by the real clock, of which the first has a replica: the last. */
+/** Four nodes, the last of which is a replica of the first. */
 async function startNodes(t: Test) {
-  const busPorts = await freePorts(4)
-  const nodes = await Promise.all(busPorts.map(bus => startNode(t, bus)))
-  const [first, second, , replica] = nodes as [RedisServer, RedisServer, RedisServer, RedisServer]
-  await introduce(nodes, busPorts, 3)
+  const [first, second, third, replica] = await startFourNodes(t, { 'cluster-node-timeout': NODE_TIMEOUT })
+  const nodes = [first, second, third, replica]
   const info = async ({ client }: RedisServer) => String(await client.call('CLUSTER', 'INFO'))
-  await until(async () => (await info(replica)).includes('cluster_known_nodes:4'), 'all nodes', PATIENCE)
   const id = String(await first.client.call('CLUSTER', 'MYID'))
   await until(
     async () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false),

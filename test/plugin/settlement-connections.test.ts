@@ -9,7 +9,7 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { typescript } from '../helper/typescript.js'
-import { type Place, places, redis, sharedOptions, until } from './settlement/places.js'
+import { gone, type Place, places, redis, sharedOptions, until } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
 
 const body = { ok: true }
@@ -19,13 +19,6 @@ async function call(scene: Scene): Promise<ClientRequest> {
   const { port } = scene.app.server.address() as AddressInfo
   // A client that vanishes hears of it as an error.
   return open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
-}
-
-/** Until the server knows that the client is gone. */
-async function gone(request: FastifyRequest): Promise<void> {
-  if (!request.raw.socket.destroyed) await once(request.raw.socket, 'close')
-  // What hears of it, too, goes first.
-  await new Promise(setImmediate)
 }
 
 async function settled(t: Test, scene: Scene, counts: { send: number; wrong: number }): Promise<void> {

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
-import { places, until } from './settlement/places.js'
+import { gate, places, until } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const rules = [
@@ -10,14 +10,6 @@ const rules = [
   { name: 'flight', key, lock: '30s' }
 ]
 const limit = ['send', 'flight']
-
-function gate() {
-  let open: () => void = () => {}
-  const opened = new Promise<void>(resolve => {
-    open = resolve
-  })
-  return { open, opened }
-}
 
 /** What nobody has caught. */
 function strays(t: Test): unknown[] {

@@ -2,19 +2,13 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import { open } from '../helper/face.js'
-import { until } from './settlement/places.js'
+import { gate, gone, until } from './settlement/places.js'
 
 const flight = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
 const ask = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
-
-/** Until the server knows that the client is gone. */
-async function gone({ raw: { socket } }: FastifyRequest): Promise<void> {
-  if (!socket.destroyed) await once(socket, 'close')
-  await new Promise(setImmediate)
-}
 
 function endless(): Readable {
   return new Readable({
@@ -78,20 +72,17 @@ async function free(app: FastifyInstance, id = 'a'): Promise<void> {
 
 for (const [name, handler] of Object.entries(handlers)) {
   t.test(`a client is gone whose second request waits for the first: ${name}`, async t => {
-    let ran: () => void = () => {}
-    const runs = new Promise<void>(resolve => {
-      ran = resolve
-    })
+    const runs = gate()
     const first: RouteHandlerMethod = async request => {
       await gone(request)
       return 'first'
     }
     const { app, socket } = await start(t, first, function (request, reply) {
-      ran()
+      runs.open()
       return handler.call(this, request, reply)
     })
     socket.write(ask('/first') + ask('/send?id=a'))
-    await runs
+    await runs.opened
     await sleep(10)
     socket.destroy()
     await free(app)
@@ -119,14 +110,11 @@ t.test('many wait on one connection: each has its answer or its end, and Node wa
   const hear = ({ message }: Error) => void warnings.push(message)
   process.on('warning', hear)
   t.teardown(() => process.off('warning', hear))
-  let goOn: () => void = () => {}
-  const onward = new Promise<void>(resolve => {
-    goOn = resolve
-  })
+  const onward = gate()
   let server: Socket | undefined
   const first: RouteHandlerMethod = async request => {
     server = request.raw.socket
-    await onward
+    await onward.opened
     return 'first'
   }
   let runs = 0
@@ -141,7 +129,7 @@ t.test('many wait on one connection: each has its answer or its end, and Node wa
   socket.write(ask('/first') + asked)
   await until(() => runs === ids.length, 'the handlers')
   t.ok(await held(app, 'id29'), 'the last one waits')
-  goOn()
+  onward.open()
   await until(() => answers === ids.length, 'the answers')
   for (const id of ids) await free(app, id)
   t.ok((server as Socket).listenerCount('close') < 10)

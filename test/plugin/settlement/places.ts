@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import limitPlugin, { type Keys, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
 import { startRedis } from '../../helper/redis.js'
@@ -106,4 +107,20 @@ export async function until(
     if (performance.now() > end) throw new Error(`never came: ${what}`)
     await sleep(2)
   }
+}
+
+/** Until the server knows that the client is gone. */
+export async function gone(request: FastifyRequest): Promise<void> {
+  if (!request.raw.socket.destroyed) await once(request.raw.socket, 'close')
+  // What hears of it, too, goes first.
+  await new Promise(setImmediate)
+}
+
+/** What one waits for, and another lets come. */
+export function gate() {
+  let open: () => void = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { open, opened }
 }

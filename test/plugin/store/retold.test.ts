@@ -9,6 +9,7 @@ import { retold } from '../../../plugin/store/retold.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { startCluster } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
+import { until } from '../settlement/places.js'
 
 const PATIENCE_MS = 10_000
 
@@ -166,7 +167,7 @@ t.test("somebody's slow script has Redis busy for a moment", async t => {
       () => false,
       error => /^BUSY/.test(error.message)
     )
-  while (!(await isBusy()));
+  await until(isBusy, 'a script that is slow')
   const refunded = refund()
   await turn()
   await t.rejects(client.get('anything'), { message: /^BUSY/ })
