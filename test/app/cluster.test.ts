@@ -108,5 +108,5 @@ t.test('a node is gone: what stands on the others can be asked for, looked at an
     t.equal((await verify(app, id, code)).status, seen.status)
     found.add(seen.status)
   }
-  t.equal(found.size, 2, 'here and there')
+  t.equal(found.size, 2, `here and there: ${[...found]}`)
 })
