@@ -4,8 +4,6 @@ import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
-/** First fields may be ahead of the clock, each by a little of its own. */
-const SPARE = 2 ** 16
 
 export interface ArenaOptions {
   /** The most records at a time; each takes about 28 bytes beside its fields. */
@@ -125,7 +123,7 @@ export class Arena {
    */
   touch(record: number, expiry: number): void {
     this.#check(record, 0)
-    this.#queues.touch(record, this.#index.series(record), expiry - this.#first(record) + SPARE)
+    this.#queues.touch(record, this.#index.series(record), expiry)
   }
 
   remove(record: number): void {
@@ -140,11 +138,6 @@ export class Arena {
   /** Keeps no text any longer that it was asked about. */
   forget(): void {
     this.#index.forget()
-  }
-
-  /** From now on the records of this series may expire in another order than that of their last touches, however far apart. */
-  mix(series: number): void {
-    this.#queues.mix(series)
   }
 
   /** Frees at most `budget` records that have expired at `now`, all queues in turn. @returns how many */

@@ -39,8 +39,6 @@ export class MemoryStore implements Store {
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
-  // Of each series of counts, when the period ends that was counted in last.
-  private readonly ends: number[] = []
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
     this.arena = new Arena({ maxKeys, evictable: series => this.forgettable.has(series) })
@@ -167,15 +165,7 @@ export class MemoryStore implements Store {
     if (spec.forgettable) this.forgettable.add(spec.series)
     else this.forgettable.delete(spec.series)
     const cell = this.cell.open(identity, spec, now.steady)
-    const receipt = kindOf(spec).charge(cell, now, spec, token, value, ends)
-    if (spec.kind === 'count' && receipt !== 0) this.mixAfter(spec.series, cell.at(0))
-    return receipt
-  }
-
-  /** Whose day ends late, by a time zone or a clock that was ahead, stands before others' that ends sooner. */
-  private mixAfter(series: number, ends: number): void {
-    if (ends < (this.ends[series] ?? 0)) this.arena.mix(series)
-    this.ends[series] = ends
+    return kindOf(spec).charge(cell, now, spec, token, value, ends)
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {

@@ -1,6 +1,8 @@
 // Of each record: its neighbours.
 const WIDTH = 2
 const NEXT = 1
+/** First fields may be ahead of the clock, each by a little of its own. */
+const SPARE = 2 ** 16
 
 interface Queue {
   head: number
@@ -8,6 +10,9 @@ interface Queue {
   series: number
   /** From a record's first field to its expiry, in ticks. */
   life: number
+  /** First field of the record that was touched last. */
+  last: number
+  /** Whether one was touched that expires before the one touched before it. */
   mixed: boolean
 }
 
@@ -21,7 +26,8 @@ export interface QueueOptions {
  * One queue of records for each series. What a record's expiry counts from is its first field: the newest stamp of
  * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
  * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
- * end and breaks nothing. Where that may be long, the queue is mixed: one head after another is sent to the tail.
+ * end and breaks nothing. Where that may be long, the queue is mixed from then on: one head after another is sent to the
+ * tail.
  */
 export class Queues {
   readonly #records: Uint32Array
@@ -60,20 +66,17 @@ export class Queues {
     else this.#records[next * WIDTH] = before
   }
 
-  /** Moves a record to its queue's tail, and sets how long all of them live after their first fields. */
-  touch(record: number, series: number, life: number): void {
+  /**
+   * Moves a record to its queue's tail. From now on all of the queue expire as long after their first fields as this one
+   * does, and up to `SPARE` later.
+   */
+  touch(record: number, series: number, expiry: number): void {
     const queue = this.#queue(series)
-    queue.life = life
-    if (queue.tail === record) return
-    this.unlink(record, series)
-    this.append(record, series)
-  }
-
-  /** From now on the records of this series may expire in any order. */
-  mix(series: number): void {
-    const queue = this.#queue(series)
-    if (!queue.mixed) this.#mixed.push(queue)
-    queue.mixed = true
+    const first = this.#options.first(record)
+    queue.life = expiry - first + SPARE
+    if (first + SPARE < queue.last) this.#mix(queue)
+    queue.last = first
+    this.#toTail(record, queue)
   }
 
   /**
@@ -84,9 +87,9 @@ export class Queues {
     const queue = this.#mixed.shift()
     if (queue === undefined) return undefined
     this.#mixed.push(queue)
-    const { head, series, life } = queue
+    const { head } = queue
     if (head === 0 || this.#expiry(head, queue) <= now) return head
-    this.touch(head, series, life)
+    this.#toTail(head, queue)
     return 0
   }
 
@@ -116,6 +119,17 @@ export class Queues {
     return oldest
   }
 
+  #toTail(record: number, queue: Queue): void {
+    if (queue.tail === record) return
+    this.unlink(record, queue.series)
+    this.append(record, queue.series)
+  }
+
+  #mix(queue: Queue): void {
+    if (!queue.mixed) this.#mixed.push(queue)
+    queue.mixed = true
+  }
+
   #expiry(record: number, { life }: Queue): number {
     return this.#options.first(record) + life
   }
@@ -130,7 +144,7 @@ export class Queues {
   }
 
   #open(series: number): Queue {
-    const queue = { head: 0, tail: 0, series, life: 0, mixed: false }
+    const queue = { head: 0, tail: 0, series, life: 0, last: 0, mixed: false }
     this.#queues.push(queue)
     return queue
   }
