@@ -9,7 +9,7 @@
                lock      the token, 24 characters
                distinct  the value
   `entries`  how many keys a decision has, and
-  `policy`   a flat table of them in the order of the keys; both are locals of the first line, which the caller writes:
+  `specs`    what each of them keeps, a flat table in their order; both are locals of the first line, which the caller writes:
                log       1, rule, ttl, next, keep, and of each limit: max, window
                count     2, rule, ttl, next, max
                lock      3, rule, ttl, next
@@ -58,7 +58,7 @@ for d = 0, decisions - 1 do
     if written then values[i] = news[written] end
   end
   for i = 1, entries do
-    local kind, rule, life, next = policy[at], policy[at + 1], policy[at + 2], policy[at + 3]
+    local kind, rule, life, next = specs[at], specs[at + 1], specs[at + 2], specs[at + 3]
     local value, passes, new = values[first + i], true
     if not value then
       value = ''
@@ -72,16 +72,16 @@ for d = 0, decisions - 1 do
       if newest and newest - now > life * 100 + HOUR then value, newest = '', false end
       for j = at + 5, next - 1, 2 do
         -- used up, when the `max`-th stamp from the newest is in the window
-        local max = policy[j]
+        local max = specs[j]
         if #value >= max * 6 then
           local last = max == 1 and newest or max == 0 and now or read('>I6', value, max * 6 - 5)
-          if last > now - policy[j + 1] then passes = false end
+          if last > now - specs[j + 1] then passes = false end
         end
       end
       new = stamp
       if newest then
         if newest >= now then new = pack('>I6', newest + 1) end
-        local older = policy[at + 4] * 6 - 6
+        local older = specs[at + 4] * 6 - 6
         if older >= #value then
           new = new .. value
         elseif older > 0 then
@@ -104,7 +104,7 @@ for d = 0, decisions - 1 do
           break
         end
       end
-      if used >= policy[at + 4] then passes = false end
+      if used >= specs[at + 4] then passes = false end
       new = pack('>I6I6I6', ends, used + 1, issued + 1)
       if #value > 18 then new = new .. sub(value, 19) end
       life = math.ceil((ends - now) / 100)
@@ -129,7 +129,7 @@ for d = 0, decisions - 1 do
         end
       end
       for j = at + 4, next - 1, 2 do
-        local max, window = policy[j], policy[j + 1]
+        local max, window = specs[j], specs[j + 1]
         -- One of the `max` newest values may come again.
         local again = max > #others or (max > 0 and others[max] <= mine)
         if not again and (max == 0 or others[max] > now - window) then passes = false end

@@ -72,7 +72,7 @@ export interface Kind<S extends Spec> {
    * that was wrong.
    */
   furthest(spec: S): number
-  /** What the policy in the script that decides says of an entry, after its time to live. */
+  /** What the script that decides is told of a spec, after its time to live. */
   describe(spec: S, max: Entry['max']): readonly number[]
   /** What deciding on it costs that script at most; a short log costs 1. */
   work(spec: S): number

@@ -4,7 +4,7 @@ import { type Script, scriptOf } from './scripts.js'
 import type { Entry, Spec } from './store.js'
 
 /**
- * How many policies have a script of their own, in a process. Who asks may choose among a rule's optional keys, so there
+ * How many mixtures have a script of their own, in a process. Who asks may choose among a rule's optional keys, so there
  * may be very many mixtures, and Redis may keep every script that it has seen.
  */
 const MOST = 64
@@ -14,31 +14,31 @@ const WORK = 200
 
 const body = textOf('reserve')
 
-/** For every mixture: it is told its policy with each call. */
+/** For every mixture: it is told the specs with each call. */
 export const anyMixture: Script = {
-  ...scriptOf(`local entries, policy = #KEYS, cjson.decode(table.remove(ARGV))\n${body}`),
+  ...scriptOf(`local entries, specs = #KEYS, cjson.decode(table.remove(ARGV))\n${body}`),
   decides: 1
 }
 
 /** What `anyMixture` is told: what is written of these entries before the script of their own. */
-export function policyOf(entries: readonly Entry[]): string {
-  const policy: (number | string | boolean)[] = []
+export function specsOf(entries: readonly Entry[]): string {
+  const specs: (number | string | boolean)[] = []
   for (const { spec, max } of entries) {
     const { code, describe } = kindOf(spec)
     const numbers = describe(spec, max)
-    const next = policy.length + 5 + numbers.length
-    policy.push(code, spec.observed && spec.rule, `${spec.ttl}`, next, ...numbers)
+    const next = specs.length + 5 + numbers.length
+    specs.push(code, spec.observed && spec.rule, `${spec.ttl}`, next, ...numbers)
   }
-  return JSON.stringify(policy)
+  return JSON.stringify(specs)
 }
 
 /**
- * The scripts that decide: one for each mixture of specs that are asked about together, with its policy written before
+ * The scripts that decide: one for each mixture of specs that are asked about together, with these written before
  * it, so that Redis decodes nothing.
  */
 export class Mixtures {
   private readonly root = new Branch()
-  /** By the policy before them: rules that were replaced by their like keep theirs. */
+  /** By the specs before them: rules that were replaced by their like keep theirs. */
   private readonly scripts = new Map<string, Script>()
 
   /** @returns nothing for a mixture that has none: its limits come from this request, or there are too many */
@@ -68,15 +68,15 @@ export class Mixtures {
   }
 
   private scriptOf(entries: readonly Entry[]): Script | undefined {
-    const policy = policyOf(entries)
-    const known = this.scripts.get(policy)
+    const specs = specsOf(entries)
+    const known = this.scripts.get(specs)
     if (known !== undefined || this.scripts.size === MOST) return known
     // An array of JSON and a table of Lua differ in their brackets.
-    const text = `local entries, policy = ${entries.length}, {${policy.slice(1, -1)}}\n${body}`
+    const text = `local entries, specs = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
     const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).work(spec), 0)
     const decides = Math.max(1, Math.floor(WORK / work))
     const script: Script = { ...scriptOf(text), decides, fresh: true }
-    this.scripts.set(policy, script)
+    this.scripts.set(specs, script)
     return script
   }
 }

@@ -2,7 +2,7 @@ import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import type { Argument, Binary, RedisClient } from './client.js'
-import { anyMixture, Mixtures, policyOf } from './mixtures.js'
+import { anyMixture, Mixtures, specsOf } from './mixtures.js'
 import { retold, type Teller } from './retold.js'
 import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
@@ -105,7 +105,7 @@ export class RedisStore implements Store, Teller {
       const argument = kindOf(spec).argument(spec, wall, value, token)
       if (argument !== undefined) args.push(argument)
     }
-    if (script === undefined) args.push(policyOf(entries))
+    if (script === undefined) args.push(specsOf(entries))
     return this.calls.decide(script ?? anyMixture, this.keys(entries), args)
   }
 

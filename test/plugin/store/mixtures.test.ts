@@ -29,7 +29,7 @@ t.test('the first request of a mixture sends its script, in one call; the others
   t.strictSame([after.sent - before.sent, after.called - before.called], [1, 2])
 })
 
-t.test('processes of one policy share its scripts', async t => {
+t.test('processes with the same rules share their scripts', async t => {
   const entries = [entry(log([9, 60_000]))]
   await new RedisStore(client, 'b:').reserve(entries, '')
   const { scripts } = await figures()
@@ -61,12 +61,12 @@ t.test('what a request brings of its own is in no script', t => {
   t.end()
 })
 
-t.test('a script is the policy and what lua/reserve.lua says', async t => {
+t.test('a script is the specs and what lua/reserve.lua says', async t => {
   const store = new RedisStore(client, 'd:')
   const mine = [entry(log([1, 60_000])), entry(count(1, 'day'))]
   const told = mine.map(each => ({ ...each, max: [1] }))
   t.equal((await store.reserve(mine, token()))[1], 1)
-  t.equal((await store.reserve(told, token()))[1], 0, 'told with the call, the same policy refuses')
+  t.equal((await store.reserve(told, token()))[1], 0, 'told with the call, the same specs refuse')
   t.equal(
     (
       await store.reserve(
