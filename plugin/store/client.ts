@@ -9,11 +9,19 @@ export interface RedisClient {
   isCluster?: boolean
   options?: object
   /** Of a cluster: its nodes, as far as they are known. */
-  nodes?(role: 'master'): Pick<RedisClient, 'info' | 'script'>[]
+  nodes?(role: 'all' | 'master'): ClusterNode[]
   /** Of a cluster: the names of the nodes that have each hash slot, its master first. */
   slots?: string[][]
   /** Of a cluster: finds out anew which node has what. */
   refreshSlotsCache?(): void
+}
+
+/** Of a cluster: a node, and the client's connection to it. */
+export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'> {
+  status: string
+  options: { host?: string | undefined; port?: number | undefined }
+  /** Lets a command pass to a slot that is on its way there. */
+  asking(): Promise<unknown>
 }
 
 type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unknown>
@@ -31,6 +39,11 @@ export interface Binary {
   status?: string
   on(event: 'ready' | 'close', listener: () => void): unknown
   off(event: 'ready' | 'close', listener: () => void): unknown
+}
+
+/** What a cluster's client tells of its nodes. */
+export interface NodeEvents {
+  on(event: '+node', listener: (node: ClusterNode) => void): unknown
 }
 
 export function isClient(value: unknown): value is RedisClient & Binary {

@@ -14,11 +14,11 @@ export interface FallbackOptions {
   otherwise: StandIn | 'deny' | 'allow'
   /** Of the primary store, or of that part of it which is asked. */
   outageOf: (entries: readonly Entry[]) => Outage
-  /** Whether an error is about what stands under a key: others are decided by the store as before. */
-  isOfKey: (error: unknown) => boolean
+  /** Whether an error is of one request alone: others are decided by the store, or by this node of it, as before. */
+  isOfRequest: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
   isOfWrites: (error: unknown) => boolean
-  /** Hears of what is about a key. */
+  /** Hears of what is of one request alone. */
   onError: (error: unknown) => void
 }
 
@@ -41,15 +41,16 @@ export class Fallback implements Reserver {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
     if (!outage.mayAsk()) return this.otherwise(memory => memory.reserve(entries, token))
+    const asked = performance.now()
     const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, timeout, unavailable)
-      outage.answered(facts[1] === 1)
+      this.answered(outage, entries, asked, facts[1] === 1)
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
-      this.failed(outage, error)
+      this.failed(outage, asked, error)
       return this.afterwards(entries, token, answer)
     }
   }
@@ -58,12 +59,13 @@ export class Fallback implements Reserver {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
     if (!outage.mayAsk()) return this.otherwise(memory => memory.peek(entries))
+    const asked = performance.now()
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
-      outage.answered(false)
+      this.answered(outage, entries, asked, false)
       return { facts, store: this.store }
     } catch (error) {
-      this.failed(outage, error)
+      this.failed(outage, asked, error)
       return this.otherwise(memory => memory.peek(entries))
     }
   }
@@ -73,9 +75,17 @@ export class Fallback implements Reserver {
     this.standIn?.close()
   }
 
-  private failed(outage: Outage, error: unknown): void {
-    const { isOfKey, isOfWrites, onError } = this.options
-    if (isOfKey(error)) onError(error)
+  private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {
+    outage.answered(wrote, asked)
+    // Of a slot that has moved it was another node that has answered.
+    this.options.outageOf(entries).answered(wrote)
+  }
+
+  private failed(outage: Outage, asked: number, error: unknown): void {
+    const { isOfRequest, isOfWrites, onError } = this.options
+    // Lost with an earlier connection, or on its way to another node.
+    const lost = error instanceof StoreUnavailableError && outage.hasAnsweredSince(asked)
+    if (lost || isOfRequest(error, outage.node)) onError(error)
     else outage.failed(error, isOfWrites(error))
   }
 

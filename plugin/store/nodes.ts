@@ -1,6 +1,9 @@
-import type { RedisClient } from './client.js'
+import type { ClusterNode, NodeEvents, RedisClient } from './client.js'
 import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
+
+/** What ioredis says of a connection that is lost, and of one that is not there yet. */
+const TURNED_AWAY = 'Connection is closed.'
 
 /**
  * The outages of a cluster's nodes, of which each may be lost alone; asked for entries of one identity.
@@ -16,8 +19,10 @@ export function outagesOf(
   const outages = new Map<string, Outage>()
   return ([entry]) => {
     const node = nodeOf(entry?.identity ?? '')
-    // Once it is known who has which slots, nobody asks about '' again.
-    if (node !== '') outages.get('')?.answered(true)
+    // Nobody asks again about one that has no slots any more, nor about '' once it is known who has which.
+    for (const [other, outage] of outages)
+      if (node !== '' && outage.lost && !client.slots?.some(([master]) => master === other))
+        outage.answered(true)
     const outage = outages.get(node) ?? outageOf(node)
     outages.set(node, outage)
     return outage
@@ -28,6 +33,30 @@ export function outagesOf(
 export function nodesOf(client: RedisClient, prefix: string): (identity: string) => string {
   const { keyPrefix = '' } = (client.options ?? {}) as { keyPrefix?: string }
   return identity => client.slots?.[slotOf(`${keyPrefix}${prefix}{${identity}}`)]?.[0] ?? ''
+}
+
+/**
+ * Whether an error says nothing of the node that was asked: a client turns commands away while it connects to another one,
+ * to which they were sent on.
+ */
+export function isOfOther(client: RedisClient, node: string, error: unknown): boolean {
+  if (!(error instanceof Error) || error.message !== TURNED_AWAY) return false
+  const asked = client.nodes?.('all').find(({ options }) => `${options.host}:${options.port}` === node)
+  return asked?.status === 'ready'
+}
+
+/** Hears what ioredis leaves unheard: an `ASKING` whose answer is lost with its connection would end the process. */
+export function hearAsking(client: RedisClient): void {
+  const hear = (node: ClusterNode) => {
+    const { asking } = node
+    node.asking = () => {
+      const asked = asking.call(node)
+      asked.catch(() => {})
+      return asked
+    }
+  }
+  for (const node of client.nodes?.('all') ?? []) hear(node)
+  ;(client as RedisClient & NodeEvents).on('+node', hear)
 }
 
 /** The hash slot of a key: CRC-16/XMODEM of its hash tag (Redis Cluster specification). */

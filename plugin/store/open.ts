@@ -12,7 +12,7 @@ import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { outagesOf } from './nodes.js'
+import { hearAsking, isOfOther, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { isOfKey, isOfWrites, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
@@ -64,6 +64,7 @@ export function openStore(
     )
   }
   const client = clientOf(fastify, options)
+  if (client.isCluster) hearAsking(client)
   const prefix = options.prefix ?? 'sl:'
   const redis = new RedisStore(client, prefix, timeout)
   const fingerprint = hasher('sha256', secret)('fingerprint')
@@ -71,23 +72,24 @@ export function openStore(
   const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
   const outageOf = (node?: string) => {
     const what = { ...(node && { node }), onStoreError }
-    return new Outage(timeout, {
-      onLost: error => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
+    const events = {
+      onLost: (error: unknown) => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
       onBack() {
         fastify.log.info(what, 'redis decides again')
         examination.again()
       },
       onFailure: () => client.refreshSlotsCache?.()
-    })
+    }
+    return new Outage(timeout, events, node)
   }
   const outage = outageOf()
   const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,
     otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
-    isOfKey,
+    isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
-    onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a key')
+    onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request')
   })
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')

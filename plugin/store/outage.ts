@@ -11,36 +11,55 @@ export interface OutageEvents {
 export class Outage {
   private until = 0
   private onlyReads = false
+  /** When that was asked which it has answered. */
+  private lastAnswered = 0
 
-  /** @param timeout in milliseconds */
+  /**
+   * @param timeout in milliseconds
+   * @param node of a cluster, that answers or does not; '' where it is not known, or there is none
+   */
   constructor(
     private readonly timeout: number,
-    private readonly events: OutageEvents = {}
+    private readonly events: OutageEvents = {},
+    readonly node = ''
   ) {}
+
+  get lost(): boolean {
+    return this.until !== 0
+  }
 
   /** Whether to ask now. */
   mayAsk(): boolean {
-    if (this.until === 0) return true
+    if (!this.lost) return true
     const now = performance.now()
     if (now < this.until) return false
     this.until = now + this.timeout
     return true
   }
 
-  /** @param wrote whether it has written what it was asked to */
-  answered(wrote: boolean): void {
-    if (this.until === 0) return
+  /** Whether it has answered what was asked of it later than that. */
+  hasAnsweredSince(asked: number): boolean {
+    return this.lastAnswered > asked
+  }
+
+  /**
+   * @param wrote whether it has written what it was asked to
+   * @param asked when it was asked, by the monotonic clock
+   */
+  answered(wrote: boolean, asked = 0): void {
+    this.lastAnswered = Math.max(this.lastAnswered, asked)
+    if (!this.lost) return
     // That it reads was known: who comes next finds out at once whether it writes.
     this.until = this.onlyReads && !wrote ? performance.now() : 0
-    if (this.until === 0) this.events.onBack?.()
+    if (!this.lost) this.events.onBack?.()
   }
 
   /** @param onlyReads whether it answers, and takes no writes */
   failed(error: unknown, onlyReads = false): void {
-    const lost = this.until === 0
+    const { lost } = this
     this.until = performance.now() + this.timeout
     this.onlyReads = onlyReads
-    if (lost) this.events.onLost?.(error)
+    if (!lost) this.events.onLost?.(error)
     this.events.onFailure?.()
   }
 }

@@ -1,17 +1,21 @@
 import type { Test } from 'tap'
-import { freePorts, introduce } from '../helper/cluster.js'
+import type { Keys, LimitDecorator } from '../../plugin/index.js'
+import { slotOf } from '../../plugin/store/nodes.js'
+import { freePorts, introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 
 /** How long is waited for each step, in milliseconds. */
 export const PATIENCE = 30_000
 
+type FourNodes = [RedisServer, RedisServer, RedisServer, RedisServer]
+
 /**
  * A cluster by the real clock: three masters, the first of which has the lowest third of the slots, and a fourth node that
  * has none.
  * @param options of each node
  */
-export async function startFourNodes(t: Test, options: Record<string, number> = {}) {
+export async function startFourNodes(t: Test, options: Record<string, number> = {}): Promise<FourNodes> {
   const busPorts = await freePorts(4)
   const start = (bus: number) => {
     const all = {
@@ -22,12 +26,7 @@ export async function startFourNodes(t: Test, options: Record<string, number> = 
     }
     return startRedis(t, { args: Object.entries(all).flatMap(([name, value]) => [`--${name}`, `${value}`]) })
   }
-  const nodes = (await Promise.all(busPorts.map(start))) as [
-    RedisServer,
-    RedisServer,
-    RedisServer,
-    RedisServer
-  ]
+  const nodes = (await Promise.all(busPorts.map(start))) as FourNodes
   await introduce(nodes, busPorts, 3)
   const knowsAll = async ({ client }: RedisServer) => {
     const info = String(await client.call('CLUSTER', 'INFO'))
@@ -35,4 +34,36 @@ export async function startFourNodes(t: Test, options: Record<string, number> = 
   }
   await until(async () => (await Promise.all(nodes.map(knowsAll))).every(Boolean), 'a cluster', PATIENCE)
   return nodes
+}
+
+/** Finds values that stand on the first node. @param keysOf makes keys of one part each */
+export async function onTheFirst(limit: LimitDecorator, count: number, keysOf: (i: number) => Keys) {
+  const found: { keys: Keys; slot: number }[] = []
+  for (let i = 1; found.length < count; i++) {
+    const [pseudonym] = Object.values((await limit.reserve(keysOf(i))).keys)
+    const slot = slotOf(`{${pseudonym}}`)
+    if (slot < SLOTS / 3) found.push({ keys: keysOf(i), slot })
+  }
+  return found
+}
+
+/** Sets out to move a slot from the first node to the fourth. @returns what is in it, and what stays on the first node */
+export async function startMove(
+  [{ client: from }, , , { client: to }]: FourNodes,
+  limit: LimitDecorator,
+  keysOf: (i: number) => Keys
+) {
+  const [staying, moving] = await onTheFirst(limit, 2, keysOf)
+  if (staying === undefined || moving === undefined) throw new Error('too few')
+  // What is not there is asked for on the other side.
+  await limit.clear(moving.keys)
+  const ids = await Promise.all([from, to].map(client => client.call('CLUSTER', 'MYID')))
+  const setSlot = (client: typeof from, how: string, id: unknown) =>
+    client.call('CLUSTER', 'SETSLOT', moving.slot, how, String(id))
+  await setSlot(to, 'IMPORTING', ids[0])
+  await setSlot(from, 'MIGRATING', ids[1])
+  const finish = async () => {
+    for (const client of [to, from]) await setSlot(client, 'NODE', ids[1])
+  }
+  return { staying: staying.keys, moving: moving.keys, finish }
 }

@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import type { RedisCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
+import type { RedisServer } from '../helper/redis.js'
 
 export const TIMEOUT_MS = 500
 const rules: Rule[] = [
@@ -17,7 +18,7 @@ const rules: Rule[] = [
 /** A process on this cluster, and what it logs of Redis. */
 export async function open(
   t: Test,
-  cluster: RedisCluster,
+  cluster: { nodes: readonly RedisServer[] },
   options: SendLimitOptions,
   more: ClusterOptions = {}
 ) {
@@ -44,7 +45,7 @@ export async function open(
     lines
       .map(line => JSON.parse(line))
       .filter(({ msg }) => /^redis (does not decide|decides again)$/.test(msg))
-  return { app, client, changes }
+  return { app, client, lines, changes }
 }
 
 /** A value whose keys stand on each node. */

@@ -151,7 +151,7 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
     timeout: PATIENCE_MS,
     otherwise: 'deny',
     outageOf: () => outage,
-    isOfKey,
+    isOfRequest: isOfKey,
     isOfWrites
   } as const
   const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), fail)

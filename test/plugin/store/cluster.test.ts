@@ -33,7 +33,7 @@ t.test('what was allowed without an answer is taken back when another node refus
   }
   // An identity each: that one is late makes no other look lost.
   const outageOf = () => new Outage(50)
-  const options = { timeout: 50, otherwise: 'allow', outageOf, isOfKey, isOfWrites } as const
+  const options = { timeout: 50, otherwise: 'allow', outageOf, isOfRequest: isOfKey, isOfWrites } as const
   const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), error =>
     t.fail(`${error}`)
   )

@@ -38,7 +38,7 @@ async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   const onError = note('error')
   const outage = new Outage(TIMEOUT_MS, { onLost: note('lost'), onBack: note('back') })
   const outageOf = () => outage
-  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfKey, isOfWrites, onError }
+  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, onError }
   const fallback = new Fallback(store, options)
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
@@ -405,7 +405,7 @@ t.test('it closes both stores', async t => {
     timeout: TIMEOUT_MS,
     otherwise: new StandIn(new Closing('the other')),
     outageOf: () => outage,
-    isOfKey,
+    isOfRequest: isOfKey,
     isOfWrites,
     onError: () => {}
   })

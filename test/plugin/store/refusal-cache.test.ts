@@ -661,7 +661,7 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
     timeout: 60_000,
     otherwise: 'allow',
     outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
-    isOfKey,
+    isOfRequest: isOfKey,
     isOfWrites,
     onError: () => {}
   })

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { Keys, LimitDecorator } from '../../plugin/index.js'
+import { startApp } from '../app/helper.js'
+import { startFourNodes, startMove } from './four-nodes.js'
+import { open, TIMEOUT_MS } from './process.js'
+
+const storeOf = async (limit: LimitDecorator, keys: Keys) => (await limit.reserve(keys)).store
+
+/** A process on four nodes, of which the fourth is about to get a slot of the first. */
+async function openMoving(t: Test, timeout: number) {
+  const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
+  const opened = await open(t, { nodes: [nodes[1]] }, { timeout })
+  const move = await startMove(nodes, opened.app.limit, i => ({ other: `p${i}` }))
+  const ask = (keys: Keys) => storeOf(opened.app.limit, keys)
+  return { ...opened, ...move, ask, fresh: nodes[3] }
+}
+
+/** No answer is taken for lost, and no outage ends by its time. */
+const LONG_MS = 10_000
+
+t.test(
+  'a slot on its way to a node that has just joined is no outage of the node that it leaves',
+  async t => {
+    const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
+    const env = { LIMIT_SECRET: 'a secret of these tests', REDIS_URL: `${nodes[0].url},${nodes[1].url}` }
+    const { limit } = await startApp(t, env, {})
+    const { staying, moving } = await startMove(nodes, limit, i => ({ 'api-attempts': `192.0.2.${i}` }))
+    t.equal(await storeOf(limit, moving), 'redis', 'what is new, on the node that has joined')
+    t.equal(await storeOf(limit, staying), 'redis', 'what stays where it is')
+
+    const [, , , fresh] = nodes
+    process.kill(fresh.pid, 'SIGSTOP')
+    const lost = storeOf(limit, moving)
+    await sleep(TIMEOUT_MS / 2)
+    await fresh.kill()
+    t.equal(await lost, 'memory', 'on its way when that node was lost; no rejection is left unheard')
+  }
+)
+
+t.test(
+  'two at once are sent on to a node that the client connects to: no outage of the one that was asked',
+  async t => {
+    for (const moved of [false, true]) {
+      const { changes, staying, moving, finish, ask } = await openMoving(t, LONG_MS)
+      if (moved) await finish()
+      await Promise.all([ask(moving), ask(moving)])
+      t.strictSame(changes(), [])
+      t.equal(await ask(moving), 'redis', 'what has moved')
+      t.equal(await ask(staying), 'redis', 'what stays where it is')
+    }
+  }
+)
+
+t.test('an answer of the node that has a slot by now ends its outage', async t => {
+  const { client, moving, finish, ask } = await openMoving(t, LONG_MS)
+  await finish()
+  const joined = once(client, '+node')
+  const first = ask(moving)
+  await joined
+  await turn()
+  t.equal(await ask(moving), 'memory', 'turned away while the client connects')
+  t.equal(await first, 'redis')
+  t.equal(await ask(moving), 'redis')
+})
+
+t.test('a slot on its way to a node that hangs is no outage of the node that it leaves', async t => {
+  const { changes, staying, moving, ask, fresh } = await openMoving(t, TIMEOUT_MS)
+  t.equal(await ask(moving), 'redis')
+  process.kill(fresh.pid, 'SIGSTOP')
+  const lost = ask(moving)
+  await sleep(TIMEOUT_MS / 2)
+  t.equal(await ask(staying), 'redis', 'asked later, answered')
+  t.equal(await lost, 'memory')
+  t.equal(await ask(staying), 'redis', 'what stays where it is')
+  t.strictSame(changes(), [])
+  process.kill(fresh.pid, 'SIGCONT')
+  // The client hears of no ASKING that fails, so it is to be answered before the end.
+  t.equal(await ask(moving), 'redis')
+})
