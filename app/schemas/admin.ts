@@ -6,7 +6,8 @@ const Recipient = { phone: Type.Optional(Phone), email: Type.Optional(Email) }
 
 export const RecipientBody = Type.Object(Recipient, {
   ...strict,
-  description: 'one recipient: either phone or email'
+  description: 'one recipient: either phone or email',
+  examples: [{ phone: '13800138000' }]
 })
 
 export const ListBody = Type.Object(
@@ -28,7 +29,11 @@ export const ListBody = Type.Object(
       })
     )
   },
-  { ...strict, description: 'one recipient: either phone or email' }
+  {
+    ...strict,
+    description: 'one recipient: either phone or email',
+    examples: [{ phone: '13800138000', duration: '24h', reason: 'complaint' }]
+  }
 )
 
 export const PageQuery = Type.Object(
@@ -84,7 +89,7 @@ export const StandingAnswer = Type.Object(
 
 export const UnblockAnswer = Type.Object(
   { recipient: Masked, standing: Type.Null() },
-  { description: 'The recipient stands like everybody else, and nothing is counted of before.' }
+  { description: 'The recipient stands like everybody else, and of the recipient alone nothing is counted.' }
 )
 
 export const PageAnswer = Type.Object(

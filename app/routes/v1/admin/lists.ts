@@ -67,7 +67,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
       schema: {
         ...common,
         operationId: 'unblockRecipient',
-        summary: 'Ends a block or an allowance, and forgets what is counted of the recipient',
+        summary: 'Ends a block or an allowance, and forgets what is counted of the recipient alone',
         body: RecipientBody,
         response: { 200: UnblockAnswer, ...errors }
       }
