@@ -1,7 +1,10 @@
 import { KeyIndex, type Wanted } from './key-index.js'
 import { Queues } from './queues.js'
+import { Records } from './records.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
+/** Of each record: the address of its fields. */
+const CELL = 5
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
 
@@ -27,11 +30,10 @@ export interface ArenaOptions {
  */
 export class Arena {
   readonly #maxKeys: number
+  readonly #records = new Records()
   readonly #index: KeyIndex
   readonly #queues: Queues
   readonly #slabs: Slabs
-  readonly #cells: Int32Array
-  readonly #lengths: Uint16Array
   #size = 0
   #now = 0
 
@@ -39,11 +41,9 @@ export class Arena {
   constructor({ maxKeys, maxBytes = maxKeys * 128, evictable = () => false }: ArenaOptions) {
     if (maxKeys % 1 !== 0 || maxKeys < 1 || maxKeys >= 2 ** 24) throw new RangeError(`${maxKeys} keys`)
     this.#maxKeys = maxKeys
-    this.#index = new KeyIndex(maxKeys)
+    this.#index = new KeyIndex(this.#records, maxKeys)
     this.#slabs = new Slabs(maxBytes)
-    this.#queues = new Queues(maxKeys, { evictable, first: record => this.#first(record) })
-    this.#cells = new Int32Array(maxKeys + 1)
-    this.#lengths = new Uint16Array(maxKeys + 1)
+    this.#queues = new Queues(this.#records, { evictable, first: record => this.#first(record) })
   }
 
   /** Records held: the live ones, and expired ones that are not freed yet. */
@@ -53,8 +53,7 @@ export class Arena {
 
   /** Bytes of all arrays, used or not. */
   get bytes(): number {
-    const own = this.#cells.byteLength + this.#lengths.byteLength
-    return own + this.#index.bytes + this.#queues.bytes + this.#slabs.bytes
+    return this.#records.bytes + this.#index.bytes + this.#slabs.bytes
   }
 
   /** The record of an identity in a series, or 0. It may have expired. */
@@ -69,17 +68,17 @@ export class Arena {
 
   /** How many fields a record has. */
   length(record: number): number {
-    return this.#lengths[record] as number
+    return this.#records.length(record)
   }
 
   field(record: number, index: number): number {
     this.#check(record, index)
-    return this.#slabs.get(this.#cells[record] as number, index)
+    return this.#slabs.get(this.#records.word(record, CELL), index)
   }
 
   set(record: number, index: number, value: number): void {
     this.#check(record, index)
-    this.#slabs.set(this.#cells[record] as number, index, value, this.length(record))
+    this.#slabs.set(this.#records.word(record, CELL), index, value, this.length(record))
   }
 
   /** Copies `count` fields inside the record; the ranges may overlap. */
@@ -87,7 +86,7 @@ export class Arena {
     if (count <= 0) return
     this.#check(record, Math.min(to, from))
     this.#check(record, Math.max(to, from) + count - 1)
-    this.#slabs.move(this.#cells[record] as number, to, from, count)
+    this.#slabs.move(this.#records.word(record, CELL), to, from, count)
   }
 
   /**
@@ -106,13 +105,13 @@ export class Arena {
     const known = record === 0 ? this.find(identity, series) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
-    const cell = length === 0 ? NONE : (this.#cells[known] as number)
+    const cell = length === 0 ? NONE : this.#records.word(known, CELL)
     let place = this.#slabs.resize(cell, length, n, stamps)
     for (; place === NONE; place = this.#slabs.resize(cell, length, n, stamps))
       if (!this.#drop(known)) return 0
     const resized = length === 0 ? this.#add(identity, series) : known
-    this.#cells[resized] = place
-    this.#lengths[resized] = n
+    this.#records.setWord(resized, CELL, place)
+    this.#records.setLength(resized, n)
     if (length === 0) this.#slabs.set(place, 0, UNSET, 1)
     return resized
   }
@@ -129,9 +128,9 @@ export class Arena {
   remove(record: number): void {
     this.#check(record, 0)
     this.#queues.unlink(record, this.#index.series(record))
-    this.#slabs.free(this.#cells[record] as number)
+    this.#slabs.free(this.#records.word(record, CELL))
     this.#index.remove(record)
-    this.#lengths[record] = 0
+    this.#records.setLength(record, 0)
     this.#size--
   }
 
@@ -174,7 +173,7 @@ export class Arena {
   }
 
   #first(record: number): number {
-    return this.#slabs.get(this.#cells[record] as number, 0)
+    return this.#slabs.get(this.#records.word(record, CELL), 0)
   }
 
   // Also finds a handle that was freed: its length is 0.

@@ -1,8 +1,9 @@
 import { HalfSipHash } from './half-sip-hash.js'
+import type { Records } from './records.js'
 
 // Of each record: two words of its key (the second: 16 bits of it, and the series), and the next record of its
-// bucket. The last of a bucket has the bucket's number there, as its complement; an unused record the next unused one.
-const WIDTH = 3
+// bucket. The last of a bucket has the bucket's number there, as its complement.
+const WORD = 0
 const REST = 1
 const CHAIN = 2
 // Of each bucket: its first record, and above that of which eighths of all keys it has some, a bit for each. Most of what is
@@ -33,34 +34,30 @@ interface Last {
 }
 
 /**
- * Numbers for pairs of identity and series, from 1 to `maxKeys`, given out again once removed. Of an identity 64 bits of a
- * hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are
+ * Finds the record of an identity in a series, which has one at most. Of an identity 64 bits of a hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are
  * taken for one with odds of 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it
  * happen, two share a limit: too few messages rather than too many.
  */
 export class KeyIndex {
-  readonly #keys: Int32Array
+  readonly #records: Records
   readonly #buckets: Int32Array
   readonly #hash = new HalfSipHash()
   readonly #lasts: (Last | undefined)[] = []
   /** Room for those that `findAll` looks for. */
   readonly #sought: Last[] = []
-  #unused = 0
-  #fresh = 1
 
-  constructor(maxKeys: number) {
-    // Untouched pages of a big zeroed array take no memory, so all have their final size from the start.
-    this.#keys = new Int32Array((maxKeys + 1) * WIDTH)
+  constructor(records: Records, maxKeys: number) {
+    this.#records = records
     const buckets = 2 ** Math.ceil(Math.log2(maxKeys / 2 + 1))
     this.#buckets = new Int32Array(Math.min(Math.max(buckets, MIN_BUCKETS), MAX_BUCKETS))
   }
 
   get bytes(): number {
-    return this.#keys.byteLength + this.#buckets.byteLength
+    return this.#buckets.byteLength
   }
 
   series(record: number): number {
-    return (this.#keys[record * WIDTH + REST] as number) >>> 16
+    return this.#records.word(record, REST) >>> 16
   }
 
   find(identity: string, series: number): number {
@@ -81,44 +78,41 @@ export class KeyIndex {
     for (let i = 0; i < count; i++) this.#follow(sought[i] as Last)
   }
 
-  /** Gives a number to what `find` has not found; the caller keeps count. */
+  /** Takes a record for what `find` has not found; the caller keeps count. */
   add(identity: string, series: number): number {
     const last = this.#seek(identity, series)
-    const record = this.#unused === 0 ? this.#fresh++ : this.#unused
-    const at = record * WIDTH
-    if (record === this.#unused) this.#unused = this.#keys[at + CHAIN] as number
+    const records = this.#records
+    const record = records.take()
     const bucket = this.#buckets[last.bucket] as number
-    this.#keys[at] = last.word
-    this.#keys[at + REST] = last.rest
-    this.#keys[at + CHAIN] = bucket & RECORD || ~last.bucket
+    records.setWord(record, WORD, last.word)
+    records.setWord(record, REST, last.rest)
+    records.setWord(record, CHAIN, bucket & RECORD || ~last.bucket)
     this.#buckets[last.bucket] = (bucket & ~RECORD) | eighthOf(last.word) | record
     last.record = record
     return record
   }
 
+  /** Releases it. */
   remove(record: number): void {
-    const keys = this.#keys
-    const at = record * WIDTH
+    const records = this.#records
     const last = this.#lasts[this.series(record)]
     if (last?.record === record) last.record = 0
-    const next = keys[at + CHAIN] as number
+    const next = records.word(record, CHAIN)
     let eighths = 0
     let end = next
-    for (; end > 0; end = keys[end * WIDTH + CHAIN] as number)
-      eighths |= eighthOf(keys[end * WIDTH] as number)
+    for (; end > 0; end = records.word(end, CHAIN)) eighths |= eighthOf(records.word(end, WORD))
     let first = (this.#buckets[~end] as number) & RECORD
     if (first === record) first = Math.max(next, 0)
     else {
       let link = 0
-      for (let each = first; each !== record; each = keys[each * WIDTH + CHAIN] as number) {
-        eighths |= eighthOf(keys[each * WIDTH] as number)
+      for (let each = first; each !== record; each = records.word(each, CHAIN)) {
+        eighths |= eighthOf(records.word(each, WORD))
         link = each
       }
-      keys[link * WIDTH + CHAIN] = next
+      records.setWord(link, CHAIN, next)
     }
     this.#buckets[~end] = eighths | first
-    keys[at + CHAIN] = this.#unused
-    this.#unused = record
+    records.release(record)
   }
 
   /** Keeps no text any longer that it was asked about. */
@@ -159,10 +153,10 @@ export class KeyIndex {
 
   /** Goes on from there to its own, if it is there. */
   #follow(last: Last): void {
-    const keys = this.#keys
+    const records = this.#records
     let { record } = last
-    for (; record > 0; record = keys[record * WIDTH + CHAIN] as number)
-      if (keys[record * WIDTH] === last.word && keys[record * WIDTH + REST] === last.rest) break
+    for (; record > 0; record = records.word(record, CHAIN))
+      if (records.word(record, WORD) === last.word && records.word(record, REST) === last.rest) break
     last.record = Math.max(record, 0)
   }
 }

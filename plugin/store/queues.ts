@@ -1,6 +1,8 @@
+import type { Records } from './records.js'
+
 // Of each record: its neighbours.
-const WIDTH = 2
-const NEXT = 1
+const BEFORE = 3
+const NEXT = 4
 /** First fields may be ahead of the clock, each by a little of its own. */
 const SPARE = 2 ** 16
 
@@ -30,40 +32,35 @@ export interface QueueOptions {
  * tail.
  */
 export class Queues {
-  readonly #records: Uint32Array
+  readonly #records: Records
   readonly #series: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
   readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
   #turn = 0
 
-  constructor(maxKeys: number, options: QueueOptions) {
-    this.#records = new Uint32Array((maxKeys + 1) * WIDTH)
+  constructor(records: Records, options: QueueOptions) {
+    this.#records = records
     this.#options = options
-  }
-
-  get bytes(): number {
-    return this.#records.byteLength
   }
 
   append(record: number, series: number): void {
     const queue = this.#queue(series)
-    const at = record * WIDTH
-    this.#records[at] = queue.tail
-    this.#records[at + NEXT] = 0
+    this.#records.setWord(record, BEFORE, queue.tail)
+    this.#records.setWord(record, NEXT, 0)
     if (queue.tail === 0) queue.head = record
-    else this.#records[queue.tail * WIDTH + NEXT] = record
+    else this.#records.setWord(queue.tail, NEXT, record)
     queue.tail = record
   }
 
   unlink(record: number, series: number): void {
     const queue = this.#queue(series)
-    const before = this.#records[record * WIDTH] as number
-    const next = this.#records[record * WIDTH + NEXT] as number
+    const before = this.#records.word(record, BEFORE)
+    const next = this.#records.word(record, NEXT)
     if (before === 0) queue.head = next
-    else this.#records[before * WIDTH + NEXT] = next
+    else this.#records.setWord(before, NEXT, next)
     if (next === 0) queue.tail = before
-    else this.#records[next * WIDTH] = before
+    else this.#records.setWord(next, BEFORE, before)
   }
 
   /**
@@ -136,7 +133,7 @@ export class Queues {
 
   /** The first of a queue, `keep` aside. */
   #first(queue: Queue, keep: number): number {
-    return queue.head === keep ? (this.#records[keep * WIDTH + NEXT] as number) : queue.head
+    return queue.head === keep ? this.#records.word(keep, NEXT) : queue.head
   }
 
   #queue(series: number): Queue {

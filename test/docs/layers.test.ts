@@ -58,6 +58,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors'],
   [
     'store/page',
+    'store/records',
     'store/batch',
     'store/client',
     'store/outage',
@@ -141,8 +142,9 @@ const only: Record<string, readonly string[]> = {
     'limits/lock',
     'errors'
   ],
-  'store/arena': ['store/key-index', 'store/queues', 'store/slabs'],
-  'store/key-index': ['store/half-sip-hash'],
+  'store/arena': ['store/key-index', 'store/queues', 'store/records', 'store/slabs'],
+  'store/key-index': ['store/half-sip-hash', 'store/records'],
+  'store/records': [],
   'store/redis': [
     'store/store',
     'store/answer',
@@ -159,7 +161,7 @@ const only: Record<string, readonly string[]> = {
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/lua', 'store/scripts', 'limits/index'],
-  'store/queues': [],
+  'store/queues': ['store/records'],
   'store/slabs': ['store/page'],
   'store/page': [],
   'store/scripts': ['store/lua'],

@@ -358,6 +358,8 @@ t.test('bounded in bytes', async t => {
     maxBytes: maxPages * 49_152,
     evictable: series => series === 7
   })
+  // What is taken for records and for the first page is there from then on.
+  arena.remove(arena.resize(identity(0), 1, 0, 1000))
   const rest = arena.bytes
   const fill = (series: number, n: number) => {
     let count = 0
@@ -365,7 +367,7 @@ t.test('bounded in bytes', async t => {
     return count
   }
   t.equal(fill(1, 1000), maxPages * 8)
-  t.equal(arena.bytes, rest + maxPages * 49_152)
+  t.equal(arena.bytes, rest + (maxPages - 1) * 49_152)
 
   const record = arena.find(identity(0), 1)
   arena.set(record, 999, STAMP)

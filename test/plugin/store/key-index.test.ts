@@ -1,5 +1,6 @@
 import t from 'tap'
 import { KeyIndex } from '../../../plugin/store/key-index.js'
+import { Records } from '../../../plugin/store/records.js'
 
 const KEYS = 120_000
 const SERIES = 3
@@ -18,7 +19,7 @@ function random(seed: number): (below: number) => number {
 
 // As many as there are buckets: in most of them several have come and gone.
 t.test('finds what was added and not removed, wherever it stands in its bucket', async t => {
-  const index = new KeyIndex(KEYS)
+  const index = new KeyIndex(new Records(), KEYS)
   const records = new Map<number, number>()
   const next = random(20_261_124)
   const [text, series] = [(key: number) => textOf(Math.floor(key / SERIES)), (key: number) => key % SERIES]
@@ -52,7 +53,7 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
 })
 
 t.test('what was looked for with one that cannot be looked for is found all the same', async t => {
-  const index = new KeyIndex(KEYS)
+  const index = new KeyIndex(new Records(), KEYS)
   const asked = (identity: string) => ({ identity, spec: { series: 1 } })
   const record = index.add('there', 1)
   t.throws(() => index.findAll([asked('gone'), { identity: null as unknown as string, spec: { series: 2 } }]))

@@ -1,9 +1,16 @@
 import t from 'tap'
 import { Queues } from '../../../plugin/store/queues.js'
+import { Records } from '../../../plugin/store/records.js'
+
+function recordsOf(count: number): Records {
+  const records = new Records()
+  for (let i = 0; i < count; i++) records.take()
+  return records
+}
 
 /** Records 1 and 2 in the queue of series 0, 3 in that of series 1; each expires at its own number. */
 function filled(): Queues {
-  const queues = new Queues(4, { evictable: () => true, first: record => record })
+  const queues = new Queues(recordsOf(4), { evictable: () => true, first: record => record })
   queues.append(1, 0)
   queues.append(2, 0)
   queues.append(3, 1)
@@ -19,7 +26,7 @@ t.test('queues have their turns, and what is to be kept is passed over', async t
 })
 
 t.test('a queue that becomes mixed twice has one turn', async t => {
-  const queues = new Queues(6, { evictable: () => true, first: record => (7 - record) * 100_000 })
+  const queues = new Queues(recordsOf(6), { evictable: () => true, first: record => (7 - record) * 100_000 })
   // Of each series the first comes before one that expires sooner, of series 0 twice.
   for (const [record, series] of [
     [1, 0],
