@@ -1,6 +1,6 @@
 import { KeyIndex, type Wanted } from './key-index.js'
 import { Queues } from './queues.js'
-import { Records } from './records.js'
+import { placeOf, Records } from './records.js'
 import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** Of each record: the address of its fields. */
@@ -73,12 +73,12 @@ export class Arena {
 
   field(record: number, index: number): number {
     this.#check(record, index)
-    return this.#slabs.get(this.#records.word(record, CELL), index)
+    return this.#slabs.get(this.#cell(record), index)
   }
 
   set(record: number, index: number, value: number): void {
     this.#check(record, index)
-    this.#slabs.set(this.#records.word(record, CELL), index, value, this.length(record))
+    this.#slabs.set(this.#cell(record), index, value, this.length(record))
   }
 
   /** Copies `count` fields inside the record; the ranges may overlap. */
@@ -86,7 +86,7 @@ export class Arena {
     if (count <= 0) return
     this.#check(record, Math.min(to, from))
     this.#check(record, Math.max(to, from) + count - 1)
-    this.#slabs.move(this.#records.word(record, CELL), to, from, count)
+    this.#slabs.move(this.#cell(record), to, from, count)
   }
 
   /**
@@ -105,12 +105,12 @@ export class Arena {
     const known = record === 0 ? this.find(identity, series) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
-    const cell = length === 0 ? NONE : this.#records.word(known, CELL)
+    const cell = length === 0 ? NONE : this.#cell(known)
     let place = this.#slabs.resize(cell, length, n, stamps)
     for (; place === NONE; place = this.#slabs.resize(cell, length, n, stamps))
       if (!this.#drop(known)) return 0
     const resized = length === 0 ? this.#add(identity, series) : known
-    this.#records.setWord(resized, CELL, place)
+    this.#records.wordsOf(resized)[placeOf(resized) + CELL] = place
     this.#records.setLength(resized, n)
     if (length === 0) this.#slabs.set(place, 0, UNSET, 1)
     return resized
@@ -128,7 +128,7 @@ export class Arena {
   remove(record: number): void {
     this.#check(record, 0)
     this.#queues.unlink(record, this.#index.series(record))
-    this.#slabs.free(this.#records.word(record, CELL))
+    this.#slabs.free(this.#cell(record))
     this.#index.remove(record)
     this.#records.setLength(record, 0)
     this.#size--
@@ -172,8 +172,12 @@ export class Arena {
     return record !== 0
   }
 
+  #cell(record: number): number {
+    return this.#records.wordsOf(record)[placeOf(record) + CELL] as number
+  }
+
   #first(record: number): number {
-    return this.#slabs.get(this.#records.word(record, CELL), 0)
+    return this.#slabs.get(this.#cell(record), 0)
   }
 
   // Also finds a handle that was freed: its length is 0.

@@ -1,9 +1,8 @@
 import { HalfSipHash } from './half-sip-hash.js'
-import type { Records } from './records.js'
+import { placeOf, type Records } from './records.js'
 
 // Of each record: two words of its key (the second: 16 bits of it, and the series), and the next record of its
 // bucket. The last of a bucket has the bucket's number there, as its complement.
-const WORD = 0
 const REST = 1
 const CHAIN = 2
 // Of each bucket: its first record, and above that of which eighths of all keys it has some, a bit for each. Most of what is
@@ -57,7 +56,7 @@ export class KeyIndex {
   }
 
   series(record: number): number {
-    return this.#records.word(record, REST) >>> 16
+    return (this.#records.wordsOf(record)[placeOf(record) + REST] as number) >>> 16
   }
 
   find(identity: string, series: number): number {
@@ -84,9 +83,11 @@ export class KeyIndex {
     const records = this.#records
     const record = records.take()
     const bucket = this.#buckets[last.bucket] as number
-    records.setWord(record, WORD, last.word)
-    records.setWord(record, REST, last.rest)
-    records.setWord(record, CHAIN, bucket & RECORD || ~last.bucket)
+    const words = records.wordsOf(record)
+    const at = placeOf(record)
+    words[at] = last.word
+    words[at + REST] = last.rest
+    words[at + CHAIN] = bucket & RECORD || ~last.bucket
     this.#buckets[last.bucket] = (bucket & ~RECORD) | eighthOf(last.word) | record
     last.record = record
     return record
@@ -97,19 +98,19 @@ export class KeyIndex {
     const records = this.#records
     const last = this.#lasts[this.series(record)]
     if (last?.record === record) last.record = 0
-    const next = records.word(record, CHAIN)
+    const next = this.#next(record)
     let eighths = 0
     let end = next
-    for (; end > 0; end = records.word(end, CHAIN)) eighths |= eighthOf(records.word(end, WORD))
+    for (; end > 0; end = this.#next(end)) eighths |= eighthOf(this.#word(end))
     let first = (this.#buckets[~end] as number) & RECORD
     if (first === record) first = Math.max(next, 0)
     else {
       let link = 0
-      for (let each = first; each !== record; each = records.word(each, CHAIN)) {
-        eighths |= eighthOf(records.word(each, WORD))
+      for (let each = first; each !== record; each = this.#next(each)) {
+        eighths |= eighthOf(this.#word(each))
         link = each
       }
-      records.setWord(link, CHAIN, next)
+      records.wordsOf(link)[placeOf(link) + CHAIN] = next
     }
     this.#buckets[~end] = eighths | first
     records.release(record)
@@ -155,8 +156,20 @@ export class KeyIndex {
   #follow(last: Last): void {
     const records = this.#records
     let { record } = last
-    for (; record > 0; record = records.word(record, CHAIN))
-      if (records.word(record, WORD) === last.word && records.word(record, REST) === last.rest) break
+    while (record > 0) {
+      const words = records.wordsOf(record)
+      const at = placeOf(record)
+      if (words[at] === last.word && words[at + REST] === last.rest) break
+      record = words[at + CHAIN] as number
+    }
     last.record = Math.max(record, 0)
+  }
+
+  #word(record: number): number {
+    return this.#records.wordsOf(record)[placeOf(record)] as number
+  }
+
+  #next(record: number): number {
+    return this.#records.wordsOf(record)[placeOf(record) + CHAIN] as number
   }
 }

@@ -1,4 +1,4 @@
-import type { Records } from './records.js'
+import { placeOf, type Records } from './records.js'
 
 // Of each record: its neighbours.
 const BEFORE = 3
@@ -46,21 +46,25 @@ export class Queues {
 
   append(record: number, series: number): void {
     const queue = this.#queue(series)
-    this.#records.setWord(record, BEFORE, queue.tail)
-    this.#records.setWord(record, NEXT, 0)
+    const words = this.#records.wordsOf(record)
+    const at = placeOf(record)
+    words[at + BEFORE] = queue.tail
+    words[at + NEXT] = 0
     if (queue.tail === 0) queue.head = record
-    else this.#records.setWord(queue.tail, NEXT, record)
+    else this.#set(queue.tail, NEXT, record)
     queue.tail = record
   }
 
   unlink(record: number, series: number): void {
     const queue = this.#queue(series)
-    const before = this.#records.word(record, BEFORE)
-    const next = this.#records.word(record, NEXT)
+    const words = this.#records.wordsOf(record)
+    const at = placeOf(record)
+    const before = words[at + BEFORE] as number
+    const next = words[at + NEXT] as number
     if (before === 0) queue.head = next
-    else this.#records.setWord(before, NEXT, next)
+    else this.#set(before, NEXT, next)
     if (next === 0) queue.tail = before
-    else this.#records.setWord(next, BEFORE, before)
+    else this.#set(next, BEFORE, before)
   }
 
   /**
@@ -133,7 +137,11 @@ export class Queues {
 
   /** The first of a queue, `keep` aside. */
   #first(queue: Queue, keep: number): number {
-    return queue.head === keep ? this.#records.word(keep, NEXT) : queue.head
+    return queue.head === keep ? (this.#records.wordsOf(keep)[placeOf(keep) + NEXT] as number) : queue.head
+  }
+
+  #set(record: number, which: number, neighbour: number): void {
+    this.#records.wordsOf(record)[placeOf(record) + which] = neighbour
   }
 
   #queue(series: number): Queue {

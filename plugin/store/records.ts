@@ -5,14 +5,19 @@ const MASK = CHUNK - 1
 /** Of each record so many words, side by side, so that few lines of the caches have all of it. */
 const WIDTH = 6
 
+/** Where the first word of a record stands in `wordsOf` it. */
+export function placeOf(record: number): number {
+  return (record & MASK) * WIDTH
+}
+
 /**
  * Numbers of records, from 1 on, given out again once released. Each record has six words of 32 bits (0 to 2 are for the
  * index, 3 and 4 for the queues, 5 for the address of its fields) and a length; what they hold at first is open.
  * Memory is taken as records come into use, a little at a time, and none of it ever moves.
  */
 export class Records {
-  readonly #words: Int32Array[] = []
-  readonly #lengths: Uint16Array[] = []
+  readonly #words = [new Int32Array(CHUNK * WIDTH)]
+  readonly #lengths = [new Uint16Array(CHUNK)]
   #unused = 0
   #fresh = 1
 
@@ -25,7 +30,7 @@ export class Records {
   take(): number {
     const record = this.#unused
     if (record !== 0) {
-      this.#unused = this.word(record, 0)
+      this.#unused = this.wordsOf(record)[placeOf(record)] as number
       return record
     }
     if (this.#fresh >>> CHUNK_BITS === this.#words.length) {
@@ -36,21 +41,18 @@ export class Records {
   }
 
   release(record: number): void {
-    this.setWord(record, 0, this.#unused)
+    this.wordsOf(record)[placeOf(record)] = this.#unused
     this.#unused = record
   }
 
-  word(record: number, place: number): number {
-    return (this.#words[record >>> CHUNK_BITS] as Int32Array)[(record & MASK) * WIDTH + place] as number
+  /** The words of a record, among others', from `placeOf` it on. */
+  wordsOf(record: number): Int32Array {
+    return this.#words[record >>> CHUNK_BITS] as Int32Array
   }
 
-  setWord(record: number, place: number, value: number): void {
-    ;(this.#words[record >>> CHUNK_BITS] as Int32Array)[(record & MASK) * WIDTH + place] = value
-  }
-
-  /** Of a number that is no record: 0. */
+  /** Of 0, which is no record: 0. */
   length(record: number): number {
-    return this.#lengths[record >>> CHUNK_BITS]?.[record & MASK] ?? 0
+    return (this.#lengths[record >>> CHUNK_BITS] as Uint16Array)[record & MASK] as number
   }
 
   setLength(record: number, length: number): void {
