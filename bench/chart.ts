@@ -5,10 +5,9 @@ import { type Kept, kept } from './lib/kept.js'
 
 type Row = Kept[string]['ratios'][number]
 
-/** What the chart shows of each bench: those with something to reach, and the others beside them. */
-const shown = /÷ (bare|floor|EVALSHA of return 1, 16|rate-limiter-flexible, 4, 16|@fastify)/
+const BY = ' ÷ '
 const peers = /, 4, |, 4 ÷|4 stores|5 scripts/
-const PLACE = { label: 470, width: 300, row: 20, head: 34 }
+const PLACE = { label: 570, width: 300, row: 20, head: 34 }
 
 function chartOf(figures: Kept): string {
   let y = 10
@@ -16,9 +15,7 @@ function chartOf(figures: Kept): string {
   const text = (x: number, at: number, what: string, how = '') =>
     parts.push(`<text x="${x}" y="${at}"${how && ` ${how}`}>${escaped(what)}</text>`)
   for (const [bench, { date, ratios }] of Object.entries(figures)) {
-    const rows = ratios.filter(
-      ({ name, target }) => shown.test(name) && (target !== undefined || peers.test(name))
-    )
+    const rows = shown(ratios)
     if (rows.length === 0) continue
     text(10, y + 16, `${bench}, ${date.slice(0, 10)}`, 'font-weight="bold"')
     y += PLACE.head - 8
@@ -26,7 +23,7 @@ function chartOf(figures: Kept): string {
     const x = (value: number) => PLACE.label + (value / most) * PLACE.width
     for (const row of rows) {
       const middle = y + PLACE.row / 2
-      const ours = /\bours\b/.test(row.name)
+      const ours = /\bours\b|plugin/.test(row.name)
       text(PLACE.label - 8, middle + 4, row.name, 'text-anchor="end"')
       parts.push(
         `<rect x="${PLACE.label}" y="${y + 3}" width="${(x(row.median) - PLACE.label).toFixed(1)}" height="14" fill="${ours ? '#2f6fb3' : '#9aa4ad'}"/>`,
@@ -44,13 +41,24 @@ function chartOf(figures: Kept): string {
     }
     y += 14
   }
-  const size = `width="920" height="${y}" viewBox="0 0 920 ${y}"`
+  const size = `width="1020" height="${y}" viewBox="0 0 1020 ${y}"`
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="11" fill="#222">
 <title>Ours beside floors and other limiters: the ratios of the tables in benchmarks.md</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${parts.join('\n')}
 </svg>
 `
+}
+
+/** Every ratio with something to reach, and other limiters beside the same. */
+function shown(ratios: readonly Row[]): Row[] {
+  const of = ratios.filter(({ name }) => name.includes(BY))
+  const beside = new Set(of.filter(({ target }) => target !== undefined).map(besideWhat))
+  return of.filter(row => row.target !== undefined || (peers.test(row.name) && beside.has(besideWhat(row))))
+}
+
+function besideWhat({ name }: Row): string | undefined {
+  return name.split(BY)[1]
 }
 
 function limitOf({ target }: Row): number | undefined {

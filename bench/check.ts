@@ -1,4 +1,4 @@
-// Which ratio has moved against the figures that are kept? Ends with 1 when one has.
+// Which ratio has moved against the figures that are kept, or is gone? Ends with 1 when one has.
 // npm run bench -- check file.json …           compares what `--json file` has written
 // npm run bench -- check --keep file.json …    keeps it from now on
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -10,11 +10,10 @@ import type { Report } from './lib/report.js'
 const LEAST = 0.03
 
 function keep(figures: Kept, { bench, date, machine, node, rounds, ratios }: Report): void {
-  if (rounds === 1) throw new Error(`${bench}: one round says nothing; measure without --quick.`)
   figures[bench] = { date, machine, node, rounds, ratios: ratios.map(({ reached: _, ...ratio }) => ratio) }
 }
 
-/** How many have moved by more than they spread, then or now. */
+/** How many have moved by more than they spread, then or now, or out of all that was measured; or are gone. */
 function moved(figures: Kept, report: Report): number {
   const before = figures[report.bench]
   if (before === undefined) {
@@ -30,11 +29,19 @@ function moved(figures: Kept, report: Report): number {
       console.log(`${report.bench}: new: ${ratio.name} ${ratio.median}`)
       continue
     }
-    const spread = Math.max(old.max - old.min, ratio.max - ratio.min, LEAST * old.median)
-    if (Math.abs(ratio.median - old.median) <= spread) continue
+    const move = Math.abs(ratio.median - old.median)
+    const spread = Math.max(old.max - old.min, ratio.max - ratio.min)
+    // What spreads by more than its median could fall to nothing within that.
+    const apart = ratio.max < old.min || old.max < ratio.min
+    if (move <= LEAST * old.median || (move <= spread && !apart)) continue
     count++
     const range = ({ median, min, max }: typeof old) => `${median} (${min}–${max})`
     console.log(`${report.bench}: moved: ${ratio.name} from ${range(old)} to ${range(ratio)}`)
+  }
+  for (const { name } of before.ratios) {
+    if (report.ratios.some(ratio => ratio.name === name)) continue
+    count++
+    console.log(`${report.bench}: gone: ${name}`)
   }
   console.log(
     `${report.bench}: ${count} of ${report.ratios.length} have moved since ${before.date.slice(0, 10)}`
@@ -47,6 +54,8 @@ if (positionals.length === 0) throw new Error('Name a file that "--json file" of
 const figures = kept()
 for (const file of positionals) {
   const report = JSON.parse(readFileSync(file, 'utf8')) as Report
+  if (report.rounds === 1)
+    throw new Error(`${report.bench}: one round says nothing; measure without --quick.`)
   if (values.keep) keep(figures, report)
   else if (moved(figures, report) > 0) process.exitCode = 1
 }

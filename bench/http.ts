@@ -24,11 +24,12 @@ const SHARE = 'of its floor'
 /** What a quick run looks at. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
 const SCENARIOS: Scenario[] = ['admit-all', 'deny-flood', 'mixed']
+const USUAL = { connections: CONNECTIONS, flood: 0, awake: false }
 const module = (name: string) => new URL(`./lib/${name}.js`, import.meta.url).href
 
 /** Which scenarios say something about a subject. */
 function scenariosOf(name: string): Scenario[] {
-  if (name === 'bare 429' || name.endsWith('refusalCache')) return ['deny-flood']
+  if (name === 'bare 429' || /refusalCache$|its block$/.test(name)) return ['deny-flood']
   if (/^bare$|end of turn$|^EVALSHA|no limits$/.test(name)) return ['admit-all']
   return /, 1, /.test(name) ? ['admit-all', 'deny-flood'] : SCENARIOS
 }
@@ -42,7 +43,7 @@ type Slice = Loaded & { cpu: number }
 type Ask = (
   scenario: Scenario,
   ms: number,
-  options?: Partial<Pick<Load, 'count' | 'awake'>>
+  options?: Partial<Pick<Load, 'count' | 'flood' | 'awake'>>
 ) => Promise<Slice>
 
 function sum(slices: readonly Slice[], of: keyof Slice): number {
@@ -62,7 +63,7 @@ async function bench(all: Closing): Promise<void> {
     const port = await child.ask<number>('port')
     const ask: Ask = async (scenario, ms, options) => {
       const before = await child.ask<number>('cpu')
-      const work: Load = { port, scenario, connections: CONNECTIONS, ms, from, awake: false, ...options }
+      const work: Load = { ...USUAL, port, scenario, ms, from, ...options }
       const loaded = await load.ask<Loaded>(work)
       from = loaded.next
       return { ...loaded, cpu: (await child.ask<number>('cpu')) - before }
@@ -73,15 +74,17 @@ async function bench(all: Closing): Promise<void> {
 
   async function measure(ask: Ask, floor: Ask, scenario: Scenario, awake: boolean): Promise<Sample> {
     await redis.client.flushdb()
-    // What floods was admitted once.
-    if (scenario !== 'admit-all') await ask('deny-flood', 10_000, { count: 2 * FLOODED })
+    // Others than before, which a cache may still refuse. What floods is admitted once.
+    const flood = from
+    from += FLOODED
+    if (scenario !== 'admit-all') await ask('deny-flood', 10_000, { count: 2 * FLOODED, flood })
     const [least, own]: [Slice[], Slice[]] = [[], []]
     for (let slice = 0; slice < size.scale(SLICES, 2); slice++) {
       for (const [slices, each] of [
         [least, floor],
         [own, ask]
       ] as const) {
-        const measured = await each(scenario, size.scale(SLICE_MS, 30), { awake })
+        const measured = await each(scenario, size.scale(SLICE_MS, 30), { flood, awake })
         if (slice > 0) slices.push(measured)
       }
     }

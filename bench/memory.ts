@@ -172,7 +172,7 @@ async function compare(how: ReturnType<typeof commandLine>): Promise<void> {
   const deadline = performance.now() + (quick ? 10_000 : 110_000) // nothing new is begun after it
   const samples: Samples = new Map()
   let rounds = 0
-  for (; rounds < 5 && performance.now() < deadline; rounds++) {
+  for (; rounds < how.size.rounds && performance.now() < deadline; rounds++) {
     for (const keys of sizes) {
       for (const name of Object.keys(subjects)) {
         if (rounds > 0 && performance.now() > deadline) break

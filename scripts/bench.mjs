@@ -21,6 +21,7 @@ const child = spawn(process.execPath, ['--expose-gc', join(compiled, 'bench', `$
   cwd: root,
   stdio: 'inherit'
 })
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.on('exit', (code, signal) => {
   process.exitCode = signal === null ? code : 1
 })

@@ -40,7 +40,8 @@ export function tapView(print) {
     } else if (block !== null && !closing) {
       hold(block, text)
     } else {
-      if (closing?.[1]) failed.push(closing[2])
+      // A file that ran out of time is closed as "timeout!".
+      if (closing?.[1]) failed.push(block?.[0].slice('# Subtest: '.length) ?? closing[2])
       const held = block ?? []
       block = null
       for (const each of held) if (closing[1] || LEFT_OUT.test(each)) show(each)

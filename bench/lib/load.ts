@@ -16,6 +16,8 @@ export interface Load {
   count?: number
   /** Number of the first new send. */
   from: number
+  /** Number of the first of those that are asked for again and again. */
+  flood: number
   /** Never sleeps: to wake this process costs the server more than a limiter does. Only where Redis is not on this core. */
   awake: boolean
 }
@@ -85,11 +87,12 @@ async function run({
   ms,
   count = Infinity,
   from,
+  flood,
   awake
 }: Load): Promise<Loaded> {
   let next = from
   let turn = 0
-  const again = () => requestOf(turn % FLOODED)
+  const again = () => requestOf(flood + (turn % FLOODED))
   const fresh = () => requestOf(next++)
   const make = () => {
     turn++

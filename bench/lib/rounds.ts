@@ -45,8 +45,11 @@ export interface Summary {
 
 export function summarize(values: readonly number[]): Summary {
   const sorted = [...values].sort((a, b) => a - b)
-  const at = (part: number) => round(sorted[Math.round(part * (sorted.length - 1))] ?? Number.NaN)
-  return { median: at(0.5), min: at(0), max: at(1) }
+  const at = (i: number) => sorted[i] ?? Number.NaN
+  const [middle, last] = [(sorted.length - 1) / 2, sorted.length - 1]
+  // Of an even number it is between two.
+  const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
+  return { median: round(median), min: round(at(0)), max: round(at(last)) }
 }
 
 /** Three digits that say something. */

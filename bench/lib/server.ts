@@ -64,6 +64,7 @@ const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown>
   'ours, 5 rules, Redis, refusalCache': (app, client) => limited(app, FIVE, { client, refusalCache: '1s' }),
   'rate-limiter-flexible, 4, memory': app => withFlexible(app),
   'rate-limiter-flexible, 4, Redis': (app, client) => withFlexible(app, client),
+  'rate-limiter-flexible, 4, Redis, its block': (app, client) => withFlexible(app, client, true),
   '@fastify/rate-limit, 1, memory': app => withHook(app),
   '@fastify/rate-limit, 4, memory': app => withChecks(app),
   '@fastify/rate-limit, 1, Redis': (app, client) => withHook(app, client),
@@ -80,8 +81,8 @@ async function limited(app: FastifyInstance, limit: string[], options: object): 
 }
 
 /** In a hook, as its guide does it: refusals are 429 with Retry-After. */
-function withFlexible(app: FastifyInstance, client?: Redis): void {
-  const limiter = flexible(client, WINDOWS, client !== undefined)
+function withFlexible(app: FastifyInstance, client?: Redis, blocks = false): void {
+  const limiter = flexible(client, WINDOWS, blocks)
   app.addHook('preHandler', async (request, reply) => {
     if (!(await limiter.decide(sendOf(request))))
       return reply.code(429).header('retry-after', '60').send(PROBLEM)
