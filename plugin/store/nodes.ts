@@ -45,8 +45,13 @@ export function isOfOther(client: RedisClient, node: string, error: unknown): bo
   return asked?.status === 'ready'
 }
 
+const heard = new WeakSet<RedisClient>()
+
 /** Hears what ioredis leaves unheard: an `ASKING` whose answer is lost with its connection would end the process. */
 export function hearAsking(client: RedisClient): void {
+  // Several plugins may share it.
+  if (heard.has(client)) return
+  heard.add(client)
   const hear = (node: ClusterNode) => {
     const { asking } = node
     node.asking = () => {
