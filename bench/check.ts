@@ -44,7 +44,7 @@ function moved(figures: Kept, report: Report): number {
     console.log(`${report.bench}: gone: ${name}`)
   }
   console.log(
-    `${report.bench}: ${count} of ${report.ratios.length} have moved since ${before.date.slice(0, 10)}`
+    `${report.bench}: ${count} of ${before.ratios.length} have moved since ${before.date.slice(0, 10)}`
   )
   return count
 }

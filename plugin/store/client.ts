@@ -21,7 +21,7 @@ export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'> {
   status: string
   options: { host?: string | undefined; port?: number | undefined }
   /** Lets a command pass to a slot that is on its way there. */
-  asking(): Promise<unknown>
+  asking(...callback: never[]): Promise<unknown>
 }
 
 type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unknown>

@@ -77,8 +77,9 @@ export class Fallback implements Reserver {
 
   private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {
     outage.answered(wrote, asked)
-    // Of a slot that has moved it was another node that has answered.
-    this.options.outageOf(entries).answered(wrote)
+    // Of a slot that moved meanwhile it was another node, which others found lost while the client connected to it.
+    const current = this.options.outageOf(entries)
+    if (current.isLostSince(asked)) current.answered(wrote)
   }
 
   private failed(outage: Outage, asked: number, error: unknown): void {

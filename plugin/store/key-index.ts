@@ -33,9 +33,10 @@ interface Last {
 }
 
 /**
- * Finds the record of an identity in a series, which has one at most. Of an identity 64 bits of a hash count, under a key of this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are
- * taken for one with odds of 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it
- * happen, two share a limit: too few messages rather than too many.
+ * Finds the record of an identity in a series, which has one at most. Of an identity 64 bits of a hash count, under a key of
+ * this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are taken for one with odds of
+ * 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it happen, two share a limit: too
+ * few messages rather than too many.
  */
 export class KeyIndex {
   readonly #records: Records

@@ -17,12 +17,19 @@ export function outagesOf(
 ): (entries: readonly Entry[]) => Outage {
   const nodeOf = nodesOf(client, prefix)
   const outages = new Map<string, Outage>()
+  /** Of a node a slot that it had: to look through all of them takes longer than to decide. */
+  const slots = new Map<string, number>()
+  const hasSlots = (node: string) => {
+    if (client.slots?.[slots.get(node) ?? 0]?.[0] === node) return true
+    const slot = client.slots?.findIndex(nodes => nodes?.[0] === node) ?? -1
+    slots.set(node, slot)
+    return slot >= 0
+  }
   return ([entry]) => {
     const node = nodeOf(entry?.identity ?? '')
     // Nobody asks again about one that has no slots any more, nor about '' once it is known who has which.
     for (const [other, outage] of outages)
-      if (node !== '' && outage.lost && !client.slots?.some(([master]) => master === other))
-        outage.answered(true)
+      if (node !== '' && outage.lost && !hasSlots(other)) outage.answered(true)
     const outage = outages.get(node) ?? outageOf(node)
     outages.set(node, outage)
     return outage
@@ -45,17 +52,17 @@ export function isOfOther(client: RedisClient, node: string, error: unknown): bo
   return asked?.status === 'ready'
 }
 
+/** Clients that are heard: apps may share one, and come and go. */
 const heard = new WeakSet<RedisClient>()
 
 /** Hears what ioredis leaves unheard: an `ASKING` whose answer is lost with its connection would end the process. */
 export function hearAsking(client: RedisClient): void {
-  // Several plugins may share it.
   if (heard.has(client)) return
   heard.add(client)
   const hear = (node: ClusterNode) => {
     const { asking } = node
-    node.asking = () => {
-      const asked = asking.call(node)
+    node.asking = (...callback) => {
+      const asked = asking.apply(node, callback)
       asked.catch(() => {})
       return asked
     }
@@ -64,13 +71,17 @@ export function hearAsking(client: RedisClient): void {
   ;(client as RedisClient & NodeEvents).on('+node', hear)
 }
 
+/** What a byte makes of the CRC before it. */
+const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8
+  for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1
+  return crc
+})
+
 /** The hash slot of a key: CRC-16/XMODEM of its hash tag (Redis Cluster specification). */
 export function slotOf(key: string): number {
   const [, tag = key] = /^[^{]*\{([^}]+)\}/.exec(key) ?? []
   let crc = 0
-  for (const byte of Buffer.from(tag)) {
-    crc ^= byte << 8
-    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1
-  }
+  for (const byte of Buffer.from(tag)) crc = ((crc & 0xff) << 8) ^ (CRC[(crc >> 8) ^ byte] as number)
   return crc & 0x3fff
 }

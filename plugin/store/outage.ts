@@ -13,6 +13,7 @@ export class Outage {
   private onlyReads = false
   /** When that was asked which it has answered. */
   private lastAnswered = 0
+  private lostAt = 0
 
   /**
    * @param timeout in milliseconds
@@ -42,6 +43,11 @@ export class Outage {
     return this.lastAnswered > asked
   }
 
+  /** Whether it is lost, and was not yet then. */
+  isLostSince(asked: number): boolean {
+    return this.lost && this.lostAt > asked
+  }
+
   /**
    * @param wrote whether it has written what it was asked to
    * @param asked when it was asked, by the monotonic clock
@@ -59,7 +65,10 @@ export class Outage {
     const { lost } = this
     this.until = performance.now() + this.timeout
     this.onlyReads = onlyReads
-    if (!lost) this.events.onLost?.(error)
+    if (!lost) {
+      this.lostAt = performance.now()
+      this.events.onLost?.(error)
+    }
     this.events.onFailure?.()
   }
 }

@@ -14,8 +14,6 @@ interface Queue {
   life: number
   /** First field of the record that was touched last. */
   last: number
-  /** Whether one was touched that expires before the one touched before it. */
-  mixed: boolean
 }
 
 export interface QueueOptions {
@@ -35,6 +33,7 @@ export class Queues {
   readonly #records: Records
   readonly #series: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
+  /** In which a record was touched that expires before the one touched before it. */
   readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
   #turn = 0
@@ -75,7 +74,7 @@ export class Queues {
     const queue = this.#queue(series)
     const first = this.#options.first(record)
     queue.life = expiry - first + SPARE
-    if (first + SPARE < queue.last) this.#mix(queue)
+    if (first + SPARE < queue.last && !this.#mixed.includes(queue)) this.#mixed.push(queue)
     queue.last = first
     this.#toTail(record, queue)
   }
@@ -126,11 +125,6 @@ export class Queues {
     this.append(record, queue.series)
   }
 
-  #mix(queue: Queue): void {
-    if (!queue.mixed) this.#mixed.push(queue)
-    queue.mixed = true
-  }
-
   #expiry(record: number, { life }: Queue): number {
     return this.#options.first(record) + life
   }
@@ -149,7 +143,7 @@ export class Queues {
   }
 
   #open(series: number): Queue {
-    const queue = { head: 0, tail: 0, series, life: 0, last: 0, mixed: false }
+    const queue = { head: 0, tail: 0, series, life: 0, last: 0 }
     this.#queues.push(queue)
     return queue
   }

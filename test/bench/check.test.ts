@@ -56,3 +56,10 @@ t.test('one round is compared no more than it is kept', async t => {
       stderr: /one round says nothing/
     })
 })
+
+t.test('what is gone is one of those that were kept', async t => {
+  t.match(check(t, [ratio('ours', 1), ratio('peer', 1)], { ratios: [ratio('peer', 0.5)] }), {
+    status: 1,
+    stdout: /2 of 2 have/
+  })
+})

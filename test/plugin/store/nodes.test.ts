@@ -1,0 +1,103 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import { Cluster, Redis } from 'ioredis'
+import t from 'tap'
+import { limitPlugin } from '../../../plugin/index.js'
+import type { RedisClient } from '../../../plugin/store/client.js'
+import { Fallback } from '../../../plugin/store/fallback.js'
+import { hearAsking, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
+import { Outage } from '../../../plugin/store/outage.js'
+import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
+import { startRedis } from '../../helper/redis.js'
+
+t.test(
+  'apps that share the client of a cluster listen to it once, while they are there and after',
+  async t => {
+    const client = new Cluster([{ port: 1 }], { lazyConnect: true, retryDelayOnFailover: 0 })
+    t.teardown(() => client.disconnect())
+    for (let i = 0; i < 11; i++) {
+      const app = Fastify() as unknown as FastifyInstance
+      await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout: 50 })
+      await app.close()
+    }
+    t.equal(client.listenerCount('+node'), 1)
+  }
+)
+
+t.test('who owns the client may call ASKING back', async t => {
+  const { port } = await startRedis(t)
+  const node = new Redis(port)
+  t.teardown(() => node.disconnect())
+  hearAsking({ nodes: () => [node], on: () => {} } as unknown as RedisClient)
+  const answer = await Promise.race([
+    new Promise(resolve => node.asking((_error, found) => resolve(found))),
+    new Promise(resolve => setTimeout(resolve, 1_000, 'never called'))
+  ])
+  t.not(answer, 'never called')
+})
+
+t.test('while a node is lost, few of the slots are looked at for what another one decides', async t => {
+  const names = ['a', 'b', 'c']
+  let looks = 0
+  const list = Array.from({ length: 16_384 }, (_, slot) => [names[Math.floor(slot / 5_462)] as string])
+  const slots = new Proxy(list, {
+    get(target, name, proxy) {
+      looks++
+      return Reflect.get(target, name, proxy)
+    }
+  })
+  const entriesOn = (node: string) => {
+    for (let i = 0; ; i++)
+      if (list[slotOf(`{${i}}`)]?.[0] === node) return [{ identity: `${i}` }] as unknown as Entry[]
+  }
+  const [first, last] = [entriesOn('a'), entriesOn('c')]
+  const outageOf = outagesOf({ slots } as unknown as RedisClient, '', node => new Outage(60_000, {}, node))
+  const lost = outageOf(last)
+  lost.failed(new Error('lost'))
+  outageOf(first)
+  looks = 0
+  for (let i = 0; i < 10; i++) outageOf(first)
+  t.ok(looks < 100, `${looks}`)
+  list.fill(['b'], 10_924, 16_383)
+  outageOf(first)
+  t.ok(lost.lost, 'it has another one still')
+  list.fill(['b'], 16_383)
+  outageOf(first)
+  t.notOk(lost.lost, 'it has none any more')
+})
+
+t.test(
+  'an answer of the node that had a slot ends no outage of one that hangs and gets it meanwhile',
+  async t => {
+    const slots = Array.from({ length: 16_384 }, () => ['a'])
+    const changes: string[] = []
+    const outageOf = outagesOf(
+      { slots } as unknown as RedisClient,
+      '',
+      node => new Outage(60_000, { onBack: () => changes.push(`${node} is back`) }, node)
+    )
+    const entries = [{ identity: 'x', spec: {} }] as unknown as Entry[]
+    slots.fill(['b'], 1)
+    outageOf(entries).failed(new Error('hangs'))
+    slots.fill(['a'], 1)
+    // Not all of them: it stays a node of the cluster.
+    slots[0] = ['b']
+    let answer = (_facts: Facts) => {}
+    const reserve = () =>
+      new Promise<Facts>(resolve => {
+        answer = resolve
+      })
+    const fallback = new Fallback({ name: 'redis', reserve } as unknown as Store, {
+      timeout: 5_000,
+      otherwise: 'deny',
+      outageOf,
+      isOfRequest: () => false,
+      isOfWrites: () => false,
+      onError: () => {}
+    })
+    const reserved = fallback.reserve(entries, '')
+    slots.fill(['b'], 1)
+    answer([0, 0])
+    await reserved
+    t.strictSame(changes, [])
+  }
+)
