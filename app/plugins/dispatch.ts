@@ -27,13 +27,14 @@ interface Options {
   patienceMs: number
 }
 
-/** Goes last of what takes part in an answer: when its hook runs, all that was counted and kept is settled. */
+/** Goes last of what takes part in an answer: when its `onSend` hook runs, all that was counted and kept is settled. */
 const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceMs }) => {
   const tasks = new Set<Promise<void>>()
   /** Ends the wait for an answer; null once there is one. */
   const waits = new WeakMap<FastifyRequest, (() => void) | null>()
 
-  // Of a client that has hung up the server waits for no answer, but what follows its message must be done.
+  // Of a client that has hung up the server waits for no answer, but its message would go all the same: after the end, when
+  // nothing can be counted or told of it any more.
   async function answered(request: FastifyRequest): Promise<void> {
     if (waits.get(request) === null) return
     let timer: NodeJS.Timeout | undefined
@@ -43,6 +44,10 @@ const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceM
     })
     clearTimeout(timer)
   }
+  fastify.addHook('preHandler', (request, _reply, done) => {
+    fastify.afterwards(answered(request))
+    done()
+  })
   fastify.addHook('onSend', (request, _reply, _payload, done) => {
     waits.get(request)?.()
     waits.set(request, null)
@@ -61,7 +66,6 @@ const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceM
   fastify.decorate('dispatch', async (request: FastifyRequest, decision: Decision | null) => {
     const { message, standing, purpose } = request
     if (message === null) throw new Error('there is no message to send')
-    fastify.afterwards(answered(request))
     const { template, segments } = message
     const fact = {
       event: 'send' as const,

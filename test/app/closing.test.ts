@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -11,6 +12,7 @@ import { readConfig } from '../../app/config.js'
 import dispatch from '../../app/plugins/dispatch.js'
 import { SendError } from '../../app/senders/sender.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../plugin/settlement/places.js'
 import { ask, PHONE } from './captcha.js'
 import { KEY, startApp } from './helper.js'
 import { provider } from './provider.js'
@@ -110,6 +112,34 @@ t.test('of a client that has hung up: what surely did not go out is given back',
   t.same(await server.client.keys('captcha:*'), [])
   const again = await ask(two, {}, { headers: { 'idempotency-key': 'one' }, remoteAddress: '127.0.0.1' })
   t.match(again, { status: 202 })
+})
+
+t.test('of a client that has hung up before its message was sent: it is counted and told of', async t => {
+  const server = await startRedis(t)
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
+  const sms = provider()
+  const app = await startApp(t, env, { senders: { sms } })
+  const told: unknown[] = []
+  const tell = (event: unknown) => void told.push(event)
+  subscribe('verification-api:audit', tell)
+  t.teardown(() => unsubscribe('verification-api:audit', tell))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const headers = { 'content-type': 'application/json', 'x-api-key': KEY }
+  const lost = request({ port, method: 'POST', path: '/v1/sms', headers }).on('error', () => {})
+  lost.write(' ')
+  // What follows the attempt finds a Redis that is slow.
+  await until(async () => (await server.client.keys('sl:*:api-attempts')).length === 1, 'the attempt')
+  await server.client.client('PAUSE', 500, 'ALL')
+  lost.end(JSON.stringify({ phone: PHONE, template: 'order-shipped', params: { order: 'A-17' } }))
+  await sleep(100)
+  lost.destroy()
+  while ((await connections(app)) > 0) await sleep(10)
+
+  await app.close()
+  t.equal(sms.messages.length, 1)
+  t.match(told, [{ event: 'send', outcome: 'sent' }])
+  t.equal((await server.client.keys('sl:*:mobile')).length, 1)
 })
 
 /** The part of the app that sends, and nothing else. */
