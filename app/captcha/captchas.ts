@@ -30,6 +30,7 @@ export interface Captcha extends Asked {
 /** A code that is to be sent. */
 export interface Issued {
   id: string
+  generation: number
   code: string
   /** How long it is valid, in milliseconds. */
   lifeMs: number
@@ -50,7 +51,7 @@ export interface Captchas {
   /** @returns whether it was still to be used */
   cancel(captcha: Captcha): Promise<boolean>
   /** Notes whether a sender has taken the message. */
-  noteDelivery(id: string, delivery: Delivery): Promise<void>
+  noteDelivery(issued: Issued, delivery: Delivery): Promise<void>
   /** Forgets it. */
   drop(id: string): Promise<void>
 }
@@ -87,7 +88,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       const about: About = { ...asked, digits: policy().code.digits }
       const begun = terms()
       await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), begun)
-      return { id, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs }
+      return { id, generation: 1, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs }
     },
 
     async find(id, account) {
@@ -108,18 +109,20 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       if (policy().code.resend === 'reuse') {
         const kept = await records.get(keyOf(id))
         if (kept === null || kept.ended !== '' || kept.lifeMs <= 0) return null
-        return { id, code: code(captcha, kept.generation), lifeMs: kept.lifeMs, async undo() {} }
+        const { generation, lifeMs } = kept
+        return { id, generation, code: code(captcha, generation), lifeMs, async undo() {} }
       }
       const begun = terms()
       const token = randomUUID()
       const former = await records.rotate(keyOf(id), begun, token)
       if (former === null) return null
       const undo = () => records.restore(keyOf(id), token)
-      return { id, code: code(captcha, former.made + 1), lifeMs: begun.lifeMs, undo }
+      const generation = former.made + 1
+      return { id, generation, code: code(captcha, generation), lifeMs: begun.lifeMs, undo }
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    noteDelivery: (id, delivery) => records.noteDelivery(keyOf(id), delivery),
+    noteDelivery: ({ id, generation }, delivery) => records.noteDelivery(keyOf(id), generation, delivery),
     drop: id => records.drop(keyOf(id))
   }
 }

@@ -79,9 +79,9 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteDelivery(key: string, delivery: Delivery): Promise<void> {
+  async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
     const held = this.find(key)
-    if (held !== undefined) held.unknown = delivery === 'unknown'
+    if (held?.generation === generation) held.unknown = delivery === 'unknown'
   }
 
   async drop(key: string): Promise<void> {

@@ -61,13 +61,13 @@ export interface Records {
   rotate(key: string, terms: Terms, token: string): Promise<Kept | null>
   /**
    * Takes a resend back: the generation that was valid before is so again, as it was, unless the one that it made has
-   * ended. Of several at once, in whatever order they are taken back.
+   * ended. Of several at once, in whatever order they are taken back. What was not answered is asked again.
    */
   restore(key: string, token: string): Promise<void>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
-  /** Notes whether a sender has taken its message. */
-  noteDelivery(key: string, delivery: Delivery): Promise<void>
+  /** Notes whether a sender has taken the message of this generation, while that is the valid one. */
+  noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void>
   /** Forgets it. */
   drop(key: string): Promise<void>
 }

@@ -54,21 +54,22 @@ export class RedisRecords implements Records {
     const reply = await this.answered(
       this.ask('put', key, '', lifeMs, tries, RETENTION_MS, token),
       // Made, and nobody will get it.
-      () => this.restore(key, token)
+      () => this.run('restore', key, token)
     )
     return keptOf(reply)
   }
 
   async restore(key: string, token: string): Promise<void> {
-    await this.run('restore', key, token)
+    // Asked again: else the one valid code would be one that nobody has.
+    await this.answered(this.ask('restore', key, token), () => this.run('restore', key, token))
   }
 
   async cancel(key: string): Promise<boolean> {
     return (await this.run('cancel', key)) === 1
   }
 
-  async noteDelivery(key: string, delivery: Delivery): Promise<void> {
-    await this.run('delivery', key, delivery === 'unknown' ? '1' : '')
+  async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
+    await this.run('delivery', key, generation, delivery === 'unknown' ? '1' : '')
   }
 
   async drop(key: string): Promise<void> {

@@ -66,9 +66,9 @@ async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Pr
 }
 
 /** Notes that a sender has taken the message. */
-async function noteAccepted({ server, log }: FastifyRequest, { id }: Issued): Promise<void> {
+async function noteAccepted({ server, log }: FastifyRequest, issued: Issued): Promise<void> {
   try {
-    await server.captchas.noteDelivery(id, 'accepted')
+    await server.captchas.noteDelivery(issued, 'accepted')
   } catch (failed) {
     log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
@@ -82,7 +82,7 @@ async function undone(
 ): Promise<boolean> {
   const unknown = undeliveredOf(error)?.outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.noteDelivery(issued.id, 'unknown') : undo())
+    await (unknown ? server.captchas.noteDelivery(issued, 'unknown') : undo())
   } catch (failed) {
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }

@@ -170,13 +170,13 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('a delivery is unknown until it is noted, until the next generation', async t => {
       const key = await put()
-      await records.noteDelivery(key, 'accepted')
+      await records.noteDelivery(key, 1, 'accepted')
       t.match(await records.get(key), { unknown: false })
       await records.rotate(key, terms, 'a')
       t.match(await records.get(key), { unknown: true })
       await records.restore(key, 'a')
       t.match(await records.get(key), { unknown: false })
-      await records.noteDelivery(key, 'unknown')
+      await records.noteDelivery(key, 1, 'unknown')
       t.match(await records.get(key), { unknown: true })
     })
 
@@ -184,7 +184,7 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.noteDelivery(key, 'unknown')
+      await records.noteDelivery(key, 1, 'unknown')
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -216,7 +216,7 @@ t.test('full memory takes no more, rather than forget', async t => {
 
 t.test('a delivery that is noted leaves nothing in Redis where nothing was', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).noteDelivery('a', 'unknown')
+  await new RedisRecords(client).noteDelivery('a', 1, 'unknown')
   t.same(await client.keys('*'), [])
 })
 

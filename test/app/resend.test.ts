@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { SendError } from '../../app/senders/sender.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
@@ -151,6 +152,30 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await status(app, id), { body: { delivery: 'accepted' } })
     })
 
+    await t.test('what becomes of a message says nothing of the one that has followed it', async t => {
+      const place = await open(t)
+      const sms = provider()
+      const app = await place.start({}, { senders: { sms } })
+      const { id } = (await ask(app)).body
+      place.advance(60_000)
+      let take = () => {}
+      const begun = new Promise<void>(begin => {
+        sms.does(async () => {
+          begin()
+          await new Promise<void>(resolve => (take = resolve))
+        })
+      })
+      const former = resend(app, id)
+      await begun
+      // Its lock ends, as of a process that stands still.
+      place.advance(60_000)
+      sms.fail('unknown')
+      t.equal((await resend(app, id)).status, 504)
+      take()
+      t.equal((await former).status, 202)
+      t.match(await status(app, id), { body: { delivery: 'unknown' } })
+    })
+
     await t.test('guessing across resends stops at its ceiling', async t => {
       const place = await open(t)
       const app = await place.start()
@@ -239,4 +264,26 @@ t.test('Redis hangs while a code is renewed: the former one stays valid', async 
   t.equal(sms.messages.length, 1)
   await until(async () => (await server.client.ping()) === 'PONG', 'an answer')
   t.equal((await verify(app, id, sms.lastCode())).status, 200)
+})
+
+t.test('the connection breaks while a resend fails: the former code is valid again soon', async t => {
+  const server = await startRedis(t)
+  const sms = provider()
+  const own = loadPolicy()
+  const rules = own.rules.map(rule =>
+    rule.name === 'recipient' ? { name: rule.name, key: rule.key, limits: [{ max: 9, window: '60s' }] } : rule
+  )
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '300' }
+  const app = await startApp(t, env, { senders: { sms }, policy: { ...own, rules } })
+  const { id } = (await ask(app)).body
+  const code = sms.lastCode()
+  sms.does(async () => {
+    await server.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(async () => app.redis.status !== 'ready', 'the loss')
+    throw new SendError('failed')
+  })
+  t.match(await resend(app, id), { status: 502, body: { code: 'SEND_FAILED' } })
+  const [key = ''] = await server.client.keys('captcha:*')
+  await until(async () => (await server.client.hget(key, 'generation')) === '1', 'the former code')
+  t.equal((await verify(app, id, code)).status, 200)
 })
