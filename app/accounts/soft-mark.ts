@@ -22,7 +22,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     labelNames: ['account'],
     registers: [fastify.metrics.registry]
   })
-  // The end of the period that was seen last, by account and limit: no more than these.
+  // When the period ends that was seen last, by account and limit: no more than these. By a clock that is never set back.
   const seen = new Map<string, number>()
   // Rather twice than never, where Redis does not answer.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
@@ -45,7 +45,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
       const used = max - remaining
       // The answer to that very send may have been lost.
       if (used < Math.ceil(max * SHARE)) continue
-      const now = clock.wall()
+      const now = clock.monotonic()
       const mark = `${account}:${i}`
       if ((seen.get(mark) ?? 0) > now) continue
       seen.set(mark, now + resetMs)

@@ -389,6 +389,26 @@ const sends = (limit: RouteLimit) => (app: FastifyInstance) =>
 
 const START = Date.UTC(2026, 2, 1)
 
+t.test('a clock that was ahead hides no 80 % of the days that follow', async t => {
+  let now = 0
+  let ahead = 3 * 86_400_000
+  const clock = { monotonic: () => now, wall: () => START + now + ahead }
+  const { app, events } = await open(t, {
+    env: { API_KEYS: 'one:first' },
+    clock,
+    rules: [quota],
+    routes: sends('account')
+  })
+  const days = () => events().filter(event => event.event === 'quota' && event.max === 9).length
+  const send = () => ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
+  for (let i = 0; i < 9; i++) await send()
+  t.equal(days(), 1)
+  ahead = 0
+  now += 86_400_000
+  for (let i = 0; i < 9; i++) await send()
+  t.equal(days(), 2)
+})
+
 t.test('80 % of a quota are reported once a period, for each account', async t => {
   let now = 0
   const clock = { monotonic: () => now, wall: () => START + now }
