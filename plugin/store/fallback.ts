@@ -10,7 +10,7 @@ import { Hearing } from './watched.js'
 export interface FallbackOptions {
   /** How long a call may take, in milliseconds. */
   timeout: number
-  /** Decides while the primary store does not: this memory, or a 503 (`deny`), or nobody (`allow`). */
+  /** Decides while the primary store does not, until this is closed: this memory, or a 503 (`deny`), or nobody (`allow`). */
   otherwise: StandIn | 'deny' | 'allow'
   /** Of the primary store, or of that part of it which is asked. */
   outageOf: (entries: readonly Entry[]) => Outage
@@ -26,6 +26,7 @@ export interface FallbackOptions {
 export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
+  private closed = false
 
   constructor(
     private readonly primary: Store,
@@ -71,6 +72,7 @@ export class Fallback implements Reserver {
   }
 
   async close(): Promise<void> {
+    this.closed = true
     await this.primary.close()
     this.standIn?.close()
   }
@@ -92,7 +94,8 @@ export class Fallback implements Reserver {
 
   private otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Reserved {
     const { otherwise } = this.options
-    if (otherwise === 'deny') throw new StoreUnavailableError()
+    // What is decided here after the end nobody else would ever hear of.
+    if (otherwise === 'deny' || this.closed) throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
     const store = otherwise.caughtUp()
     return { facts: ask(store), store }

@@ -388,6 +388,22 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
   t.strictSame(changes, ['lost', 'back'])
 })
 
+t.test('after the end nothing stands in for Redis', async t => {
+  for (const otherwise of [new StandIn(new MemoryStore()), 'allow'] as const) {
+    const { client, fallback } = await open(t, otherwise)
+    const entries = [entry(log([1, 60_000]))]
+    await fallback.close()
+    t.equal(
+      (await fallback.reserve(entries, token())).store.name,
+      'redis',
+      'what it still decides it decides'
+    )
+    client.disconnect()
+    await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
+    await t.rejects(fallback.peek(entries), UNAVAILABLE)
+  }
+})
+
 t.test('it closes both stores', async t => {
   const closed: string[] = []
   class Closing extends MemoryStore {
