@@ -27,19 +27,23 @@ export class RedisAnswers implements Answers {
     const { perScope } = this.bounds
     const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope)
     // Begun, and nobody will finish it.
-    const takeBack = () => this.free(slot, token)
+    const takeBack = () => this.answered(this.askToFree(slot, token))
     const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]
     return is === 'finished' ? { is, answer } : { is }
   }
 
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
-    const finished = this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
-    return (await this.answered(finished)) === 1
+    const ask = () => this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
+    return (await this.answered(ask(), () => this.answered(ask()))) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await this.answered(this.scripts.free(keysOf(slot), slot.key, token))
+    await this.answered(this.askToFree(slot, token), () => this.answered(this.askToFree(slot, token)))
+  }
+
+  private askToFree(slot: Slot, token: string): Promise<unknown> {
+    return this.scripts.free(keysOf(slot), slot.key, token)
   }
 
   private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {

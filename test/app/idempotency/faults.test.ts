@@ -73,6 +73,29 @@ t.test('Redis that is gone: 503 with a key, none without; the answer of what run
   t.equal(seen.runs, 2)
 })
 
+t.test('the connection breaks before the answer is kept: it is kept soon', async t => {
+  const server = await startRedis(t)
+  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  for (const answer of [202, 503]) {
+    const { app, post, seen } = await start(t, place, { timeoutMs: 300 })
+    const key = `key-${answer}`
+    seen.gate = seen.open.promise
+    const running = post('/free', key, { answer })
+    await seen.begun.promise
+    await server.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(async () => app.redis.status !== 'ready', 'the loss')
+    seen.open.resolve()
+    t.match(await running, { status: answer, replayed: false })
+    const kept = answer === 202
+    const again = async () => {
+      const { replayed } = await post('/free', key, { answer })
+      return kept ? replayed : seen.runs === 2
+    }
+    await until(again, 'an end of its use')
+    t.equal(seen.runs, kept ? 1 : 2)
+  }
+})
+
 t.test('Redis that hangs: what came too late is given back', async t => {
   const server = await startRedis(t)
   const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
