@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
 import { startRedis } from '../helper/redis.js'
@@ -244,7 +244,8 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('Redis hangs while a code is renewed: the former one stays valid', async t => {
+/** A code that an app on a Redis of its own has sent; the next one need not wait. */
+async function sent(t: Test) {
   const server = await startRedis(t)
   const sms = provider()
   const own = loadPolicy()
@@ -254,6 +255,11 @@ t.test('Redis hangs while a code is renewed: the former one stays valid', async 
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '300' }
   const app = await startApp(t, env, { senders: { sms }, policy: { ...own, rules } })
   const { id } = (await ask(app)).body
+  return { server, sms, app, id }
+}
+
+t.test('Redis hangs while a code is renewed: the former one stays valid', async t => {
+  const { server, sms, app, id } = await sent(t)
   const { renew } = app.captchas
   app.captchas.renew = captcha => {
     process.kill(server.pid, 'SIGSTOP')
@@ -267,15 +273,7 @@ t.test('Redis hangs while a code is renewed: the former one stays valid', async 
 })
 
 t.test('the connection breaks while a resend fails: the former code is valid again soon', async t => {
-  const server = await startRedis(t)
-  const sms = provider()
-  const own = loadPolicy()
-  const rules = own.rules.map(rule =>
-    rule.name === 'recipient' ? { name: rule.name, key: rule.key, limits: [{ max: 9, window: '60s' }] } : rule
-  )
-  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '300' }
-  const app = await startApp(t, env, { senders: { sms }, policy: { ...own, rules } })
-  const { id } = (await ask(app)).body
+  const { server, sms, app, id } = await sent(t)
   const code = sms.lastCode()
   sms.does(async () => {
     await server.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
