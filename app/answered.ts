@@ -6,9 +6,9 @@ const TRIES = 3
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.
  * @param unavailable makes the problem that is thrown, with its cause
- * @param takeBack undoes what the command did, if it did anything; or asks it again. Where no answer came this is done at
- * once, and up to `TRIES` times until it is answered itself, since an answer to the command may never come; and once more
- * behind one that comes late, since a cluster may have carried the command out after that
+ * @param takeBack undoes what the command did, if it did anything. Where no answer came it is asked at once, and up to
+ * `TRIES` times until it is answered itself, since an answer to the command may never come; and once more behind one that
+ * comes late, since a cluster may have carried the command out after that
  */
 export async function answered<T>(
   command: Promise<T>,
@@ -32,6 +32,11 @@ export async function answered<T>(
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** The same of a command that may be carried out twice: where no answer came it is asked again, as `takeBack` would be. */
+export function askedAgain<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
+  return answered(ask(), ms, unavailable, () => answered(ask(), ms, unavailable))
 }
 
 /** Asks until there is an answer, but `TRIES` times at most, `ms` milliseconds after each failure. */

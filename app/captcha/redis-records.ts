@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { answered } from '../answered.js'
+import { answered, askedAgain } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Argument, type Scripts, scriptsOf } from '../scripts.js'
 import {
@@ -60,8 +60,8 @@ export class RedisRecords implements Records {
   }
 
   async restore(key: string, token: string): Promise<void> {
-    // Asked again: else the one valid code would be one that nobody has.
-    await this.answered(this.ask('restore', key, token), () => this.run('restore', key, token))
+    // Else the one valid code would be one that nobody has.
+    await askedAgain(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
   }
 
   async cancel(key: string): Promise<boolean> {

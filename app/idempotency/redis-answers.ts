@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { answered } from '../answered.js'
+import { answered, askedAgain } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Scripts, scriptsOf } from '../scripts.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
@@ -35,11 +35,11 @@ export class RedisAnswers implements Answers {
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
     const ask = () => this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
-    return (await this.answered(ask(), () => this.answered(ask()))) === 1
+    return (await askedAgain(ask, this.timeoutMs, unavailable)) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await this.answered(this.askToFree(slot, token), () => this.answered(this.askToFree(slot, token)))
+    await askedAgain(() => this.askToFree(slot, token), this.timeoutMs, unavailable)
   }
 
   private askToFree(slot: Slot, token: string): Promise<unknown> {
