@@ -11,7 +11,7 @@ export interface OutageEvents {
 export class Outage {
   private until = 0
   private onlyReads = false
-  /** When that was asked which it has answered. */
+  /** When the latest was asked that it has answered, and when it was lost, by the monotonic clock. */
   private lastAnswered = 0
   private lostAt = 0
 
@@ -50,7 +50,7 @@ export class Outage {
 
   /**
    * @param wrote whether it has written what it was asked to
-   * @param asked when it was asked, by the monotonic clock
+   * @param asked when it was asked
    */
   answered(wrote: boolean, asked = 0): void {
     this.lastAnswered = Math.max(this.lastAnswered, asked)
@@ -63,10 +63,11 @@ export class Outage {
   /** @param onlyReads whether it answers, and takes no writes */
   failed(error: unknown, onlyReads = false): void {
     const { lost } = this
-    this.until = performance.now() + this.timeout
+    const now = performance.now()
+    this.until = now + this.timeout
     this.onlyReads = onlyReads
     if (!lost) {
-      this.lostAt = performance.now()
+      this.lostAt = now
       this.events.onLost?.(error)
     }
     this.events.onFailure?.()
