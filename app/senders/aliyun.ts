@@ -87,17 +87,17 @@ function answerOf(body: string): Answer {
 }
 
 // As listed at help.aliyun.com/zh/sms/developer-reference/api-error-codes
-const REFUSED = new Set([
-  'isv.MOBILE_NUMBER_ILLEGAL',
-  'isv.PHONE_NUMBER_ILLEGAL',
-  'isv.BLACK_KEY_CONTROL_LIMIT',
-  'isv.CUSTOMER_REFUSED'
-])
-/** Countries that are not served, or not by this template. */
+const REFUSED = new Set(['isv.MOBILE_NUMBER_ILLEGAL', 'isv.PHONE_NUMBER_ILLEGAL', 'isv.CUSTOMER_REFUSED'])
+/** Countries that are not served, or not by this template; and what a parameter may not hold. */
 const OF_MESSAGE = new Set([
   'isv.COUNTRY_RESTRICTED',
   'isv.DOMESTIC_NUMBER_NOT_SUPPORTED',
-  'isv.NOT_SUPPORTED_COUNTRY'
+  'isv.NOT_SUPPORTED_COUNTRY',
+  'isv.BLACK_KEY_CONTROL_LIMIT',
+  'isv.PARAM_LENGTH_LIMIT',
+  'isv.PARAM_NOT_SUPPORT_URL',
+  'isv.SMS_CONTENT_ILLEGAL',
+  'isv.TEMPLATE_PARAMS_ILLEGAL'
 ])
 const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
 /**

@@ -12,8 +12,9 @@ const SURELY_NOT = new Set(['failed', 'limited'])
 /**
  * Senders one after another: the next is tried only when the one before surely did not send. Equals of a step take
  * turns by weight.
- * @throws SendError of the sender that ended it. When none was left: failed if one did, else limited if one was, with
- *   the shortest waiting time of all, else BREAKER_OPEN.
+ * @throws SendError of the sender that ended it. When none was left, of those that did not fail for the message's sake
+ *   alone, if there are any: failed if one did, else limited if one was, with the shortest waiting time of all, else
+ *   BREAKER_OPEN.
  */
 export function chain(steps: readonly (readonly Link[])[]): Sender {
   const rounds = steps.map(turns)
@@ -40,7 +41,10 @@ export function chain(steps: readonly (readonly Link[])[]): Sender {
   }
 }
 
-function summary(errors: readonly SendError[]): SendError {
+function summary(all: readonly SendError[]): SendError {
+  // By another one the message may go, once that works again.
+  const others = all.filter(({ ofMessage }) => !ofMessage)
+  const errors = others.length > 0 ? others : all
   const open = ({ code }: SendError) => code === 'BREAKER_OPEN'
   const failed = errors.findLast(error => error.outcome === 'failed' && !open(error))
   if (failed !== undefined) return failed

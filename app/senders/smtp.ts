@@ -73,18 +73,24 @@ type SmtpError = Error & { code?: string; command?: string; response?: string; r
 /** RFC 3463, section 3.8: a policy, such as a rate, or grey-listing. */
 const POLICY = /^\d{3}[ -][45]\.7\./
 
+/**
+ * The recipient's address or mailbox (RFC 3463, sections 3.2 and 3.3): some servers, such as Exchange Online, look at it
+ * behind the data alone.
+ */
+const MAILBOX = /^\d{3}[ -][45]\.(?:1\.(?:[1236]|10)|2\.[12])\b/
+/** What Amazon SES and Gmail say at their limits. */
+const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
+
 function outcomeOf({ code, command, response = '', responseCode }: SmtpError, begun: boolean): SendError {
   if (responseCode === undefined)
     return new SendError(begun ? 'unknown' : 'failed', { code: code ?? 'ERROR' })
   // Whatever the server answers but 2yz, it has not taken the message (RFC 5321, section 4.2.1).
+  const ofRecipient = command === 'RCPT TO' || (command === 'DATA' && MAILBOX.test(response))
   // A server that answers to a recipient works, unless it says goodbye (421).
-  const ofMessage = command === 'RCPT TO' && responseCode !== 421
-  const details = { code: String(responseCode), ofMessage }
+  const details = { code: String(responseCode), ofMessage: ofRecipient && responseCode !== 421 }
   const policy = POLICY.test(response)
-  if (responseCode >= 500) {
-    // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
-    return new SendError(command === 'RCPT TO' && !policy ? 'refused' : 'failed', details)
-  }
   const rate = responseCode === 452 || ([421, 450, 451].includes(responseCode) && policy)
-  return new SendError(rate ? 'limited' : 'failed', details)
+  if (rate || LIMIT.test(response)) return new SendError('limited', details)
+  // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
+  return new SendError(ofRecipient && responseCode >= 500 && !policy ? 'refused' : 'failed', details)
 }

@@ -101,6 +101,14 @@ const REFUSED = new Set([
   'InvalidParameterValue.InvalidPhoneNumber'
 ])
 const LIMITED = /^(RequestLimitExceeded|LimitExceeded)(\.|$)/
+/** What a parameter may not hold. */
+const OF_PARAMETERS = new Set([
+  'FailedOperation.ContainSensitiveWord',
+  'InvalidParameterValue.ContentLengthLimit',
+  'InvalidParameterValue.ProhibitedUseUrlInTemplateParameter',
+  'InvalidParameterValue.TemplateParameterFormatError',
+  'InvalidParameterValue.TemplateParameterLengthLimit'
+])
 /** Mistakes in what was asked, whatever their name. */
 const SURE = new Set([
   'InternalError.JsonParseFail',
@@ -119,7 +127,7 @@ function outcomeOf(code: unknown, clock: Clock): SendError {
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
   // Countries that are not served, or not by this template.
-  const ofMessage = code.startsWith('UnsupportedOperation.')
+  const ofMessage = code.startsWith('UnsupportedOperation.') || OF_PARAMETERS.has(code)
   // Others of InternalError tell of time-outs on the way to the carrier, too.
   const unsure = code.startsWith('InternalError') && !SURE.has(code)
   return new SendError(unsure ? 'unknown' : 'failed', { code, ofMessage })

@@ -118,12 +118,14 @@ const cases: [does: Doing, outcome: object][] = [
   ],
   [says('isv.MOBILE_NUMBER_ILLEGAL'), { outcome: 'refused', code: 'isv.MOBILE_NUMBER_ILLEGAL' }],
   [says('isv.PHONE_NUMBER_ILLEGAL'), { outcome: 'refused' }],
-  [says('isv.BLACK_KEY_CONTROL_LIMIT'), { outcome: 'refused' }],
   [says('isv.CUSTOMER_REFUSED'), { outcome: 'refused' }],
   [says('isv.AMOUNT_NOT_ENOUGH'), { outcome: 'failed', ofMessage: false }],
   [says('isv.COUNTRY_RESTRICTED'), { outcome: 'failed', ofMessage: true }],
   [says('isv.DOMESTIC_NUMBER_NOT_SUPPORTED'), { outcome: 'failed', ofMessage: true }],
   [says('isv.NOT_SUPPORTED_COUNTRY'), { outcome: 'failed', ofMessage: true }],
+  ...['BLACK_KEY_CONTROL_LIMIT', 'PARAM_LENGTH_LIMIT', 'PARAM_NOT_SUPPORT_URL', 'SMS_CONTENT_ILLEGAL']
+    .concat('TEMPLATE_PARAMS_ILLEGAL')
+    .map((of): [Doing, object] => [says(`isv.${of}`), { outcome: 'failed', ofMessage: true }]),
   [says('isp.RAM_PERMISSION_DENY'), { outcome: 'failed' }],
   [{ status: 400, body: { Code: 'SignatureDoesNotMatch' } }, { outcome: 'failed' }],
   [

@@ -11,6 +11,7 @@ import {
   aliyun,
   clock,
   config,
+  credentials,
   type Doing,
   mail,
   message,
@@ -26,6 +27,8 @@ const ok: Doing = { body: '' }
 const refused: Doing = { status: 422, body: '' }
 const failed: Doing = { status: 400, body: '' }
 const unknown: Doing = { status: 500, body: '' }
+/** Nobody is there. */
+const nowhere = { ALIYUN_ENDPOINT: 'http://127.0.0.1:1', TWILIO_ENDPOINT: 'http://127.0.0.1:1' }
 const limited = (seconds: number): Doing => ({
   status: 429,
   body: '',
@@ -76,6 +79,26 @@ t.test('when none is left', async t => {
     t.match(await sent(t, both), outcome, JSON.stringify([first, second]))
   }
 })
+
+for (const SMS_SENDERS of ['aliyun,twilio', 'twilio,aliyun']) {
+  t.test(`${SMS_SENDERS}: one that lacks the language says nothing of one that is down`, async t => {
+    const { senders } = await openSenders(
+      config({ ...credentials, ...nowhere, SMS_SENDERS }),
+      clock,
+      () => {}
+    )
+    t.teardown(() => senders.sms.close?.())
+    // The last ones while the breaker is open.
+    for (let i = 0; i < 7; i++) {
+      const english = await sent(t, senders.sms, message({ locale: 'en' }))
+      t.match(english, { outcome: 'failed', ofMessage: false }, `message ${i + 1}`)
+    }
+    const neither = config({ ...credentials, ...nowhere, SMS_SENDERS: 'aliyun' })
+    const alone = await openSenders(neither, clock, () => {})
+    t.teardown(() => alone.senders.sms.close?.())
+    t.match(await sent(t, alone.senders.sms, message({ locale: 'en' })), { ofMessage: true })
+  })
+}
 
 t.test('nobody waits: no other sender is tried', async t => {
   const stop = new AbortController()

@@ -84,6 +84,29 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { outcome: 'limited', code: '451' }
   ],
   [
+    { at: 'data', reply: '454 Throttling failure: Maximum sending rate exceeded.' },
+    { outcome: 'limited', code: '454' }
+  ],
+  [
+    { at: 'data', reply: '454 4.7.0 temporary authentication failure' },
+    { outcome: 'failed', code: '454', ofMessage: false }
+  ],
+  [
+    { at: 'data', reply: '550 5.4.5 Daily user sending limit exceeded.' },
+    { outcome: 'limited', code: '550' }
+  ],
+  ...['550 5.1.1 no such mailbox', '550 5.1.10 RESOLVER.ADR.RecipientNotFound', '552 5.2.2 full'].map(
+    (reply): [Mailbox['mode'], object] => [{ at: 'data', reply }, { outcome: 'refused' }]
+  ),
+  [
+    { at: 'data', reply: '450 4.2.1 mailbox busy' },
+    { outcome: 'failed', code: '450', ofMessage: true }
+  ],
+  [
+    { at: 'data', reply: "550 5.1.8 bad sender's mailbox address" },
+    { outcome: 'failed', code: '550', ofMessage: false }
+  ],
+  [
     { at: 'greeting', reply: '421 4.7.0 too many connections' },
     { outcome: 'limited', code: '421' }
   ],

@@ -78,6 +78,13 @@ const cases: [does: Doing, outcome: object][] = [
     { outcome: 'failed', ofMessage: true }
   ],
   [error('UnsupportedOperation.UnsuportedRegion'), { outcome: 'failed', ofMessage: true }],
+  ...[
+    'FailedOperation.ContainSensitiveWord',
+    'InvalidParameterValue.ContentLengthLimit',
+    'InvalidParameterValue.ProhibitedUseUrlInTemplateParameter',
+    'InvalidParameterValue.TemplateParameterFormatError',
+    'InvalidParameterValue.TemplateParameterLengthLimit'
+  ].map((of): [Doing, object] => [status(of), { outcome: 'failed', ofMessage: true }]),
   ...['JsonParseFail', 'RequestTimeException', 'RestApiInterfaceNotExist', 'SigFieldMissing']
     .concat('SigVerificationFail')
     .map((mistake): [Doing, object] => [error(`InternalError.${mistake}`), { outcome: 'failed' }]),

@@ -46,9 +46,10 @@ const cases: [does: Doing, outcome: object][] = [
     says(400, code),
     { outcome: 'refused' }
   ]),
-  [says(400, 21219), { outcome: 'failed', ofMessage: true }],
-  [says(400, 21266), { outcome: 'failed', code: '21266', ofMessage: true }],
-  [says(400, 21608), { outcome: 'failed', ofMessage: true }],
+  ...[21219, 21266, 21606, 21608, 21659].map((code): [Doing, object] => [
+    says(400, code),
+    { outcome: 'failed', code: String(code), ofMessage: true }
+  ]),
   [says(401, 20003), { outcome: 'failed', code: '20003', ofMessage: false }],
   [says(503, 20503), { outcome: 'failed' }],
   [says(500, 20500), { outcome: 'unknown' }],
