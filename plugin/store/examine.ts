@@ -8,12 +8,13 @@ interface Log {
 }
 
 /**
- * Looks at a Redis at start, and when it is back: whether its other processes have this one's secret, and whether it keeps
+ * Looks at a Redis at start, and whenever it is connected to anew: whether its other processes have this one's secret, and whether it keeps
  * live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
  */
 export class Examination {
   private checking: NodeJS.Timeout | undefined
   private closed = false
+  private stopListening = () => {}
 
   /**
    * @param fingerprint a hash of the secret
@@ -38,15 +39,17 @@ export class Examination {
       this.log.warn({ err: error }, 'the secret of redis is not known yet')
       this.follow(looked, connection)
     }
+    if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
   }
 
-  /** Looks again after a loss: it may have begun empty, or another one may have its place. */
+  /** Looks again: it may have begun empty, or another one may have its place. */
   again(): void {
     if (!this.closed && this.checking === undefined) this.follow(this.look(), this.redis.connection)
   }
 
   end(): void {
     this.closed = true
+    this.stopListening()
     this.stop()
   }
 

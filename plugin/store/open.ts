@@ -76,7 +76,8 @@ export function openStore(
       onLost: (error: unknown) => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
       onBack() {
         fastify.log.info(what, 'redis decides again')
-        examination.again()
+        // A node that takes the place of another one may have been there before.
+        if (client.isCluster) examination.again()
       },
       onFailure: () => client.refreshSlotsCache?.()
     }

@@ -121,7 +121,7 @@ export class RedisStore implements Store, Teller {
 
 // What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
 // cluster's client is sent from one to the other, or one to whose place the client does not follow.
-const OF_KEY = /\bWRONGTYPE\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED)\b|^MOVED\b/
+const OF_KEY = /\bWRONGTYPE\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED|ASK)\b|^MOVED\b/
 
 // Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not.
 const OF_WRITES = /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b/

@@ -1,5 +1,5 @@
 import { SecretMismatchError } from '../errors.js'
-import type { Binary, RedisClient } from './client.js'
+import type { Binary, NodeEvents, RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { scripts } from './scripts.js'
 
@@ -40,6 +40,17 @@ export class RedisServer {
       client.on('ready', ready)
       client.on('close', closed)
     })
+  }
+
+  /** Tells of each connection that is made anew, and of a cluster of each node that joins. @returns what ends that */
+  onConnection(hear: () => void): () => void {
+    const client = this.client as RedisClient & Binary & NodeEvents
+    client.on('ready', hear)
+    client.on('+node', hear)
+    return () => {
+      client.off('ready', hear)
+      client.off('+node', hear)
+    }
   }
 
   /** What the client should not do, and the option that ends it. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { startApp } from '../app/helper.js'
+import { until } from '../plugin/settlement/places.js'
 import { startFourNodes, startMove } from './four-nodes.js'
 import { open, TIMEOUT_MS } from './process.js'
 
@@ -63,6 +64,16 @@ t.test('an answer of the node that has a slot by now ends its outage', async t =
   t.equal(await ask(moving), 'memory', 'turned away while the client connects')
   t.equal(await first, 'redis')
   t.equal(await ask(moving), 'redis')
+})
+
+t.test('a node that joins is looked at as those that were there at the start', async t => {
+  const { lines, moving, finish, ask, fresh } = await openMoving(t, LONG_MS)
+  await fresh.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
+  await finish()
+  const isWarned = () => /may evict live limits/.test(lines.join(''))
+  t.notOk(isWarned())
+  t.equal(await ask(moving), 'redis')
+  await until(isWarned, 'a warning of the policy')
 })
 
 t.test('a slot on its way to a node that hangs is no outage of the node that it leaves', async t => {

@@ -136,6 +136,24 @@ t.test('a Redis that comes back empty is looked at again, each time', async t =>
   })
 })
 
+t.test('a Redis that comes back empty while nobody asks is looked at again', async t => {
+  const { port, kill } = await startRedis(t)
+  const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
+  t.teardown(() => client.disconnect())
+  client.on('error', () => {})
+  const { app, log } = await start(t, client, answering)
+  await kill()
+  const { client: admin } = await startRedis(t, { port, args: ['--maxmemory-policy', 'allkeys-lru'] })
+  await until(() => /may evict live limits/.test(log()), 'a warning of the policy')
+  await t.rejects(start(t, admin, { ...answering, secret: another }), {
+    code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+  })
+  const listeners = () => client.listenerCount('ready') + client.listenerCount('+node')
+  const before = listeners()
+  await app.close()
+  t.equal(listeners(), before - 2, 'nothing listens any more')
+})
+
 t.test('an app that ends asks no more', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')

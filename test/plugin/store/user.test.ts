@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs'
+import fastifyRedis from '@fastify/redis'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { root } from '../../docs/blocks.js'
+import { startFourNodes, startMove } from '../../faults/four-nodes.js'
+import { open } from '../../faults/process.js'
 import { logStream } from '../../helper/log-stream.js'
 import { startRedis } from '../../helper/redis.js'
 
@@ -15,11 +18,16 @@ const rules: Rule[] = [
   { name: 'lock', key, lock: '30s' }
 ]
 
+const page = readFileSync(new URL('docs/stores.md', root), 'utf8')
+const [, rights = ''] = /`ACL SETUSER limits ([^`]+)`/.exec(page) ?? []
+/** Rights that are needed in some places alone, as the documentation names them. */
+const also = (where: string) => new RegExp(`${where} with\\s\`([^\`]+)\``).exec(page)?.[1] ?? ''
+const giveRights = (admin: Redis, more = '') =>
+  admin.call('ACL', 'SETUSER', 'limits', ...`${rights} ${more}`.trim().split(/\s+/))
+
 t.test('a user of Redis that may do what the documentation names, and nothing else', async t => {
   const { client: admin, port } = await startRedis(t)
-  const [, rights = ''] =
-    /`ACL SETUSER limits ([^`]+)`/.exec(readFileSync(new URL('docs/stores.md', root), 'utf8')) ?? []
-  await admin.call('ACL', 'SETUSER', 'limits', ...rights.split(/\s+/))
+  await giveRights(admin)
   const client = new Redis({
     port,
     username: 'limits',
@@ -54,4 +62,28 @@ t.test('a user of Redis that may do what the documentation names, and nothing el
   t.equal((await app.limit.reserve(counted)).allowed, true)
   t.strictSame(lines, [])
   await t.rejects(client.get('other'), { message: /NOPERM/ })
+})
+
+t.test('the same user by @fastify/redis, in a database of its own', async t => {
+  const { client: admin, port } = await startRedis(t)
+  await giveRights(admin, also('`db`\\)'))
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(() => app.close())
+  const url = `redis://limits:password@127.0.0.1:${port}/3`
+  await app.register(fastifyRedis, { url, autoResendUnfulfilledCommands: false })
+  await app.register(limitPlugin, { store: 'redis', secret: '0123456789abcdef', rules })
+  await app.ready()
+  t.equal((await app.limit.reserve({ log: 'a' })).store, 'redis')
+  t.match(await admin.info('keyspace'), /db3:/)
+  t.same(await admin.call('ACL', 'LOG'), [], 'nothing was denied')
+})
+
+t.test('the same user on a cluster, while a slot moves', async t => {
+  const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
+  for (const { client } of nodes) await giveRights(client, also('on a cluster'))
+  const redisOptions = { username: 'limits', password: 'password' }
+  const { app, changes } = await open(t, { nodes: [nodes[1]] }, {}, { redisOptions })
+  const { moving, staying } = await startMove(nodes, app.limit, i => ({ other: `p${i}` }))
+  for (const keys of [moving, staying]) t.equal((await app.limit.reserve(keys)).store, 'redis')
+  t.strictSame(changes(), [])
 })
