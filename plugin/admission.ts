@@ -10,6 +10,7 @@ import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
 import type { Awaitable } from './store/store.js'
+import type { Watch } from './watch.js'
 
 /** What all limited routes share. */
 export interface Shared {
@@ -22,17 +23,17 @@ export interface Shared {
 
 /**
  * Asks the filters, then decides on the sends.
- * @param over whether the request is over: then the filters are undone
+ * @param watch says whether the request is over: then the filters are undone
  */
 export function enter(
   plan: Plan,
   shared: Shared,
   request: FastifyRequest,
   reply: FastifyReply,
-  over: () => boolean
+  watch: Pick<Watch, 'over'>
 ): Awaitable<Decision> {
   if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
-  return filterThenDecide(plan, shared, request, reply, over)
+  return filterThenDecide(plan, shared, request, reply, watch)
 }
 
 /** Decides by these rules, on a request whose client is there. */
@@ -51,7 +52,7 @@ async function filterThenDecide(
   shared: Shared,
   request: FastifyRequest,
   reply: FastifyReply,
-  over: () => boolean
+  watch: Pick<Watch, 'over'>
 ): Promise<Decision> {
   const { limiter, timeout } = shared
   const chain = new FilterChain(request, timeout)
@@ -60,7 +61,7 @@ async function filterThenDecide(
     const decision = refused
       ? limiter.refuse(refused.name, refused.retryAfterMs, reply.limit)
       : await decide(plan.sends, shared, request, reply.limit)
-    if (!decision.allowed || over()) await chain.undo()
+    if (!decision.allowed || watch.over) await chain.undo()
     return decision
   } catch (error) {
     await chain.undo()

@@ -73,7 +73,10 @@ function partsOf(schema: FastifySchema | null | undefined): unknown[] {
   const { body, querystring, params, headers, response } = schema ?? {}
   const answers = Object.values((response ?? {}) as Record<string, Answer | undefined>)
   const contents = answers.flatMap(answer => Object.values(answer?.content ?? {}))
-  return [body, querystring, params, headers, ...answers, ...contents.map(content => content?.schema)]
+  // fastify-type-provider-zod reads an answer's "properties", too.
+  const described = [...answers, ...contents.map(content => content?.schema)]
+  const members = described.map(each => (each as { properties?: unknown } | undefined)?.properties)
+  return [body, querystring, params, headers, ...described, ...members]
 }
 
 /** Zod, Valibot and others (standardschema.dev); not the JSON Schema that Zod writes, in which it hides what it came from. */

@@ -11,9 +11,9 @@ import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
 import { fail } from './http.js'
-import { isHandlerTimeout } from './outcome.js'
 import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan } from './plan.js'
 import { Turn } from './turn.js'
+import { Watch } from './watch.js'
 
 /** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
 export const PLAN: unique symbol = Symbol('plan of the route')
@@ -24,15 +24,16 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
   const { plan, replaceable } = limited
   // In a copy: the object may be that of other routes, too.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
-  if (replaceable || plan.attempts.length > 0)
+  const counts = plan.attempts.length > 0
+  if (replaceable || counts)
     guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, shared)].flat())
-  if (replaceable || plan.sends.length > 0 || plan.filters.length > 0)
+  if (replaceable || counts || plan.sends.length > 0 || plan.filters.length > 0)
     guard(route, 'handler', limitHandler(route.handler, limited, shared))
 }
 
 /**
  * Sets what a later `onRoute` hook may wrap, and must not replace.
- * @throws RouteTooEarlyError, in that hook, when it sets it and has never read it
+ * @throws RouteTooEarlyError, in a hook that sets it when nobody has read it since it was set before
  */
 function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: unknown): void {
   let [value, read] = [limiting, false]
@@ -46,6 +47,7 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
     set(other) {
       if (!read) throw new RouteTooEarlyError(nameOf(route))
       value = other
+      read = false
     }
   })
 }
@@ -62,13 +64,18 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
     if (isCopied(request.routeOptions.config, limited)) return done()
     ;(request as Begun)[PLAN] = plan
     if (plan.attempts.length === 0) return done()
+    const watch = new Watch(request, reply)
     cohort()
       .then(() => decide(plan.attempts, shared, request))
       .then(decision => {
+        watch.end()
+        if (watch.over) return false
         answer(decision, 'attempts', plan, shared, request, reply)
         return decision.allowed
       })
       .catch(error => {
+        watch.end()
+        if (watch.over) return false
         fail(request, reply, error, plan.handled, shared.refusals)
         return false
       })
@@ -87,22 +94,18 @@ function limitHandler(
   shared: Shared
 ): RouteHandlerMethod {
   return function (this: FastifyInstance, request, reply) {
-    const plan = (request as Begun)[PLAN] ?? limited.plan
+    const begun = (request as Begun)[PLAN]
+    const plan = begun ?? limited.plan
     const idle = plan.sends.length === 0 && plan.filters.length === 0
-    const { config, handlerTimeout } = request.routeOptions
-    if (idle || isCopied(config, limited)) return handler.call(this, request, reply)
-    const { send } = reply
-    let answered = false
-    // To Fastify a reply is not sent before its hooks have ended, or its stream.
-    reply.send = payload => {
-      answered = true
-      return send.call(reply, payload)
-    }
-    const over = () => answered || isOver(request, reply, handlerTimeout)
+    const copied = isCopied(request.routeOptions.config, limited)
+    // A hook has read what stood in `onRequest`, and another one has put something else in its place.
+    if (plan.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(plan.route)
+    if (idle || copied) return handler.call(this, request, reply)
+    const watch = new Watch(request, reply)
     const run = (decision: Decision) => {
-      reply.send = send
+      watch.end()
       // As after any hook, the handler does not run.
-      if (over()) return abandon(decision, reply)
+      if (watch.over) return abandon(decision, reply)
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
@@ -116,20 +119,15 @@ function limitHandler(
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
-      reply.send = send
-      if (answered) return reply
+      watch.end()
+      if (watch.over) return reply
       fail(request, reply, error, plan.handled, shared.refusals)
       return reply
     }
     return cohort()
-      .then(() => enter(plan, shared, request, reply, over))
+      .then(() => enter(plan, shared, request, reply, watch))
       .then(run, failed)
   }
-}
-
-/** Whether it was answered meanwhile, or Fastify's `handlerTimeout` is over and an error handler has yet to answer. */
-function isOver(request: FastifyRequest, reply: FastifyReply, handlerTimeout: number): boolean {
-  return reply.sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
 }
 
 async function abandon(decision: Decision, reply: FastifyReply): Promise<FastifyReply> {

@@ -14,6 +14,7 @@ export class Turn {
   private readonly send: FastifyReply['send']
   private answered = false
   private timedOut = false
+  private hijacked = false
   private callback = false
   private promised = false
   // Before the handler has returned or thrown it is not known whether it goes on.
@@ -27,9 +28,13 @@ export class Turn {
     private readonly decision: Decision,
     private readonly tellAnew: () => void
   ) {
-    const { send, then } = reply
+    const { send, then, hijack } = reply
     this.send = send
     reply.send = (payload?: unknown) => this.answer(payload)
+    reply.hijack = () => {
+      this.hijacked = true
+      return hijack.call(reply)
+    }
     // A promise asks this of the reply when the handler has returned the reply.
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (fulfilled, rejected) => {
@@ -145,7 +150,7 @@ export class Turn {
   private returned(value: unknown): Awaitable<void> {
     if (this.answered) return
     this.answered = true
-    const settled = this.decision.settle(this.outcome(value, this.timedOut || this.reply.sent))
+    const settled = this.decision.settle(this.outcome(value, this.timedOut || this.hijacked))
     if (isPromise(settled)) hear(value)
     return settled
   }

@@ -1,10 +1,16 @@
+import rateLimit from '@fastify/rate-limit'
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
 
 const rule = { name: 'a', key: 'ip' as const, limits: [{ max: 1, window: '60s' }] }
 const limited = { config: { limit: rule } }
+const attempts = { config: { limit: { ...rule, counts: 'attempts' as const } } }
 const handler = async () => 'sent'
+const replaceHooks = (route: RouteOptions) => {
+  route.onRequest = async () => {}
+}
+
 const addToList = ({ config }: RouteOptions) => {
   if (Array.isArray(config?.limit)) config.limit.push('b')
 }
@@ -193,10 +199,20 @@ t.test('limited routes that nothing would limit', async t => {
       'GET /x',
       async app => {
         await app.register(limitPlugin)
+        app.addHook('onRoute', replaceHooks)
+        app.get('/x', attempts, handler)
+      }
+    ],
+    [
+      'whose onRequest a later hook replaces, behind one that wraps what stands there',
+      'GET /x',
+      async app => {
+        await app.register(limitPlugin)
         app.addHook('onRoute', route => {
-          route.onRequest = async () => {}
+          route.onRequest = [route.onRequest ?? []].flat()
         })
-        app.get('/x', { config: { limit: { ...rule, counts: 'attempts' } } }, handler)
+        app.addHook('onRoute', replaceHooks)
+        app.get('/x', attempts, handler)
       }
     ],
     [
@@ -220,6 +236,23 @@ t.test('limited routes that nothing would limit', async t => {
     )
   }
 })
+
+t.test(
+  'a hook replaces onRequest, to which another one has added: nothing is sent without its attempts',
+  async t => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(limitPlugin)
+    await app.register(rateLimit, { max: 1_000 })
+    app.addHook('onRoute', replaceHooks)
+    let sent = 0
+    app.post('/x', attempts, async () => `${++sent}`)
+    const { statusCode, body } = await app.inject({ method: 'POST', url: '/x' })
+    t.equal(statusCode, 500)
+    t.match(body, /FST_SEND_LIMIT_ROUTE_TOO_EARLY/)
+    t.equal(sent, 0)
+  }
+)
 
 t.test('a websocket whose plugin comes later', async t => {
   const build = async (app: FastifyInstance, first: boolean, socket: object = { websocket: true }) => {

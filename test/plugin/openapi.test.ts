@@ -302,7 +302,13 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
     { params: z.object({}) },
     { headers: z.object({}) },
     { response: { 200: answer } },
-    { response: { 200: { description: 'sent', content: { 'application/json': { schema: answer } } } } }
+    { response: { 200: { description: 'sent', content: { 'application/json': { schema: answer } } } } },
+    { response: { 200: { description: 'sent', properties: answer } } },
+    {
+      response: {
+        200: { description: 'sent', content: { 'application/json': { schema: { properties: answer } } } }
+      }
+    }
   ]) {
     const app = Fastify()
     t.teardown(() => app.close())

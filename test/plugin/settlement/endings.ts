@@ -94,6 +94,9 @@ function styles(status: number, expected: Omit<Expected, 'status'>): Ending[] {
       if (!reply.sent) reply.code(201)
       return reply
     }),
+    route(`${status} by reply.raw`, outcome, () => async (_, { raw }) => {
+      raw.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    }),
     route(`${status} by reply.send, and then another`, outcome, () => (_, reply) => {
       reply.code(status).send(body)
       reply.code(203).send('too late')

@@ -1,0 +1,57 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import type { Rule } from '../../plugin/index.js'
+import { open } from '../helper/face.js'
+import { gate } from './settlement/places.js'
+
+/**
+ * Fastify's handlerTimeout is over while a second attempt is decided.
+ * @param hold keeps the answer to that from leaving
+ * @returns the answer, and how often the handler ran
+ */
+async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: () => Promise<void>) => void) {
+  const [decided, cut, left] = [gate(), gate(), gate()]
+  let slow = false
+  const key = async () => {
+    if (slow) await decided.opened
+    return 'somebody'
+  }
+  const flood: Rule = { name: 'flood', key, counts: 'attempts', limits: [{ max, window: '60s' }] }
+  const { app, post } = await open(t, { rules: [flood], timeout: '10s' })
+  hold(app, async () => {
+    if (!slow) return
+    cut.open()
+    await left.opened
+  })
+  let ran = 0
+  app.post('/x', { config: { limit: 'flood' }, handlerTimeout: 50 }, async () => `${++ran}`)
+  t.equal((await post('/x')).statusCode, 200)
+  slow = true
+  const asked = post('/x')
+  await cut.opened
+  decided.open()
+  for (let i = 0; i < 5; i++) await turn()
+  left.open()
+  const { statusCode, headers, body } = await asked
+  return { statusCode, headers, body, ran: ran - 1 }
+}
+
+const hooks = {
+  'an onError': (app: FastifyInstance, held: () => Promise<void>) => app.addHook('onError', held),
+  'an onSend': (app: FastifyInstance, held: () => Promise<void>) => app.addHook('onSend', held)
+}
+
+// A rejection that nobody hears would end the test, too.
+for (const [name, hold] of Object.entries(hooks))
+  for (const [max, decision] of [
+    [1, 'refused'],
+    [2, 'admitted']
+  ] as const)
+    t.test(`an attempt is ${decision} while ${name} hook holds up the answer to a time-out`, async t => {
+      const { statusCode, headers, body, ran } = await cutOff(t, max, hold)
+      t.equal(statusCode, 503)
+      t.match(body, /FST_ERR_HANDLER_TIMEOUT/)
+      t.equal(headers['retry-after'], undefined)
+      t.equal(ran, 0, 'the handler')
+    })
