@@ -77,6 +77,8 @@ export const count: Kind<CountSpec> = {
   },
 
   undo(cell) {
+    // It may have gone for what the same decision counted after it.
+    if (cell.length === 0) return
     takeBack(cell)
     if (cell.at(USED) === 0 && cell.length === REFUNDED) cell.resize(0)
   },

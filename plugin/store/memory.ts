@@ -88,6 +88,7 @@ export class MemoryStore implements Store {
     const now = this.now()
     this.arena.expire(now.steady, 2)
     if (at + entry.spec.ttl * TICKS_PER_MS <= now.steady) return 0
+    this.mark(entry)
     return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '', ends)
   }
 
@@ -160,10 +161,13 @@ export class MemoryStore implements Store {
     }
   }
 
-  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {
-    // A rule may have been replaced by one that counts otherwise.
+  /** Notes whether its series may be forgotten: its rule may have been replaced by one that counts otherwise. */
+  private mark({ spec }: Entry): void {
     if (spec.forgettable) this.forgettable.add(spec.series)
     else this.forgettable.delete(spec.series)
+  }
+
+  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {
     const cell = this.cell.open(identity, spec, now.steady)
     return kindOf(spec).charge(cell, now, spec, token, value, ends)
   }
@@ -173,6 +177,7 @@ export class MemoryStore implements Store {
     const facts = factsAt(now.wall, entries)
     let head = 2
     for (const entry of entries) {
+      this.mark(entry)
       const blockedFor = this.blocks.size > 0 ? (this.blocks.get(this.blockOf(entry)) ?? 0) - now.steady : 0
       readEntry(facts, head, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
       head += factsOf(entry.spec)

@@ -9,6 +9,8 @@ const SPARE = 2 ** 16
 interface Queue {
   head: number
   tail: number
+  /** How many records stand in it. */
+  size: number
   series: number
   /** From a record's first field to its expiry, in ticks. */
   life: number
@@ -52,6 +54,7 @@ export class Queues {
     if (queue.tail === 0) queue.head = record
     else this.#set(queue.tail, NEXT, record)
     queue.tail = record
+    queue.size++
   }
 
   unlink(record: number, series: number): void {
@@ -64,6 +67,7 @@ export class Queues {
     else this.#set(before, NEXT, next)
     if (next === 0) queue.tail = before
     else this.#set(next, BEFORE, before)
+    queue.size--
   }
 
   /**
@@ -104,19 +108,21 @@ export class Queues {
     return 0
   }
 
-  /** The evictable record with the earliest expiry, but not `keep`; or 0. */
+  /**
+   * The head of the longest evictable queue, but not `keep`; or 0. So a flood that fills one queue leaves the others what
+   * they have, and beside a series that keeps its records for hours one for a minute has its share.
+   */
   evictable(keep: number): number {
-    let oldest = 0
-    let earliest = Number.POSITIVE_INFINITY
+    let found = 0
+    let longest = 0
     for (const queue of this.#queues) {
-      const record = this.#options.evictable(queue.series) ? this.#first(queue, keep) : 0
-      const expiry = record === 0 ? Number.POSITIVE_INFINITY : this.#expiry(record, queue)
-      if (expiry < earliest) {
-        oldest = record
-        earliest = expiry
-      }
+      if (queue.size <= longest || !this.#options.evictable(queue.series)) continue
+      const record = this.#first(queue, keep)
+      if (record === 0) continue
+      found = record
+      longest = queue.size
     }
-    return oldest
+    return found
   }
 
   #toTail(record: number, queue: Queue): void {
@@ -143,7 +149,7 @@ export class Queues {
   }
 
   #open(series: number): Queue {
-    const queue = { head: 0, tail: 0, series, life: 0, last: 0 }
+    const queue = { head: 0, tail: 0, size: 0, series, life: 0, last: 0 }
     this.#queues.push(queue)
     return queue
   }

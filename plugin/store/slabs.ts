@@ -16,7 +16,8 @@ const CELL_MASK = (1 << CELL_BITS) - 1
 
 /**
  * Cells of 1 to 2,048 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
- * width; once empty it serves any again, so that a shift from short cells to long ones wastes no room.
+ * width; once empty it serves any again, so that a shift from short cells to long ones wastes no room. Where there is no
+ * page left, a larger cell serves as well.
  * A cell's address is its page's number and its own number there.
  *
  * Cells of stamps take a byte less for all fields but the first. No stamp may be above the first one; one that
@@ -65,7 +66,9 @@ export class Slabs {
     const size = SIZES[CLASS[n] as number] as number
     const from = cell === NONE ? undefined : this.#page(cell)
     if (from?.size === size && from.stamps === stamps) return cell
-    const to = this.#allocate(size, stamps)
+    // From a larger cell of its kind it moves to a smaller one alone.
+    const below = from?.stamps === stamps && from.size > size ? from.size : Number.POSITIVE_INFINITY
+    const to = this.#allocate(size, stamps, below)
     if (from === undefined) return to
     if (to === NONE) return n > from.size ? NONE : cell
     for (let i = 0; i < Math.min(length, n); i++) this.set(to, i, from.get(cell & CELL_MASK, i), i)
@@ -92,14 +95,24 @@ export class Slabs {
     return this.#open[(CLASS[size] as number) + (stamps ? SIZES.length : 0)] as Set<number>
   }
 
-  #allocate(size: number, stamps: boolean): number {
-    const open = this.#openOf(size, stamps)
-    const { value: number = this.#openPage(size, stamps) } = open.values().next()
+  #allocate(size: number, stamps: boolean, below: number): number {
+    const { value: open = this.#openPage(size, stamps) } = this.#openOf(size, stamps).values().next()
+    const number = open === NONE ? this.#largerPage(size, stamps, below) : open
     if (number === NONE) return NONE
     const page = this.#pages[number] as Page
     const cell = page.take()
-    if (page.full) open.delete(number)
+    if (page.full) this.#openOf(page.size, stamps).delete(number)
     return (number << CELL_BITS) | cell
+  }
+
+  /** A page with room, of cells that are larger than `size`, and smaller than `below`. */
+  #largerPage(size: number, stamps: boolean, below: number): number {
+    for (const larger of SIZES) {
+      if (larger <= size || larger >= below) continue
+      const [number] = this.#openOf(larger, stamps)
+      if (number !== undefined) return number
+    }
+    return NONE
   }
 
   #openPage(size: number, stamps: boolean): number {

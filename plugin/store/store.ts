@@ -46,7 +46,7 @@ interface SpecBase {
   series: number
   /** Counted as if it were in force, but refuses nothing. */
   observed: boolean
-  /** May be forgotten, oldest first, when memory is full. */
+  /** May be forgotten when memory is full: of the series that has most keys the oldest. */
   forgettable: boolean
   /** How long the thing lives after it was last counted in, in milliseconds. */
   ttl: number

@@ -230,6 +230,17 @@ t.test('a rule that no longer counts attempts is not forgotten', async t => {
   t.ok((await app.limit.reserve({ flood: 'e' })).allowed, 'and the other way round')
 })
 
+t.test('nor is it once it was asked about, though nobody was counted since', async t => {
+  const once = send(1, { name: 'flood' })
+  const other: Rule = { ...once, name: 'other' }
+  const { app } = await open(t, { rules: [{ ...once, counts: 'attempts' }, other], maxKeys: 3 })
+  t.ok((await app.limit.reserve({ flood: 'a' })).allowed)
+  app.limit.replace([once, other])
+  t.notOk((await app.limit.peek({ flood: 'a' })).allowed)
+  for (const who of ['b', 'c']) t.ok((await app.limit.reserve({ other: who })).allowed)
+  await t.rejects(app.limit.reserve({ other: 'd' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+})
+
 t.test('an address that the client chooses is warned of', async t => {
   const lines: string[] = []
   const logger = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }

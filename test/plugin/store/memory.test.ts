@@ -13,6 +13,7 @@ import { Time } from '../../contract/time.js'
 type Test = typeof t
 
 const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const BEHIND = Date.UTC(2026, 2, 1)
 const AHEAD = Date.UTC(2027, 2, 1)
 
@@ -253,6 +254,91 @@ t.test('attempts give way, oldest first; sends stay', async t => {
     ),
     [1, 1, 1, 1, 1]
   )
+})
+
+t.test('attempts for a minute have their share beside attempts for an hour', async t => {
+  const { store, time } = open(t, 100)
+  const rules = [log([2, 60_000]), log([50, HOUR_MS])].map(forgettable)
+  const ask = (who: string) => {
+    time.advanceMs(1_000)
+    return store.reserve(
+      rules.map(rule => entry(rule, who)),
+      ''
+    )[1]
+  }
+  for (let i = 0; i < 200; i++) ask(`before ${i}`)
+  const answers = [0, 1, 2, 3].map(i => {
+    ask(`beside ${i}`)
+    return ask('one')
+  })
+  t.strictSame(answers, [1, 1, 0, 0])
+})
+
+t.test('what gives way to a later entry of its own decision is not given back', async t => {
+  const { store } = open(t, 10)
+  const [hourly, sends, daily] = [
+    { ...count(5, 'hour'), forgettable: true },
+    log([5, HOUR_MS]),
+    log([5, DAY_MS])
+  ]
+  for (let i = 0; i < 9; i++) store.reserve([entry(sends, i)], '')
+  const entries = [hourly, sends, daily].map(spec => entry(spec, 'new'))
+  t.throws(() => store.reserve(entries, ''), StoreFullError)
+  t.strictSame(used(store, entries), [0, 0, 0])
+})
+
+/** Numbers from 0 to 1, the same ones each run. */
+function chance(): () => number {
+  let state = 12_345
+  return () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return state / 2 ** 31
+  }
+}
+
+t.test('a stamp makes a few others give way at most, however the sizes of logs change', async t => {
+  const { store, time } = open(t, 10_000)
+  const next = chance()
+  const attempts = forgettable(log([100, HOUR_MS]))
+  const all = Array.from({ length: 3_000 }, (_, i) => [entry(attempts, i)])
+  let most = 0
+  for (let i = 0; i < 300_000; i++) {
+    time.advance(1)
+    const { size } = store
+    store.reserve(all[Math.floor(next() * all.length)] as Entry[], '')
+    most = Math.max(most, size - store.size)
+  }
+  t.ok(most > 0 && most < 10, `${most} at once`)
+})
+
+t.test('a few logs that are left of many keep no room from shorter ones', async t => {
+  const { store, time } = open(t, 10_000)
+  const [minute, day] = [log([500, 60_000]), log([500, DAY_MS])]
+  const isRoom = (one: Entry) => {
+    try {
+      return store.reserve([one], '') !== undefined
+    } catch (error) {
+      if (error instanceof StoreFullError) return false
+      throw error
+    }
+  }
+  const fill = (who: number) => {
+    const one = entry(who % 8 === 0 ? day : minute, who)
+    for (let i = 0; i < 400; i++) if (!isRoom(one)) return false
+    return true
+  }
+  for (let who = 0; fill(who); who++);
+  time.advanceMs(120_000)
+  for (let i = 0; i < 2_000; i++) isRoom(entry(minute, 'anybody'))
+  t.ok(store.size < 200)
+  const mail = log([1, 60_000], [5, HOUR_MS], [10, DAY_MS])
+  let refused = 0
+  for (let sends = 0; sends < 4; sends++) {
+    // One fewer each time: so each page is still needed by somebody.
+    for (let who = sends; who < 100; who++) if (!isRoom(entry(mail, who))) refused++
+    time.advanceMs(61_000)
+  }
+  t.equal(refused, 0)
 })
 
 t.test('a flood of attempts stays within the bound and frees no live send', async t => {
