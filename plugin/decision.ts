@@ -90,8 +90,7 @@ export class Decision implements Verdict {
 
   /** A number for the same identity, of this process alone: for it no pseudonym is made. @internal */
   numberOf(rule: string): number | undefined {
-    const { subjects, earlier } = this.#means
-    return subjects.find(({ name }) => name === rule)?.number ?? earlier?.numberOf(rule)
+    return this.#means.subjects.find(({ name }) => name === rule)?.number
   }
 
   /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none. */

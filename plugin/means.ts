@@ -12,7 +12,6 @@ interface Earlier {
   readonly at: number
   readonly keys: Record<string, string>
   keyOf(rule: string): string | undefined
-  numberOf(rule: string): number | undefined
   verdict(): Verdict
   statesOf(names: ReadonlySet<string>): RuleState[]
 }

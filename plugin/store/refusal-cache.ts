@@ -80,7 +80,7 @@ export class RefusalCache {
     const reserved = await reserver.reserve(entries, token)
     const { facts, store } = reserved
     // What stood in for the store knows less; and an answer may be older than an ending that came before it.
-    const sure = store === reserver.store && endings === this.endings
+    const sure = store.name === reserver.store.name && endings === this.endings
     if (!sure || !facts) return reserved
     this.correct(entries, facts)
     if (facts[1] === 0) this.remember(entries, facts, asked)

@@ -138,3 +138,22 @@ t.test('a settlement that fails is told to the log, at once or later, and to nob
   for (const what of failing) t.equal(await reporting(report, what), undefined)
   t.strictSame(told, ['at once', 'later'])
 })
+
+t.test('a release ends when the locks are free, each time that it is asked for', async t => {
+  let free: (() => void) | undefined
+  const store = {
+    name: 'redis',
+    refund: () => new Promise<void>(resolve => (free = resolve)),
+    renew: async () => true
+  }
+  const taken = { entry: entry(lock(3_000)), receipt: 1, ends: 0 }
+  const report = (error: unknown) => t.fail(`${error}`)
+  const hold = new Hold([{ taken, maxHold: 60_000 }], { store, token: token(), since: 0, report })
+  const released: number[] = []
+  for (const n of [1, 2]) void hold.release().then(() => released.push(n))
+  await new Promise(setImmediate)
+  t.strictSame(released, [])
+  free?.()
+  await new Promise(setImmediate)
+  t.strictSame(released, [1, 2])
+})

@@ -8,7 +8,13 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
   t.test('client' in options ? 'redis' : 'memory', async t => {
     const limits = [{ max: 1, window: '60s' }]
     const rules = [
-      { name: 'watched', key: { value: 'body.id' }, mode: 'observe' as const, limits },
+      {
+        name: 'watched',
+        key: { value: 'body.id' },
+        mode: 'observe' as const,
+        limits: [...limits, { max: 9, per: 'day' as const }]
+      },
+      { name: 'listed', key: { value: 'body.id' }, mode: 'observe' as const, block: ['3'], limits },
       { name: 'other', key: { value: 'body.id' }, limits: [{ max: 3, window: '60s' }] }
     ]
     const { app, post } = await open(t, { ...options, rules })
@@ -20,6 +26,10 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
     app.post('/fails', { config: { limit: ['watched', 'other'] } }, async (_request, reply) =>
       reply.code(502).send()
     )
+    app.post('/listed', { config: { limit: ['listed', 'other'] } }, async (_request, reply) => {
+      await reply.limit?.refund()
+      return reply.limit
+    })
     const answers = [await post('/', { id: 1 }), await post('/', { id: 1 }), await post('/', { id: 1 })]
     t.same(
       answers.map(each => [each.statusCode, each.json().length]),
@@ -36,5 +46,12 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
     await app.limit.block({ watched: 2 })
     for (let i = 0; i < 4; i++)
       t.equal((await post('/fails', { id: 2 })).statusCode, 502, 'given back beside a block')
+
+    for (let i = 0; i < 4; i++)
+      t.match(
+        (await post('/listed', { id: 3 })).json(),
+        { observed: [{ rule: 'listed' }], rules: [{ name: 'other', limits: [{ remaining: 3 }] }] },
+        'given back beside a list'
+      )
   })
 }

@@ -123,3 +123,35 @@ for (const place of await places(t)) {
     })
   }
 }
+
+for (const place of await places(t)) {
+  t.test(
+    `${place.store}: handlerTimeout is over before it begins, and the error handler is slow`,
+    async t => {
+      const { app, used } = await place.open(t, rules)
+      const answers = gate()
+      const timedOut = gate()
+      app.setErrorHandler(async (_error, _request, reply) => {
+        timedOut.open()
+        await answers.opened
+        return reply.code(504).send('late')
+      })
+      let ran = false
+      app.get(
+        '/send',
+        { config: { limit }, handlerTimeout: 20, preHandler: async () => timedOut.opened },
+        async () => {
+          ran = true
+          return 'sent'
+        }
+      )
+      const answer = app.inject('/send?id=a')
+      await timedOut.opened
+      await sleep(20)
+      answers.open()
+      t.equal((await answer).statusCode, 504)
+      t.notOk(ran)
+      t.strictSame(await used({ send: 'a', flight: 'a' }), [0, 0])
+    }
+  )
+}

@@ -195,6 +195,15 @@ const errors: Ending[] = [
     await fetchLike(AbortSignal.timeout(1))
   }),
   route(
+    'a TimeoutError by reply.send, then a throw: what was unclear stays so',
+    { ...failed, send: 1, wrong: 1, late: { send: 1, wrong: 1 } },
+    scene => async (_, reply) => {
+      reply.send(new DOMException('no answer', 'TimeoutError'))
+      await outlive(scene)
+      throw broken()
+    }
+  ),
+  route(
     'an answer, then a throw',
     { ...failed, status: 202, late: { send: 1, wrong: 0 } },
     scene => async (_, reply) => {

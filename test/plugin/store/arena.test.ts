@@ -440,3 +440,19 @@ t.test('misuse', async t => {
   for (const use of stale) t.throws(use, RangeError)
   t.equal(arena.length(0), 0)
 })
+
+t.test('a record that has expired is not dropped to make room for itself', t => {
+  const arena = new Arena({ maxKeys: 1_000, maxBytes: 0 })
+  const grown = arena.resize('grown', 0, 0, 1)
+  stamp(arena, grown, 1, 1)
+  for (let n = 0; ; n++) {
+    const live = arena.resize(`live ${n}`, 1, 0, 2_048)
+    if (live === 0) break
+    stamp(arena, live, 1, 10 * STEP)
+  }
+  arena.expire(2 * STEP, 0)
+  t.equal(arena.resize('grown', 0, grown, 2_048), 0)
+  t.equal(arena.find('grown', 0), grown)
+  t.strictSame([arena.length(grown), arena.field(grown, 0)], [1, 1], 'it is as it was')
+  t.end()
+})

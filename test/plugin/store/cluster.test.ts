@@ -1,12 +1,20 @@
 import t from 'tap'
 import { Cluster, type Nodes } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
+import { groupsOf, merge } from '../../../plugin/store/groups.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, isOfWrites } from '../../../plugin/store/redis.js'
-import { BLOCKED, type Entry, type Facts, type Store, TICKS_PER_MS } from '../../../plugin/store/store.js'
+import {
+  BLOCKED,
+  type Entry,
+  type Facts,
+  PASSES,
+  type Store,
+  TICKS_PER_MS
+} from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
-import { entry, log, usedOf } from '../../contract/specs.js'
+import { count, entry, log, named, usedOf } from '../../contract/specs.js'
 import { until } from '../settlement/places.js'
 
 /** Two, as they are counted. */
@@ -65,4 +73,46 @@ t.test('a block that comes between the look and the count is told with its time'
   t.strictSame([admitted, state], [0, BLOCKED])
   t.ok((blockedFor ?? 0) > 89_000 * TICKS_PER_MS, `${blockedFor} ticks`)
   t.strictSame(usedOf([first, second], store.peek([first, second])), [0, 0])
+})
+
+t.test('what cannot be given back is told, and refused all the same', async t => {
+  const store = new MemoryStore()
+  t.teardown(() => store.close())
+  const [first, second] = inOrder()
+  const full = new Error('it stays counted')
+  const refund = async () => {
+    throw full
+  }
+  const nodes: Nodes = {
+    store,
+    peek: entries => ({ facts: store.peek(entries), store }),
+    reserve(entries, token) {
+      if (entries[0]?.identity === second.identity) store.reserve(entries, '')
+      return { facts: store.reserve(entries, token), store: { name: store.name, refund, renew: () => true } }
+    },
+    close() {}
+  }
+  const reports: unknown[] = []
+  const cluster = new Cluster(nodes, error => reports.push(error))
+  const { facts } = await cluster.reserve([first, second], '')
+  t.equal(facts?.[1], 0)
+  t.strictSame(reports, [full])
+})
+
+t.test('of nodes whose clocks differ a wait is told by its own, the end of a period by one', t => {
+  const entries = [entry(count(5, 'day'), 1), entry(count(5, 'day'), 2)]
+  const groups = groupsOf(entries)
+  const [now, later, reset] = [1_000_000, 1_000_500, 9_000]
+  for (const [receipt, told] of [
+    [0, reset],
+    [7, reset + later - now]
+  ] as const) {
+    const found = [now, later].map(each => [each, 1, PASSES, receipt, 0, reset])
+    const { entries: facts } = named(entries, merge(entries, groups, found))
+    t.strictSame(
+      groups.map(({ places: [place] }) => facts[place as number]?.limits[0]?.reset),
+      [reset, told]
+    )
+  }
+  t.end()
 })

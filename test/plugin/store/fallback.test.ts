@@ -9,7 +9,15 @@ import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
-import { BLOCKED, type Entry, PASSES, REFUSES, type Spec, type Taken } from '../../../plugin/store/store.js'
+import {
+  BLOCKED,
+  type Entry,
+  PASSES,
+  REFUSES,
+  type Spec,
+  type Taken,
+  toTicks
+} from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { type RedisServer, scriptCalls, startRedis } from '../../helper/redis.js'
 
@@ -459,4 +467,44 @@ t.test('one store and nothing behind it', async t => {
   t.equal((await redis.reserve(entries, '')).facts?.[1], 1)
   await reserver.close()
   await redis.close()
+})
+
+t.test(
+  'an answer brings back the node that its slot moved to meanwhile, where that was lost meanwhile alone',
+  async t => {
+    for (const lost of ['before', 'meanwhile']) {
+      const [from, to] = [new Outage(TIMEOUT_MS, {}, 'from'), new Outage(TIMEOUT_MS, {}, 'to')]
+      const fail = (when: string) => {
+        if (when === lost) to.failed(new Error('gone'))
+      }
+      let owner = from
+      const memory = new MemoryStore()
+      const primary = Object.assign(Object.create(memory) as MemoryStore, {
+        reserve: async (entries: readonly Entry[], holder: string) => {
+          await sleep(5)
+          fail('meanwhile')
+          owner = to
+          return memory.reserve(entries, holder)
+        }
+      })
+      const options = { timeout: TIMEOUT_MS, isOfRequest: isOfKey, isOfWrites, onError() {} }
+      const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => owner })
+      t.teardown(() => fallback.close())
+      fail('before')
+      t.equal((await fallback.reserve([entry(log([1, 60_000]))], '')).facts?.[1], 1)
+      t.equal(to.lost, lost === 'before', lost)
+    }
+  }
+)
+
+t.test('a value too short to be read is of its key alone', async t => {
+  const { client, fallback, changes } = await open(t, 'deny')
+  const [foreign, mine] = [entry(count(1, 'day')), entry(log([1, 60_000]))]
+  // The end of a period, and no more.
+  const short = Buffer.alloc(6)
+  short.writeUIntBE(toTicks(Date.now() + 3_600_000), 0, 6)
+  await client.set(`test:{${foreign.identity}}:${foreign.spec.name}`, short)
+  await t.rejects(fallback.peek([foreign]), UNAVAILABLE)
+  t.equal((await fallback.reserve([mine], '')).store.name, 'redis')
+  t.strictSame(changes, ['error'])
 })

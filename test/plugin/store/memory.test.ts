@@ -382,6 +382,22 @@ t.test('once a second what has expired goes, until it is closed', async t => {
   t.equal(store.peek(blocked)[1], 0)
 })
 
+t.test('a block that has ended is forgotten', async t => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { store, time } = open(t)
+  const { blocks } = store as unknown as { blocks: Map<string, number> }
+  const spec = log([1, 60_000])
+  for (let who = 0; who < 3; who++) store.block([entry(spec, who)], 1_000)
+  store.block([entry(spec, 'for ever')], 0)
+  time.advance(99_999)
+  mock.timers.tick(1_000)
+  t.equal(blocks.size, 4)
+  time.advance(1)
+  mock.timers.tick(1_000)
+  t.equal(blocks.size, 1)
+})
+
 t.test('what has expired makes room, as the store is used', async t => {
   const { store, time } = open(t, 10)
   const spec = log([1, 60_000])

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { type Entry, TICKS_PER_MS } from '../../../plugin/store/store.js'
+import { type Entry, REFUSES, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -357,7 +357,13 @@ t.test('what a clock that was far ahead has logged is not for the clock that was
 
     await store.reserve([before], '')
     time.advanceMs(-before.spec.ttl - 3_600_000)
-    t.equal((await store.reserve([after], ''))[1], 0, 'of one that was less ahead it is')
+    const refused = named([after], await store.reserve([after], ''))
+    t.equal(refused.admitted, false, 'of one that was less ahead it is')
+    t.strictSame(
+      refused.entries.map(({ state, limits }) => [state, limits[0]?.used]),
+      [[REFUSES, 1]],
+      'and is told as what refuses'
+    )
     time.advance(-1)
     t.equal((await store.reserve([after], ''))[1], 1)
   }

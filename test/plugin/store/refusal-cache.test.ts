@@ -311,6 +311,37 @@ t.test('what Redis says anew of an observed rule is told from then on', async t 
   t.equal(await ask({ watched: 'a', one: 'b' }), 'cache ')
 })
 
+t.test(
+  'what is cleared is asked of Redis at once, also by who does not wait for the end of that',
+  async t => {
+    const { app } = await open(t, [one], { refusalCache: '1m' })
+    const ask = () => app.limit.reserve({ one: 'a' })
+    for (const allowed of [true, false]) t.match(await ask(), { store: 'redis', allowed })
+    t.match(await ask(), { store: 'cache', allowed: false })
+    const cleared = app.limit.clear({ one: 'a' })
+    t.match(await ask(), { store: 'redis', allowed: true })
+    await cleared
+  }
+)
+
+t.test('what Redis says anew of an observed rule is told from then on, also where it admits', async t => {
+  const watched: Rule = { ...one, name: 'watched', mode: 'observe', limits: [{ max: 2, window: '60s' }] }
+  const options = { prefix: 'anew-admitted:', refusalCache: '1m', onStoreError: 'memory' } as const
+  const { app } = await open(t, [watched, one], options)
+  const { app: elsewhere } = await open(t, [watched, one], options)
+  const ask = async (keys: Record<string, string>) => {
+    const { store, allowed, observed } = await app.limit.reserve(keys)
+    return `${store} ${allowed} ${observed.map(({ rule }) => rule)}`
+  }
+  t.equal(await ask({ watched: 'a', one: 'a' }), 'redis true ')
+  t.equal(await ask({ watched: 'a' }), 'redis true ')
+  for (const store of ['redis', 'cache'])
+    t.equal(await ask({ watched: 'a', one: 'a' }), `${store} false watched`)
+  await elsewhere.limit.clear({ watched: 'a' })
+  t.equal(await ask({ watched: 'a', one: 'c' }), 'redis true ', 'one of two')
+  t.equal(await ask({ watched: 'a', one: 'a' }), 'cache false ')
+})
+
 t.test('what is refused under one set of rules is refused under every other', async t => {
   const mail: Rule = {
     name: 'mail',
