@@ -40,6 +40,8 @@ export interface BuildOptions {
 }
 
 const MAX_BODY_BYTES = 16_384
+/** For how long a request may be on its way, in milliseconds. Node looks every thirty seconds. */
+const REQUEST_TIMEOUT_MS = 10_000
 /** Over plain HTTP, too, as from inside of a network; the page's own scripts set styles. */
 const DOCS_CSP = {
   'default-src': "'none'",
@@ -57,16 +59,24 @@ export async function build(config: Config, options: BuildOptions = {}) {
   const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const handlerTimeout = handlerTimeoutOf(config)
+  const idleMs = handlerTimeout + 45_000
   const app = fastify({
     logger: loggerOptions(config, options.logStream),
     genReqId: () => randomUUID(),
     trustProxy: config.TRUST_PROXY === 'false' ? false : config.TRUST_PROXY,
     bodyLimit: MAX_BODY_BYTES,
-    connectionTimeout: handlerTimeout + 45_000,
-    requestTimeout: 10_000,
+    connectionTimeout: idleMs,
+    // Node waits a second longer.
+    keepAliveTimeout: idleMs - 1_000,
+    requestTimeout: REQUEST_TIMEOUT_MS,
     handlerTimeout,
-    // Node's own answer to a missing Host would be no problem document, and of two it would drop one; errors.ts has ours.
-    http: { requireHostHeader: false, joinDuplicateHeaders: true },
+    http: {
+      // Node's own answer to a missing Host would be no problem document, and of two it would drop one; errors.ts has ours.
+      requireHostHeader: false,
+      joinDuplicateHeaders: true,
+      // Were it longer than that of the whole request, as by default, Node would take each for the other.
+      headersTimeout: REQUEST_TIMEOUT_MS
+    },
     // The plugin closing answers instead.
     return503OnClosing: false,
     // Of what is not routed no hook hears.

@@ -82,6 +82,8 @@ export function answerBrokenRequest(
     awaited.add(last)
     return
   }
+  // Its answer has left; another one would be read as that to the next request.
+  if (this?.answeredEarly.get(socket)?.complete === false) return socket.destroySoon()
   const document = brokenRequest(error.code)
   const locale = this?.defaultLocale ?? 'en'
   const body = JSON.stringify(translate(document, locale))

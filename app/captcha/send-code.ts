@@ -38,7 +38,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     // Asked before it is sent: of a reply that has left already nobody hears again.
     const left = finished(reply.raw).catch(() => {})
     reply.code(202).send(answer)
-    await server.afterwards(sendUnseen(request, reply, left))
+    await server.afterwards(sendUnseen(request, reply, sending, left))
     return
   }
   try {
@@ -51,7 +51,12 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
   return reply.code(202).send(answer)
 }
 
-async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Promise<void>): Promise<void> {
+async function sendUnseen(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sending: Sending,
+  left: Promise<void>
+): Promise<void> {
   // A lock that is held would tell that something is being sent.
   await reply.limit?.release()
   // What sending takes must not show in the time of the answer.
@@ -61,7 +66,10 @@ async function sendUnseen(request: FastifyRequest, reply: FastifyReply, left: Pr
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
     const { outcome = 'failed', ofMessage = false } = undeliveredOf(error) ?? {}
-    if (outcome === 'failed' && !ofMessage) await reply.limit?.refund()
+    if (outcome !== 'failed' || ofMessage) return
+    await reply.limit?.refund()
+    // Codes that cost nothing would fill the store while a provider fails.
+    await undone(error, request, sending)
   }
 }
 

@@ -8,6 +8,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Every connection, with the answers that are under way on it. */
     connections: ReadonlyMap<Socket, ReadonlySet<ServerResponse>>
+    /** Of a connection the last request that was answered before all of it had come. */
+    answeredEarly: WeakMap<Socket, IncomingMessage>
     /** Tells that a connection ends with this answer: what is asked behind it is not done (RFC 9112, section 9.6). */
     endWith(answer: ServerResponse): void
   }
@@ -31,6 +33,8 @@ const connections: FastifyPluginAsync = async fastify => {
     return order.indexOf(answer) > order.indexOf(end)
   }
   fastify.decorate('connections', answers)
+  const early = new WeakMap<Socket, IncomingMessage>()
+  fastify.decorate('answeredEarly', early)
   fastify.decorate('endWith', (answer: ServerResponse) => {
     const { socket } = answer.req
     // What is injected has none.
@@ -52,11 +56,15 @@ const connections: FastifyPluginAsync = async fastify => {
       }
     })
   })
-  const begin = ({ socket }: IncomingMessage, response: ServerResponse) => {
+  const begin = (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
     const underWay = answers.get(socket)
     if (underWay === undefined) return
     underWay.add(response)
-    response.once('close', () => underWay.delete(response))
+    response.once('close', () => {
+      underWay.delete(response)
+      if (!request.complete) early.set(socket, request)
+    })
     if (underWay.size > MAX_UNDER_WAY) socket.destroy()
   }
   // Before Fastify takes it to the hook.

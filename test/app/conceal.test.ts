@@ -157,18 +157,27 @@ for (const [name, open] of Object.entries(places)) {
       }
     })
 
-    await t.test('a refund follows', async t => {
+    await t.test('a refund follows, and the end of the code', async t => {
       const { app, sms, place } = await start()
+      const asked = async (which: () => ReturnType<typeof ask>) => {
+        const { status, body } = await which()
+        t.equal(status, 202)
+        await app.unfinished()
+        return body.id
+      }
       sms.fail('failed')
-      t.equal((await ask(app, { purpose })).status, 202)
-      await app.unfinished()
+      const gone = await asked(() => ask(app, { purpose }))
+      t.equal((await status(app, gone)).status, 404)
       sms.fail('unknown')
-      t.equal((await ask(app, { purpose })).status, 202)
-      await app.unfinished()
+      const id = await asked(() => ask(app, { purpose }))
+      t.equal((await status(app, id)).status, 200)
+      const code = sms.lastCode()
       t.equal((await ask(app, { purpose })).status, 429)
       // Time stood still: the second stamp is a tick later than the clock.
       place.advance(60_001)
-      t.equal((await ask(app, { purpose })).status, 202)
+      sms.fail('failed')
+      await asked(() => resend(app, id))
+      t.equal((await verify(app, id, code)).status, 200, 'the code before a resend that failed')
     })
   })
 }

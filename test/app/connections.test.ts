@@ -5,6 +5,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { until } from '../plugin/settlement/places.js'
 import { E164, PHONE } from './captcha.js'
 import { KEY } from './helper.js'
 
@@ -107,6 +108,36 @@ t.test('what is no request is answered after the requests before it', async t =>
   release()
   await closed
   t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+})
+
+t.test('a request that breaks off behind its own answer gets no second one', async t => {
+  const { app, open } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  let got = ''
+  socket.on('data', chunk => (got += chunk))
+  socket.write('POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
+  await once(socket, 'data')
+  const closed = once(socket, 'close')
+  socket.write('no chunk\r\n')
+  await closed
+  t.same(got.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 401'])
+})
+
+t.test('an idle connection that has asked before is closed no later than another one', async t => {
+  const { app, open } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const connected = once(app.server, 'connection')
+  const client = open()
+  const [socket] = await connected
+  t.equal(socket.timeout, 64_000)
+  client.write(get('/healthz'))
+  await once(client, 'data')
+  await until(
+    () => socket.timeout !== 64_000 || app.connections.get(socket)?.size === 0,
+    'the end of the answer'
+  )
+  t.ok(socket.timeout <= 64_000, `${socket.timeout} ms`)
 })
 
 t.test('what is no request is answered, too, behind one that came too late', async t => {
