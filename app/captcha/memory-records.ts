@@ -108,8 +108,8 @@ export class MemoryRecords implements Records {
   }
 
   private find(key: string): Held | undefined {
-    const held = this.held.get(key)
-    return held !== undefined && held.until > this.clock.monotonic() ? held : undefined
+    this.sweep()
+    return this.held.get(key)
   }
 
   private kept({ until: _, resends: __, ...held }: Held): Kept {

@@ -24,6 +24,8 @@ export class MemoryLists implements Lists {
   private readonly held = new Map<string, Held>()
   private readonly hash: (identity: string) => string
   private placings = 0
+  /** When the next entry ends. */
+  private earliest = Number.POSITIVE_INFINITY
 
   constructor(
     secret: string,
@@ -34,11 +36,9 @@ export class MemoryLists implements Lists {
   }
 
   async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+    this.sweep()
     const key = this.hash(identity)
-    if (!this.held.has(key) && this.held.size >= this.max) {
-      this.sweep()
-      if (this.held.size >= this.max) throw full(this.max)
-    }
+    if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
     const since = this.clock.wall()
     const placed: Placed = {
       standing,
@@ -50,13 +50,16 @@ export class MemoryLists implements Lists {
     this.held.delete(key)
     const endsAt = this.clock.monotonic() + (durationMs ?? Number.POSITIVE_INFINITY)
     this.held.set(key, { placed, order: ++this.placings, endsAt })
+    this.earliest = Math.min(this.earliest, endsAt)
     return placed
   }
 
   async get(identity: string): Promise<Found | null> {
-    const { placed, endsAt = 0 } = this.held.get(this.hash(identity)) ?? {}
+    this.sweep()
+    const found = this.held.get(this.hash(identity))
+    if (found === undefined) return null
+    const { placed, endsAt } = found
     const leftMs = Math.ceil(endsAt - this.clock.monotonic())
-    if (placed === undefined || leftMs <= 0) return null
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
@@ -82,6 +85,11 @@ export class MemoryLists implements Lists {
 
   private sweep(): void {
     const now = this.clock.monotonic()
-    for (const [key, { endsAt }] of this.held) if (endsAt <= now) this.held.delete(key)
+    if (now < this.earliest) return
+    this.earliest = Number.POSITIVE_INFINITY
+    for (const [key, { endsAt }] of this.held) {
+      if (endsAt <= now) this.held.delete(key)
+      else this.earliest = Math.min(this.earliest, endsAt)
+    }
   }
 }

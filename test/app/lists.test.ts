@@ -306,6 +306,29 @@ for (const [onError, status] of [
   }
 }
 
+t.test('in memory, what has ended is held no longer than until somebody is looked up', async t => {
+  let now = 0
+  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })
+  const { held } = lists as unknown as { held: Map<string, unknown> }
+  for (const [identity, durationMs] of [
+    ['a', 1_000],
+    ['b', 3_000],
+    ['c', undefined]
+  ] as const)
+    await lists.put(identity, { standing: 'blocked', masked: identity, reason: 'complaint', durationMs })
+  for (const [at, left] of [
+    [999, 3],
+    [1_000, 2],
+    [2_999, 2],
+    [3_000, 1],
+    [1e12, 1]
+  ] as const) {
+    now = at
+    await lists.get('nobody')
+    t.equal(held.size, left, `at ${at}`)
+  }
+})
+
 t.test('in memory, what is left of an entry is whole milliseconds, too', async t => {
   let now = 0.25
   const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })

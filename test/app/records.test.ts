@@ -200,6 +200,21 @@ for (const [store, open] of Object.entries(stores)) {
   })
 }
 
+t.test('in memory, what is over is held no longer than until another one is asked about', async t => {
+  let now = 0
+  const records = new MemoryRecords({ monotonic: () => now, wall: () => now })
+  const { held } = records as unknown as { held: Map<string, unknown> }
+  await records.put('a', 'sealed', { lifeMs: 1, tries: 1 })
+  for (const [at, left] of [
+    [RETENTION_MS - 1, 1],
+    [RETENTION_MS, 0]
+  ] as const) {
+    now = at
+    await records.get('nobody')
+    t.equal(held.size, left, `at ${at}`)
+  }
+})
+
 t.test('full memory takes no more, rather than forget', async t => {
   let now = 0
   const records = new MemoryRecords({ monotonic: () => now, wall: () => now }, 2)
