@@ -68,14 +68,12 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
     cohort()
       .then(() => decide(plan.attempts, shared, request))
       .then(decision => {
-        watch.end()
-        if (watch.over) return false
+        if (watch.end()) return false
         answer(decision, 'attempts', plan, shared, request, reply)
         return decision.allowed
       })
       .catch(error => {
-        watch.end()
-        if (watch.over) return false
+        if (watch.end()) return false
         fail(request, reply, error, plan.handled, shared.refusals)
         return false
       })
@@ -103,9 +101,8 @@ function limitHandler(
     if (idle || copied) return handler.call(this, request, reply)
     const watch = new Watch(request, reply)
     const run = (decision: Decision) => {
-      watch.end()
       // As after any hook, the handler does not run.
-      if (watch.over) return abandon(decision, reply)
+      if (watch.end()) return abandon(decision, reply)
       answer(decision, 'sends', plan, shared, request, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
@@ -119,8 +116,7 @@ function limitHandler(
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
-      watch.end()
-      if (watch.over) return reply
+      if (watch.end()) return reply
       fail(request, reply, error, plan.handled, shared.refusals)
       return reply
     }

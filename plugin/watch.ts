@@ -26,7 +26,9 @@ export class Watch {
     return this.answered || reply.sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
   }
 
-  end(): void {
+  /** @returns whether it is over */
+  end(): boolean {
     this.reply.send = this.send
+    return this.over
   }
 }

@@ -44,7 +44,6 @@ export interface Binary {
 /** What a cluster's client tells of its nodes. */
 export interface NodeEvents {
   on(event: '+node', listener: (node: ClusterNode) => void): unknown
-  off(event: '+node', listener: (node: ClusterNode) => void): unknown
 }
 
 export function isClient(value: unknown): value is RedisClient & Binary {

@@ -8,8 +8,8 @@ interface Log {
 }
 
 /**
- * Looks at a Redis at start, and whenever it is connected to anew: whether its other processes have this one's secret, and whether it keeps
- * live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
+ * Looks at a Redis at start, and whenever it is connected to anew: whether its other processes have this one's secret, and
+ * whether it keeps live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
  */
 export class Examination {
   private checking: NodeJS.Timeout | undefined

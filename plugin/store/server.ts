@@ -12,6 +12,20 @@ interface ClientOptions {
   commandTimeout?: number
 }
 
+/** Who hears of a client's connections. Apps may share one, and come and go: each listener of its own would be one too many. */
+const hearers = new WeakMap<RedisClient, Set<() => void>>()
+
+function listenTo(client: RedisClient): Set<() => void> {
+  const hearing = new Set<() => void>()
+  hearers.set(client, hearing)
+  const tell = () => {
+    for (const hear of hearing) hear()
+  }
+  ;(client as RedisClient & Binary).on('ready', tell)
+  ;(client as RedisClient & NodeEvents).on('+node', tell)
+  return hearing
+}
+
 /** What there is to know of a Redis, or of the masters of a cluster, and to bring there, before it decides. */
 export class RedisServer {
   constructor(
@@ -44,13 +58,9 @@ export class RedisServer {
 
   /** Tells of each connection that is made anew, and of a cluster of each node that joins. @returns what ends that */
   onConnection(hear: () => void): () => void {
-    const client = this.client as RedisClient & Binary & NodeEvents
-    client.on('ready', hear)
-    client.on('+node', hear)
-    return () => {
-      client.off('ready', hear)
-      client.off('+node', hear)
-    }
+    const hearing = hearers.get(this.client) ?? listenTo(this.client)
+    hearing.add(hear)
+    return () => hearing.delete(hear)
   }
 
   /** What the client should not do, and the option that ends it. */

@@ -148,10 +148,17 @@ t.test('a Redis that comes back empty while nobody asks is looked at again', asy
   await t.rejects(start(t, admin, { ...answering, secret: another }), {
     code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
   })
-  const listeners = () => client.listenerCount('ready') + client.listenerCount('+node')
-  const before = listeners()
   await app.close()
-  t.equal(listeners(), before - 2, 'nothing listens any more')
+})
+
+t.test('apps that share a client, however many, have one listener on it', async t => {
+  const { client } = await startRedis(t)
+  const listeners = () => client.listenerCount('ready') + client.listenerCount('+node')
+  const { app } = await start(t, client, answering)
+  const before = listeners()
+  for (let i = 0; i < 3; i++) await start(t, client, answering)
+  t.equal(listeners(), before)
+  await app.close()
 })
 
 t.test('an app that ends asks no more', async t => {
