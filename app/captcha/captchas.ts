@@ -52,7 +52,7 @@ export interface Captchas {
   cancel(captcha: Captcha): Promise<boolean>
   /** Notes whether a sender has taken the message. */
   noteDelivery(issued: Issued, delivery: Delivery): Promise<void>
-  /** Forgets it. */
+  /** Forgets it, unless it was sent again. */
   drop(id: string): Promise<void>
 }
 
@@ -107,8 +107,8 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     async renew(captcha) {
       const { id } = captcha
       if (policy().code.resend === 'reuse') {
-        const kept = await records.get(keyOf(id))
-        if (kept === null || kept.ended !== '' || kept.lifeMs <= 0) return null
+        const kept = await records.reuse(keyOf(id))
+        if (kept === null) return null
         const { generation, lifeMs } = kept
         return { id, generation, code: code(captcha, generation), lifeMs, async undo() {} }
       }

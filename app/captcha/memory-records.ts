@@ -72,6 +72,13 @@ export class MemoryRecords implements Records {
     } else if (held.ended === '') Object.assign(held, former)
   }
 
+  async reuse(key: string): Promise<Kept | null> {
+    const held = this.find(key)
+    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return null
+    held.made++
+    return this.kept(held)
+  }
+
   async cancel(key: string): Promise<boolean> {
     const held = this.find(key)
     if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return false
@@ -85,7 +92,7 @@ export class MemoryRecords implements Records {
   }
 
   async drop(key: string): Promise<void> {
-    this.held.delete(key)
+    if (this.find(key)?.made === 1) this.held.delete(key)
   }
 
   private begin({

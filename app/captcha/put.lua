@@ -1,7 +1,7 @@
 --[[
   Keeps a code, its first generation or the next.
 
-  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one), left (tries), ends (ms since the epoch),
+  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one, and one more for each reuse), left (tries), ends (ms since the epoch),
             ended ('' or how), by (the try that verified it), unknown ('' or '1'), and resends: what was before each of
             the last ones, in JSON
   ARGV[1]   what is sealed; '' to make the next generation of what is there

@@ -10,7 +10,7 @@ export interface Kept {
   sealed: string
   /** Which code of this id is valid, from 1. */
   generation: number
-  /** The last generation that was made: that of a code that was taken back is not made again. */
+  /** The last generation that was made: that of a code that was taken back is not made again. One more for each reuse. */
   made: number
   attemptsLeft: number
   /** When it expires, in milliseconds by the store's clock. */
@@ -64,10 +64,12 @@ export interface Records {
    * ended. Of several at once, in whatever order they are taken back. What was not answered is asked again.
    */
   restore(key: string, token: string): Promise<void>
+  /** Gives the valid code out once more. @returns null when it has ended */
+  reuse(key: string): Promise<Kept | null>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
   /** Notes whether a sender has taken the message of this generation, while that is the valid one. */
   noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void>
-  /** Forgets it. */
+  /** Forgets it, unless a code was made or given out again. */
   drop(key: string): Promise<void>
 }

@@ -13,7 +13,7 @@ import {
   type Terms
 } from './records.js'
 
-const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'cancel', 'delivery'] as const
+const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'delivery', 'drop'] as const
 type Name = (typeof SCRIPTS)[number]
 
 /** Records that all instances on one Redis share, by its clock; one script a call, one key a script. */
@@ -25,7 +25,7 @@ export class RedisRecords implements Records {
    * @param timeoutMs how long an answer is waited for
    */
   constructor(
-    private readonly client: Redis,
+    client: Redis,
     private readonly timeoutMs = 1_000
   ) {
     this.scripts = scriptsOf(client, 'captcha', SCRIPTS)
@@ -64,6 +64,10 @@ export class RedisRecords implements Records {
     await askedAgain(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
   }
 
+  async reuse(key: string): Promise<Kept | null> {
+    return keptOf(await this.run('reuse', key))
+  }
+
   async cancel(key: string): Promise<boolean> {
     return (await this.run('cancel', key)) === 1
   }
@@ -73,7 +77,7 @@ export class RedisRecords implements Records {
   }
 
   async drop(key: string): Promise<void> {
-    await this.answered(this.client.del(nameOf(key)))
+    await this.run('drop', key)
   }
 
   private run(script: Name, key: string, ...args: Argument[]): Promise<unknown> {

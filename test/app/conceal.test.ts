@@ -1,5 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import { SendError } from '../../app/senders/sender.js'
+import type { Rule } from '../../plugin/index.js'
+import { until } from '../plugin/settlement/places.js'
 import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
 import { type App, places } from './helper.js'
 import { provider } from './provider.js'
@@ -156,6 +160,33 @@ for (const [name, open] of Object.entries(places)) {
         t.equal((await askMail(app, email, purpose)).status, 429, email)
       }
     })
+
+    for (const mode of ['rotate', 'reuse'] as const)
+      await t.test(
+        `${mode}: a code that was sent again outlives the failure of its first message`,
+        async t => {
+          const { code, rules, ...rest } = loadPolicy()
+          const twice = { limits: [{ max: 2, window: '60s' }] }
+          const policy = {
+            ...rest,
+            code: { ...code, resend: mode },
+            rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...twice } as Rule) : rule))
+          }
+          const sms = provider()
+          const app = await (await open(t)).start({}, { policy, senders: { sms } })
+          let fail = () => {}
+          const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
+          sms.does(() => failing)
+          const { id } = (await ask(app, { purpose })).body
+          await until(() => sms.messages.length === 1, 'the first message')
+          sms.work()
+          t.equal((await resend(app, id)).status, 202)
+          await until(() => sms.messages.length === 2, 'the second one')
+          fail()
+          await app.unfinished()
+          t.equal((await verify(app, id, sms.lastCode())).status, 200)
+        }
+      )
 
     await t.test('a refund follows, and the end of the code', async t => {
       const { app, sms, place } = await start()

@@ -100,6 +100,22 @@ for (const SMS_SENDERS of ['aliyun,twilio', 'twilio,aliyun']) {
   })
 }
 
+t.test('a limit of a server at its recipient is a limit, beside one that is passed over', async t => {
+  const { provider, sender } = await start(t, 'b', failed)
+  for (let i = 0; i < 5; i++) await sent(t, sender)
+  const mailbox = await startMail(t)
+  mailbox.mode = { at: 'rcpt', reply: '452 4.5.3 too many recipients' }
+  const { senders } = await openSenders(
+    config({ SMTP_URL: mailbox.url, MAIL_FROM: 'a@example.com', MAIL_SENDERS: 'smtp' }),
+    clock,
+    () => {}
+  )
+  t.teardown(() => senders.mail.close?.())
+  const both = chain([[{ sender: senders.mail, weight: 1 }], [{ sender, weight: 1 }]])
+  t.match(await sent(t, both, mail()), { outcome: 'limited', code: '452' })
+  t.equal(provider.asked.length, 5)
+})
+
 t.test('nobody waits: no other sender is tried', async t => {
   const stop = new AbortController()
   const first: Sender = {
