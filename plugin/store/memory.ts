@@ -164,7 +164,7 @@ export class MemoryStore implements Store {
   /** Notes whether its series may be forgotten: its rule may have been replaced by one that counts otherwise. */
   private mark({ spec }: Entry): void {
     if (spec.forgettable) this.forgettable.add(spec.series)
-    else this.forgettable.delete(spec.series)
+    else if (this.forgettable.size > 0) this.forgettable.delete(spec.series)
   }
 
   private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {

@@ -76,8 +76,8 @@ export function openStore(
       onLost: (error: unknown) => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
       onBack() {
         fastify.log.info(what, 'redis decides again')
-        // A node that takes the place of another one may have been there before.
-        if (client.isCluster) examination.again()
+        // Behind the same connection, or on a node that was there before, it may be another one.
+        examination.again()
       },
       onFailure: () => client.refreshSlotsCache?.()
     }
