@@ -10,6 +10,7 @@ import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
 import type { Awaitable } from './store/store.js'
+import type { Verdict } from './verdict.js'
 import type { Watch } from './watch.js'
 
 /** What all limited routes share. */
@@ -69,7 +70,25 @@ async function filterThenDecide(
   }
 }
 
-/** Puts the decision on the reply and tells it. @throws a refusal that is for the app's error handler; FunctionError */
+/** Puts the decision on the reply, and tells it to those who listen. @returns what it says; null where nobody does */
+export function tell(
+  decision: Decision,
+  stage: DecisionEvent['stage'],
+  { route }: Plan,
+  { options }: Shared,
+  request: FastifyRequest,
+  reply: FastifyReply
+): Verdict | null {
+  const earlier = reply.limit
+  reply.limit = decision
+  if (!hasListeners(options)) return null
+  const verdict = decision.verdict()
+  const told = earlier?.observed.length ?? 0
+  publish({ stage, route, told }, decision, verdict, options, request, request.log)
+  return verdict
+}
+
+/** Tells the decision, and answers by it. @throws a refusal that is for the app's error handler; FunctionError */
 export function answer(
   decision: Decision,
   stage: DecisionEvent['stage'],
@@ -78,15 +97,9 @@ export function answer(
   request: FastifyRequest,
   reply: FastifyReply
 ): void {
-  const earlier = reply.limit
-  reply.limit = decision
-  const heard = hasListeners(shared.options)
-  if (decision.allowed && !heard) return tellLeft(decision, plan, reply)
-  const verdict = decision.verdict()
-  if (heard) {
-    const told = earlier?.observed.length ?? 0
-    publish({ stage, route: plan.route, told }, decision, verdict, shared.options, request, request.log)
-  }
+  const told = tell(decision, stage, plan, shared, request, reply)
+  if (decision.allowed && told === null) return tellLeft(decision, plan, reply)
+  const verdict = told ?? decision.verdict()
   if (decision.allowed) {
     reply.headers(policyHeaders(verdict.rules, plan.disclosures))
     return

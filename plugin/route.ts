@@ -6,7 +6,7 @@ import type {
   RouteHandlerMethod,
   RouteOptions
 } from 'fastify'
-import { answer, decide, enter, type Shared, tellLeft } from './admission.js'
+import { answer, decide, enter, type Shared, tell, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
@@ -68,7 +68,11 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
     cohort()
       .then(() => decide(plan.attempts, shared, request))
       .then(decision => {
-        if (watch.end()) return false
+        if (watch.end()) {
+          // It stays counted.
+          tell(decision, 'attempts', plan, shared, request, reply)
+          return false
+        }
         answer(decision, 'attempts', plan, shared, request, reply)
         return decision.allowed
       })

@@ -51,7 +51,7 @@ interface Answer extends Error {
 // As listed at www.twilio.com/docs/api/errors
 const REFUSED = new Set([21211, 21214, 21217, 21265, 21407, 21408, 21610, 21612, 21614, 21635])
 /** A number that a trial account has not verified, one's own, or one that cannot be reached from the sender's. */
-const OF_MESSAGE = new Set([21219, 21266, 21606, 21608, 21659])
+const OF_MESSAGE = new Set([21219, 21266, 21608, 21659])
 const LIMITED = new Set([14107, 20429, 21611, 63018])
 /** 20503 is "service unavailable": not taken. */
 const SURE = new Set([20503])

@@ -1,14 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import type { Rule } from '../../plugin/index.js'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from './settlement/places.js'
 
 /**
  * Fastify's handlerTimeout is over while a second attempt is decided.
  * @param hold keeps the answer to that from leaving
- * @returns the answer, and how often the handler ran
+ * @returns the answer, how often the handler ran, and the decisions that were told
  */
 async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: () => Promise<void>) => void) {
   const [decided, cut, left] = [gate(), gate(), gate()]
@@ -18,7 +18,9 @@ async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: (
     return 'somebody'
   }
   const flood: Rule = { name: 'flood', key, counts: 'attempts', limits: [{ max, window: '60s' }] }
-  const { app, post } = await open(t, { rules: [flood], timeout: '10s' })
+  const told: boolean[] = []
+  const onDecision = ({ allowed }: DecisionEvent) => void told.push(allowed)
+  const { app, post } = await open(t, { rules: [flood], timeout: '10s', onDecision })
   hold(app, async () => {
     if (!slow) return
     cut.open()
@@ -34,7 +36,7 @@ async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: (
   for (let i = 0; i < 5; i++) await turn()
   left.open()
   const { statusCode, headers, body } = await asked
-  return { statusCode, headers, body, ran: ran - 1 }
+  return { statusCode, headers, body, ran: ran - 1, told }
 }
 
 const hooks = {
@@ -49,9 +51,10 @@ for (const [name, hold] of Object.entries(hooks))
     [2, 'admitted']
   ] as const)
     t.test(`an attempt is ${decision} while ${name} hook holds up the answer to a time-out`, async t => {
-      const { statusCode, headers, body, ran } = await cutOff(t, max, hold)
+      const { statusCode, headers, body, ran, told } = await cutOff(t, max, hold)
       t.equal(statusCode, 503)
       t.match(body, /FST_ERR_HANDLER_TIMEOUT/)
       t.equal(headers['retry-after'], undefined)
       t.equal(ran, 0, 'the handler')
+      t.same(told, [true, max > 1])
     })
