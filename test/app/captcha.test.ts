@@ -140,7 +140,7 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('by mail as well', async t => {
       const app = await (await open(t)).start()
-      const { status, body } = await askMail(app, 'Jane.Doe@example.com')
+      const { status, body } = await askMail(app, ' Jane.Doe@example.com ')
       t.match({ status, body }, { status: 202, body: { channel: 'mail', recipient: 'J***@example.com' } })
       const message = app.outbox?.messages[0]
       t.match(message, { channel: 'mail', to: 'Jane.Doe@example.com', html: /<\w/ })

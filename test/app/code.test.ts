@@ -26,6 +26,8 @@ t.test(
       codeOf(key, { ...of, identity: '+86', purpose: '13800138000login' }, 10)
     ]
     t.equal(new Set([code, ...others]).size, 7)
+    // Whatever the version of this app that made it.
+    t.equal(codeOf(key, { ...of, generation: 3 }, 10), '8141327220')
   }
 )
 
@@ -99,6 +101,34 @@ t.test('a code that was looked up before others were made is sent again as they 
   resend = 'reuse'
   t.equal((await captchas.renew(before))?.code, two?.code)
   t.match(await captchas.check(await find(), two?.code), { verified: true })
+})
+
+t.test('a code that an account has asked for is not found by another one, nor by nobody', async t => {
+  const records = new MemoryRecords(systemClock)
+  const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
+  for (const account of ['shop', null]) {
+    const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account } as const
+    const { id } = await captchas.start({ ...of, ...asked })
+    t.match(await captchas.find(id, account), { account })
+    for (const other of ['other', account === null ? 'shop' : null])
+      t.equal(await captchas.find(id, other), null)
+  }
+})
+
+t.test('a code keeps its length, whatever the policy has become since', async t => {
+  const own = loadPolicy()
+  let digits = 6
+  const captchas = captchasOf({
+    records: new MemoryRecords(systemClock),
+    secret: 'a secret of these tests',
+    policy: () => ({ ...own, code: { ...own.code, digits } })
+  })
+  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const { id, code } = await captchas.start({ ...of, ...asked })
+  digits = 8
+  const found = await captchas.find(id, null)
+  if (found === null) throw new Error('no code')
+  t.match(await captchas.check(found, code), { verified: true })
 })
 
 t.test('a message promises no longer life than its code has', async t => {

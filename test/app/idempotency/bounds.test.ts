@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { Slot } from '../../../app/idempotency/answers.js'
+import { MemoryAnswers } from '../../../app/idempotency/memory-answers.js'
 import { namingOf } from '../../../app/idempotency/naming.js'
 import { RedisAnswers } from '../../../app/idempotency/redis-answers.js'
 import { startRedis } from '../../helper/redis.js'
@@ -111,6 +112,19 @@ t.test('in memory a lease that has ended and is begun anew takes no second place
   t.same(await begin('a'), { is: 'finished', answer: 'an answer' })
 })
 
+t.test('in memory nothing is held of a scope whose keys are all free', async t => {
+  const answers = new MemoryAnswers(
+    { monotonic: () => 0, wall: () => 0 },
+    { perScope: 10, max: 10, keepMs: DAY }
+  )
+  const { scopes } = answers as unknown as { scopes: Map<string, unknown> }
+  const slot = { scope: 'scope', key: 'key' }
+  await answers.begin(slot, 'body', 'token', LEASE)
+  t.equal(scopes.size, 1)
+  await answers.free(slot, 'token')
+  t.equal(scopes.size, 0)
+})
+
 t.test('full of running ones, a further key is 503 and others are served', async t => {
   const place = await places.memory(t)
   const { post, seen } = await start(t, place, { perScope: 1 })
@@ -162,6 +176,15 @@ t.test('of what is given up nothing stays in Redis', async t => {
   await answers.begin(slot, 'b'.repeat(22), 'token', LEASE)
   await answers.free(slot, 'token')
   t.same(await client.keys('*'), [])
+})
+
+t.test('what Redis has evicted in part takes no place', async t => {
+  const { client } = await startRedis(t)
+  const answers = new RedisAnswers(client, { perScope: 1, keepMs: DAY })
+  const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
+  await begin('lost')
+  await client.del('idempotency:{scope}')
+  t.same(await begin('next'), { is: 'begun' })
 })
 
 t.test('another secret gives other names, and so does another network', async t => {

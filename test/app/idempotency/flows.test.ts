@@ -43,8 +43,8 @@ for (const [name, open] of Object.entries(places)) {
       const from = (remoteAddress: string) => post('/free', 'a-key', {}, { remoteAddress })
       const by = (account: string, more: InjectOptions = {}) =>
         post('/free', 'a-key', {}, { headers: { 'x-account': account }, ...more })
-      const byPage = (remoteAddress: string) =>
-        by('one', { headers: { 'x-account': 'one', 'x-caller': 'origin' }, remoteAddress })
+      const byPage = (remoteAddress: string, account = 'one') =>
+        by(account, { headers: { 'x-account': account, 'x-caller': 'origin' }, remoteAddress })
       const distinct = [
         await from('192.0.2.1'),
         await from('192.0.2.2'),
@@ -56,7 +56,9 @@ for (const [name, open] of Object.entries(places)) {
         await post('/other', 'a-key'),
         await post('/free/1', 'a-key'),
         await post('/free/2', 'a-key'),
-        await post('/free', 'a-key', {}, { method: 'PUT' })
+        await post('/free', 'a-key', {}, { method: 'PUT' }),
+        await byPage('198.51.100.1', 'two'),
+        await from('198.51.100.1')
       ]
       t.equal(new Set(distinct.map(({ body }) => body.id)).size, distinct.length)
       t.ok(distinct.every(({ replayed }) => !replayed))

@@ -116,6 +116,10 @@ const cases: [does: Doing, outcome: object][] = [
     { status: 400, body: { Code: 'Throttling.User' }, headers: { 'x-acs-retry-after': '2000' } },
     { outcome: 'limited', retryAfterMs: 2_000 }
   ],
+  [
+    { status: 400, body: { Code: 'Throttling.User' }, headers: { 'x-acs-retry-after': 'soon' } },
+    { outcome: 'limited', retryAfterMs: undefined }
+  ],
   [says('isv.MOBILE_NUMBER_ILLEGAL'), { outcome: 'refused', code: 'isv.MOBILE_NUMBER_ILLEGAL' }],
   [says('isv.PHONE_NUMBER_ILLEGAL'), { outcome: 'refused' }],
   [says('isv.CUSTOMER_REFUSED'), { outcome: 'refused' }],
@@ -151,6 +155,10 @@ const cases: [does: Doing, outcome: object][] = [
     'SystemError'
   ].map((code): [Doing, object] => [says(code), { outcome: 'unknown' }]),
   [{ status: 502, body: '<html>' }, { outcome: 'unknown' }],
+  [
+    { status: 302, body: '<html>' },
+    { outcome: 'unknown', code: 'HTTP_302' }
+  ],
   [{ body: '<html>' }, { outcome: 'unknown' }],
   [{ body: {} }, { outcome: 'unknown' }],
   ...['', 200, true].map((Code): [Doing, object] => [

@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { deliver } from '../../../app/senders/deliver.js'
 import { none } from '../../../app/senders/none.js'
@@ -135,6 +136,21 @@ t.test('nobody waits after the time-out, or the loss of the lock', async t => {
     t.match(await delivery, { outcome: 'unknown', sender: 'a', code, problem: { statusCode: 504 } })
     t.equal(held.kept, 1)
   }
+})
+
+t.test('who has sent is told of no time-out, and of no lock that is lost later', async t => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { held, decision } = reservation()
+  const signals: AbortSignal[] = []
+  const taking = sender(async (_message, signal) => {
+    signals.push(signal)
+    return { sender: 'a' }
+  })
+  await deliver(taking, message(), decision, 1_000)
+  mock.timers.tick(1_000)
+  held.lose()
+  t.match(signals, [{ aborted: false }])
 })
 
 t.test('a sender that knows at its abort that nothing has left is believed', async t => {

@@ -3,6 +3,7 @@ import t from 'tap'
 import { guarded, OPEN_MS } from '../../../app/senders/breaker.js'
 import { chain } from '../../../app/senders/chain.js'
 import { readChoice, turns } from '../../../app/senders/choice.js'
+import { none } from '../../../app/senders/none.js'
 import { openSenders } from '../../../app/senders/open.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
 import { webhook } from '../../../app/senders/webhook.js'
@@ -78,6 +79,12 @@ t.test('when none is left', async t => {
     const both = chain([[{ ...a, weight: 1 }], [{ ...b, weight: 1 }]])
     t.match(await sent(t, both), outcome, JSON.stringify([first, second]))
   }
+})
+
+t.test('none behind others says nothing of what they have said', async t => {
+  const a = await start(t, 'a', limited(20))
+  const both = chain([[{ ...a, weight: 1 }], [{ sender: none, weight: 1 }]])
+  t.match(await sent(t, both), { outcome: 'limited', retryAfterMs: 20_000 })
 })
 
 for (const SMS_SENDERS of ['aliyun,twilio', 'twilio,aliyun']) {

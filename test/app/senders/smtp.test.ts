@@ -48,6 +48,10 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { outcome: 'refused', code: '553' }
   ],
   [
+    { at: 'rcpt', reply: '500 address too long' },
+    { outcome: 'refused', code: '500' }
+  ],
+  [
     { at: 'rcpt', reply: '501 5.1.3 bad address' },
     { outcome: 'refused', code: '501' }
   ],

@@ -59,6 +59,7 @@ const cases: [does: Doing, outcome: object][] = [
   ],
   [{ body: '<html>' }, { outcome: 'unknown', code: 'NO_ANSWER' }],
   [{ body: {} }, { outcome: 'unknown' }],
+  [{ body: { sid: '' } }, { outcome: 'unknown' }],
   [{ body: { sid: ['+8613800138000'] } }, { outcome: 'unknown', code: 'NO_ANSWER' }],
   [
     { status: 307, body: '', headers: { location: 'http://127.0.0.1:1/' } },

@@ -25,7 +25,8 @@ const open = (url: string, more = {}) =>
 
 t.test('what is asked, and its signature', async t => {
   const provider = await startProvider(t, { status: 202, body: '' })
-  const told = await sent(t, await open(`${provider.url}/in?a=b`), mail())
+  const sending = mail({ text: '验证码 042137' })
+  const told = await sent(t, await open(`${provider.url}/in?a=b`), sending)
   const { method, path, headers, body } = first(provider.asked)
   t.match({ method, path }, { method: 'POST', path: '/in' })
   t.match(headers, { 'content-type': 'application/json', 'webhook-timestamp': String(START_MS / 1_000) })
@@ -36,7 +37,7 @@ t.test('what is asked, and its signature', async t => {
   t.same(JSON.parse(body), {
     type: 'message.send',
     timestamp: new Date(START_MS).toISOString(),
-    data: { ...mail() }
+    data: { ...sending }
   })
 })
 
