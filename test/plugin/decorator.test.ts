@@ -120,6 +120,16 @@ t.test('block and unblock', async t => {
   t.equal(await ask(), 200)
 })
 
+t.test('a lock cannot be blocked, nor what is named beside it', async t => {
+  const flight: Rule = { name: 'flight', key: mobile.key, lock: '1s' }
+  const { app } = await open(t, { rules: [mobile, flight] })
+  const keys = { mobile: '13800138000', flight: '13800138000' }
+  await t.rejects(app.limit.block(keys), {
+    message: 'keys: "flight" is wrong. A lock blocks nobody for good; name a rule with limits.'
+  })
+  t.ok((await app.limit.peek(keys)).allowed)
+})
+
 t.test('an address that is not there: nobody is blocked, forgotten or let through by it', async t => {
   const limits = [{ max: 1, window: '60s' }]
   for (const key of ['ip', { ip: 'request.ip' }] as const) {
@@ -414,7 +424,7 @@ t.test('routes without limits keep their handler and get no hooks', async t => {
   app.get('/attempts', { config: { limit: { name: 'a', key: 'ip', limits, counts: 'attempts' } } }, handler)
   for (const route of seen) {
     const own = hooks.filter(name => route[name] !== undefined && route[name] !== null)
-    const limited = route.url === '/limited'
+    const limited = ['/limited', '/attempts'].includes(route.url as string)
     t.equal(route.handler === handler, !limited, `${route.method} ${route.url}`)
     t.same(own, route.url === '/attempts' ? ['onRequest'] : [])
   }

@@ -95,6 +95,24 @@ t.test('they run in the order they are named in, before the reservation', async 
   t.equal((await app.limit.peek({ send: '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
 })
 
+t.test('beside a filter, too, the attempts before it are told', async t => {
+  const told: unknown[] = []
+  const { app } = await open(t, {
+    onDecision: ({ rules, keys }) => void told.push([rules.map(({ name }) => name), Object.keys(keys)])
+  })
+  const flood: Rule = { name: 'flood', key: 'ip', counts: 'attempts', limits: [{ max: 9, window: '60s' }] }
+  let allowed = true
+  const limit = [flood, noted([], 'asked', () => ({ allowed })), send]
+  app.get('/x', { config: { limit } }, async () => 'sent')
+  const own = [['flood'], ['flood']]
+  const both = ['flood', 'send']
+  await app.inject('/x')
+  t.same(told.splice(0), [own, [both, both]])
+  allowed = false
+  await app.inject('/x')
+  t.same(told, [own, own])
+})
+
 t.test('what a filter answers', async t => {
   const table: [result: unknown, status: number, headers?: object][] = [
     [undefined, 200],

@@ -200,6 +200,15 @@ t.test('the parts of a key cannot run into each other', async t => {
     t.ok((await app.limit.reserve({ pair })).allowed, `${pair}`)
 })
 
+t.test('one text is somebody else as another kind of identity', async t => {
+  const key: Key[] = [{ value: 'body.to' }, { phone: 'body.to' }, () => '', { digest: ['body.to'] }]
+  const rules = key.map((key, i) => ({ name: `r${i}`, key, limits }))
+  const { app } = await open(t, { rules, secret: '0123456789abcdef' })
+  const text = '+8613800138000'
+  const { keys } = await app.limit.reserve(Object.fromEntries(rules.map(({ name }) => [name, text])))
+  t.equal(new Set(Object.values(keys)).size, rules.length)
+})
+
 t.test('everybody is one, whatever is given', async t => {
   const { app } = await open(t, { rules: [{ name: 'service', key: 'all', limits }] })
   t.ok((await app.limit.reserve({ service: undefined })).allowed)
@@ -301,6 +310,22 @@ t.test('function keys', async t => {
       await app.close()
     }
   }
+})
+
+t.test('a key that comes late, before another one and behind another stage', async t => {
+  const { app, post } = await open(t)
+  const limit: Rule[] = [
+    { name: 'flood', key: 'ip', counts: 'attempts', limits: [{ max: 9, window: '60s' }] },
+    { name: 'late', key: async () => 'a', limits },
+    { name: 'now', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  ]
+  app.post('/x', { config: { limit } }, async (_request, reply) => reply.limit)
+  t.match(await post('/x', {}).then(reply => reply.json().rules), [
+    { name: 'flood', limits: [{ remaining: 8 }] },
+    { name: 'late', limits: [{ remaining: 0 }] },
+    { name: 'now', limits: [{ remaining: 8 }] }
+  ])
+  t.equal((await post('/x', {})).statusCode, 429)
 })
 
 t.test('the request is what a function gets', async t => {

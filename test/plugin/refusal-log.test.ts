@@ -24,6 +24,8 @@ t.test(
     t.same(told, { info: 10_000, debug: 0 })
     for (let i = 0; i < 10; i++) refuse(-1)
     t.same(told, { info: 10_001, debug: 9 })
+    refuse(0)
+    t.same(told, { info: 10_002, debug: 9 }, 'who was known before is forgotten')
   }
 )
 
@@ -53,3 +55,43 @@ t.test(
     }
   }
 )
+
+t.test('what a repetition is', async t => {
+  const refusals = new RefusalLog()
+  const numbers: Record<string, number> = { ip: 1, phone: 2, mail: 3 }
+  /** @returns how it was told, and how many pseudonyms were asked for */
+  const refuse = (rules: readonly [rule: string, windowMs: number][], level = 'debug', store = 'memory') => {
+    let [told, asked] = ['', 0]
+    const levels = ['debug', 'info', 'warn']
+    const log = {
+      info: () => (told = 'info'),
+      debug: () => (told = 'debug'),
+      isLevelEnabled: (each: string) => levels.indexOf(each) >= levels.indexOf(level)
+    }
+    const decision = { store, at: 0, keyOf: () => asked++, numberOf: (rule: string) => numbers[rule] }
+    const violated = rules.map(([rule, windowMs]) => ({ rule, windowMs }))
+    const verdict = { violated, retryAfterMs: 1 } as unknown as Verdict
+    refusals.write(decision as unknown as Decision, verdict, 'sends', { log } as unknown as FastifyRequest)
+    return `${told} ${asked}`
+  }
+  t.equal(refuse([['ip', 1_000]], 'warn'), ' 0')
+  t.equal(refuse([['ip', 1_000]]), 'info 1', 'nobody was told before')
+  t.equal(refuse([['ip', 1_000]]), 'debug 1')
+  t.equal(refuse([['ip', 1_000]], 'info'), ' 0')
+  t.equal(refuse([['ip', 60_000]]), 'info 1', 'another limit of the rule')
+  for (const rule of ['ip', 'mail']) {
+    const both = [
+      [rule, 1_000],
+      ['phone', 1_000]
+    ] as [string, number][]
+    t.same([refuse(both), refuse(both)], ['info 2', 'debug 2'], `${rule} beside the same`)
+  }
+  t.equal(
+    refuse([['mail', 1_000]], 'debug', 'cache'),
+    'debug 1',
+    'what the cache repeats, though not known here'
+  )
+  t.equal(refuse([['mail', 1_000]]), 'info 1')
+  for (let i = 0; i < 2; i++)
+    t.equal(refuse([['filter', 0]]), 'info 1', 'a filter does not tell whom it refuses')
+})

@@ -250,6 +250,28 @@ for (const place of await places(t)) {
   }
 
   t.test(
+    `${place.store}: who waits for a reply that a handler without a promise takes over goes on`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      let waits = true
+      scene.route((_, reply) => {
+        scene.look()
+        reply.hijack()
+        reply.then(
+          () => (waits = false),
+          () => {}
+        )
+        reply.raw.end('mine')
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'response')
+      await settled(t, scene, { send: 1, wrong: 1 })
+      t.notOk(waits)
+    }
+  )
+
+  t.test(
     `${place.store}: a hijacked reply of a handler without a promise ends with its connection`,
     async t => {
       const scene = new Scene(place, await place.open(t, rules), 0)

@@ -177,6 +177,7 @@ t.test('the longest that may be', async t => {
   t.equal(`${local}@${domain}`.length, 254)
   t.equal(canonicalEmail(`${local}@${domain}`), `${local}@${domain}`)
   t.equal(canonicalEmail(`${local}@${domain}`.padStart(320)), `${local}@${domain}`, 'with white space')
+  t.equal(canonicalEmail('jane@example.com'.padStart(321)), undefined, 'with too much of it')
 })
 
 t.test('a megabyte costs nothing', async t => {
