@@ -43,7 +43,7 @@ export function chain(steps: readonly (readonly Link[])[]): Sender {
 
 function summary(all: readonly SendError[]): SendError {
   // By another one the message may go, once that works again.
-  const others = all.filter(({ outcome, ofMessage }) => outcome !== 'failed' || !ofMessage)
+  const others = all.filter(({ ofMessage }) => !ofMessage)
   const errors = others.length > 0 ? others : all
   const open = ({ code }: SendError) => code === 'BREAKER_OPEN'
   const failed = errors.findLast(error => error.outcome === 'failed' && !open(error))

@@ -84,13 +84,14 @@ const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
 function outcomeOf({ code, command, response = '', responseCode }: SmtpError, begun: boolean): SendError {
   if (responseCode === undefined)
     return new SendError(begun ? 'unknown' : 'failed', { code: code ?? 'ERROR' })
+  const answer = { code: String(responseCode) }
   // Whatever the server answers but 2yz, it has not taken the message (RFC 5321, section 4.2.1).
-  const ofRecipient = command === 'RCPT TO' || (command === 'DATA' && MAILBOX.test(response))
-  // A server that answers to a recipient works, unless it says goodbye (421).
-  const details = { code: String(responseCode), ofMessage: ofRecipient && responseCode !== 421 }
   const policy = POLICY.test(response)
   const rate = responseCode === 452 || ([421, 450, 451].includes(responseCode) && policy)
-  if (rate || LIMIT.test(response)) return new SendError('limited', details)
+  if (rate || LIMIT.test(response)) return new SendError('limited', answer)
+  const ofRecipient = command === 'RCPT TO' || (command === 'DATA' && MAILBOX.test(response))
   // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
-  return new SendError(ofRecipient && responseCode >= 500 && !policy ? 'refused' : 'failed', details)
+  if (ofRecipient && responseCode >= 500 && !policy) return new SendError('refused', answer)
+  // A server that answers to a recipient works, unless it says goodbye (421).
+  return new SendError('failed', { ...answer, ofMessage: ofRecipient && responseCode !== 421 })
 }

@@ -81,6 +81,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
   [{ TRUST_PROXY: '10.0.0.0/33' }, /^TRUST_PROXY \("10\.0\.0\.0\/33"\) is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8,::/0' }, /^TRUST_PROXY \("::\/0"\) is no network/],
+  [{ TRUST_PROXY: '0.0.0.0/0' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: '::ffff:0:0/96' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: '10.0.0.0/8/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'proxy/8' }, /^TRUST_PROXY .* is no network/],

@@ -74,7 +74,7 @@ t.test('a provider that hangs, and one that is not there', async t => {
   const provider = await startProvider(t, 'hang')
   t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '1500' })), { outcome: 'unknown' })
   t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
-  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
+  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '1000' })
   t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS, so nothing was sent')
 })
 
