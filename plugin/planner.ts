@@ -61,11 +61,13 @@ export class Planner {
     // With a prefix GET stands at one spelling of "/", HEAD at both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.made.get(place)
+    const methods = [route.method].flat()
+    const head = methods.every(method => method === 'HEAD')
     // A hook that ran before may have written the same rule anew.
-    if (route.method === 'HEAD' && known && isDeepStrictEqual(known.limit, limit)) return known.route
+    if (head && known && isDeepStrictEqual(known.limit, limit)) return known.route
     const made = this.make(limit, route, constraints)
     this.routes.push(made)
-    if ([route.method].flat().includes('GET')) this.made.set(place, { limit, route: made })
+    if (methods.includes('GET')) this.made.set(place, { limit, route: made })
     return made
   }
 

@@ -213,6 +213,35 @@ t.test('wrong calls', async t => {
   t.match(await limit.reserve({}), { allowed: true, rules: [], store: 'none' }, 'nothing to decide')
 })
 
+t.test('the log that rolling limits share is as long as the largest needs', async t => {
+  for (const order of [1, -1]) {
+    const limits = [
+      { max: 1, window: '1m' },
+      { max: 3, window: '1h' }
+    ].sort((a, b) => order * (a.max - b.max))
+    const { app, advance } = await open(t, { rules: [{ name: 'both', key: 'all', limits }] })
+    for (const allowed of [true, true, true, false]) {
+      t.equal((await app.limit.reserve({ both: '' })).allowed, allowed)
+      advance(60_000)
+    }
+  }
+})
+
+t.test('the ceiling of each limit is its own', async t => {
+  const max = () => 9
+  const limits: Rule['limits'] = [
+    { max: 1, window: '1m' },
+    { max, ceiling: 2, window: '1h' },
+    { max, ceiling: 5, per: 'day' }
+  ]
+  const { app } = await open(t, { rules: [{ name: 'own', key: 'all', limits }] })
+  const { rules } = await app.limit.peek({ own: '' }, {} as never)
+  t.same(
+    rules[0]?.limits.map(({ max }) => max),
+    [1, 2, 5]
+  )
+})
+
 t.test('max as a function, with the request', async t => {
   const { app } = await open(t)
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
@@ -308,6 +337,8 @@ t.test('HEAD shares the limits of its GET', async t => {
     return reply.limit
   })
   app.route({ method: ['GET', 'POST'], url: '/two', config: { limit }, handler: async () => '' })
+  for (const method of ['GET', ['HEAD']])
+    app.route({ method, url: '/own', exposeHeadRoute: false, config: { limit }, handler: async () => '' })
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
   t.match((await app.inject('/x')).json().rules, [
     { name: 'flood', limits: [{ remaining: 7 }] },
@@ -319,6 +350,8 @@ t.test('HEAD shares the limits of its GET', async t => {
   for (const method of ['GET', 'POST', 'HEAD'] as const)
     t.equal((await app.inject({ method, url: '/two' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/two' })).statusCode, 429)
+  for (let i = 0; i < 3; i++) t.equal((await app.inject('/own')).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/own' })).statusCode, 429, 'one of your own, too')
 })
 
 t.test('HEAD shares them, too, where a hook writes them anew for each route', async t => {

@@ -14,6 +14,12 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
         mode: 'observe' as const,
         limits: [...limits, { max: 9, per: 'day' as const }]
       },
+      {
+        name: 'second',
+        key: { value: 'body.id' },
+        mode: 'observe' as const,
+        limits: [{ max: 2, window: '60s' }]
+      },
       { name: 'listed', key: { value: 'body.id' }, mode: 'observe' as const, block: ['3'], limits },
       { name: 'other', key: { value: 'body.id' }, limits: [{ max: 3, window: '60s' }] }
     ]
@@ -53,5 +59,14 @@ for (const options of [{}, { client, secret: 'a secret of these tests' }]) {
         { observed: [{ rule: 'listed' }], rules: [{ name: 'other', limits: [{ remaining: 3 }] }] },
         'given back beside a list'
       )
+
+    for (const observed of [[], ['watched'], ['watched', 'second']]) {
+      const decision = await app.limit.reserve({ watched: 4, second: 4 })
+      t.same(
+        decision.observed.map(({ rule }) => rule),
+        observed,
+        'one that would refuse takes nothing from another'
+      )
+    }
   })
 }

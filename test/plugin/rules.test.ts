@@ -345,6 +345,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   ],
   [{ limits: undefined, lock: '30s', maxHold: 'x' }, '.maxHold', '"x"', duration],
   [{ maxHold: '60s' }, '.maxHold', '"60s"', 'It goes with a "lock", and is at least as long.'],
+  [{ maxHold: '1h' }, '.maxHold', '"1h"', 'It goes with a "lock", and is at least as long.'],
 
   [{ distinct: null }, '.distinct', 'null', aKey],
   [{ distinct: 'body.phone' }, '.distinct', '"body.phone"', aKey],

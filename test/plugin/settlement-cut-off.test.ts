@@ -33,7 +33,7 @@ for (const place of await places(t)) {
         return reply.code(504).send(page)
       })
       const done = gate()
-      app.get('/send', { config: { limit }, handlerTimeout: 20 }, async (_, reply) => {
+      app.get('/send', { config: { limit }, handlerTimeout: 100 }, async (_, reply) => {
         await streams.opened
         await sleep(5)
         setImmediate(done.open)
@@ -74,7 +74,7 @@ for (const place of await places(t)) {
                 reply.code(202).send('sent')
               })
             }
-      app.get('/send', { config: { limit }, handlerTimeout: 20 }, send)
+      app.get('/send', { config: { limit }, handlerTimeout: 100 }, send)
       t.equal((await app.inject('/send?id=a')).statusCode, 503)
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
       t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
