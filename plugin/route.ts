@@ -24,11 +24,9 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
   const { plan, replaceable } = limited
   // In a copy: the object may be that of other routes, too.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
-  const counts = plan.attempts.length > 0
-  if (replaceable || counts)
+  if (replaceable || plan.attempts.length > 0)
     guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, shared)].flat())
-  if (replaceable || counts || plan.sends.length > 0 || plan.filters.length > 0)
-    guard(route, 'handler', limitHandler(route.handler, limited, shared))
+  guard(route, 'handler', limitHandler(route.handler, limited, shared))
 }
 
 /**
