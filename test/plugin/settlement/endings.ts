@@ -142,6 +142,15 @@ const errors: Ending[] = [
   route('an error that names a 5xx status', { ...failed, status: 503 }, () => () => {
     throw broken({ statusCode: 503 })
   }),
+  ...([400, 499, 599] as const).map(status =>
+    route(
+      `an error that names ${status}`,
+      { ...(status < 500 ? refused : failed), status },
+      () => async () => {
+        throw broken({ statusCode: status })
+      }
+    )
+  ),
   route('an error that names a good status', failed, () => async () => {
     throw broken({ statusCode: 200 })
   }),
