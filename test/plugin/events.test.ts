@@ -215,6 +215,24 @@ t.test('a flood does not fill the log: of the same refusals each second has one 
   t.same(levels(), [30, 30], 'whom a filter refuses is not known')
 })
 
+t.test('two rules that refuse the same identity are told of each', async t => {
+  const { lines, logger } = logged()
+  const two = ['first', 'second'].map(name => ({
+    name,
+    key: 'ip' as const,
+    limits: [{ max: 1, window: '60s' }]
+  }))
+  const { app, post } = await open(t, { rules: two }, { logger })
+  for (const { name } of two) app.post(`/${name}`, { config: { limit: name } }, async () => 'sent')
+  for (const status of [200, 429])
+    for (const { name } of two) t.equal((await post(`/${name}`)).statusCode, status)
+  const told = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'refused by limit')
+  t.match(
+    told,
+    two.map(({ name }) => ({ level: 30, limit: { rules: [{ rule: name }] } }))
+  )
+})
+
 t.test('a refusal that a quieter route does not log is logged by the next route', async t => {
   const { lines, logger } = logged()
   const { app, post } = await open(t, { rules }, { logger })

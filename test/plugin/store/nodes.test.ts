@@ -4,7 +4,7 @@ import t from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
-import { hearAsking, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
+import { hearAsking, isOfOther, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 import { startRedis } from '../../helper/redis.js'
@@ -34,6 +34,33 @@ t.test('who owns the client may call ASKING back', async t => {
   ])
   t.not(answer, 'never called')
 })
+
+t.test('the first hash tag of a key tells its node, also one that the client puts before it', t => {
+  const slots: string[][] = []
+  slots[slotOf('{who}')] = ['its own']
+  slots[slotOf('{app}')] = ['that of the app']
+  const nodeOf = (options: object) => nodesOf({ slots, options } as unknown as RedisClient, 'sl:')('who')
+  t.equal(nodeOf({}), 'its own')
+  t.equal(nodeOf({ keyPrefix: 'app:' }), 'its own')
+  t.equal(nodeOf({ keyPrefix: '{app}:' }), 'that of the app')
+  t.end()
+})
+
+t.test(
+  'a client turns away what is sent on to another node; of one that it has lost itself that is the loss',
+  t => {
+    const closed = new Error('Connection is closed.')
+    const isOf = (status: string, error: unknown, node = 'a:1') => {
+      const nodes = () => [{ status, options: { host: 'a', port: 1 } }]
+      return isOfOther({ nodes } as unknown as RedisClient, node, error)
+    }
+    t.ok(isOf('ready', closed))
+    t.notOk(isOf('end', closed))
+    t.notOk(isOf('ready', new Error('another')))
+    t.notOk(isOf('ready', closed, 'b:1'))
+    t.end()
+  }
+)
 
 t.test('while a node is lost, few of the slots are looked at for what another one decides', async t => {
   const names = ['a', 'b', 'c']
