@@ -36,7 +36,7 @@ export class MemoryLists implements Lists {
   }
 
   async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
-    this.sweep()
+    const now = this.sweep()
     const key = this.hash(identity)
     if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
     const since = this.clock.wall()
@@ -48,18 +48,18 @@ export class MemoryLists implements Lists {
       ...(durationMs !== undefined && { until: since + durationMs })
     }
     this.held.delete(key)
-    const endsAt = this.clock.monotonic() + (durationMs ?? Number.POSITIVE_INFINITY)
+    const endsAt = now + (durationMs ?? Number.POSITIVE_INFINITY)
     this.held.set(key, { placed, order: ++this.placings, endsAt })
     this.earliest = Math.min(this.earliest, endsAt)
     return placed
   }
 
   async get(identity: string): Promise<Found | null> {
-    this.sweep()
+    const now = this.sweep()
     const found = this.held.get(this.hash(identity))
     if (found === undefined) return null
     const { placed, endsAt } = found
-    const leftMs = Math.ceil(endsAt - this.clock.monotonic())
+    const leftMs = Math.ceil(endsAt - now)
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
@@ -83,13 +83,15 @@ export class MemoryLists implements Lists {
     }
   }
 
-  private sweep(): void {
+  /** @returns now: what is held then has not ended */
+  private sweep(): number {
     const now = this.clock.monotonic()
-    if (now < this.earliest) return
+    if (now < this.earliest) return now
     this.earliest = Number.POSITIVE_INFINITY
     for (const [key, { endsAt }] of this.held) {
       if (endsAt <= now) this.held.delete(key)
       else this.earliest = Math.min(this.earliest, endsAt)
     }
+    return now
   }
 }

@@ -329,6 +329,16 @@ t.test('in memory, what has ended is held no longer than until somebody is looke
   }
 })
 
+t.test('in memory, who is found has time left, also while the clock goes on', async t => {
+  let now = 0
+  const lists = new MemoryLists(SECRET, { monotonic: () => now++, wall: () => START })
+  await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 10 })
+  const left: unknown[] = []
+  for (let found = await lists.get(NUMBER); found !== null; found = await lists.get(NUMBER))
+    left.push(found.leftMs)
+  t.same(left, [9, 8, 7, 6, 5, 4, 3, 2, 1])
+})
+
 t.test('in memory, what is left of an entry is whole milliseconds, too', async t => {
   let now = 0.25
   const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })
