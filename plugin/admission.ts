@@ -31,7 +31,7 @@ export function enter(
   shared: Shared,
   request: FastifyRequest,
   reply: FastifyReply,
-  watch: Pick<Watch, 'over'>
+  watch: Watch
 ): Awaitable<Decision> {
   if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
   return filterThenDecide(plan, shared, request, reply, watch)
@@ -53,7 +53,7 @@ async function filterThenDecide(
   shared: Shared,
   request: FastifyRequest,
   reply: FastifyReply,
-  watch: Pick<Watch, 'over'>
+  watch: Watch
 ): Promise<Decision> {
   const { limiter, timeout } = shared
   const chain = new FilterChain(request, timeout)

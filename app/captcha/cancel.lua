@@ -4,9 +4,7 @@
   KEYS[1]   the hash (layout: put.lua)
   Returns 1 when it was ended, else 0.
 ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('HMGET', KEYS[1], 'ends', 'ended')
-if not held[1] or held[2] ~= '' or tonumber(held[1]) <= now then return 0 end
+if not held[1] or held[2] ~= '' or tonumber(held[1]) <= now() then return 0 end
 redis.call('HSET', KEYS[1], 'ended', 'cancelled')
 return 1

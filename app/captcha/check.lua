@@ -7,10 +7,8 @@
 
   Returns { verified (0, 1), tries left, tried (0: there was no code to try, 1) }.
 ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = redis.call('HMGET', KEYS[1], 'generation', 'left', 'ends', 'ended')
-if not held[1] or held[4] ~= '' or tonumber(held[3]) <= now then return { 0, 0, 0 } end
+if not held[1] or held[4] ~= '' or tonumber(held[3]) <= now() then return { 0, 0, 0 } end
 if held[1] == ARGV[1] then
   redis.call('HSET', KEYS[1], 'ended', 'verified', 'by', ARGV[2])
   return { 1, tonumber(held[2]), 1 }

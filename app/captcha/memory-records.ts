@@ -38,8 +38,8 @@ export class MemoryRecords implements Records {
   }
 
   async check(key: string, generation: number): Promise<Checked> {
-    const held = this.find(key)
-    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return ENDED
+    const held = this.usable(key)
+    if (held === undefined) return ENDED
     if (held.generation === generation) {
       held.ended = 'verified'
       return { verified: true, attemptsLeft: held.attemptsLeft, tried: true }
@@ -73,15 +73,16 @@ export class MemoryRecords implements Records {
   }
 
   async reuse(key: string): Promise<Kept | null> {
-    const held = this.find(key)
-    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return null
+    const held = this.usable(key)
+    if (held === undefined) return null
+    const before = this.kept(held)
     held.made++
-    return this.kept(held)
+    return before
   }
 
   async cancel(key: string): Promise<boolean> {
-    const held = this.find(key)
-    if (held === undefined || held.ended !== '' || this.kept(held).lifeMs <= 0) return false
+    const held = this.usable(key)
+    if (held === undefined) return false
     held.ended = 'cancelled'
     return true
   }
@@ -117,6 +118,12 @@ export class MemoryRecords implements Records {
   private find(key: string): Held | undefined {
     this.sweep()
     return this.held.get(key)
+  }
+
+  /** The record of a code that may still be used. */
+  private usable(key: string): Held | undefined {
+    const held = this.find(key)
+    return held !== undefined && held.ended === '' && this.kept(held).lifeMs > 0 ? held : undefined
   }
 
   private kept({ until: _, resends: __, ...held }: Held): Kept {

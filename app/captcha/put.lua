@@ -1,9 +1,9 @@
 --[[
   Keeps a code, its first generation or the next.
 
-  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one, and one more for each reuse), left (tries), ends (ms since the epoch),
-            ended ('' or how), by (the try that verified it), unknown ('' or '1'), and resends: what was before each of
-            the last ones, in JSON
+  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one, and one more for each reuse),
+            left (tries), ends (ms since the epoch), ended ('' or how), by (the try that verified it), unknown ('' or
+            '1'), and resends: what was before each of the last ones, in JSON
   ARGV[1]   what is sealed; '' to make the next generation of what is there
   ARGV[2]   lifetime of the code, in milliseconds
   ARGV[3]   tries
@@ -13,9 +13,8 @@
   Returns the record as it was before: now, sealed, generation, made, left, ends, ended, unknown; nothing when there is no
   record to go on from, or it was verified or cancelled.
 ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local sealed, generation, before = ARGV[1], 1, { now }
+local ms = now()
+local sealed, generation, before = ARGV[1], 1, { ms }
 if sealed == '' then
   local held = redis.call('HMGET', KEYS[1], 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'unknown', 'resends')
   if not held[1] or held[6] == 'verified' or held[6] == 'cancelled' then return end
@@ -28,6 +27,6 @@ if sealed == '' then
   redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
 end
 redis.call('HSET', KEYS[1], 'sealed', sealed, 'generation', generation, 'made', generation, 'left', ARGV[3],
-  'ends', string.format('%.0f', now + ARGV[2]), 'ended', '', 'unknown', '1')
+  'ends', string.format('%.0f', ms + ARGV[2]), 'ended', '', 'unknown', '1')
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return before

@@ -64,7 +64,7 @@ export interface Records {
    * ended. Of several at once, in whatever order they are taken back. What was not answered is asked again.
    */
   restore(key: string, token: string): Promise<void>
-  /** Gives the valid code out once more. @returns null when it has ended */
+  /** Gives the valid code out once more. @returns the record as it was, or null when the code has ended */
   reuse(key: string): Promise<Kept | null>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
