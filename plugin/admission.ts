@@ -26,15 +26,9 @@ export interface Shared {
  * Asks the filters, then decides on the sends.
  * @param watch says whether the request is over: then the filters are undone
  */
-export function enter(
-  plan: Plan,
-  shared: Shared,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  watch: Watch
-): Awaitable<Decision> {
-  if (plan.filters.length === 0) return decide(plan.sends, shared, request, reply.limit)
-  return filterThenDecide(plan, shared, request, reply, watch)
+export function enter(plan: Plan, shared: Shared, reply: FastifyReply, watch: Watch): Awaitable<Decision> {
+  if (plan.filters.length === 0) return decide(plan.sends, shared, reply.request, reply.limit)
+  return filterThenDecide(plan, shared, reply, watch)
 }
 
 /** Decides by these rules, on a request whose client is there. */
@@ -51,11 +45,11 @@ export function decide(
 async function filterThenDecide(
   plan: Plan,
   shared: Shared,
-  request: FastifyRequest,
   reply: FastifyReply,
   watch: Watch
 ): Promise<Decision> {
   const { limiter, timeout } = shared
+  const { request } = reply
   const chain = new FilterChain(request, timeout)
   try {
     const refused = await chain.check(plan.filters)
@@ -76,10 +70,9 @@ export function tell(
   stage: DecisionEvent['stage'],
   { route }: Plan,
   { options }: Shared,
-  request: FastifyRequest,
   reply: FastifyReply
 ): Verdict | null {
-  const earlier = reply.limit
+  const { request, limit: earlier } = reply
   reply.limit = decision
   if (!hasListeners(options)) return null
   const verdict = decision.verdict()
@@ -88,24 +81,28 @@ export function tell(
   return verdict
 }
 
-/** Tells the decision, and answers by it. @throws a refusal that is for the app's error handler; FunctionError */
+/**
+ * Tells the decision, and answers by it.
+ * @param handled whether the route has an error handler of its own
+ * @throws a refusal that is for the app's error handler; FunctionError
+ */
 export function answer(
   decision: Decision,
   stage: DecisionEvent['stage'],
   plan: Plan,
   shared: Shared,
-  request: FastifyRequest,
-  reply: FastifyReply
+  reply: FastifyReply,
+  handled: boolean
 ): void {
-  const told = tell(decision, stage, plan, shared, request, reply)
+  const told = tell(decision, stage, plan, shared, reply)
   if (decision.allowed && told === null) return tellLeft(decision, plan, reply)
   const verdict = told ?? decision.verdict()
   if (decision.allowed) {
     reply.headers(policyHeaders(verdict.rules, plan.disclosures))
     return
   }
-  shared.refusals.write(decision, verdict, stage, request)
-  refuse(request, reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, plan.handled)
+  shared.refusals.write(decision, verdict, stage, reply.request)
+  refuse(reply, refusal(verdict, plan.disclosures), shared.options.errorResponse, handled)
 }
 
 /** Puts on the reply what is left. */

@@ -77,12 +77,12 @@ function add(names: string[], name: string): void {
  * @throws the refusal, for that handler; FunctionError
  */
 export function refuse(
-  request: FastifyRequest,
   reply: FastifyReply,
   error: LimitError,
   errorResponse: SendLimitOptions['errorResponse'],
   handled: boolean
 ): void {
+  const { request } = reply
   if (errorResponse) error.problem = bodyOf(errorResponse(error as LimitError<Problem>, request, reply))
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
@@ -102,7 +102,6 @@ function bodyOf(built: unknown): unknown {
  * @throws any other error, and this one when the app has an error handler
  */
 export function fail(
-  request: FastifyRequest,
   reply: FastifyReply,
   error: unknown,
   handled: boolean,
@@ -114,9 +113,9 @@ export function fail(
     new FunctionError('a function of a rule or filter', 'something, or throw an error: it threw nothing')
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
-  if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(request)) throw thrown
+  if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(reply.request)) throw thrown
   // That a store is lost was told when it was.
-  if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, request)
+  if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, reply.request)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
 

@@ -30,8 +30,6 @@ export interface Plan {
   disclosures: Disclosures
   /** Names of the rules that the caller is always told of. */
   callers: ReadonlySet<string>
-  /** Whether the route has an error handler of its own. */
-  handled: boolean
 }
 
 /** A limited route. A request under way keeps the plan that it began with. */
@@ -50,13 +48,12 @@ export function limitedBy(config: object): LimitedRoute | undefined {
 }
 
 /** The plan for these rules and filters, in the order of their names on the route. */
-export function planOf(route: string, handled: boolean, named: readonly (CompiledRule | Filter)[]): Plan {
+export function planOf(route: string, named: readonly (CompiledRule | Filter)[]): Plan {
   const rules = named.filter((each): each is CompiledRule => !('check' in each))
   const disclosures = new Map(rules.map(rule => [rule.name, disclosureOf(rule)]))
   const names = rules.map(rule => rule.name)
   return {
     route,
-    handled,
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),

@@ -81,9 +81,7 @@ export class Planner {
     const shared = this.compile(rules, 'rules')
     const inline = [...this.limiter.rules].filter(([name]) => !this.shared.has(name))
     const all = new Map([...shared, ...inline])
-    const plans = this.routes.map(({ plan, members }) =>
-      planOf(plan.route, plan.handled, this.resolve(members, all))
-    )
+    const plans = this.routes.map(({ plan, members }) => planOf(plan.route, this.resolve(members, all)))
     this.shared = shared
     this.limiter.rules = all
     for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan
@@ -102,7 +100,6 @@ export class Planner {
   }
 
   private make(limit: unknown, route: RouteOptions, constraints: string): Planned {
-    const { errorHandler } = route
     const name = nameOf(route)
     const list: unknown[] = Array.isArray(limit) ? [...limit] : [limit]
     if (list.length === 0)
@@ -112,7 +109,7 @@ export class Planner {
       return { at, is: this.memberOf(each, at, name + constraints) }
     })
     const found = this.resolve(members, this.limiter.rules)
-    const plan = planOf(name, errorHandler !== undefined, found)
+    const plan = planOf(name, found)
     for (const filter of plan.filters) this.used.add(filter)
     return { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
   }

@@ -25,8 +25,8 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
   // In a copy: the object may be that of other routes, too.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
   if (replaceable || plan.attempts.length > 0)
-    guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, shared)].flat())
-  guard(route, 'handler', limitHandler(route.handler, limited, shared))
+    guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(route, limited, shared)].flat())
+  guard(route, 'handler', limitHandler(route, limited, shared))
 }
 
 /**
@@ -50,13 +50,18 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
   })
 }
 
+/** Whether it has an error handler of its own. Later hooks may set it, too; a request does not tell. */
+function isHandled({ errorHandler }: RouteOptions): boolean {
+  return errorHandler !== undefined
+}
+
 /** Whether this stands on a route that another plugin made of a limited one, and that has limits of its own. */
 function isCopied(config: object, limited: LimitedRoute): boolean {
   const own = limitedBy(config)
   return own !== undefined && own !== limited
 }
 
-function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHandler {
+function countAttempts(route: RouteOptions, limited: LimitedRoute, shared: Shared): onRequestHookHandler {
   return (request, reply, done) => {
     const { plan } = limited
     if (isCopied(request.routeOptions.config, limited)) return done()
@@ -68,15 +73,15 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
       .then(decision => {
         if (watch.end()) {
           // It stays counted.
-          tell(decision, 'attempts', plan, shared, request, reply)
+          tell(decision, 'attempts', plan, shared, reply)
           return false
         }
-        answer(decision, 'attempts', plan, shared, request, reply)
+        answer(decision, 'attempts', plan, shared, reply, isHandled(route))
         return decision.allowed
       })
       .catch(error => {
         if (watch.end()) return false
-        fail(request, reply, error, plan.handled, shared.refusals)
+        fail(reply, error, isHandled(route), shared.refusals)
         return false
       })
       .then(allowed => {
@@ -88,11 +93,8 @@ function countAttempts(limited: LimitedRoute, shared: Shared): onRequestHookHand
 /**
  * Decides right before the handler runs, so that nothing can come between a reservation and its handler.
  */
-function limitHandler(
-  handler: RouteHandlerMethod,
-  limited: LimitedRoute,
-  shared: Shared
-): RouteHandlerMethod {
+function limitHandler(route: RouteOptions, limited: LimitedRoute, shared: Shared): RouteHandlerMethod {
+  const { handler } = route
   return function (this: FastifyInstance, request, reply) {
     const begun = (request as Begun)[PLAN]
     const plan = begun ?? limited.plan
@@ -105,7 +107,7 @@ function limitHandler(
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.
       if (watch.end()) return abandon(decision, reply)
-      answer(decision, 'sends', plan, shared, request, reply)
+      answer(decision, 'sends', plan, shared, reply, isHandled(route))
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
       const told = reply.getHeader('ratelimit')
@@ -119,11 +121,11 @@ function limitHandler(
     }
     const failed = (error: unknown) => {
       if (watch.end()) return reply
-      fail(request, reply, error, plan.handled, shared.refusals)
+      fail(reply, error, isHandled(route), shared.refusals)
       return reply
     }
     return cohort()
-      .then(() => enter(plan, shared, request, reply, watch))
+      .then(() => enter(plan, shared, reply, watch))
       .then(run, failed)
   }
 }

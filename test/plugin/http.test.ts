@@ -102,7 +102,7 @@ t.test('HEAD of a refusal has no body', async t => {
 
 t.test("the app's error handler gets the refusal", async t => {
   for (const rule of [send, flood]) {
-    for (const place of ['app', 'scope', 'route'] as const) {
+    for (const place of ['app', 'scope', 'route', 'hook'] as const) {
       const { app } = await open(t)
       const got: LimitError[] = []
       const handle = (
@@ -114,6 +114,8 @@ t.test("the app's error handler gets the refusal", async t => {
         reply.status((error as LimitError).statusCode).send({ mine: (error as LimitError).code })
       }
       if (place === 'app') app.setErrorHandler(handle)
+      if (place === 'hook')
+        app.addHook('onRoute', route => void Object.assign(route, { errorHandler: handle }))
       await app.register(async scope => {
         if (place === 'scope') scope.setErrorHandler(handle)
         scope.get(
