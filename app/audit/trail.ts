@@ -1,15 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError } from '../check.js'
 
 /** Where the lines of the audit trail go. */
 export interface Trail {
   /** Writes one line, at once; what goes wrong is reported, never thrown. */
   write(line: string): void
-  close(): void
+  /** Ends it when what waits is written, or has been tried for two seconds. */
+  close(): Promise<void>
 }
 
 /** What waits while the destination takes nothing; beyond it lines are lost, and that is reported. */
 const MAX_WAITING_BYTES = 1_048_576
+
+/** How long until a pipe that is full is tried again, in milliseconds; so often at the end. */
+const TRY_AGAIN = 50
+const LAST_TRIES = 40
 
 /** Readable by its owner alone. */
 const MODE = 0o600
@@ -37,13 +43,15 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
   let waitingBytes = 0
   // How much of the first one is written.
   let written = 0
+  let retrying: NodeJS.Timeout | undefined
   const told = new Set<string>()
   const once = (kind: 'failing' | 'losing', error: unknown) => {
     if (!told.has(kind)) report(error)
     told.add(kind)
   }
   const lost = (why: string) => once('losing', new Error(`lines are lost: ${why}`))
-  const flush = () => {
+  /** @returns whether what waits may be taken soon: a pipe was full */
+  const flush = (): boolean => {
     try {
       if (midLine) writeSync(fd, '\n')
       midLine = false
@@ -56,9 +64,19 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       }
       // Not before: who reads a pipe slowly would have each line told of.
       told.clear()
+      return false
     } catch (error) {
       once('failing', error)
+      return (error as NodeJS.ErrnoException).code === 'EAGAIN'
     }
+  }
+  // The next line may be long in coming.
+  const pour = () => {
+    if (!flush() || retrying !== undefined) return
+    retrying = setTimeout(() => {
+      retrying = undefined
+      pour()
+    }, TRY_AGAIN).unref()
   }
   const reopen = () => {
     try {
@@ -71,7 +89,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
     } catch (error) {
       report(error)
     }
-    flush()
+    pour()
   }
   if (to !== 'stdout') process.on('SIGHUP', reopen)
   return {
@@ -83,13 +101,14 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       if (waitingBytes + bytes.length > MAX_WAITING_BYTES) return lost('too many wait to be written')
       waiting.push(bytes)
       waitingBytes += bytes.length
-      flush()
+      pour()
     },
-    close() {
+    async close() {
       if (closed) return
       closed = true
       process.removeListener('SIGHUP', reopen)
-      flush()
+      clearTimeout(retrying)
+      for (let tries = 0; flush() && tries < LAST_TRIES; tries++) await sleep(TRY_AGAIN)
       if (waiting.length > 0) lost('they waited to be written until the end')
       try {
         if (to !== 'stdout') closeSync(fd)

@@ -90,7 +90,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
     const recipient = request?.captcha ?? request?.recipient ?? null
     fastify.audit(refusalOf(event, request), request, recipient)
   })
-  fastify.addHook('onClose', async () => trail?.close())
+  fastify.addHook('onClose', () => trail?.close())
 }
 
 /** Of a file that is there already the mode is the operator's to choose. */

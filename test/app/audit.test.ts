@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
@@ -346,7 +346,7 @@ t.test('what waits is bounded: beyond it lines are lost, and that is told once',
   const trail = openTrail('/dev/full', error => errors.push(error as Error))
   const line = 'x'.repeat(10_000)
   for (let i = 0; i < 200; i++) trail.write(line)
-  trail.close()
+  await trail.close()
   t.match(errors, [{ code: 'ENOSPC' }, { message: 'lines are lost: too many wait to be written' }])
   t.equal(errors.length, 2)
 })
@@ -374,6 +374,38 @@ t.test('what works again is written on, also when no more lines could wait', asy
   t.equal(errors.length, 2, 'nothing is told anew before all that waited is written')
 })
 
+t.test('what a slow reader left waiting comes without another line, and all of it at the end', async t => {
+  const { pipe, reader } = pipeOf(t)
+  const slow = reader()
+  t.teardown(() => fs.closeSync(slow))
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  const lines = Array.from({ length: 500 }, (_, i) => String(i).padStart(999, '.'))
+  let text = ''
+  const room = Buffer.alloc(1_048_576)
+  const take = () => {
+    try {
+      text += room.toString('utf8', 0, fs.readSync(slow, room))
+    } catch {}
+  }
+  for (const line of lines) trail.write(line)
+  for (let i = 0; i < 40 && text.length < 500_000; i++) {
+    take()
+    await sleep(50)
+  }
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'nobody wrote another line')
+  text = ''
+  for (const line of lines) trail.write(line)
+  const reading = setInterval(take, 20)
+  await trail.close()
+  clearInterval(reading)
+  take()
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'the reader was there')
+  t.match(errors, [{ code: 'EAGAIN' }, { code: 'EAGAIN' }])
+  t.equal(errors.length, 2, 'nothing is lost')
+})
+
 t.test('no line is joined to one that broke off', async t => {
   const file = join(folderOf(t), 'audit.log')
   writeFileSync(file, 'a line\nhalf a li')
@@ -381,7 +413,7 @@ t.test('no line is joined to one that broke off', async t => {
     const trail = openTrail(file, error => t.fail(String(error)))
     t.same(linesOf(file), ['a line', ...(more.length > 0 ? ['half a li', ...more] : [])])
     trail.write('next')
-    trail.close()
+    await trail.close()
   }
 })
 
@@ -404,7 +436,7 @@ t.test(
     t.equal(half, 'half a li')
     t.ok(written.length > 1 && written.length < 10)
     t.same(written, lines.slice(-written.length))
-    trail.close()
+    await trail.close()
     trail.write('too late')
     t.match(errors.slice(1), [{ message: 'lines are lost: they came after the end' }])
   }
@@ -414,7 +446,7 @@ t.test('what waits at the end is written if it can be, else it is told that it i
   const errors: Error[] = []
   const full = openTrail('/dev/full', error => errors.push(error as Error))
   full.write('a line')
-  full.close()
+  await full.close()
   t.match(errors, [
     { code: 'ENOSPC' },
     { message: 'lines are lost: they waited to be written until the end' }
@@ -431,7 +463,7 @@ let lines = 0
 while (!full) trail.write(String(lines++).padStart(999, '.'))
 process.send(lines)
 await once(process, 'message')
-trail.close()
+await trail.close()
 process.disconnect()`
   const child = spawn(process.execPath, [...typescript, '--input-type=module', '-e', script], {
     cwd: fileURLToPath(root),
@@ -470,7 +502,7 @@ t.test('a file that cannot be closed is told, and holds up neither the next one 
   trail.write('a line')
   t.same(linesOf(file), ['a line'])
   takeAway()
-  trail.close()
+  await trail.close()
   t.match(errors, [{}, { code: 'EBADF', syscall: 'close' }])
 })
 
