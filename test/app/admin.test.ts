@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import { Check } from 'typebox/value'
 import { AuditEventSchema } from '../../app/audit/event.js'
@@ -227,6 +227,28 @@ for (const [name, place] of Object.entries(places)) {
     hold = null
     t.equal((await sending).status, 200)
     t.match(await lock(), { used: 0, refuses: false })
+  })
+}
+
+for (const [name, place] of Object.entries(places)) {
+  t.test(`of whom is allowed, no rule is said to refuse but the lock (${name})`, async t => {
+    const { env, clock } = await place(t)
+    // As plugins/limits.ts has it.
+    const allow = (request: FastifyRequest) => request.standing === 'allowed'
+    const passed = rules.map(rule => (rule.lock === undefined ? { ...rule, allow } : rule))
+    const { app } = await open(t, { env, clock, rules: passed, routes })
+    t.equal((await send(app)).status, 200)
+    await act(app, 'allow', { phone })
+    const told = async () => {
+      const { rules, retryAfterMs } = (await act(app, 'lookup', { phone })).body
+      const refusing = (rules as { rule: string; refuses: boolean }[]).filter(({ refuses }) => refuses)
+      return { refusing: refusing.map(({ rule }) => rule), retryAfterMs }
+    }
+    t.same(await told(), { refusing: [], retryAfterMs: 0 })
+    const lock = await app.limit.reserve({ 'in-flight': recipientOf({ phone }, REGION).identity })
+    t.same(await told(), { refusing: ['in-flight'], retryAfterMs: 30_000 })
+    t.match(await send(app), { status: 409, body: { retryAfterMs: 30_000 } })
+    lock.end()
   })
 }
 

@@ -34,12 +34,12 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asy
       const verdicts = await Promise.all(
         names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
       )
-      const holds = (rule: Rule | undefined) =>
-        isOfRecipient(rule?.key) && !(placed?.standing === 'allowed' && passesAllowed(rule))
+      const passes = (rule: Rule | undefined) => placed?.standing === 'allowed' && passesAllowed(rule)
+      const holds = (rule: Rule | undefined) => isOfRecipient(rule?.key) && !passes(rule)
       return {
         recipient: recipient.masked,
         standing: placed && shown(placed),
-        rules: verdicts.flatMap((verdict, i) => statesOf(names[i] as string, verdict)),
+        rules: names.flatMap((name, i) => statesOf(name, verdicts[i] as Verdict, passes(rules[name]))),
         retryAfterMs: waiting(
           placed,
           verdicts.filter((_, i) => holds(rules[names[i] as string]))
@@ -49,18 +49,21 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asy
   )
 }
 
-/** Whether a rule lets pass whom the operator allows: one with a list of its own does not. */
-const passesAllowed = (rule: Rule | undefined) => !Array.isArray(rule?.allow)
+/** Whether a rule lets pass whom the operator allows: a lock does not, nor one on tries, nor one with a list of its own. */
+const passesAllowed = (rule: Rule | undefined) =>
+  isOfRecipient(rule?.key) && rule?.lock === undefined && !Array.isArray(rule?.allow)
 
-function statesOf(rule: string, { rules, violated }: Verdict) {
+/** @param passes whether it lets the recipient pass, whatever it has counted */
+function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
   const blocked = violated.some(({ windowMs }) => windowMs === 0)
   const limits = rules.flatMap(state => state.limits)
   // On the block list of the rule itself, nothing is counted.
   if (blocked && limits.length === 0) {
-    return [{ rule, max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: true }]
+    return [{ rule, max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: !passes }]
   }
   return limits.map(({ max, remaining, windowMs, resetMs }) => {
-    const refuses = blocked || violated.some(each => each.windowMs === windowMs && remaining === 0)
+    const isViolated = blocked || violated.some(each => each.windowMs === windowMs && remaining === 0)
+    const refuses = isViolated && !passes
     return { rule, max, used: max - remaining, remaining, windowMs, resetMs, refuses }
   })
 }
