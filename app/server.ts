@@ -78,7 +78,8 @@ function greeting(address: string, config: Config, open: boolean): string[] {
     lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
     lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   }
-  if (config.DEV_OUTBOX === 'on') lines.push(`What would have been sent: ${address}/v1/dev/outbox, and below`)
+  if (config.DEV_OUTBOX === 'on')
+    lines.push(`The outbox (what is not really sent): ${address}/v1/dev/outbox, and below`)
   return lines
 }
 

@@ -17,7 +17,7 @@ declare module 'fastify' {
   }
 }
 
-const ACCEPT_LANGUAGE = `Language of problems, and of messages whose body names none: ${LOCALES.join(' or ')}`
+const ACCEPT_LANGUAGE = `Language of problems, and of first messages whose body names none: ${LOCALES.join(' or ')}`
 
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
   await fastify.register(accepts)

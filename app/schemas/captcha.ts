@@ -30,7 +30,17 @@ export const CaptchaBody = Type.Object(
 
 /** Its body may be left out. */
 export const ResendBody = Type.Union([
-  Type.Object({ locale: Type.Optional(LocaleName) }, strict),
+  Type.Object(
+    {
+      locale: Type.Optional(
+        Type.Unsafe<string>({
+          ...LocaleName,
+          description: 'language of the message; else that in which the code was asked for'
+        })
+      )
+    },
+    strict
+  ),
   Type.Null()
 ])
 
@@ -47,6 +57,7 @@ export const CaptchaAnswer = Type.Object(answered, { description: 'The code is o
 export const StatusAnswer = Type.Object(
   {
     ...answered,
+    resendAt: Time('when the rule recipient admits another one; others may refuse it until later'),
     purpose: Purpose,
     status: Type.Enum(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
       description: 'failed: no tries are left'

@@ -76,6 +76,37 @@ t.test('the document', async t => {
   }
 })
 
+t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {
+  const place = await places.memory(t)
+  const app = await place.start()
+  const document = (await app.inject('/openapi.json')).body
+  const ask = (url: string, payload: object | undefined, language: string) =>
+    app.inject({
+      method: 'POST',
+      url,
+      remoteAddress: '192.0.2.1',
+      headers: { 'accept-language': language },
+      ...(payload && { payload })
+    })
+  let id = ''
+  for (let i = 0; i < 5; i++) {
+    id = (await ask('/v1/captcha', { phone: '13800138000', purpose: 'login' }, 'en')).json().id
+    place.advance(i < 4 ? 61_000 : 0)
+  }
+  const { resendAt } = (await app.inject({ url: `/v1/captcha/${id}`, remoteAddress: '192.0.2.1' })).json()
+  const { retryAfterMs } = (await ask(`/v1/captcha/${id}/resend`, undefined, 'zh')).json()
+  t.ok(
+    Date.parse(resendAt) - Date.UTC(2026, 2, 1) - 244_000 < retryAfterMs,
+    'recipient-network refuses for longer'
+  )
+  t.match(document, 'when the rule recipient admits another one; others may refuse it until later')
+  const other = (await ask('/v1/captcha', { phone: '13800138009', purpose: 'login' }, 'en')).json().id
+  place.advance(61_000)
+  t.equal((await ask(`/v1/captcha/${other}/resend`, undefined, 'zh')).statusCode, 202)
+  t.match(app.outbox?.messages[0]?.text, 'is your code to log in', 'not in Chinese')
+  t.match(document, 'else that in which the code was asked for')
+})
+
 t.test('passes a linter, which has nothing to warn of', async t => {
   const place = await places.memory(t)
   for (const env of [{ ADMIN_KEY: 'the key of the operator of these tests' }, { DEV_OUTBOX: 'off' }]) {
