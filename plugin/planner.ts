@@ -30,7 +30,7 @@ interface Planned extends LimitedRoute {
 /** Turns what stands in `config.limit` into plans, and keeps what routes share. */
 export class Planner {
   private readonly filters = new Map<string, Filter>()
-  private readonly made = new Map<string, { limit: unknown; route: LimitedRoute }>()
+  private readonly made = new Map<string, { limit: unknown; members: readonly Member[] }>()
   private readonly routes: Planned[] = []
   private shared: ReadonlyMap<string, CompiledRule>
 
@@ -51,7 +51,7 @@ export class Planner {
   }
 
   /**
-   * A route's plan; none for a route without limits. HEAD shares that of its GET.
+   * A route's plan; none for a route without limits. HEAD shares the rules of its GET.
    * @throws OptionError, RuleUnknownError
    */
   plan(route: RouteOptions): LimitedRoute | undefined {
@@ -64,11 +64,11 @@ export class Planner {
     const methods = [route.method].flat()
     const head = methods.every(method => method === 'HEAD')
     // A hook that ran before may have written the same rule anew.
-    if (head && known && isDeepStrictEqual(known.limit, limit)) return known.route
-    const made = this.make(limit, route, constraints)
-    this.routes.push(made)
-    if (methods.includes('GET')) this.made.set(place, { limit, route: made })
-    return made
+    const shares = head && known && isDeepStrictEqual(known.limit, limit)
+    const name = nameOf(route)
+    const members = shares ? known.members : this.membersOf(limit, name, name + constraints)
+    if (methods.includes('GET')) this.made.set(place, { limit, members })
+    return this.planned(name, members)
   }
 
   /**
@@ -99,19 +99,24 @@ export class Planner {
     return compiled
   }
 
-  private make(limit: unknown, route: RouteOptions, constraints: string): Planned {
-    const name = nameOf(route)
-    const list: unknown[] = Array.isArray(limit) ? [...limit] : [limit]
-    if (list.length === 0)
-      throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
-    const members = list.map((each, i) => {
-      const at = `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
-      return { at, is: this.memberOf(each, at, name + constraints) }
-    })
+  private planned(name: string, members: readonly Member[]): LimitedRoute {
     const found = this.resolve(members, this.limiter.rules)
     const plan = planOf(name, found)
     for (const filter of plan.filters) this.used.add(filter)
-    return { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
+    const route = { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
+    this.routes.push(route)
+    return route
+  }
+
+  /** @param place whose its inline rules are */
+  private membersOf(limit: unknown, name: string, place: string): Member[] {
+    const list: unknown[] = Array.isArray(limit) ? [...limit] : [limit]
+    if (list.length === 0)
+      throw wrongOption(`${name}: config.limit`, limit, 'Name at least one rule, or leave it out.')
+    return list.map((each, i) => {
+      const at = `${name}: config.limit${Array.isArray(limit) ? `[${i}]` : ''}`
+      return { at, is: this.memberOf(each, at, place) }
+    })
   }
 
   private memberOf(each: unknown, at: string, place: string): Member['is'] {

@@ -1,4 +1,9 @@
-import Fastify, { type FastifyInstance, type onRequestHookHandler, type RouteOptions } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type onRequestHookHandler,
+  type RouteOptions
+} from 'fastify'
 import t, { type Test } from 'tap'
 import { errors, type Keys, type Limit, limitPlugin, type Rule, type Verdict } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -390,6 +395,36 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   t.equal(await ask('HEAD', 'a.example'), 200, 'nor that of a GET of another host')
   t.equal(await ask('GET', 'a.example'), 429)
 })
+
+t.test('a HEAD that a hook makes of a limited GET counts once', async t => {
+  const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
+  const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
+  const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  const { app } = await open(t)
+  app.addHook('onRoute', route => {
+    if (route.method === 'GET') app.route({ ...route, method: 'HEAD' })
+  })
+  app.get('/x', { exposeHeadRoute: false, config: { limit: [flood, send, lock] } }, async () => '')
+  const { statusCode, headers } = await app.inject({ method: 'HEAD', url: '/x' })
+  t.equal(statusCode, 200, 'its lock is its own')
+  t.equal(headers.ratelimit, '"flood";r=8;t=60, "send";r=8;t=60')
+  t.equal((await app.inject('/x')).headers.ratelimit, '"flood";r=7;t=60, "send";r=7;t=60', 'shared with GET')
+})
+
+t.test(
+  'a HEAD that shares the limits of its GET keeps its error handler, and its name in events',
+  async t => {
+    const routes: (string | null)[] = []
+    const { app } = await open(t, { onDecision: ({ route }) => void routes.push(route) })
+    const limit: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+    app.get('/x', { exposeHeadRoute: false, config: { limit } }, async () => '')
+    const errorHandler = (_error: unknown, _request: unknown, reply: FastifyReply) => reply.code(418).send()
+    app.head('/x', { config: { limit }, errorHandler }, async () => '')
+    t.equal((await app.inject('/x')).statusCode, 200)
+    t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 418)
+    t.same(routes, ['GET /x', 'HEAD /x'])
+  }
+)
 
 t.test('a route that a hook makes of a limited one counts once', t => countsOnce(t, false))
 t.test('and so where handlers and hooks are wrapped', t => countsOnce(t, true))
