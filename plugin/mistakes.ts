@@ -24,12 +24,20 @@ function hide(value: unknown): string {
 
 function show(value: unknown): string {
   if (typeof value === 'function') return 'a function'
+  if (isInstance(value)) return hide(value)
   if (typeof value === 'bigint') return `${value}n`
   if (typeof value === 'number' || typeof value === 'symbol') return String(value)
   try {
-    const text = JSON.stringify(value) ?? 'undefined'
+    const text = JSON.stringify(value, (_name, each) => (isInstance(each) ? '…' : each)) ?? 'undefined'
     return text.length > 80 ? `${text.slice(0, 79)}…` : text
   } catch {
     return 'what was given'
   }
+}
+
+/** Of a class, as a client is that stands in a wrong place. */
+function isInstance(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype !== null && prototype !== Object.prototype
 }

@@ -107,7 +107,7 @@ function refusalCache({ refusalCache: given, clock }: SendLimitOptions): Refusal
     throw wrongOption(
       'options.refusalCache',
       given,
-      'What is given back elsewhere is free only then: 1m or shorter.'
+      'It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
     )
   return new RefusalCache({ ms, ...(clock && { clock }) })
 }

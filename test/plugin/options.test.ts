@@ -143,7 +143,7 @@ const wrong: [options: unknown, message: string][] = [
   [{ refusalCache: true }, 'options.refusalCache: true is wrong. It must be a duration such as "60s", '],
   [
     { refusalCache: '61s' },
-    'options.refusalCache: "61s" is wrong. What is given back elsewhere is free only then: 1m or shorter.'
+    'options.refusalCache: "61s" is wrong. It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
   ],
   [{ maxKeys: 0 }, 'options.maxKeys: 0 is wrong. It must be a whole number from 1 to 16000000.'],
   [{ maxKeys: 17e6 }, 'options.maxKeys: 17000000 is wrong. It must be a whole number from 1 to 16000000.'],
@@ -203,12 +203,17 @@ t.test('a client and the memory store', async t => {
 })
 
 t.test('no secret reaches a message', async t => {
+  const client = new Redis({ lazyConnect: true, username: 'u', password: 'hush' })
   const told = [
     await refused({ secret: 'hush' }),
     await refused({ client: { options: { password: 'hush' } }, secret }),
     await refused({ client: 'redis://:hush@localhost', secret }),
     await refused({ Secret: 'hush, but for its first letter' }),
-    await refused({ redis: { password: 'hush' }, secret })
+    await refused({ redis: { password: 'hush' }, secret }),
+    await refused({ store: client as never, secret }),
+    await refused({ store: 'redis', namespace: client as never, secret }),
+    await refused({ rules: client as never }),
+    await refused({ rules: { client } as never })
   ]
   t.notMatch(told.join(), 'hush')
 })
