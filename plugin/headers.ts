@@ -25,7 +25,7 @@ export function policyHeaders(
       if (disclosure.to === 'met' && (remaining > 0 || !met.includes(policy.name))) continue
       const comma = policies === '' ? '' : ', '
       policies += comma + policy.withMax(max)
-      states += comma + policy.withState(remaining, resetMs)
+      states += comma + policy.withState(max, remaining, resetMs)
     }
   }
   return policies === '' ? {} : { 'ratelimit-policy': policies, ratelimit: states }

@@ -21,9 +21,9 @@ export class Policy {
     return this.text
   }
 
-  /** For `RateLimit`. */
-  withState(remaining: number, resetMs: number): string {
-    return `${this.left}${remaining};t=${seconds(resetMs)}`
+  /** For `RateLimit`. @param max of this request: of none at all no slot returns */
+  withState(max: number, remaining: number, resetMs: number): string {
+    return `${this.left}${remaining}${max === 0 ? '' : `;t=${seconds(resetMs)}`}`
   }
 }
 

@@ -250,6 +250,20 @@ t.test('a window and a period of one length are two policies', async t => {
   t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
 })
 
+t.test('a max of 0 names no time, here neither', async t => {
+  const { app } = await open(t)
+  const limits = [
+    { max: () => 0, ceiling: 5, window: '60s' },
+    { max: () => 0, ceiling: 5, per: 'day' as const },
+    { max: 9, window: '1h' }
+  ]
+  app.get('/x', { config: { limit: { name: 'a', key: 'ip', limits } } }, async () => 'sent')
+  const { statusCode, headers } = await app.inject('/x')
+  t.equal(statusCode, 429)
+  t.equal(headers['retry-after'], undefined)
+  t.equal(headers.ratelimit, '"a-60s";r=0, "a-1h";r=9;t=0, "a-24h";r=0')
+})
+
 t.test('Retry-After is rounded up: whoever waits that long is admitted', async t => {
   const table: [windowMs: number, passed: number, seconds: string][] = [
     [60_000, 0, '60'],
