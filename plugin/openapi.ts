@@ -26,10 +26,7 @@ const policies = {
   RateLimit: { type: 'string', description: 'what is left, by policy' },
   'RateLimit-Policy': { type: 'string', description: 'the policies' }
 }
-const headers = {
-  'Retry-After': { type: 'integer', description: 'seconds until every rule admits' },
-  ...policies
-}
+const waiting = { 'Retry-After': { type: 'integer', description: 'seconds until every rule admits' } }
 
 interface Answer {
   headers?: object
@@ -94,6 +91,9 @@ function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchem
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.options.lock !== undefined)
   const filtered = plan.filters.length > 0
+  // Of a private rule neither tells, nor is there anything to tell of a filter.
+  const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
+  const headers = { ...waiting, ...(told && policies) }
   const answers: Record<string, object> = {
     400: answer('What a rule is keyed by is missing.'),
     422: answer('What a rule is keyed by cannot be such an identity.'),

@@ -25,7 +25,7 @@ const SENT = new Set([
 
 /** Whether an option is to be read from the request. */
 export function isRequestValue(value: unknown): value is RequestValue {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

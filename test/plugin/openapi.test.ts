@@ -177,7 +177,7 @@ t.test("a route's own answers name the headers that its rules on the caller add"
   const added = { 400: policies, 403: policies, 422: policies, 429: refusal, 503: policies }
   t.same(named('/x'), { ...own, ...added })
   t.same(named('/y'), { '2XX': ['RateLimit'], 429: refusal }, 'what is left is not told to strangers')
-  t.same(named('/z'), { 429: refusal }, 'of a private rule to nobody')
+  t.same(named('/z'), { 429: ['Retry-After'] }, 'of a private rule to nobody')
   const answers = paths['/x']?.get?.responses as Answers
   t.match(answers['2XX']?.headers, { RateLimit: { schema: { type: 'integer' } } }, 'its own word on one')
   t.equal(answers[201]?.description, 'made')

@@ -213,6 +213,13 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '"request.quota"',
     'Beside a ceiling write a function or { value: path }.'
   ],
+  [
+    { limits: [{ max: [5], ceiling: 5, window: '60s' }] },
+    '.limits[0].max',
+    '[5]',
+    'Beside a ceiling write a function or { value: path }.'
+  ],
+  [{ limits: [{ max: 5, per: 'day', timeZone: ['UTC'] }] }, '.limits[0].timeZone', '["UTC"]', aZone],
 
   [
     { limits: [{ max: { value: 'request.quota' }, window: '60s' }] },
