@@ -87,6 +87,7 @@ export class Arena {
     this.#check(record, Math.min(to, from))
     this.#check(record, Math.max(to, from) + count - 1)
     this.#slabs.move(this.#cell(record), to, from, count)
+    if (to === 0 && from > 0) this.#queues.lower(this.#index.series(record))
   }
 
   /**
@@ -167,7 +168,12 @@ export class Arena {
 
   /** Frees one record, but not `keep`, that may go. @returns whether there was one */
   #drop(keep: number): boolean {
-    const record = this.#queues.expired(this.#now, keep) || this.#queues.evictable(keep)
+    let record = this.#queues.expired(this.#now, keep)
+    if (record === 0) {
+      // For the next `expire`: until there is no room, what waits costs less than to look for it.
+      this.#queues.mix()
+      record = this.#queues.evictable(keep)
+    }
     if (record !== 0) this.remove(record)
     return record !== 0
   }

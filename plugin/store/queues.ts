@@ -16,6 +16,8 @@ interface Queue {
   life: number
   /** First field of the record that was touched last. */
   last: number
+  /** Whether some expire sooner than when they were touched: others before them may live longer. */
+  lowered: boolean
 }
 
 export interface QueueOptions {
@@ -81,6 +83,20 @@ export class Queues {
     if (first + SPARE < queue.last && !this.#mixed.includes(queue)) this.#mixed.push(queue)
     queue.last = first
     this.#toTail(record, queue)
+  }
+
+  /** Hears that the first field of a record has become an earlier one. */
+  lower(series: number): void {
+    this.#queue(series).lowered = true
+  }
+
+  /** Mixes the queues in which some may have expired behind one that lives, but those from which any may go. */
+  mix(): void {
+    for (const queue of this.#queues) {
+      if (!queue.lowered || this.#options.evictable(queue.series)) continue
+      queue.lowered = false
+      if (!this.#mixed.includes(queue)) this.#mixed.push(queue)
+    }
   }
 
   /**
@@ -149,7 +165,7 @@ export class Queues {
   }
 
   #open(series: number): Queue {
-    const queue = { head: 0, tail: 0, size: 0, series, life: 0, last: 0 }
+    const queue = { head: 0, tail: 0, size: 0, series, life: 0, last: 0, lowered: false }
     this.#queues.push(queue)
     return queue
   }

@@ -52,6 +52,10 @@ class Pair {
   readonly lasts = [0, 0, 0, 0]
   /** Series in which a record came behind one that expires later, in the order of their turns. */
   readonly mixed: number[] = []
+  /** Series in which a record has an earlier first field than it was touched with: they are mixed when there is no room. */
+  readonly lowered = new Set<number>()
+  /** Series that ever had a record, in that order. */
+  readonly opened = new Set<number>()
   now = 0
   clock = 0
   full = 0
@@ -92,6 +96,7 @@ class Pair {
         const count = fields[from] === undefined ? 0 : most
         fields.splice(to, count, ...fields.slice(from, from + count))
         this.arena.move(record, to, from, count)
+        if (to === 0 && from > 0 && count > 0) this.lowered.add(c.series)
       }
     }
     this.compare()
@@ -108,6 +113,7 @@ class Pair {
     const record = this.arena.resize(identity(who), series, found, n)
     if (lacks) {
       this.full++
+      if (due.length === 0) this.mix()
       const gone = this.gone()
       same(gone.length, may.length > 0 ? 1 : 0)
       same(record !== 0, may.length > 0)
@@ -115,12 +121,20 @@ class Pair {
       for (const one of gone) this.model.delete(`${one.who}:${one.series}`)
       if (record === 0) return
     }
+    this.opened.add(series)
     const fields = known?.fields ?? []
     while (fields.length < n) fields.push(undefined)
     fields.length = n
     if (!known) {
       fields[0] = STAMP
       this.model.set(key, { who, series, fields, touched: ++this.clock })
+    }
+  }
+
+  private mix(): void {
+    for (const series of this.opened) {
+      if (evictable(series) || !this.lowered.delete(series)) continue
+      if (!this.mixed.includes(series)) this.mixed.push(series)
     }
   }
 
