@@ -4,6 +4,9 @@ import type { Entry, Spec, Taken } from './store.js'
 const PLACES = 2 ** 16
 /** Of an identity. */
 const CHARS = 22
+/** In place of a time: asked to be cleared, and cleared. */
+export const CLEARING = -1
+export const CLEARED = 0
 
 /** What was counted elsewhere of late, to be counted here in time: a note costs a tenth of that. */
 export class Journal {
@@ -41,6 +44,13 @@ export class Journal {
     const [own, ends] = spec.kind === 'count' ? [0, value] : [value, 0]
     this.times[place] = count({ spec, identity, value: own }, this.times[place] as number, ends)
     return true
+  }
+
+  /** Says that what a note asked to be cleared is. @returns whether nothing behind it is counted yet */
+  clear(note: number): boolean {
+    const waits = note >= Math.max(this.counted, this.noted - PLACES)
+    if (waits) this.times[note % PLACES] = CLEARED
+    return waits
   }
 
   /**

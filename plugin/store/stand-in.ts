@@ -1,4 +1,4 @@
-import { Journal } from './journal.js'
+import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
 import { eachTaken } from './taken.js'
@@ -7,8 +7,6 @@ import { Hearing } from './watched.js'
 const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
-/** Noted in place of the time of a count: cleared. */
-const CLEARED = 0
 
 /**
  * The memory that decides while another store does not. The sends which that one admits here are noted, and counted
@@ -52,10 +50,12 @@ export class StandIn {
   following(store: Omit<Store, 'reserve'>): Pick<Store, 'clear' | 'block' | 'unblock'> {
     return {
       clear: async entries => {
+        // What was asked later is answered later, and may be heard of before.
+        const { next } = this.journal
+        for (const entry of entries) this.journal.note(entry, 0, CLEARING)
         await store.clear(entries)
-        this.memory.clear(entries)
-        // What is noted before is counted after.
-        for (const entry of entries) this.journal.note(entry, 0, CLEARED)
+        for (const [i, entry] of entries.entries())
+          if (this.journal.clear(next + i)) this.memory.clear([entry])
       },
       block: async (entries, ms) => {
         await store.block(entries, ms)
@@ -87,8 +87,8 @@ export class StandIn {
   }
 
   private readonly count = (entry: Entry, at: number, ends: number): number => {
-    if (at !== CLEARED) return this.memory.count(entry, at, ends)
-    this.memory.clear([entry])
+    if (at !== CLEARED && at !== CLEARING) return this.memory.count(entry, at, ends)
+    if (at === CLEARED) this.memory.clear([entry])
     return 0
   }
 }

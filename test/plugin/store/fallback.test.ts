@@ -8,6 +8,7 @@ import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
+import { RedisServer } from '../../../plugin/store/server.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
 import {
   BLOCKED,
@@ -19,14 +20,14 @@ import {
   toTicks
 } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
-import { type RedisServer, scriptCalls, startRedis } from '../../helper/redis.js'
+import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
 
 const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
 type Otherwise = FallbackOptions['otherwise']
 
 /** A client that goes on trying, as @fastify/redis has one. */
-function connect(t: Test, { port }: RedisServer, options: RedisOptions = {}): Redis {
+function connect(t: Test, { port }: Server, options: RedisOptions = {}): Redis {
   const client = new Redis(port, '127.0.0.1', {
     retryStrategy: () => 20,
     maxRetriesPerRequest: null,
@@ -58,7 +59,7 @@ async function until(what: () => Promise<boolean>): Promise<void> {
 }
 
 /** Breaks a Redis in one way. @returns how to make it whole */
-type Break = (t: Test, server: RedisServer) => Promise<() => Promise<unknown>>
+type Break = (t: Test, server: Server) => Promise<() => Promise<unknown>>
 const breaks: Record<string, Break> = {
   hangs: async (_, { pid }) => {
     process.kill(pid, 'SIGSTOP')
@@ -194,6 +195,19 @@ for (const [how, destroy] of Object.entries(breaks)) {
     })
   })
 }
+
+t.test('memory: it knows what Redis has admitted at once with a clear', async t => {
+  const { server, client, fallback } = await open(t, new StandIn(new MemoryStore()))
+  // A script that has to be sent whole would be overtaken.
+  await new RedisServer(client, 'test:').load()
+  const sent = [entry(log([1, 60_000]))]
+  t.equal((await fallback.reserve(sent, '')).facts?.[1], 1)
+  const [, again] = await Promise.all([fallback.store.clear(sent), fallback.reserve(sent, '')])
+  t.strictSame([again.store.name, again.facts?.[1]], ['redis', 1])
+  await server.kill()
+  const { facts, store } = await fallback.reserve(sent, '')
+  t.strictSame([store.name, facts?.[1]], ['memory', 0])
+})
 
 t.test('a key that holds what is none of ours concerns nobody else', async t => {
   const { client, fallback, changes } = await open(t, 'deny')
