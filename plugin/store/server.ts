@@ -14,6 +14,8 @@ interface ClientOptions {
 
 /** Who hears of a client's connections. Apps may share one, and come and go: each listener of its own would be one too many. */
 const hearers = new WeakMap<RedisClient, Set<() => void>>()
+/** Clients that are waited for, by all of these together. */
+const connecting = new WeakMap<RedisClient, Promise<boolean>>()
 
 function listenTo(client: RedisClient): Set<() => void> {
   const hearing = new Set<() => void>()
@@ -24,6 +26,24 @@ function listenTo(client: RedisClient): Set<() => void> {
   ;(client as RedisClient & Binary).on('ready', tell)
   ;(client as RedisClient & NodeEvents).on('+node', tell)
   return hearing
+}
+
+/** @returns whether it is connected now */
+function waitFor(client: RedisClient & Binary): Promise<boolean> {
+  const waiting = new Promise<boolean>(resolve => {
+    const ready = () => end(true)
+    const closed = () => end(false)
+    const end = (connected: boolean) => {
+      client.off('ready', ready)
+      client.off('close', closed)
+      connecting.delete(client)
+      resolve(connected)
+    }
+    client.on('ready', ready)
+    client.on('close', closed)
+  })
+  connecting.set(client, waiting)
+  return waiting
 }
 
 /** What there is to know of a Redis, or of the masters of a cluster, and to bring there, before it decides. */
@@ -43,17 +63,7 @@ export class RedisServer {
   async connected(): Promise<boolean> {
     const client = this.client as RedisClient & Binary
     if (client.status !== 'connecting' && client.status !== 'connect') return false
-    return new Promise(resolve => {
-      const ready = () => end(true)
-      const closed = () => end(false)
-      const end = (connected: boolean) => {
-        client.off('ready', ready)
-        client.off('close', closed)
-        resolve(connected)
-      }
-      client.on('ready', ready)
-      client.on('close', closed)
-    })
+    return connecting.get(client) ?? waitFor(client)
   }
 
   /** Tells of each connection that is made anew, and of a cluster of each node that joins. @returns what ends that */
@@ -89,9 +99,13 @@ export class RedisServer {
    */
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
-    const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
-    if (first === 'OK') return
-    const found = await this.client.get(key)
+    // First, since one that takes no writes may be read.
+    let found = await this.client.get(key)
+    if (found === null) {
+      const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
+      if (first === 'OK') return
+      found = await this.client.get(key)
+    }
     // A cluster's client may read from replicas (`scaleReads`), which may be behind.
     if (found === null) throw new Error('the fingerprint of the secret is not there yet')
     if (found !== fingerprint) throw new SecretMismatchError(this.prefix)

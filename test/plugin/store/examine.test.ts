@@ -161,6 +161,29 @@ t.test('apps that share a client, however many, have one listener on it', async 
   await app.close()
 })
 
+t.test('nor do they while it is connecting', async t => {
+  const { port } = await startRedis(t)
+  const client = new Redis({ port, enableOfflineQueue: false })
+  t.teardown(() => client.disconnect())
+  const starts = Array.from({ length: 12 }, () => start(t, client, answering))
+  let most = 0
+  const looking = setInterval(() => {
+    most = Math.max(most, client.listenerCount('close'))
+  })
+  await Promise.all(starts)
+  clearInterval(looking)
+  t.ok(most < 12, `${most} listeners`)
+})
+
+t.test('a secret that differs ends the start, too, where Redis takes no writes', async t => {
+  const { client } = await startRedis(t)
+  await start(t, client, answering)
+  await client.config('SET', 'maxmemory', '1')
+  await t.rejects(start(t, client, { ...answering, secret: another }), {
+    code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
+  })
+})
+
 t.test('an app that ends asks no more', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')
