@@ -56,7 +56,9 @@ export class RuleCompiler {
         )
     }
     const index = this.rules.of(name + owner)
-    const base = { rule: index, observed: mode === 'observe', forgettable: counts === 'attempts' }
+    const observed = mode === 'observe'
+    // What refuses nobody admits nobody more when it is forgotten.
+    const base = { rule: index, observed, forgettable: observed || counts === 'attempts' }
     const kinds = key.parts.map(({ kind }) => kind).join()
     const named = (suffix: string) => {
       const known = `${name}${owner}${suffix}`

@@ -68,7 +68,8 @@ export class MemoryStore implements Store {
       const { spec } = entry
       if (!skipped?.has(spec.rule)) {
         const receipt = this.charge(entry, now, token)
-        if (receipt === 0) {
+        // What is only observed refuses nobody, for want of room neither.
+        if (receipt === 0 && !spec.observed) {
           this.undo(takenOf(entries, facts), token)
           throw new StoreFullError()
         }

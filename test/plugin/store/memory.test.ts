@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { mock } from 'node:test'
 import { getHeapSnapshot } from 'node:v8'
 import fc from 'fast-check'
+import Fastify from 'fastify'
 import t from 'tap'
 import { StoreFullError } from '../../../plugin/errors.js'
+import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { type Entry, type LogSpec, toTicks } from '../../../plugin/store/store.js'
 import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
@@ -432,6 +434,30 @@ t.test('whose day ends late keeps no room from those whose day is over', async t
   t.equal(ask(0, 'Europe/London')[1], 0, 'that one lives')
 })
 
+t.test('who has sent keeps no room from those whose later send was given back', async t => {
+  const { store, time } = open(t, 100)
+  const spec = log([2, 60_000])
+  const send = (who: number | string) => {
+    const entries = [entry(spec, who)]
+    return takenOf(entries, named(entries, store.reserve(entries, '')))
+  }
+  for (let who = 1; who < 100; who++) send(who)
+  time.advanceMs(58_000)
+  send(0)
+  time.advanceMs(1_000)
+  for (let who = 1; who < 100; who++) store.refund(send(who), '')
+  time.advanceMs(2_000)
+  let refused = 0
+  for (let who = 0; who < 90; who++)
+    try {
+      send(`late ${who}`)
+    } catch {
+      refused++
+    }
+  t.ok(refused <= 1, `${refused} refused`)
+  t.strictSame(usedOf([entry(spec, 0)], store.peek([entry(spec, 0)])), [1], 'that one lives')
+})
+
 t.test('a lock that is renewed keeps no room from those that have ended', async t => {
   const { store, time } = open(t, 2)
   const spec = lock(60_000)
@@ -579,3 +605,20 @@ for (const [whose, first] of [
     t.ok(store.size <= 15, `${store.size} are kept`)
   })
 }
+
+t.test('what is only observed gives way, and refuses nobody for want of room', async t => {
+  const limits = [{ max: 9, window: '1h' }]
+  const rules: Rule[] = [
+    { name: 'all', key: 'all', limits },
+    { name: 'trial', key: { value: 'query.who' }, mode: 'observe', limits }
+  ]
+  for (const maxKeys of [2, 1]) {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(limitPlugin, { rules, maxKeys })
+    app.get('/', { config: { limit: ['all', 'trial'] } }, async () => '')
+    const statuses = []
+    for (const who of 'abca') statuses.push((await app.inject(`/?who=${who}`)).statusCode)
+    t.strictSame(statuses, [200, 200, 200, 200], `${maxKeys} keys`)
+  }
+})
