@@ -82,10 +82,11 @@ const MAILBOX = /^\d{3}[ -][45]\.(?:1\.(?:[1236]|10)|2\.[12])\b/
 const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
 
 function outcomeOf({ code, command, response = '', responseCode }: SmtpError, begun: boolean): SendError {
-  if (responseCode === undefined)
-    return new SendError(begun ? 'unknown' : 'failed', { code: code ?? 'ERROR' })
-  const answer = { code: String(responseCode) }
-  // Whatever the server answers but 2yz, it has not taken the message (RFC 5321, section 4.2.1).
+  const answer = { code: String(responseCode ?? code ?? 'ERROR') }
+  // With 4yz and 5yz a server says that it has not taken the message (RFC 5321, section 4.2.1). All else tells nothing of it,
+  // as 354, which belongs to something else.
+  if (responseCode === undefined || responseCode < 400 || responseCode > 599)
+    return new SendError(begun ? 'unknown' : 'failed', answer)
   const policy = POLICY.test(response)
   const rate = responseCode === 452 || ([421, 450, 451].includes(responseCode) && policy)
   if (rate || LIMIT.test(response)) return new SendError('limited', answer)

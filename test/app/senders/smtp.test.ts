@@ -122,6 +122,12 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { at: 'greeting', reply: '554 no service' },
     { outcome: 'failed', code: '554' }
   ],
+  // An answer to something else: neither takes the message nor refuses it.
+  [
+    { at: 'data', reply: '354 go on' },
+    { outcome: 'unknown', code: '354' }
+  ],
+  [{ at: 'rcpt', reply: '999 what' }, { outcome: 'failed' }],
   ['break-early', { outcome: 'failed' }],
   ['break', { outcome: 'unknown' }]
 ]
