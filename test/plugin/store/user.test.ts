@@ -86,4 +86,6 @@ t.test('the same user on a cluster, while a slot moves', async t => {
   const { moving, staying } = await startMove(nodes, app.limit, i => ({ other: `p${i}` }))
   for (const keys of [moving, staying]) t.equal((await app.limit.reserve(keys)).store, 'redis')
   t.strictSame(changes(), [])
+  // Which tells what else was asked of the nodes, as by the client itself.
+  for (const { client } of nodes) t.same(await client.call('ACL', 'LOG'), [], 'nothing was denied')
 })
