@@ -28,9 +28,27 @@ export function copyData(outDir) {
   cpSync(join(root, 'app'), join(outDir, 'app'), { recursive: true, filter: data })
 }
 
+/** Whether it is what a build that was killed has left: a folder named for a process that is no more. */
+function isLeft(name) {
+  const [, pid] = /^dist-(\d+)$/.exec(name) ?? []
+  try {
+    return pid !== undefined && !process.kill(Number(pid), 0)
+  } catch (error) {
+    return error.code === 'ESRCH'
+  }
+}
+
 /** Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/. */
 export function build(flags = []) {
   const fresh = `${dist}-${process.pid}`
+  // In a container a number comes back.
+  const left = [
+    fresh,
+    ...readdirSync(root)
+      .filter(isLeft)
+      .map(name => join(root, name))
+  ]
+  for (const folder of left) rmSync(folder, { recursive: true, force: true })
   try {
     if (!compile('tsconfig.build.json', fresh, flags)) return false
     copyData(fresh)
