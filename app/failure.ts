@@ -70,16 +70,14 @@ export function answerBrokenRequest(
   error: Error & { code?: string },
   socket: Socket
 ): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return
+  if (!socket.writable) return
   const underWay = [...(this?.connections.get(socket) ?? [])]
-  const own = underWay.find(({ req, headersSent }) => headersSent && !req.complete)
-  const last = own ?? underWay.filter(({ req }) => req.complete).at(-1)
-  if (last !== undefined) {
-    // Before earlier answers it would be read as one of them; behind the answer to this very request, as that to the next.
+  const before = underWay.find(({ req, headersSent }) => req.complete || headersSent)
+  if (before !== undefined) {
+    // Before earlier answers it would be read as one of them, before the end of that to this very request as a part of it.
     // Node tells anew of all that comes.
-    const then = own ? () => socket.destroySoon() : () => answerBrokenRequest.call(this, error, socket)
-    if (!awaited.has(last)) last.once('close', then)
-    awaited.add(last)
+    if (!awaited.has(before)) before.once('close', () => answerBrokenRequest.call(this, error, socket))
+    awaited.add(before)
     return
   }
   // Its answer has left; another one would be read as that to the next request.
