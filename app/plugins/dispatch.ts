@@ -30,13 +30,12 @@ interface Options {
 /** Goes last of what takes part in an answer: when its `onSend` hook runs, all that was counted and kept is settled. */
 const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceMs }) => {
   const tasks = new Set<Promise<void>>()
-  /** Ends the wait for an answer; null once there is one. */
-  const waits = new WeakMap<FastifyRequest, (() => void) | null>()
+  /** Ends the wait for an answer. */
+  const waits = new WeakMap<FastifyRequest, () => void>()
 
   // Of a client that has hung up the server waits for no answer, but its message would go all the same: after the end, when
   // nothing can be counted or told of it any more.
   async function answered(request: FastifyRequest): Promise<void> {
-    if (waits.get(request) === null) return
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {
       waits.set(request, resolve)
@@ -50,7 +49,6 @@ const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceM
   })
   fastify.addHook('onSend', (request, _reply, _payload, done) => {
     waits.get(request)?.()
-    waits.set(request, null)
     done()
   })
 
