@@ -36,9 +36,7 @@ const connections: FastifyPluginAsync = async fastify => {
   const early = new WeakMap<Socket, IncomingMessage>()
   fastify.decorate('answeredEarly', early)
   fastify.decorate('endWith', (answer: ServerResponse) => {
-    const { socket } = answer.req
-    // What is injected has none.
-    if (answers.has(socket) && !isBehindEnd(answer)) ends.set(socket, answer)
+    if (!isBehindEnd(answer)) ends.set(answer.req.socket, answer)
   })
   // Past two thousand Node would leave headers out without a word, also a proxy's on the client's address.
   fastify.server.maxHeadersCount = 0
