@@ -36,7 +36,7 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
 
 /** What an operator can put right: the app's own check, or the plugin's of a rule. */
 function isMistake(error: unknown): error is Error {
-  const { code = '' } = (error ?? {}) as { code?: string }
+  const { code = '' } = error as { code?: string }
   return error instanceof ConfigError || code.startsWith('FST_SEND_LIMIT_')
 }
 
