@@ -162,7 +162,15 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await send(app)).status, 200, 'what was counted is forgotten')
 
     const until = new Date(START + 120_000).toISOString()
-    t.same((await act(app, 'block', { phone, duration: '2m' })).body.until, until)
+    for (const [duration, ms] of [
+      ['90s', 90_000],
+      ['3h', 10_800_000],
+      ['2d', 172_800_000],
+      ['2m', 120_000]
+    ] as const) {
+      const { body } = await act(app, 'block', { phone, duration })
+      t.equal(Date.parse(body.until) - START, ms, duration)
+    }
     t.match((await act(app, 'lookup', { phone })).body, { standing: { until }, retryAfterMs: 120_000 })
     advance(120_000)
     t.equal((await send(app)).status, 200)
@@ -175,6 +183,65 @@ for (const [name, place] of Object.entries(places)) {
     t.same((await list(app, '?standing=blocked')).body, { recipients: [], next: null })
     t.match((await list(app)).body, { recipients: [{ recipient: masked, standing: 'allowed' }], next: null })
   })
+
+  t.test(
+    `each limit says for itself whether it refuses, and one that only watches never does (${name})`,
+    async t => {
+      const { env, clock } = await place(t)
+      const each: Rule[] = [
+        {
+          name: 'day',
+          key,
+          limits: [
+            { max: 2, window: '24h' },
+            { max: 1, per: 'day', timeZone: 'UTC' }
+          ]
+        },
+        { name: 'watched', key, limits: [{ max: 1, window: '60s' }], mode: 'observe' }
+      ]
+      const { app } = await open(t, { env, clock, rules: each })
+      await app.limit.reserve({ day: '+8613800138000', watched: '+8613800138000' })
+      t.match((await act(app, 'lookup', { phone })).body, {
+        rules: [
+          { rule: 'day', max: 2, used: 1, refuses: false },
+          { rule: 'day', max: 1, used: 1, refuses: true },
+          { rule: 'watched', max: 1, used: 1, refuses: false }
+        ],
+        retryAfterMs: 86_400_000
+      })
+    }
+  )
+
+  t.test(
+    `whom a rule itself blocks is shown so, and unblocked unless its own list says it (${name})`,
+    async t => {
+      const { env, clock } = await place(t)
+      const limits = [{ max: 1, window: '60s' }] as const
+      const listed: Rule = { name: 'listed', key, block: ['+8613900139000'], limits: [...limits] }
+      const { app } = await open(t, { env, clock, rules: [...rules, listed], routes })
+      await app.limit.block({ recipient: '+8613800138000' })
+      t.match((await act(app, 'lookup', { phone })).body, {
+        standing: null,
+        rules: [
+          { rule: 'recipient', used: 0, refuses: true },
+          { rule: 'recipient', used: 0, refuses: true },
+          { rule: 'in-flight', refuses: false },
+          { rule: 'watched', refuses: false },
+          { rule: 'listed', refuses: false }
+        ],
+        retryAfterMs: null
+      })
+      t.equal((await send(app)).status, 403)
+      t.equal((await act(app, 'unblock', { phone })).status, 200)
+      t.equal((await send(app)).status, 200)
+      const other = (await act(app, 'lookup', { phone: '13900139000' })).body
+      t.same(
+        other.rules.filter(({ refuses }: { refuses: boolean }) => refuses),
+        [{ rule: 'listed', max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: true }]
+      )
+      t.equal(other.retryAfterMs, null)
+    }
+  )
 
   t.test(`failed tries of codes show and are forgotten, and hold up no message (${name})`, async t => {
     const { env, clock } = await place(t)
@@ -294,13 +361,15 @@ t.test('pages', async t => {
   const second = (await list(app, `?standing=blocked&limit=3&after=${first.next}`)).body
   t.equal(second.recipients.length, 3)
   t.equal(second.next, null)
+  for (let i = 0; i < 50; i++) await app.lists.put(`${i}`, { standing: 'allowed', masked: `${i}` })
+  t.equal((await list(app)).body.recipients.length, 50, 'unless it says how many')
   for (const query of ['?limit=0', '?limit=101', '?after=x', '?standing=x', '?phone=1', '?limit=1&limit=2'])
     t.match(await list(app, query), { status: 422, body: { code: 'INVALID' } }, query)
 })
 
 t.test('the key', async t => {
   const { app, file } = await open(t)
-  const challenge = { 'www-authenticate': /^ApiKey realm="/ }
+  const challenge = { 'www-authenticate': 'ApiKey realm="verification-api-admin", header="x-admin-key"' }
   const requests = [
     ['POST', 'recipients/lookup', { phone }],
     ['POST', 'recipients/block', { phone }],
@@ -355,6 +424,9 @@ t.test('bad input', async t => {
     ),
     'each is in the audit trail once, and nothing of what is wrong'
   )
+  const unreadable = { payload: '{', headers: { ...headers, 'content-type': 'application/json' } }
+  t.equal((await act(app, 'block', {}, unreadable)).status, 400)
+  t.match(events().at(-1), { action: 'block', outcome: 'failed' })
   t.notMatch(linesOf(file).join(), phone)
   t.same((await list(app)).body.recipients, [])
 })
