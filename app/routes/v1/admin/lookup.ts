@@ -62,8 +62,7 @@ function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
     return [{ rule, max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: !passes }]
   }
   return limits.map(({ max, remaining, windowMs, resetMs }) => {
-    const isViolated = blocked || violated.some(each => each.windowMs === windowMs && remaining === 0)
-    const refuses = isViolated && !passes
+    const refuses = !passes && (blocked || (violated.length > 0 && remaining === 0))
     return { rule, max, used: max - remaining, remaining, windowMs, resetMs, refuses }
   })
 }
