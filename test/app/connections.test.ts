@@ -124,6 +124,63 @@ t.test('a request that breaks off behind its own answer gets no second one', asy
   t.same(got.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 401'])
 })
 
+t.test('nor does one that breaks off while its own answer waits for another', async t => {
+  const { app, open, release } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  let got = ''
+  socket.on('data', chunk => (got += chunk))
+  socket.write(`${get('/held')}POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n`)
+  const made = () => [...app.connections.values()].some(each => [...each].some(answer => answer.headersSent))
+  await until(made, 'its answer')
+  const broken = once(app.server, 'clientError')
+  socket.write('no chunk\r\n')
+  await broken
+  const closed = once(socket, 'close')
+  release()
+  await closed
+  t.same(got.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 401'])
+})
+
+t.test('what is no request is answered behind an answer that is still on its way', async t => {
+  const { app, open } = await listening(t)
+  const stream = new Readable({ read() {} })
+  app.get('/stream', async () => stream)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = open()
+  let got = ''
+  socket.on('data', chunk => (got += chunk))
+  socket.write(get('/stream'))
+  stream.push('a part')
+  await until(() => got.includes('a part'), 'the beginning')
+  const broken = once(app.server, 'clientError')
+  socket.write('what?\r\n\r\n')
+  await broken
+  const closed = once(socket, 'close')
+  stream.push(null)
+  await closed
+  t.match(got, /^HTTP\/1.1 200 [\s\S]*\r\n0\r\n\r\nHTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+})
+
+t.test('a request that was answered because it came too late is not done when it comes', async t => {
+  const { app, open, arrived } = await listening(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const connected = once(app.server, 'connection')
+  const client = open()
+  const [socket] = await connected
+  let got = ''
+  client.on('data', chunk => (got += chunk))
+  client.write(`${get('/healthz')}GET /he`)
+  await once(client, 'data')
+  const tooLate = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  app.server.emit('clientError', tooLate, socket)
+  client.write(`ld HTTP/1.1\r\nhost: a\r\n\r\n${get('/held')}`)
+  await once(client, 'close')
+  t.match(got, /^HTTP\/1.1 200 [\s\S]*}HTTP\/1.1 408 [\s\S]*}$/)
+  t.equal(arrived(), 0)
+  await until(() => app.connections.size === 0, 'the end of the connection')
+})
+
 t.test('an idle connection that has asked before is closed no later than another one', async t => {
   const { app, open } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
