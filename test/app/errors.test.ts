@@ -276,6 +276,7 @@ t.test('what is asked behind an answer that ends its connection is not done', as
   ] as const) {
     const before = app.outbox?.messages.length ?? 0
     t.same(await statuses(ending + send()), [status])
+    t.same(await statuses(ending + send() + ending), [status])
     t.equal(app.outbox?.messages.length, before, status)
     t.same(await statuses(send() + ending), ['202', status], 'what was asked before it is')
   }
