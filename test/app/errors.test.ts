@@ -5,6 +5,7 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
 import { loadPolicy } from '../../app/policy.js'
+import { problem } from '../../app/problem.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { post } from './helper.js'
@@ -69,7 +70,7 @@ t.test('what is no request that can be read is answered all the same', async t =
     const told = await answerTo(`GET /healthz HTTP/1.1\r\n${hosts}\r\n\r\n`)
     t.match(told, /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_INVALID"/, hosts)
   }
-  for (const host of ['', 'a.example', 'a_b:80', '127.0.0.1:', '[::1]:3000', 'xn--nxasmq6b']) {
+  for (const host of ['', 'a.example', 'a%C3%a9', 'a_b:80', '127.0.0.1:', '[::1]:3000', 'xn--nxasmq6b']) {
     t.match(await answerTo(`GET /healthz HTTP/1.1\r\nhost: ${host}\r\n\r\n`), /^HTTP\/1\.1 200 /, host)
   }
   t.match(await answerTo('what?\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"BROKEN_REQUEST"/)
@@ -136,6 +137,7 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   })
   t.teardown(() => app.close())
   app.get('/broken', () => Promise.reject(new Error('broken')))
+  app.get('/unsent', () => Promise.reject(problem(502, 'SEND_FAILED', 'The message could not be sent.')))
   const slow = { name: 'slow', check: () => new Promise<undefined>(() => {}) }
   app.get('/slow', { config: { limit: slow } }, async () => 'sent')
   await app.ready()
@@ -145,12 +147,16 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   const { status, body } = await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
   t.match([status, body], [503, { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
   t.equal((await app.inject('/slow')).statusCode, 503)
+  t.equal((await app.inject('/readyz')).statusCode, 503)
+  t.equal((await app.inject('/unsent')).statusCode, 502)
   t.match(
     lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'failed'),
     [
       { level: 50, err: { message: 'broken', stack: /errors\.test/ } },
       { level: 40, status: 503, code: body.code, err: undefined },
-      { level: 40, code: 'FST_SEND_LIMIT_TIMEOUT', cause: /the filter slow took longer than/ }
+      { level: 40, code: 'FST_SEND_LIMIT_TIMEOUT', cause: /the filter slow took longer than/ },
+      { level: 40, code: 'REDIS_UNAVAILABLE', cause: /Stream isn't writeable|Connection is closed/ },
+      { level: 40, code: 'SEND_FAILED', cause: undefined }
     ]
   )
 })

@@ -274,11 +274,21 @@ t.test('a refusal of the plugin in both languages', async t => {
 t.test('what is no request is answered in the language of the service', async t => {
   const app = await (await places.memory(t)).start({ LOCALE: 'zh' })
   await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
-  let all = ''
-  socket.on('data', chunk => (all += chunk)).write('nonsense\r\n\r\n')
-  await once(socket, 'close')
-  t.match(all, /^HTTP\/1\.1 400 [\s\S]*Content-Language: zh[\s\S]*"title":"请求无效"/)
+  for (const [text, status, title] of [
+    ['nonsense\r\n\r\n', 400, '请求无效'],
+    ['GET / HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\n\r\n', 417, '预期失败']
+  ] as const) {
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
+    let all = ''
+    socket.setEncoding('utf8').on('data', chunk => (all += chunk))
+    socket.write(text)
+    await once(socket, 'close')
+    const [head = '', body = ''] = all.split('\r\n\r\n')
+    for (const line of [`HTTP/1.1 ${status}`, 'content-language: zh', 'connection: close'])
+      t.match(head.toLowerCase(), line.toLowerCase())
+    t.match(head.toLowerCase(), `content-length: ${Buffer.byteLength(body)}\r\n`)
+    t.match(JSON.parse(body), { status, title })
+  }
   const bad = await app.inject('/%zz')
   t.match(bad.json(), { status: 400, code: 'FST_ERR_BAD_URL', title: '请求无效' })
   t.equal(bad.headers['content-language'], 'zh')
