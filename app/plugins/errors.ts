@@ -47,7 +47,7 @@ const errors: FastifyPluginAsync = async fastify => {
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
     // Fastify ends the connection behind a body that it cannot take, since more of it may come.
-    if (request.raw.complete && !isUnbounded(request.raw)) reply.removeHeader('connection')
+    if (request.raw.complete) reply.removeHeader('connection')
     if (isNowhere(error, request)) return answerNowhere(request, reply)
     // Undefined where a request is injected.
     const arriving = request.raw.complete === false
