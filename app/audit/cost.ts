@@ -40,7 +40,7 @@ export function costOf(
 
 function smsPrice(to: string, sms: Readonly<Record<string, number>>): number | undefined {
   const digits = to.replace(/^\+/, '')
-  for (let length = Math.min(7, digits.length); length > 0; length--) {
+  for (let length = 7; length > 0; length--) {
     const prefix = digits.slice(0, length)
     if (Object.hasOwn(sms, prefix)) return sms[prefix]
   }
