@@ -158,6 +158,9 @@ t.test('cost', async t => {
   t.equal(costOf('sms', '+491', 1, { currency: 'EUR', sms: { '86': 1 } }), undefined)
   t.equal(costOf('mail', 'a@b.example', 1, { currency: 'EUR' }), undefined)
   t.equal(costOf('sms', '+861', 1, undefined), undefined)
+  t.equal(costOf('sms', '+861', 1, { currency: 'EUR', mail: 1 }), undefined)
+  t.equal(costOf('sms', '+861', 1, { currency: 'EUR', sms: { default: 1, '86': 0 } })?.amount, 0)
+  t.ok(Check(PricesSchema, prices))
   t.equal(costOf('sms', '+861', 3, { currency: 'EUR', sms: { '86': 0.0000005 } })?.amount, 0.0000015)
   for (const wrong of [
     {},
@@ -266,6 +269,17 @@ t.test('what cannot be written is told in the log, once, and breaks nothing', as
   const errors = log.filter(line => line.includes('the audit trail cannot be written'))
   t.equal(errors.length, 1)
   t.match(errors[0], 'ENOSPC')
+  t.notMatch(log.join(''), 'everybody on this machine', 'a device keeps nothing')
+})
+
+t.test('what cannot be told breaks nothing either', async t => {
+  const log: string[] = []
+  let wall = START
+  const { app, events } = await open(t, { clock: { ...clock, wall: () => wall }, log })
+  wall = Number.NaN
+  t.doesNotThrow(() => app.audit(sent))
+  t.match(log.join(''), 'the audit trail cannot be written')
+  t.same(events(), [])
 })
 
 t.test('once it was written again, the next failure is told anew', async t => {
@@ -414,7 +428,12 @@ t.test('no line is joined to one that broke off', async t => {
     t.same(linesOf(file), ['a line', ...(more.length > 0 ? ['half a li', ...more] : [])])
     trail.write('next')
     await trail.close()
+    await trail.close()
   }
+  t.same(
+    openFiles().filter(each => each === file),
+    []
+  )
 })
 
 t.test(
@@ -434,7 +453,10 @@ t.test(
     process.emit('SIGHUP')
     const [half, ...written] = linesOf(file)
     t.equal(half, 'half a li')
-    t.ok(written.length > 1 && written.length < 10)
+    const room = Buffer.alloc(1_048_576)
+    const before = room.toString('utf8', 0, fs.readSync(slow, room)).split('\n')
+    t.ok(before.length > 1 && before.at(-1) !== '')
+    t.equal(written.length, 10 - (before.length - 1), 'the one that was begun among them')
     t.same(written, lines.slice(-written.length))
     await trail.close()
     trail.write('too late')
@@ -541,6 +563,8 @@ trail.close()`
   t.equal(stdout, '{"audit":1}\n', stderr)
   const log: string[] = []
   const before = process.listenerCount('SIGHUP')
+  await open(t, { env: { AUDIT_LOG: '' }, log })
+  t.notMatch(log.join(''), 'AUDIT_LOG', 'none goes there unless it is said')
   await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
   t.match(log.join(''), 'AUDIT_LOG=stdout')
   t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
