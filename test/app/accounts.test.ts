@@ -90,7 +90,9 @@ const wrong: [content: unknown, message: RegExp][] = [
   ],
   [[{ id: 'a', keys: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256 hash of a key/],
   [[{ id: 'a', keys: [hash.toUpperCase()] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
-  [[{ id: 'a', keys: [7] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/],
+  ...[7, [hash], `${hash}0`, `0${hash}`].map(
+    each => [[{ id: 'a', keys: [each] }], /^ACCOUNTS_FILE\[0\]\.keys\[0\] must be the SHA-256/] as never
+  ),
   [[{ id: 'a', keys: [hash], revoked: ['topsecret'] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] must be the SHA/],
   [[{ id: 'a', keys: [hash, hash] }], /^ACCOUNTS_FILE\[0\]\.keys\[1\] is listed before\.$/],
   [[{ id: 'a', keys: [hash], revoked: [hash] }], /^ACCOUNTS_FILE\[0\]\.revoked\[0\] is listed before\.$/],
@@ -132,7 +134,13 @@ const wrong: [content: unknown, message: RegExp][] = [
     /^ACCOUNTS_FILE\[1\]\.origins\[0\] .* is listed before\.$/
   ],
   ...['https://shop.example/', 'shop.example', '*', 'null', 'https://*.example', 'https://SHOP.example']
-    .concat('https://shop.example:443', 'file://x', 'https://user@shop.example', 'ftp://shop.example')
+    .concat(
+      'https:',
+      'https://shop.example:443',
+      'file://x',
+      'https://user@shop.example',
+      'ftp://shop.example'
+    )
     .map(
       origin =>
         [[{ ...plain, origins: [origin] }], /^ACCOUNTS_FILE\[0\]\.origins\[0\] .* is no origin/] as never
@@ -360,8 +368,10 @@ t.test('without configuration, outside of production, a newcomer is let in', asy
   ]) {
     t.match(await ask(app, 'POST', '/v1/captcha', { headers: { origin } }), { status: 403 })
   }
-  const configured = await open(t, { env: { API_KEYS: 'some-key:shop' }, routes: who })
-  t.match(await ask(configured.app, 'POST', '/v1/captcha'), { status: 401 })
+  for (const API_KEYS of ['some-key:shop', 'some-key:development']) {
+    const configured = await open(t, { env: { API_KEYS }, routes: who })
+    t.match(await ask(configured.app, 'POST', '/v1/captcha'), { status: 401 }, API_KEYS)
+  }
   const production = await open(t, {
     env: { NODE_ENV: 'production', API_KEYS: `${'k'.repeat(24)}:shop` },
     routes: who

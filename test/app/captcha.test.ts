@@ -277,8 +277,9 @@ for (const [name, open] of Object.entries(places)) {
           rules: own.rules.map(rule => (rule.name === 'recipient' ? { name: rule.name, ...changed } : rule))
         } as Policy
         const app = await (await open(t)).start({}, { policy })
-        const { id } = (await ask(app)).body
-        t.match(await status(app, id), { status: 200, body: { resendAt: String } }, JSON.stringify(changed))
+        const { id, expiresAt } = (await ask(app)).body
+        const resendAt = new Date(Date.parse(expiresAt) - 300_000).toISOString()
+        t.match(await status(app, id), { status: 200, body: { resendAt } }, JSON.stringify(changed))
       }
     })
 

@@ -10,7 +10,7 @@ import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Template } from '../../app/templates/schema.js'
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { logStream } from '../helper/log-stream.js'
-import { ask, E164, resend, verify } from './captcha.js'
+import { ask, E164, resend, status, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
 import { loadFiles } from './template-files.js'
@@ -305,7 +305,11 @@ for (const [name, open] of Object.entries(places)) {
       const refused = await resend(app, id)
       t.match(refused, { status: 422, body: { code: 'PURPOSE_UNKNOWN', known: Object.keys(purposes) } })
       t.notOk(refused.body.errors, 'which would point into a body that has no purpose')
-      t.match((await ask(app, { purpose: 'login' })).body.errors, [{ pointer: '#/purpose' }])
+      for (const purpose of ['login', 'constructor']) {
+        const unknown = { status: 422, body: { code: 'PURPOSE_UNKNOWN', errors: [{ pointer: '#/purpose' }] } }
+        t.match(await ask(app, { purpose }), unknown, purpose)
+      }
+      t.match(await status(app, id), { status: 200, body: { purpose: 'login', delivery: 'accepted' } })
       t.equal((await verify(app, id, code, { purpose: 'login' })).status, 200)
     })
   })
