@@ -26,7 +26,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       )
       const retryAfterMs = await waiting(identity)
       // What becomes of a message that is concealed is told to nobody.
-      const concealed = fastify.policy.purposes[purpose]?.conceal ?? false
+      const concealed = fastify.policy.purposes[purpose]?.conceal
       const now = fastify.clock.wall()
       return {
         id,
