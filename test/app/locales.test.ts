@@ -271,6 +271,34 @@ t.test('a refusal of the plugin in both languages', async t => {
   t.equal(chinese.headers['retry-after'], '60')
 })
 
+t.test('a message is in the language that its body names, else in that of its request', async t => {
+  const place = await places.memory(t)
+  const app = await place.start()
+  const sent = async (url: string, payload: object, language: string) => {
+    const headers = { ...json, 'accept-language': language }
+    const { statusCode, body } = await app.inject({ method: 'POST', url, headers, payload })
+    t.equal(statusCode, 202, body)
+    const { text = '' } = app.outbox?.messages[0] ?? {}
+    return { id: JSON.parse(body).id, locale: /\p{Script=Han}/u.test(text) ? 'zh' : 'en' }
+  }
+  const template = 'password-changed'
+  for (const [url, payload] of [
+    ['/v1/sms', { phone, template }],
+    ['/v1/mail', { to: 'jane@example.com', template }],
+    ['/v1/captcha', { phone, purpose: 'login' }]
+  ] as const) {
+    t.match(await sent(url, payload, 'zh'), { locale: 'zh' }, url)
+    place.advance(60_000)
+    const { id, locale } = await sent(url, { ...payload, locale: 'en' }, 'zh')
+    t.equal(locale, 'en', url)
+    place.advance(60_000)
+    if (url !== '/v1/captcha') continue
+    t.match(await sent(`${url}/${id}/resend`, {}, 'zh'), { locale: 'en' }, 'sent again as before')
+    place.advance(60_000)
+    t.match(await sent(`${url}/${id}/resend`, { locale: 'zh' }, 'en'), { locale: 'zh' }, 'or as is asked now')
+  }
+})
+
 t.test('what is no request is answered in the language of the service', async t => {
   const app = await (await places.memory(t)).start({ LOCALE: 'zh' })
   await app.listen({ host: '127.0.0.1', port: 0 })

@@ -18,6 +18,13 @@ interface Operation {
 }
 type Document = { openapi: string; paths: Record<string, Record<string, Operation>> }
 
+/** With which keys a route may be asked; {}: with none. */
+function keysOf(route: string): object[] {
+  if (route.includes('/v1/admin/')) return [{ adminKey: [] }]
+  if (route.includes('/v1/captcha')) return [{ apiKey: [] }, {}]
+  return /\/v1\/(sms|mail)$/.test(route) ? [{ apiKey: [] }] : []
+}
+
 t.test('the document', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
   const document = (await app.inject('/openapi.json')).json<Document>()
@@ -61,7 +68,7 @@ t.test('the document', async t => {
       route.includes('/v1/'),
       route
     )
-    t.ok(security, route)
+    t.same(security, keysOf(route), route)
     for (const [status, { content = {}, headers = {} }] of Object.entries(responses)) {
       if (Number(status) < 400) continue
       t.same(Object.keys(content), ['application/problem+json'], `${route} ${status}`)
@@ -124,7 +131,7 @@ t.test('passes a linter, which has nothing to warn of', async t => {
 
 interface Body {
   example?: object
-  schema: { properties?: Record<string, { examples?: unknown[] }> }
+  schema: { properties?: Record<string, { examples?: unknown[]; description?: string }> }
 }
 
 /** What the page offers to send: the example of a body, else one made of those of its members. */
@@ -155,6 +162,20 @@ t.test('what the page offers to send is taken as it stands', async t => {
     '/v1/admin/recipients/allow': 200,
     '/v1/admin/recipients/unblock': 200
   })
+})
+
+t.test('each channel names its own templates', async t => {
+  const app = await (await places.memory(t)).start()
+  for (const channel of ['sms', 'mail'] as const) {
+    const post = app.swagger().paths?.[`/v1/${channel}`]?.post as { requestBody?: object }
+    const { content } = post.requestBody as { content: { 'application/json': Body } }
+    const { description = '' } = content['application/json'].schema.properties?.template ?? {}
+    const names = description
+      .replace(/ \{[^}]*\}/g, '')
+      .replace('one of ', '')
+      .split(', ')
+    t.same(names, Object.keys(app.templates.offered(channel)))
+  }
 })
 
 t.test('a page shows it', async t => {

@@ -45,7 +45,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 202)
       write(withRecipient([{ max: 2, window: '120s' }]))
       t.equal((await ask(app)).status, 429, 'not before it is read')
-      t.match(await reload(app), { status: 200, body: { rules: loadPolicy().rules.length } })
+      t.match(await reload(app), { status: 200, body: { rules: loadPolicy().rules.length, purposes: 3 } })
       t.equal((await ask(app)).status, 202)
       t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient'] } })
       place.advance(60_000)

@@ -78,6 +78,8 @@ for (const [name, open] of Object.entries(places)) {
       sms.fail('unknown')
       t.equal((await ask(app)).status, 504)
       t.equal((await ask(app)).status, 429)
+      const message = { phone: '13900139000', template: 'order-shipped', params: { order: 'A-17' } }
+      for (const status of [504, 504, 429]) t.equal((await post(app, '/v1/sms', message)).status, status)
     })
 
     await t.test(

@@ -99,7 +99,8 @@ for (const [name, open] of Object.entries(places)) {
       await ask(app, conceals, from('2001:db8:0:1::1'))
       await app.unfinished()
       const shipped = { phone: PHONE, template: 'order-shipped', params: { order: 'A-17' } }
-      for (let i = 0; i < 3; i++) await post(app, '/v1/sms', shipped)
+      const ids: string[] = []
+      for (let i = 0; i < 3; i++) ids.push((await post(app, '/v1/sms', shipped)).body.id)
 
       await until(() => eventsOf(file).some(({ event }) => event === 'quota'), 'the report of the quota')
       const all = eventsOf(file)
@@ -114,6 +115,10 @@ for (const [name, open] of Object.entries(places)) {
         { event: 'send', outcome: 'sent', template: 'order-shipped' },
         { event: 'refusal', rules: ['same-content'], template: 'order-shipped' }
       ])
+      t.same(
+        more.slice(0, 2).map(({ requestId }) => requestId),
+        ids.slice(0, 2)
+      )
       const marks = all.filter(({ event }) => event === 'quota')
       t.match(marks, [{ outcome: 'soft-mark', used: 4, max: 5 }])
     })
