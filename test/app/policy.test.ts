@@ -172,7 +172,16 @@ for (const [name, open] of Object.entries(places)) {
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const wrong: [string, (policy: Policy) => object, RegExp][] = [
         ['a limit', withRecipient([{ max: 0, window: '60s' }]), / policy\.rules\[\d+\]\.limits\[0\]\.max: /],
-        ['no rule', p => ({ ...p, rules: p.rules.with(3, null as never) }), /rules\[3\]/],
+        [
+          'no rule',
+          p => ({ ...p, rules: p.rules.with(3, null as never) }),
+          /policy\.rules\[3\]: null is wrong/
+        ],
+        [
+          'no name',
+          p => ({ ...p, rules: p.rules.with(3, {} as never) }),
+          /policy\.rules\[3\]\.name: undefined is/
+        ],
         [
           'no key',
           p => ({ ...p, rules: p.rules.with(6, { ...p.rules[6], key: null } as never) }),
@@ -215,6 +224,11 @@ for (const [name, open] of Object.entries(places)) {
               { key: { value: 'request.account.id' } },
               /\.key\.value .* known: request\.ip\./
             ],
+            [
+              'admin-attempts',
+              { key: { value: 'request.account.id' }, counts: 'sends' },
+              /\.key\.value .* known: nothing\./
+            ],
             ['mobile', { key: { ip: 'request.endUserIp' } }, /\.key\.ip .* known: (?!.*endUserIp)/],
             ['ip', { key: { value: 'request.message.template' } }, /\.key\.value .* known: (?!.*message)/],
             ['ip', { key: { value: 'request.message.params.x' } }, /\.key\.value .* known: (?!.*message)/],
@@ -230,13 +244,21 @@ for (const [name, open] of Object.entries(places)) {
           says
         ]),
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
-        ...['log in to shop.example', 'log in {code}', '  ', 'log\nin', 'x'.repeat(81), '😀'.repeat(80)].map(
-          (en): [string, (policy: Policy) => object, RegExp] => [
-            `words that no message can hold: ${en}`,
-            p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),
-            /policy\.purposes\.login\.action\.en \(".*"\) /
-          ]
-        ),
+        ...(
+          [
+            ['log in to shop.example', 'must not hold a link'],
+            ['log in {code', 'has a brace'],
+            ['log in code}', 'has a brace'],
+            ['  ', 'must not be empty'],
+            ['log\nin', 'must not hold line breaks'],
+            ['x'.repeat(81), 'must have 80 characters or fewer'],
+            ['😀'.repeat(80), 'fits into no SMS of a code']
+          ] as const
+        ).map(([en, says]): [string, (policy: Policy) => object, RegExp] => [
+          `words that no message can hold: ${en}`,
+          p => ({ ...p, purposes: { login: { action: { en, zh: '登录' } } } }),
+          new RegExp(`policy\\.purposes\\.login\\.action\\.en \\(".*"\\) ${says}`)
+        ]),
         [
           'a country',
           p => ({ ...p, countries: ['CN', 'XX'] }),
@@ -324,6 +346,25 @@ t.test('what a purpose says fits into the mail of a code, too', t => {
   t.throws(() => loadPolicy(undefined, { render }), {
     message: /^policy\.purposes\.register\.action\.en .* no mail/
   })
+  t.end()
+})
+
+t.test('words are held against messages with a code and a time as long as they get, in their language', t => {
+  const { file, write } = policyFile(t)
+  write(policy => ({ ...policy, code: { ...policy.code, digits: 10, lifetimeSeconds: 600 } }))
+  const templates = loadTemplates()
+  const seen: unknown[] = []
+  const render = ((channel, name, locale, params) => {
+    seen.push([channel, locale, params])
+    return templates.render(channel, name, locale, params)
+  }) as typeof templates.render
+  loadPolicy(file, { render })
+  for (const [locale, action] of [
+    ['en', 'register'],
+    ['zh', '注册']
+  ])
+    for (const channel of ['sms', 'mail'])
+      t.match(seen.shift(), [channel, locale, { code: '0'.repeat(10), action, minutes: 10 }])
   t.end()
 })
 
