@@ -11,14 +11,13 @@ const MAX_LENGTH = 320
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
 /** What has one spelling already but for its domain, as most addresses have. */
-const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
-const PRINTABLE = /^[!-~]*$/
+const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
 /** Labels of letters, digits and hyphens (RFC 1123 section 2.1), 63 octets each. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 /** All of ASCII but letters, digits, hyphen and dot. */
-const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f\p{Z}]/u
+const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f]/
 
 /**
  * One form for all spellings of a mail address, for limiting only: a message goes to the address as given.
@@ -28,7 +27,7 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f\p{Z}]/u
  * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
  */
 export function canonicalEmail(text: string): string | undefined {
-  return plainEmail(text) ?? spelled(text)
+  return text.length > MAX_LENGTH ? undefined : (plainEmail(text) ?? spelled(text))
 }
 
 const domains = remembering(canonicalDomain)
@@ -36,19 +35,17 @@ const spelled = remembering(readEmail)
 
 /** Of an address that needs no reading: that is found faster than remembered. */
 function plainEmail(text: string): string | undefined {
-  if (text.length > MAX_LENGTH || !PLAIN.test(text)) return undefined
+  if (!PLAIN.test(text)) return undefined
   const at = text.indexOf('@')
-  const written = text.slice(at + 1)
-  const domain = domains(written)
+  const local = text.slice(0, at)
+  const domain = domains(text.slice(at + 1))
   if (domain === undefined || !fits(at, domain)) return undefined
-  if (domain === 'gmail.com') return `${text.slice(0, at).replaceAll('.', '')}@${domain}`
-  return domain === written ? text : `${text.slice(0, at)}@${domain}`
+  return `${domain === 'gmail.com' ? local.replaceAll('.', '') : local}@${domain}`
 }
 
 function readEmail(text: string): string | undefined {
-  if (text.length > MAX_LENGTH) return undefined
   const address = text.trim()
-  if (!PRINTABLE.test(address) && NEVER.test(address)) return undefined
+  if (NEVER.test(address)) return undefined
   const at = address.lastIndexOf('@')
   const local = address.slice(0, at)
   const domain = domains(address.slice(at + 1))
@@ -66,12 +63,12 @@ function fits(octets: number, domain: string): boolean {
 
 /** Node reads the domain like the host of a URL, so whatever else a URL may hold is refused before. */
 function canonicalDomain(text: string): string | undefined {
-  if (NO_DOMAIN.test(text.normalize('NFKC'))) return undefined
+  if (NO_DOMAIN.test(text)) return undefined
   const domain = domainToASCII(text).replace(/\.$/, '')
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)
   // From Node 24 on a label that is no punycode is left as it is.
-  const broken = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
+  const broken = /(?:^|\.)xn--/.test(domainToUnicode(domain))
   if (broken || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
   return domain === 'googlemail.com' ? 'gmail.com' : domain
 }

@@ -47,6 +47,9 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
   ],
   ['οδοσ@example.com', ['οδος@example.com', 'οδοσ@example.com', 'ΟΔΟΣ@example.com', 'ΟΔΟΣ+x@example.com']],
   ['ǰane@example.com', ['ǰane@example.com', 'j\u030cane@example.com', 'J\u030CANE@example.com']],
+  ['jane@example.com', ['jane@example.com', 'jane@EXAMPLE.com', 'jane@example.com.', 'jane+x@Example.Com.']],
+  ["!#$%&'*/=?^_`{|}~-@example.com", ["!#$%&'*/=?^_`{|}~-@example.com", "!#$%&'*/=?^_`{|}~-+x@example.com"]],
+  ['"a ~"@example.com', ['"a ~"@example.com', '"A ~+b"@example.com']],
   ['"a b"@example.com', ['"a b"@example.com', '"A\\ b"@example.com', '"a b+c"@EXAMPLE.com']],
   ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']]
 ]
@@ -157,10 +160,12 @@ const NO_ADDRESS: [what: string, text: string][] = [
   ['hyphen in front', 'jane@-example.com'],
   ['hyphen behind', 'jane@example-.com'],
   ['broken punycode', 'jane@xn--a.com'],
+  ['broken punycode below a domain', 'jane@mail.xn--a.com'],
   ['long local part', `${'a'.repeat(65)}@example.com`],
   ['long local part with a tag', `${'a'.repeat(60)}+tags@example.com`],
   ['long local part in octets', `${'ü'.repeat(33)}@example.com`],
-  ['long local part after NFKC', `${'\ufdfa'.repeat(4)}@example.com`],
+  ['long local part in octets with a tag', `${'ü'.repeat(20)}+${'ü'.repeat(20)}@example.com`],
+  ['long local part in octets after NFKC', `${'\ufdf2'.repeat(9)}@example.com`],
   ['quotes that make it long', `${'a'.repeat(62)}.+@example.com`],
   ['long label', `jane@${'a'.repeat(64)}.com`],
   ['long domain', `jane@${'a.'.repeat(130)}com`],
