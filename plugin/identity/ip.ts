@@ -66,7 +66,7 @@ export function compileIpList(entries: readonly string[]): (address: string) => 
 }
 
 function range(entry: string): [base: number[], prefix: number] {
-  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
+  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]*))?$/i.exec(entry) ?? []
   const base = groupsOf(text)
   if (base === undefined) {
     throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
@@ -115,7 +115,7 @@ function numbers(group: string): number[] {
 /** RFC 5952 section 4: lower case, no leading zeros, `::` for the first of the longest runs of zeros. */
 function printed(groups: readonly number[]): string {
   const text = groups.map(group => group.toString(16)).join(':')
-  const [run] = text.match(/\b0(?::0)+\b/g)?.sort((a, b) => b.length - a.length) ?? []
+  const [run] = text.match(/\b0(?::0)+/g)?.sort((a, b) => b.length - a.length) ?? []
   return run === undefined ? text : text.replace(new RegExp(`(?:^|:)${run}(?::|$)`), '::')
 }
 
