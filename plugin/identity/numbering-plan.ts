@@ -10,7 +10,7 @@ interface Plan {
   nationalPrefixForParsing(): string | 0
   nationalNumberPattern(): string
   leadingDigits(): string | 0
-  type(name: string): { pattern(): string; possibleLengths(): number[] | undefined } | undefined
+  type(name: string): { pattern(): string; possibleLengths(): number[] } | undefined
 }
 
 interface Plans {
@@ -107,8 +107,9 @@ function compile(countryOrCallingCode: string): Compiled | null {
 function validIn(plan: Plan, trunk: string): string {
   const types = TYPES.flatMap(name => {
     const type = plan.type(name)
-    const lengths = type?.possibleLengths()?.map(length => `.{${length}}`) ?? ['.*']
-    return type?.pattern() ? [`(?=(?:${lengths.join('|')})$)(?:${type.pattern()})`] : []
+    if (!type?.pattern()) return []
+    const lengths = type.possibleLengths().map(length => `.{${length}}`)
+    return [`(?=(?:${lengths.join('|')})$)(?:${type.pattern()})`]
   })
   const leading = plan.leadingDigits() || ''
   return `(?!${trunk})(?=${leading})(?=(?:${plan.nationalNumberPattern()})$)(?:${types.join('|') || NEVER})`

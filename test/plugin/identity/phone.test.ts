@@ -173,6 +173,8 @@ t.test('the region’s own calling code without a plus makes no other number of 
   t.equal(canonicalPhone('62811234567', 'ID'), '+62811234567')
   t.equal(canonicalPhone('4915123456789', 'FR'), undefined, 'another region’s')
   t.equal(canonicalPhone('491 51234', 'DE'), '+4949151234', 'too short for a mobile number')
+  t.equal(canonicalPhone('469014148', 'SE'), '+46469014148', 'two landlines')
+  t.equal(canonicalPhone('474 612 3456', 'US'), '+14746123456', 'no mobile number of another region')
 })
 
 t.test('a number that begins as a trunk prefix does is read until it reads as itself', async t => {
@@ -221,6 +223,8 @@ const NO_NUMBER: [what: string, text: string][] = [
   ['long extension', '13800138000 x 123456789'],
   ['tel without number', 'tel:'],
   ['tel with a domain as context', 'tel:13800138000;phone-context=example.com'],
+  ['tel with a context without a plus', 'tel:13800138000;phone-context=86'],
+  ['tel with an empty extension', 'tel:+8613800138000;ext='],
   ['tel with two contexts', 'tel:13800138000;phone-context=+86;phone-context=+1'],
   ['tel with two contexts, the last one right', 'tel:13800138000;phone-context=+1;phone-context=+86'],
   ['two numbers, comma in an extension', 'tel:+8613800138000;ext=1,13900139000'],
@@ -323,7 +327,12 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('13800138000', 'CN'), '+8613800138000')
   t.equal(plainNumber('+8613800138000', 'US'), '+8613800138000')
   t.equal(plainNumber('2125550123', 'US'), '+12125550123')
-  t.equal(plainNumber('+442079460018', 'CN'), '+442079460018')
+  t.equal(plainNumber('612345678', 'ES'), '+34612345678', 'of a region without a trunk prefix')
+  for (const number of ['+12125550123', '+442079460018', '+85251234567'])
+    t.equal(plainNumber(number, 'CN'), number)
+  t.equal(plainNumber('00800761498', 'PA'), undefined, 'the prefix of calls abroad')
+  t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'it begins as its trunk prefix does')
+  t.equal(plainNumber('+494924452211426', 'DE'), undefined, 'too long for the country')
   t.equal(plainNumber('013800138000', 'CN'), undefined, 'a trunk prefix')
   t.equal(plainNumber('8613800138000', 'CN'), undefined, 'a calling code without its plus')
   t.equal(plainNumber('+80012345678', 'CN'), undefined, 'the number of no country')
