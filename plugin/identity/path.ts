@@ -24,10 +24,10 @@ const UNSAFE = new Set(['__proto__', 'prototype', 'constructor'])
  * What a client sends is read by own members alone; `request` also by what Fastify and its plugins put there.
  * @throws OptionError when such a path cannot exist
  */
-export function compilePath(path: unknown, at: string): (source: Source) => unknown {
-  const segments = typeof path === 'string' ? path.split('.') : []
-  const [root, ...members] = segments
-  if (root === undefined || !ROOTS.includes(root)) {
+export function compilePath(path: string, at: string): (source: Source) => unknown {
+  const segments = path.split('.')
+  const [root = '', ...members] = segments
+  if (!ROOTS.includes(root)) {
     throw wrongOption(at, path, `Write a path that starts at ${ROOTS.join(', ')}, as in "body.phone".`)
   }
   if ((members.length === 0 && root !== 'body') || segments.some(part => part === '' || UNSAFE.has(part))) {
