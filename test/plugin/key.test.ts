@@ -485,6 +485,19 @@ t.test('allow and block lists', async t => {
   }
 })
 
+t.test('what is no scalar value, outside of routes', async t => {
+  const { app } = await open(t, { rules: [{ name: 'a', key: { value: 'body.a' }, limits }] })
+  for (const a of [NaN, Infinity, {}, ['a'], new Date(0)])
+    await t.rejects(app.limit.peek({ a }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+})
+
+t.test('a value counts as it is', async t => {
+  const { app } = await open(t, { rules: [{ name: 'a', key: { value: 'body.a' }, limits }] })
+  for (const a of ['a', 'A', ' a', 'a ', 'á', 'a\u0301', '', '1', '1.0'])
+    t.ok((await app.limit.reserve({ a })).allowed, JSON.stringify(a))
+  for (const a of [1, 1n, '1']) t.notOk((await app.limit.peek({ a })).allowed, `${typeof a}`)
+})
+
 t.test('block lists cost other rules nothing, and peek knows them', async t => {
   const { app, post } = await open(t, {
     rules: [

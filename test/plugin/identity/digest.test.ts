@@ -125,6 +125,8 @@ const EQUAL: [a: unknown, b: unknown][] = [
 t.test('equal values have one text', async t => {
   for (const [a, b] of EQUAL) t.equal(canonicalJson(a), canonicalJson(b))
   t.equal(canonicalJson({ b: [1, 'x', null], a: {} }), '{"a":{},"b":[1,"x",null]}')
+  const own = [undefined, NaN, 1n, new Date(0), Buffer.from('ff', 'hex')]
+  t.equal(canonicalJson(own), '[undefined,NaN,1n,Date(0),Bytes(ff)]')
 })
 
 /** The same value with the members of every object in another order. */
@@ -251,6 +253,7 @@ t.test('hasher', async t => {
     t.equal(new Set(texts.map(hash)).size, texts.length, 'lone surrogates are characters of their own')
   }
   t.not(hasher('md5', 's')('x'), hasher('sha256', 's')('x'))
+  t.throws(() => hasher('none' as 'md5', 's'), 'found out before the first text')
 })
 
 t.test('random texts differ in their pseudonyms', async () => {
