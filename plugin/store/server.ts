@@ -77,17 +77,16 @@ export class RedisServer {
   get warnings(): string[] {
     const { isCluster, options = {} } = this.client
     const { redisOptions = options } = options as { redisOptions?: object }
-    const { retryDelayOnFailover } = options as ClientOptions
-    const { autoResendUnfulfilledCommands, commandTimeout } = redisOptions as ClientOptions
-    const { enableAutoPipelining } = { ...options, ...redisOptions } as ClientOptions
+    const { retryDelayOnFailover, enableAutoPipelining } = options as ClientOptions
+    const ofConnections = redisOptions as ClientOptions
     const found: string[] = []
-    if (isCluster ? retryDelayOnFailover !== 0 : autoResendUnfulfilledCommands !== false) {
+    if (isCluster ? retryDelayOnFailover !== 0 : ofConnections.autoResendUnfulfilledCommands !== false) {
       const right = isCluster ? 'retryDelayOnFailover: 0' : 'autoResendUnfulfilledCommands: false'
       found.push(`the client of redis may count a send twice; set ${right}`)
     }
-    if (commandTimeout !== undefined)
+    if (ofConnections.commandTimeout !== undefined)
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
-    if (enableAutoPipelining === true)
+    if (enableAutoPipelining === true || ofConnections.enableAutoPipelining === true)
       found.push('the client of redis may hang after a lost connection; set no enableAutoPipelining')
     return found
   }
