@@ -37,10 +37,11 @@ const spelled = remembering(readEmail)
 function plainEmail(text: string): string | undefined {
   if (!PLAIN.test(text)) return undefined
   const at = text.indexOf('@')
-  const local = text.slice(0, at)
-  const domain = domains(text.slice(at + 1))
+  const written = text.slice(at + 1)
+  const domain = domains(written)
   if (domain === undefined || !fits(at, domain)) return undefined
-  return `${domain === 'gmail.com' ? local.replaceAll('.', '') : local}@${domain}`
+  if (domain === 'gmail.com') return `${text.slice(0, at).replaceAll('.', '')}@${domain}`
+  return domain === written ? text : `${text.slice(0, at)}@${domain}`
 }
 
 function readEmail(text: string): string | undefined {
