@@ -58,3 +58,26 @@ for (const [name, hold] of Object.entries(hooks))
       t.equal(ran, 0, 'the handler')
       t.same(told, [true, max > 1])
     })
+
+for (const counts of ['attempts', 'sends'] as const)
+  t.test(`a reply that is taken over while ${counts} are decided goes to no handler`, async t => {
+    const decided = gate()
+    const key = async () => {
+      await decided.opened
+      return 'somebody'
+    }
+    const rule: Rule = { name: 'a', key, counts, limits: [{ max: 9, window: '60s' }] }
+    const { app, post } = await open(t, { rules: [rule], timeout: '10s' })
+    app.addHook('onRequest', async (_request, reply) => {
+      setImmediate(() => {
+        reply.hijack()
+        reply.raw.end('mine')
+        decided.open()
+      })
+    })
+    let ran = 0
+    app.post('/x', { config: { limit: 'a' } }, async () => `${++ran}`)
+    t.equal((await post('/x')).body, 'mine')
+    for (let i = 0; i < 5; i++) await turn()
+    t.equal(ran, 0, 'the handler')
+  })

@@ -292,35 +292,36 @@ for (const place of await places(t)) {
     }
   )
 
-  t.test(
-    `${place.store}: the client is gone before a handler runs that hijacks without a promise`,
-    async t => {
-      let asked = (_: FastifyRequest) => {}
-      const asking = new Promise<FastifyRequest>(resolve => {
-        asked = resolve
-      })
-      const key = async (request: FastifyRequest) => {
-        asked(request)
-        await gone(request)
-        return 'somebody'
-      }
-      const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }])
-      const runs = new Promise<void>(resolve => {
-        app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
-          reply.hijack()
-          resolve()
+  for (const options of [{}, { handlerTimeout: 60_000 }])
+    t.test(
+      `${place.store}: the client is gone before a handler runs that hijacks without a promise`,
+      async t => {
+        let asked = (_: FastifyRequest) => {}
+        const asking = new Promise<FastifyRequest>(resolve => {
+          asked = resolve
         })
-      })
-      await app.listen({ host: '127.0.0.1', port: 0 })
-      const { port } = app.server.address() as AddressInfo
-      const client = open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
-      client.end()
-      await asking
-      client.destroy()
-      await runs
-      await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
-    }
-  )
+        const key = async (request: FastifyRequest) => {
+          asked(request)
+          await gone(request)
+          return 'somebody'
+        }
+        const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }])
+        const runs = new Promise<void>(resolve => {
+          app.get('/send', { config: { limit: 'flight' }, ...options }, (_, reply) => {
+            reply.hijack()
+            resolve()
+          })
+        })
+        await app.listen({ host: '127.0.0.1', port: 0 })
+        const { port } = app.server.address() as AddressInfo
+        const client = open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
+        client.end()
+        await asking
+        client.destroy()
+        await runs
+        await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
+      }
+    )
 
   t.test(`${place.store}: the same, of a stream of HTTP/2`, async t => {
     let reset = () => {}

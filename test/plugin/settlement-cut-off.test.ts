@@ -125,6 +125,52 @@ for (const place of await places(t)) {
 }
 
 for (const place of await places(t)) {
+  t.test(`${place.store}: who waits for a reply that was cut off on its way out goes on`, async t => {
+    const { app } = await place.open(t, rules)
+    const [sent, cut, left] = [gate(), gate(), gate()]
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      await left.opened
+      return payload
+    })
+    let goesOn = false
+    app.get('/send', { config: { limit } }, (_, reply) => {
+      void (async () => {
+        reply.send('sent')
+        sent.open()
+        await cut.opened
+        await reply
+        goesOn = true
+      })()
+    })
+    const abort = new AbortController()
+    const asked = app.inject({ url: '/send?id=a', signal: abort.signal })
+    await sent.opened
+    abort.abort()
+    await t.rejects(asked)
+    cut.open()
+    await until(() => goesOn, 'its end')
+    left.open()
+  })
+
+  for (const [when, begin] of [
+    ['at once', (send: () => void) => send()],
+    ['right after it has returned', (send: () => void) => void Promise.resolve().then(send)]
+  ] as const)
+    t.test(`${place.store}: a handler without a promise that sends ${when} holds no lock then`, async t => {
+      const { app, used } = await place.open(t, rules)
+      const left = gate()
+      app.addHook('onSend', async (_request, _reply, payload) => {
+        await left.opened
+        return payload
+      })
+      app.get('/send', { config: { limit } }, (_, reply) => begin(() => void reply.send('sent')))
+      const asked = app.inject('/send?id=a')
+      await until(async () => (await used({ send: 'a' }))[0] === 1, 'its decision')
+      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+      left.open()
+      t.equal((await asked).body, 'sent')
+    })
+
   t.test(
     `${place.store}: handlerTimeout is over before it begins, and the error handler is slow`,
     async t => {

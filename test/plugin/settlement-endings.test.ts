@@ -1,3 +1,4 @@
+import type { RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import { type Ending, endings } from './settlement/endings.js'
 import { type Place, places } from './settlement/places.js'
@@ -35,5 +36,45 @@ for (const place of await places(t)) {
         t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does it touch the next day')
       })
     }
+  })
+}
+
+const twice: Record<string, RouteHandlerMethod> = {
+  async: async (_, reply) => {
+    reply.code(502).send('first')
+    return 'second'
+  },
+  'no promise': (_, reply) => {
+    reply.code(502).send('first')
+    return 'second' as never
+  }
+}
+
+for (const place of await places(t)) {
+  for (const [style, handler] of Object.entries(twice))
+    t.test(
+      `${place.store}: what a handler has sent is the answer, whatever it returns: ${style}`,
+      async t => {
+        const { app, used } = await place.open(t, rules)
+        app.get('/send', { config: { limit: ['send'] } }, handler)
+        const { statusCode, body } = await app.inject(url)
+        t.same([statusCode, body], [502, 'first'])
+        t.same(await used({ send: 'somebody' }), [0, 0, 0])
+      }
+    )
+
+  t.test(`${place.store}: an error handler may take over what fails on its way out`, async t => {
+    const { app } = await place.open(t, rules)
+    app.addHook('onSend', async () => {
+      throw new Error('broken')
+    })
+    app.setErrorHandler(async (_error, _request, reply) => {
+      reply.hijack()
+      setImmediate(() => reply.raw.end('mine'))
+    })
+    app.get('/send', { config: { limit: ['send'] } }, async (_, reply) => {
+      return reply.code(502).send('refused')
+    })
+    t.equal((await app.inject(url)).body, 'mine')
   })
 }

@@ -89,6 +89,23 @@ for (const [name, handler] of Object.entries(handlers)) {
   })
 }
 
+t.test('all that wait on a connection end with it', async t => {
+  const first: RouteHandlerMethod = async request => {
+    await gone(request)
+    return 'first'
+  }
+  let runs = 0
+  const { app, socket } = await start(t, first, async (_, reply) => {
+    runs++
+    return reply.send('sent')
+  })
+  const ids = ['a', 'b', 'c']
+  socket.write(ask('/first') + ids.map(id => ask(`/send?id=${id}`)).join(''))
+  await until(() => runs === ids.length, 'the handlers')
+  socket.destroy()
+  for (const id of ids) await free(app, id)
+})
+
 t.test('the first reply closes the connection that the second waits for', async t => {
   let runs = 0
   const first: RouteHandlerMethod = async (_, reply) => {
