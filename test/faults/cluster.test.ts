@@ -313,5 +313,7 @@ t.test('every call goes to the right node at once', async t => {
   await store.unblock(entries.slice(0, 2))
   await store.refund(taken, holder)
   await store.clear(entries)
+  const spec = log([2, 60_000])
+  await Promise.all([0, 1, 2, 0].map((node, i) => store.reserve([on(node, spec, i)], token())))
   for (const { client } of cluster.nodes) t.notMatch(await client.info('errorstats'), /MOVED|CROSSSLOT/)
 })

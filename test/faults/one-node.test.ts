@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import type { SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
 import { type ClusterNode, startCluster } from '../helper/cluster.js'
+import { until } from '../plugin/settlement/places.js'
 import { open, TIMEOUT_MS, values } from './process.js'
 
 const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {
@@ -98,7 +99,9 @@ t.test(
   'a slot that has moved is no outage, and loses no refund, where the client pipelines by itself',
   async t => {
     const cluster = await startCluster(t)
-    const { app, changes } = await open(t, cluster, patient, { enableAutoPipelining: true })
+    const itself = { enableAutoPipelining: true, slotsRefreshInterval: 60_000 }
+    const { app, changes } = await open(t, cluster, patient, itself)
+    const { app: busy } = await open(t, cluster, patient, itself)
     const [here] = (await values(cluster, app)) as [string]
     const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
     const held = await app.limit.reserve({ once: here })
@@ -119,6 +122,10 @@ t.test(
     await Promise.all([held.refund(), app.limit.reserve({ daily: beside })])
     t.match(await app.limit.reserve({ once: here }), { allowed: true, store: 'redis' })
     t.strictSame(changes(), [])
+    // Of what is never asked alone the client itself would not learn.
+    const paired = () => Promise.all([here, beside].map(daily => busy.limit.reserve({ daily })))
+    t.equal((await paired())[0]?.store, 'memory')
+    await until(async () => (await paired())[0]?.store === 'redis', 'its place is known')
   }
 )
 

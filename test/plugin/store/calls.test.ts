@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
+import { Mixtures } from '../../../plugin/store/mixtures.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
@@ -141,6 +142,22 @@ t.test('decisions that take Redis longer come in smaller calls', async t => {
   const long = await calls(many(4, () => entry(log([1_000, 60_000]))))
   const pairs = await calls(many(2, i => sentTo(distinct([2, 60_000]), i)))
   t.ok(short <= 6 && long >= 12 && pairs >= 6, `${short} · ${long} · ${pairs} calls`)
+})
+
+t.test('one call makes as many decisions as its script may, and no more', async t => {
+  const { decide } = await open()
+  const entries = many(4, () => entry(log([1_000, 60_000])))
+  const most = new Mixtures().scriptFor(entries)?.decides ?? 0
+  t.ok(most > 1 && most < 7, 'all leave together')
+  await decide(entries)
+  for (const [asked, calls] of [
+    [most, 1],
+    [most + 1, 2]
+  ] as const) {
+    const before = (await scriptCalls(client)).called
+    await Promise.all(many(asked, () => entries).map(decide))
+    t.equal((await scriptCalls(client)).called - before, calls, `${asked}`)
+  }
 })
 
 t.test('mixtures do not mix: each is decided by its own limits', async t => {
