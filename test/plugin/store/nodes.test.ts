@@ -8,6 +8,7 @@ import { hearAsking, isOfOther, nodesOf, outagesOf, slotOf } from '../../../plug
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 import { startRedis } from '../../helper/redis.js'
+import { until } from '../settlement/places.js'
 
 t.test(
   'apps that share the client of a cluster listen to it once, while they are there and after',
@@ -33,6 +34,19 @@ t.test('who owns the client may call ASKING back', async t => {
     new Promise(resolve => setTimeout(resolve, 1_000, 'never called'))
   ])
   t.not(answer, 'never called')
+})
+
+t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
+  const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
+  const stray: unknown[] = []
+  const hear = (error: unknown) => void stray.push(error)
+  process.on('unhandledRejection', hear)
+  t.teardown(() => process.off('unhandledRejection', hear))
+  hearAsking({ nodes: () => [node], on: () => {} } as unknown as RedisClient)
+  void node.asking()
+  await until(() => node.status === 'end', 'its loss')
+  await new Promise(setImmediate)
+  t.same(stray, [])
 })
 
 t.test('the first hash tag of a key tells its node, also one that the client puts before it', t => {
@@ -90,6 +104,27 @@ t.test('while a node is lost, few of the slots are looked at for what another on
   list.fill(['b'], 16_383)
   outageOf(first)
   t.notOk(lost.lost, 'it has none any more')
+})
+
+t.test('a node is back when another one has its slots, not while nobody knows who has which', t => {
+  const client = { slots: [] as string[][] }
+  const all = (...nodes: string[]) => Array.from({ length: 16_384 }, () => nodes)
+  const outageOf = outagesOf(client as RedisClient, '', node => new Outage(60_000, {}, node))
+  const entries = [{ identity: 'x' }] as unknown as Entry[]
+  const unknown = outageOf(entries)
+  unknown.failed(new Error('away'))
+  client.slots = all('a', 'b')
+  const lost = outageOf(entries)
+  t.notOk(unknown.lost, 'who has which is known')
+  lost.failed(new Error('only reads'), true)
+  t.equal(outageOf(entries), lost)
+  client.slots = []
+  t.equal(outageOf(entries), unknown)
+  t.ok(lost.lost, 'it may have them still')
+  client.slots = all('b', 'a')
+  outageOf(entries)
+  t.notOk(lost.lost, 'it is a replica by now')
+  t.end()
 })
 
 t.test(
