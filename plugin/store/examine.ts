@@ -90,7 +90,7 @@ export class Examination {
     try {
       await this.look()
     } catch (error) {
-      if (error instanceof SecretMismatchError || !(await this.redis.connected())) throw error
+      if (!(await this.redis.connected())) throw error
       await this.look()
     }
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { mock } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -16,7 +17,11 @@ const another = 'another secret of length'
 /** A Redis that answers, however busy the machine. */
 const answering = { timeout: 10_000 }
 
-async function start(t: Test, client: Redis, given: { secret?: string; timeout?: number } = {}) {
+async function start(
+  t: Test,
+  client: Redis,
+  given: { secret?: string; timeout?: number; prefix?: string } = {}
+) {
   const lines: string[] = []
   const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
   const app = Fastify({ logger })
@@ -83,12 +88,60 @@ t.test('what was asked is asked again when its answer was lost with the connecti
   await until(() => /limits are not shared/.test(log()), 'the mismatch')
 })
 
-t.test('where Redis answers, a secret that differs ends the start', async t => {
+t.test('an answer that comes after the start is heard, once, and not asked for again', async t => {
+  const { pid, client } = await startRedis(t)
+  await start(t, client, answering)
+  const asked = async () => /cmdstat_set:calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
+  const before = Number(await asked())
+  process.kill(pid, 'SIGSTOP')
+  const { log } = await start(t, client, { secret: another })
+  await sleep(200)
+  process.kill(pid, 'SIGCONT')
+  await until(() => /limits are not shared/.test(log()), 'the mismatch')
+  await sleep(200)
+  t.equal(log().split('limits are not shared').length, 2)
+  t.equal(Number(await asked()) - before, 1)
+})
+
+t.test('what Redis has refused is asked again', async t => {
+  const { client } = await startRedis(t)
+  await client.config('SET', 'maxmemory', '1')
+  const { log } = await start(t, client)
+  t.match(log(), /the secret of redis is not known yet/)
+  await client.config('SET', 'maxmemory', '0')
+  await until(async () => (await client.exists('sl:secret')) === 1, 'a fingerprint')
+})
+
+t.test('who has ended neither listens nor asks, whenever it ends', async t => {
+  const { client } = await startRedis(t)
+  let [asked, listening] = [0, 0]
+  const redis = Object.assign(new RedisServer(client, 'sl:'), {
+    verify: async () => void asked++,
+    onConnection() {
+      listening++
+      return () => listening--
+    }
+  })
+  for (const early of [false, true]) {
+    const examination = new Examination(redis, 'a fingerprint', 10_000, { warn() {}, error() {} })
+    const begun = examination.begin()
+    if (early) examination.end()
+    await begun
+    t.equal(listening, early ? 0 : 1)
+    examination.end()
+    const before = asked
+    examination.again()
+    t.same([listening, asked - before], [0, 0])
+  }
+})
+
+t.test('where Redis answers, a secret that differs under one prefix ends the start', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
   await t.rejects(start(t, client, { ...answering, secret: another }), {
     code: 'FST_SEND_LIMIT_SECRET_MISMATCH'
   })
+  await start(t, client, { ...answering, secret: another, prefix: 'other:' })
 })
 
 for (const lazyConnect of [false, true]) {
