@@ -221,13 +221,28 @@ t.test('contents are digested as is said, identities always in one way', async t
     { name: 'content', key: { digest: ['body'] }, limits },
     { name: 'mobile', key: { phone: 'body.phone' }, limits }
   ]
-  const keysBy = async (digest: 'md5' | 'sha256') => {
-    const { app } = await open(t, { rules, digest, secret: '0123456789abcdef' })
+  const keysBy = async (digest?: 'md5' | 'sha256') => {
+    const { app } = await open(t, { rules, ...(digest && { digest }), secret: '0123456789abcdef' })
     return (await app.limit.reserve({ content: 'a', mobile: '13800138000' })).keys
   }
   const [md5, sha256] = [await keysBy('md5'), await keysBy('sha256')]
   t.equal(md5.mobile, sha256.mobile)
   t.not(md5.content, sha256.content)
+  t.same(await keysBy(), md5)
+})
+
+t.test('without a secret each app has one of its own', async t => {
+  const rules: Rule[] = [{ name: 'mobile', key: { phone: 'body.phone' }, limits }]
+  const keys = async () =>
+    (await (await open(t, { rules })).app.limit.reserve({ mobile: '13800138000' })).keys
+  t.not((await keys()).mobile, (await keys()).mobile)
+})
+
+t.test('networks of IPv6 have 64 bits, unless it is said otherwise', async t => {
+  const { app } = await open(t, { rules: [{ name: 'network', key: 'ip', limits }] })
+  t.ok((await app.limit.reserve({ network: '2001:db8:0:1::1' })).allowed)
+  t.notOk((await app.limit.peek({ network: '2001:db8:0:1:ffff::' })).allowed)
+  t.ok((await app.limit.peek({ network: '2001:db8::1' })).allowed)
 })
 
 t.test('hostile bodies', async t => {

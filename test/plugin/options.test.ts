@@ -142,6 +142,10 @@ const wrong: [options: unknown, message: string][] = [
   [{ refusalCache: '0s' }, 'options.refusalCache: "0s" is wrong. Write a duration such as "60s", '],
   [{ refusalCache: true }, 'options.refusalCache: true is wrong. It must be a duration such as "60s", '],
   [
+    { refusalCache: 60_001 },
+    'options.refusalCache: 60001 is wrong. What is given back elsewhere is free only then: 1m or shorter.'
+  ],
+  [
     { refusalCache: '61s' },
     'options.refusalCache: "61s" is wrong. It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
   ],
