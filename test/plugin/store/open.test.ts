@@ -1,0 +1,56 @@
+import Fastify from 'fastify'
+import type { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { limitPlugin } from '../../../plugin/index.js'
+import { startRedis } from '../../helper/redis.js'
+import { until } from '../settlement/places.js'
+
+async function start(t: Test, client: Redis, timeout: number) {
+  const lines: string[] = []
+  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => lines.push(line) } } })
+  t.teardown(() => app.close())
+  const key = { value: 'body.who' }
+  const rules = [{ name: 'who', key, limits: [{ max: 1, window: '60s' }] }]
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout, rules })
+  await app.ready()
+  const decidedBy = async (who: string) => (await app.limit.reserve({ who })).store
+  const logged = (message: string) => lines.filter(line => JSON.parse(line).msg === message).length
+  return { decidedBy, logged }
+}
+
+t.test('a Redis that answers again behind the same connection is looked at, too', async t => {
+  const { pid, client } = await startRedis(t)
+  const { decidedBy } = await start(t, client, 100)
+  await client.del('sl:secret')
+  process.kill(pid, 'SIGSTOP')
+  await until(async () => (await decidedBy('a')) === 'memory', 'its loss')
+  process.kill(pid, 'SIGCONT')
+  await until(async () => (await decidedBy('b')) === 'redis', 'its return')
+  await until(async () => (await client.exists('sl:secret')) === 1, 'the fingerprint')
+})
+
+t.test('a Redis that takes no writes is not back for what it only reads', async t => {
+  const { client } = await startRedis(t)
+  const { decidedBy, logged } = await start(t, client, 1_000)
+  t.equal(await decidedBy('full'), 'redis')
+  await client.config('SET', 'maxmemory', '1')
+  t.equal(await decidedBy('new'), 'memory')
+  await until(async () => (await decidedBy('full')) === 'redis', 'a refusal of its own')
+  t.equal(await decidedBy('newer'), 'memory')
+  t.equal(logged('redis does not decide'), 1)
+  await client.config('SET', 'maxmemory', '0')
+  await until(async () => (await decidedBy('newest')) === 'redis', 'its return')
+})
+
+t.test('a foreign value under a key is logged, and no outage', async t => {
+  const { client } = await startRedis(t)
+  const { decidedBy, logged } = await start(t, client, 10_000)
+  t.equal(await decidedBy('a'), 'redis')
+  const [key = ''] = await client.keys('sl:{*')
+  await client.del(key)
+  await client.rpush(key, 'theirs')
+  t.equal(await decidedBy('a'), 'memory')
+  t.equal(await decidedBy('b'), 'redis')
+  t.equal(logged('redis cannot decide on a request'), 1)
+  t.equal(logged('redis does not decide'), 0)
+})
