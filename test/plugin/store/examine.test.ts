@@ -91,7 +91,7 @@ t.test('what was asked is asked again when its answer was lost with the connecti
 t.test('an answer that comes after the start is heard, once, and not asked for again', async t => {
   const { pid, client } = await startRedis(t)
   await start(t, client, answering)
-  const asked = async () => /cmdstat_set:calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
+  const asked = async () => /cmdstat_get:calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
   const before = Number(await asked())
   process.kill(pid, 'SIGSTOP')
   const { log } = await start(t, client, { secret: another })
