@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { slotOf } from '../../plugin/store/nodes.js'
-import { freePorts, introduce, SLOTS } from '../helper/cluster.js'
+import { introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 
@@ -16,18 +16,10 @@ type FourNodes = [RedisServer, RedisServer, RedisServer, RedisServer]
  * @param options of each node
  */
 export async function startFourNodes(t: Test, options: Record<string, number> = {}): Promise<FourNodes> {
-  const busPorts = await freePorts(4)
-  const start = (bus: number) => {
-    const all = {
-      'cluster-enabled': 'yes',
-      'cluster-port': bus,
-      'cluster-announce-ip': '127.0.0.1',
-      ...options
-    }
-    return startRedis(t, { args: Object.entries(all).flatMap(([name, value]) => [`--${name}`, `${value}`]) })
-  }
-  const nodes = (await Promise.all(busPorts.map(start))) as FourNodes
-  await introduce(nodes, busPorts, 3)
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
+  const start = () => startRedis(t, { cluster: true, args })
+  const nodes = (await Promise.all([start(), start(), start(), start()])) as FourNodes
+  await introduce(nodes, 3)
   const knowsAll = async ({ client }: RedisServer) => {
     const info = String(await client.call('CLUSTER', 'INFO'))
     return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:4')

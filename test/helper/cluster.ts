@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
@@ -37,37 +35,16 @@ const PATIENCE_MS = 60_000
 // A jump of the clocks is no failure of a node.
 const NODE_TIMEOUT_MS = 1e14
 
-/** Ports for the nodes' own talk: by default 10,000 more than the first port, which may be none. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map(server => once(server, 'listening')))
-  const ports = servers.map(server => (server.address() as AddressInfo).port)
-  for (const server of servers) server.close()
-  await Promise.all(servers.map(server => once(server, 'close')))
-  return ports
-}
-
-async function startNode(t: Teardown, busPort: number): Promise<ClusterNode> {
-  const options = {
-    'cluster-enabled': 'yes',
-    'cluster-port': busPort,
-    'cluster-announce-ip': '127.0.0.1',
-    'cluster-node-timeout': NODE_TIMEOUT_MS,
-    'enable-debug-command': 'local'
-  }
-  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
-  const node = await startRedis(t, { clock: true, args })
+async function startNode(t: Teardown): Promise<ClusterNode> {
+  const args = ['--cluster-node-timeout', `${NODE_TIMEOUT_MS}`, '--enable-debug-command', 'local']
+  const node = await startRedis(t, { clock: true, cluster: true, args })
   // A test may turn a clock back: what has expired goes when it is read, not when Redis finds the time.
   await node.client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
   return node
 }
 
 /** Gives all slots to the first nodes, in equal shares, and has every node meet the others. */
-export async function introduce(
-  nodes: readonly RedisServer[],
-  busPorts: readonly number[],
-  masters = nodes.length
-): Promise<void> {
+export async function introduce(nodes: readonly RedisServer[], masters = nodes.length): Promise<void> {
   for (const [i, { client }] of nodes.slice(0, masters).entries()) {
     const [first, next] = [i, i + 1].map(n => Math.ceil((n * SLOTS) / masters)) as [number, number]
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
@@ -75,12 +52,14 @@ export async function introduce(
   }
   // An epoch is given only to who has met nobody yet.
   for (const { client } of nodes)
-    for (const [i, { port }] of nodes.entries())
-      await client.call('CLUSTER', 'MEET', '127.0.0.1', port, busPorts[i] as number)
+    for (const other of nodes) {
+      const [, busPort = ''] = (await other.client.config('GET', 'cluster-port')) as string[]
+      await client.call('CLUSTER', 'MEET', '127.0.0.1', other.port, busPort)
+    }
 }
 
-async function join(nodes: readonly ClusterNode[], busPorts: readonly number[]): Promise<void> {
-  await introduce(nodes, busPorts)
+async function join(nodes: readonly ClusterNode[]): Promise<void> {
+  await introduce(nodes)
   const joined = async ({ client }: ClusterNode) => {
     const info = String(await client.call('CLUSTER', 'INFO'))
     return ['state:ok', `slots_ok:${SLOTS}`, `size:${nodes.length}`].every(part =>
@@ -107,10 +86,9 @@ async function contentsOf({ client }: ClusterNode): Promise<Record<string, strin
 
 /** Starts a Redis Cluster of this test's own on 127.0.0.1: three masters whose clocks stand still. Linux only. */
 export async function startCluster(t: Teardown): Promise<RedisCluster> {
-  const busPorts = await freePorts(3)
   const nodes: ClusterNode[] = []
-  for (const busPort of busPorts) nodes.push(await startNode(t, busPort))
-  await join(nodes, busPorts)
+  while (nodes.length < 3) nodes.push(await startNode(t))
+  await join(nodes)
   const [first] = nodes as [ClusterNode, ...ClusterNode[]]
   const clock: Clock = {
     now: () => first.clock.now(),

@@ -22,6 +22,8 @@ const NO_SLEEPER = ['--jemalloc-bg-thread', 'no']
 export interface RedisOptions {
   /** Fixed port, to come back where a server was; by default a free one. */
   port?: number
+  /** A node of a cluster, which has met no other; the port of the nodes' own talk is a free one, too. */
+  cluster?: boolean
   /** More of the command line, such as `['--maxmemory-policy', 'noeviction']`. */
   args?: string[]
 }
@@ -79,6 +81,12 @@ async function connect(port: number, child: ChildProcess): Promise<Redis | null>
   return null
 }
 
+/** By default the nodes talk on a port that is 10,000 more than the first, which may be none. */
+async function clusterArgs(): Promise<string[]> {
+  const port = await freePort()
+  return ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', '--cluster-port', `${port}`]
+}
+
 async function launch(t: Teardown, folder: string, options: RedisOptions, env: NodeJS.ProcessEnv) {
   const port = options.port ?? (await freePort())
   const args = [
@@ -91,7 +99,8 @@ async function launch(t: Teardown, folder: string, options: RedisOptions, env: N
     '--save',
     '',
     '--appendonly',
-    'no'
+    'no',
+    ...(options.cluster ? await clusterArgs() : [])
   ]
   const logFile = join(folder, 'log')
   const log = openSync(logFile, 'w')
