@@ -127,6 +127,11 @@ export class MemoryStore implements Store {
       .every(Boolean)
   }
 
+  /** The last receipt given out; 0 for none, and of a lock. */
+  latest({ identity, spec }: Entry): number {
+    return kindOf(spec).latest(this.cell.open(identity, spec))
+  }
+
   clear(entries: readonly Entry[]): void {
     for (const { identity, spec } of entries) {
       const cell = this.cell.open(identity, spec)

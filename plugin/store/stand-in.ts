@@ -52,10 +52,14 @@ export class StandIn {
       clear: async entries => {
         // What was asked later is answered later, and may be heard of before.
         const { next } = this.journal
+        const asked = this.memory.ticks
         for (const entry of entries) this.journal.note(entry, 0, CLEARING)
         await store.clear(entries)
-        for (const [i, entry] of entries.entries())
-          if (this.journal.clear(next + i)) this.memory.clear([entry])
+        for (const [i, entry] of entries.entries()) {
+          // What was counted meanwhile goes, unless something came behind it.
+          const first = this.journal.clear(next + i) || this.memory.latest(entry) <= asked
+          if (first) this.memory.clear([entry])
+        }
       },
       block: async (entries, ms) => {
         await store.block(entries, ms)

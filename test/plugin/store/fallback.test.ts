@@ -522,3 +522,17 @@ t.test('a value too short to be read is of its key alone', async t => {
   t.equal((await fallback.reserve([mine], '')).store.name, 'redis')
   t.strictSame(changes, ['error'])
 })
+
+t.test('memory: what is cleared here is cleared there, whenever it is counted', async t => {
+  const standIn = new StandIn(new MemoryStore())
+  const { server, fallback } = await open(t, standIn)
+  const sent = [entry(log([1, 60_000]))]
+  t.equal((await fallback.reserve(sent, '')).facts?.[1], 1)
+  const cleared = fallback.store.clear(sent)
+  // As each second, and at each request to a node of a cluster that is lost.
+  standIn.caughtUp()
+  await cleared
+  await server.kill()
+  const { facts, store } = await fallback.reserve(sent, '')
+  t.strictSame([store.name, facts?.[1]], ['memory', 1])
+})
