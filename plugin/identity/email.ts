@@ -64,7 +64,7 @@ function fits(octets: number, domain: string): boolean {
 
 /** Node reads the domain like the host of a URL, so whatever else a URL may hold is refused before. */
 function canonicalDomain(text: string): string | undefined {
-  if (NO_DOMAIN.test(text)) return undefined
+  if (NO_DOMAIN.test(text.normalize())) return undefined
   const domain = domainToASCII(text).replace(/\.$/, '')
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)

@@ -51,7 +51,8 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
   ["!#$%&'*/=?^_`{|}~-@example.com", ["!#$%&'*/=?^_`{|}~-@example.com", "!#$%&'*/=?^_`{|}~-+x@example.com"]],
   ['"a ~"@example.com', ['"a ~"@example.com', '"A ~+b"@example.com']],
   ['"a b"@example.com', ['"a b"@example.com', '"A\\ b"@example.com', '"a b+c"@EXAMPLE.com']],
-  ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']]
+  ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']],
+  ['jane@xn--1ch.com', ['jane@\u2260.com', 'jane@=\u0338.com']]
 ]
 
 t.test('every spelling of an address is that address', async t => {
