@@ -30,7 +30,7 @@ export function copyData(outDir) {
 
 /** Whether it is what a build that was killed has left: a folder named for a process that is no more. */
 function isLeft(name) {
-  const [, pid] = /^dist-(\d+)$/.exec(name) ?? []
+  const [, pid] = /^dist-build-(\d+)$/.exec(name) ?? []
   try {
     return pid !== undefined && !process.kill(Number(pid), 0)
   } catch (error) {
@@ -40,7 +40,7 @@ function isLeft(name) {
 
 /** Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/. */
 export function build(flags = []) {
-  const fresh = `${dist}-${process.pid}`
+  const fresh = `${dist}-build-${process.pid}`
   // In a container a number comes back.
   const left = [
     fresh,
