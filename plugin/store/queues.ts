@@ -37,7 +37,7 @@ export class Queues {
   readonly #records: Records
   readonly #series: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
-  /** In which a record was touched that expires before the one touched before it. */
+  /** In which some may expire before one that stands before them. */
   readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
   #turn = 0

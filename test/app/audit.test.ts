@@ -404,7 +404,7 @@ t.test('what a slow reader left waiting comes without another line, and all of i
     } catch {}
   }
   for (const line of lines) trail.write(line)
-  for (let i = 0; i < 40 && text.length < 500_000; i++) {
+  for (let i = 0; i < 400 && text.length < 500_000; i++) {
     take()
     await sleep(50)
   }
