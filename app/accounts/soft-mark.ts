@@ -44,7 +44,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     for (const [i, { max, remaining, resetMs }] of calendar.entries()) {
       const used = max - remaining
       // The answer to that very send may have been lost.
-      if (used < Math.ceil(max * SHARE)) continue
+      if (used < max * SHARE) continue
       const now = clock.monotonic()
       const mark = `${account}:${i}`
       if ((seen.get(mark) ?? 0) > now) continue
