@@ -74,7 +74,6 @@ export class MemoryLists implements Lists {
     const before = after === undefined ? Number.POSITIVE_INFINITY : Number(after)
     const found = [...this.held.values()]
       .filter(({ placed, order }) => order < before && (standing ?? placed.standing) === placed.standing)
-      .slice(-limit - 1)
       .reverse()
     const shown = found.slice(0, limit)
     return {
