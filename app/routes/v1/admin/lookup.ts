@@ -32,7 +32,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asy
       const { rules } = fastify.limit
       const names = recipientRules(rules, 'all')
       const verdicts = await Promise.all(
-        names.map(name => fastify.limit.peek({ [name]: recipient.identity }, request))
+        names.map(name => fastify.limit.peek({ [name]: recipient.identity }))
       )
       const passes = (rule: Rule | undefined) => placed?.standing === 'allowed' && passesAllowed(rule)
       const holds = (rule: Rule | undefined) => isOfRecipient(rule?.key) && !passes(rule)
