@@ -143,14 +143,34 @@ t.test('of a client that has hung up before its message was sent: it is counted 
 })
 
 /** The part of the app that sends, and nothing else. */
-async function dispatching(patienceMs: number) {
+async function dispatching(
+  patienceMs: number,
+  { clock = systemClock, deliver = async () => ({ sender: 'told' }), told = [] as unknown[] } = {}
+) {
   const app = fastify()
   for (const name of ['audit', 'senders', 'requests']) await app.register(fp(async () => {}, { name }))
-  app.decorate('audit', () => {})
-  app.decorate('deliver', async () => ({ sender: 'told' }))
-  await app.register(dispatch, { clock: systemClock, patienceMs })
+  app.decorate('audit', fact => void told.push(fact))
+  app.decorate('deliver', deliver)
+  await app.register(dispatch, { clock, patienceMs })
   return app
 }
+
+t.test('what became of a message is told with what it is and how long its sender took', async t => {
+  let now = 0
+  const clock = { ...systemClock, monotonic: () => (now += 10.4) }
+  const undelivered = { outcome: 'refused', sender: 'told', code: 'X', ofMessage: true }
+  const refuse = () => Promise.reject(Object.assign(new Error('refused'), { undelivered }))
+  const request = { message: { template: 'a', segments: 2 }, standing: null, purpose: null } as never
+  const what = { event: 'send', template: 'a', segments: 2, sender: 'told', latencyMs: 10 }
+  const told: unknown[] = []
+  await (await dispatching(0, { clock, told })).dispatch(request, null)
+  const refuses = await dispatching(0, { clock, deliver: refuse, told })
+  await t.rejects(refuses.dispatch(request, null), { message: 'refused' })
+  t.same(told, [
+    { ...what, outcome: 'sent' },
+    { ...what, outcome: 'refused', code: 'X' }
+  ])
+})
 
 t.test('once answered, nobody is waited for', async t => {
   // Longer than any test may take.

@@ -109,6 +109,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(first, { event: 'send', outcome: 'sent', purpose: 'register', account: 'development', cost })
       t.match(second, { event: 'refusal', outcome: 'exceeded', rules: ['recipient'], network: first.network })
       t.match(third, { event: 'send', outcome: 'suppressed', sender: 'none', purpose: 'reset-password' })
+      t.match(third, { recipient: '+86*******9000', requestId: String })
       t.not(third.network, first.network)
       t.match(more, [
         { event: 'send', outcome: 'sent', template: 'order-shipped' },
@@ -121,6 +122,7 @@ for (const [name, open] of Object.entries(places)) {
       )
       const marks = all.filter(({ event }) => event === 'quota')
       t.match(marks, [{ outcome: 'soft-mark', used: 4, max: 5 }])
+      t.equal(marks[0].requestId, ids[1])
     })
 
     await t.test('what may have been done all the same is unknown there', async t => {
