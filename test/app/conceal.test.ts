@@ -143,11 +143,18 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('what fails for the message counts, as it does for a blocked recipient', async t => {
       const { app, sms } = await start()
-      sms.fail('failed', { code: 'TEMPLATE_UNKNOWN', ofMessage: true })
-      for (const phone of [PHONE, BLOCKED]) {
-        t.equal((await ask(app, { purpose, phone })).status, 202)
+      for (const [phone, outcome, details] of [
+        [PHONE, 'failed', { code: 'TEMPLATE_UNKNOWN', ofMessage: true }],
+        ['13700137000', 'refused', {}],
+        ['13600136000', 'limited', {}],
+        [BLOCKED, 'failed', {}]
+      ] as const) {
+        sms.fail(outcome, details)
+        const { status: answered, body } = await ask(app, { purpose, phone })
+        t.equal(answered, 202)
         await app.unfinished()
         t.equal((await ask(app, { purpose, phone })).status, 429, phone)
+        t.equal((await status(app, body.id)).status, 200, phone)
       }
     })
 

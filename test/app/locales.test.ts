@@ -279,6 +279,8 @@ t.test('a message is in the language that its body names, else in that of its re
     const { statusCode, body } = await app.inject({ method: 'POST', url, headers, payload })
     t.equal(statusCode, 202, body)
     const { text = '' } = app.outbox?.messages[0] ?? {}
+    // No word of another language stands in it.
+    t.not(/\p{Script=Han}/u.test(text), /[a-z]{3}/.test(text), text)
     return { id: JSON.parse(body).id, locale: /\p{Script=Han}/u.test(text) ? 'zh' : 'en' }
   }
   const template = 'password-changed'

@@ -67,6 +67,14 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       t.equal((await resend(app, id)).status, 202)
       t.match(await status(app, id), { body: { status: 'pending', delivery: 'accepted' } })
+      sms.fail('unknown')
+      place.advance(60_000)
+      t.equal((await resend(app, id)).status, 504)
+      t.match(
+        await status(app, id),
+        { body: { status: 'pending', delivery: 'unknown' } },
+        'and another raises it'
+      )
     })
 
     await t.test('a code that has expired or failed can be followed by another', async t => {

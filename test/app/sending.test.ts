@@ -65,6 +65,14 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await ask(app), { status: 502, body: { code: 'SEND_FAILED' } })
     })
 
+    await t.test('a message that is on its way is so, also where that cannot be noted', async t => {
+      const { app } = await start()
+      app.captchas.noteDelivery = async () => {
+        throw new Error('away')
+      }
+      t.equal((await ask(app)).status, 202)
+    })
+
     await t.test('what cannot be sent is refused before limits are asked', async t => {
       const { app } = await start()
       const { id } = (await ask(app)).body
