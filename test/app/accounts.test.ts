@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import { mayUse } from '../../app/accounts/account.js'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
-import type { RouteLimit, Rule } from '../../plugin/index.js'
+import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../plugin/settlement/places.js'
 import { post, startApp } from './helper.js'
@@ -457,6 +457,22 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
     { account: 'first', used: 8, max: 9 }
   ])
   t.equal(marks().length, 4, 'the next day again')
+})
+
+t.test('of whatever quota it is told where 80 % are reached, no sooner', async t => {
+  const day: Rule = { ...quota, limits: [{ max: 1_000, per: 'day', timeZone: 'UTC' }] }
+  const { app, events } = await open(t, { rules: [day] })
+  const request = { account: { id: 'first' } } as unknown as FastifyRequest
+  const state = { max: 1_000, resetMs: 60_000, windowMs: 86_400_000 }
+  const tell = (allowed: boolean, remaining: number, name = 'account') => {
+    const rules = [{ name, limits: [{ ...state, remaining }] }]
+    app.softMark({ allowed, rules } as unknown as DecisionEvent, request)
+  }
+  tell(false, 0)
+  t.doesNotThrow(() => tell(true, 0, 'another'))
+  for (const remaining of [201, 200, 199]) tell(true, remaining)
+  await until(() => events().length > 0, 'the report')
+  t.match(events(), [{ event: 'quota', used: 800, max: 1_000 }])
 })
 
 const recipient: Rule = {
