@@ -368,6 +368,14 @@ t.test('words are held against messages with a code and a time as long as they g
   t.end()
 })
 
+t.test('a rule that is wrong ends the start, by its place in the policy', async t => {
+  const policy = withRecipient([{ max: 0, window: '60s' }])(loadPolicy()) as Policy
+  await t.rejects((await places.memory(t)).start({}, { policy }), {
+    name: 'ConfigError',
+    message: /^policy\.rules\[\d+\]\.limits\[0\]\.max: /
+  })
+})
+
 t.test('a byte order mark before it is none of it', t => {
   const { file } = policyFile(t)
   writeFileSync(file, `\ufeff${JSON.stringify(loadPolicy())}`)

@@ -127,6 +127,16 @@ t.test('what Redis counts for a request that was refused meanwhile is given back
   await until(async () => (await ask(app)).status === 202, 'a code')
 })
 
+t.test('Redis is waited for as long as is said', async t => {
+  const { url, pid } = await startRedis(t)
+  const env = { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '10000', ON_STORE_ERROR: 'deny' }
+  const app = await startApp(t, env, {})
+  process.kill(pid, 'SIGSTOP')
+  // More than it would be if nothing was said.
+  setTimeout(() => process.kill(pid, 'SIGCONT'), 1_500)
+  t.equal((await post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' })).status, 202)
+})
+
 t.test('a Redis that has become a replica is left for the one that has its place', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
