@@ -103,10 +103,20 @@ for (const [name, open] of Object.entries(places)) {
       const key = { phone: 'body.phone' }
       const limits = [{ max: 1, window: '60s' }]
       const changed = rules.map(rule => (rule.name === 'mobile' ? { name: rule.name, key, limits } : rule))
-      const app = await (await open(t)).start({ REGION: 'GB' }, { policy: { ...own, rules: changed } })
+      const app = await (await open(t)).start(
+        { REGION: 'GB', ADMIN_KEY },
+        { policy: { ...own, rules: changed } }
+      )
       const send = (phone: string) => post(app, '/v1/sms', { phone, template: 'password-changed' })
       t.equal((await send('07911 123456')).status, 202)
       t.match(await send('+44 7911 123456'), { status: 429, body: { 'violated-policies': ['mobile'] } })
+      const phone = '07911 123456'
+      const { id } = (await ask(app, { phone })).body
+      const code = lastCode(app, '+447911123456')
+      t.equal((await verify(app, id, code, { phone })).status, 200, 'and so do codes')
+      const lookup = '/v1/admin/recipients/lookup'
+      const found = await post(app, lookup, { phone }, { headers: { 'x-admin-key': ADMIN_KEY } })
+      t.match(found.body, { recipient: /^\+44/ }, 'and operators')
     })
 
     await t.test('the audit trail says who had it replaced', async t => {
