@@ -41,6 +41,10 @@ t.test(
     const { text } = await answerTo('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n')
     t.match(text, /^HTTP\/1\.1 503 [\s\S]*"code":"FST_ERR_HANDLER_TIMEOUT"/)
     t.equal(lines.length, 1)
+    const injected = app.inject('/slow')
+    await new Promise(resolve => setImmediate(resolve))
+    mock.timers.tick(handlerTimeoutOf(config))
+    t.equal((await injected).statusCode, 503, 'what is injected is there at once')
   }
 )
 
@@ -57,7 +61,8 @@ t.test('what is no request that can be read is answered all the same', async t =
     then((await connected)[0])
     return String((await answer)[0])
   }
-  t.match(await answerTo('GET /healthz HTTP/1.1\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_MISSING"/)
+  for (const path of ['/healthz', '/nothing'])
+    t.match(await answerTo(`GET ${path} HTTP/1.1\r\n\r\n`), /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_MISSING"/)
   t.match(await answerTo('GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'of that version it may')
   for (const hosts of [
     'host: a\r\nhost: a',
@@ -146,6 +151,7 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   t.equal((await app.inject('/broken')).statusCode, 500)
   const { status, body } = await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
   t.match([status, body], [503, { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
+  t.notOk('key' in body, 'no key is at fault')
   t.equal((await app.inject('/slow')).statusCode, 503)
   t.equal((await app.inject('/readyz')).statusCode, 503)
   t.equal((await app.inject('/unsent')).statusCode, 502)
