@@ -143,7 +143,7 @@ const wrong: [options: unknown, message: string][] = [
   [{ refusalCache: true }, 'options.refusalCache: true is wrong. It must be a duration such as "60s", '],
   [
     { refusalCache: 60_001 },
-    'options.refusalCache: 60001 is wrong. What is given back elsewhere is free only then: 1m or shorter.'
+    'options.refusalCache: 60001 is wrong. It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
   ],
   [
     { refusalCache: '61s' },
