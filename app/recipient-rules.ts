@@ -12,8 +12,23 @@ export function isOfRecipient(key: Rule['key'] | undefined): boolean {
 }
 
 /** Whether it counts those to a row of numbers, of which the recipient has one. */
-export function isOfRange(key: Rule['key'] | undefined): boolean {
+function isOfRange(key: Rule['key'] | undefined): boolean {
   return valuePath(key) === RANGE
+}
+
+/** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
+export function passAllowed(rule: Rule): Rule {
+  // What is no rule, or no key, the plugin refuses with its path.
+  const { key, lock, allow } = (rule ?? {}) as Partial<Rule>
+  if (lock !== undefined || allow !== undefined || !(isOfRecipient(key) || isOfRange(key))) return rule
+  // Concealed, an allowance would show: what is refused to others is not refused to them.
+  return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
+}
+
+/** Whether a rule has been made to. */
+export function passesAllowed({ allow }: Rule): boolean {
+  // A policy is JSON: this is the only function.
+  return typeof allow === 'function'
 }
 
 /**

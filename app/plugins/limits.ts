@@ -1,13 +1,13 @@
 import { existsSync, statSync } from 'node:fs'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import limitPlugin, { type Rule } from '../../plugin/index.js'
+import limitPlugin from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { loadPolicy, type Policy } from '../policy.js'
-import { isOfRange, isOfRecipient } from '../recipient-rules.js'
+import { passAllowed } from '../recipient-rules.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -92,15 +92,6 @@ function inPolicy(error: unknown): unknown {
 
 /** Everything would wait for somebody to write to it: who wrote its first policy is gone. */
 const isPipe = (file = '') => existsSync(file) && statSync(file).isFIFO()
-
-/** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
-function passAllowed(rule: Rule): Rule {
-  // What is no rule, or no key, the plugin refuses with its path.
-  const { key, lock, allow } = (rule ?? {}) as Partial<Rule>
-  if (lock !== undefined || allow !== undefined || !(isOfRecipient(key) || isOfRange(key))) return rule
-  // Concealed, an allowance would show: what is refused to others is not refused to them.
-  return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
-}
 
 export default fp(limits, {
   name: 'limits',

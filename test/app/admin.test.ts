@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { Check } from 'typebox/value'
 import { AuditEventSchema } from '../../app/audit/event.js'
@@ -300,10 +300,7 @@ for (const [name, place] of Object.entries(places)) {
 for (const [name, place] of Object.entries(places)) {
   t.test(`of whom is allowed, no rule is said to refuse but the lock (${name})`, async t => {
     const { env, clock } = await place(t)
-    // As plugins/limits.ts has it.
-    const allow = (request: FastifyRequest) => request.standing === 'allowed'
-    const passed = rules.map(rule => (rule.lock === undefined ? { ...rule, allow } : rule))
-    const { app } = await open(t, { env, clock, rules: passed, routes })
+    const { app } = await open(t, { env, clock, rules, routes })
     t.equal((await send(app)).status, 200)
     await act(app, 'allow', { phone })
     const told = async () => {

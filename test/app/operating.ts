@@ -14,6 +14,7 @@ import metrics from '../../app/plugins/metrics.js'
 import redis from '../../app/plugins/redis.js'
 import requests from '../../app/plugins/requests.js'
 import { recipientOf } from '../../app/recipient.js'
+import { passAllowed } from '../../app/recipient-rules.js'
 import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 
@@ -73,7 +74,7 @@ export async function open(t: Teardown, options: Options = {}) {
   await app.register(accounts, common)
   await app.register(lists, common)
   await app.register(limitPlugin, {
-    rules: [ATTEMPTS, ...rules],
+    rules: [ATTEMPTS, ...rules].map(passAllowed),
     filters: [app.blockList],
     store: config.REDIS_URL === undefined ? 'memory' : 'redis',
     secret: SECRET,

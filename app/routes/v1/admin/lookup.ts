@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import type { Found } from '../../../lists/lists.js'
-import { isOfRecipient, recipientRules } from '../../../recipient-rules.js'
+import { isOfRecipient, passesAllowed, recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import type { AdminOptions } from './index.js'
@@ -30,28 +30,26 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asy
       request.recipient = recipient
       const placed = await fastify.lists.get(recipient.identity)
       const { rules } = fastify.limit
-      const names = recipientRules(rules, 'all')
-      const verdicts = await Promise.all(
-        names.map(name => fastify.limit.peek({ [name]: recipient.identity }))
+      const found = await Promise.all(
+        recipientRules(rules, 'all').map(async name => {
+          const rule = rules[name] as Rule
+          const passes = placed?.standing === 'allowed' && passesAllowed(rule)
+          return { name, rule, passes, verdict: await fastify.limit.peek({ [name]: recipient.identity }) }
+        })
       )
-      const passes = (rule: Rule | undefined) => placed?.standing === 'allowed' && passesAllowed(rule)
-      const holds = (rule: Rule | undefined) => isOfRecipient(rule?.key) && !passes(rule)
+      const holding = found.filter(({ rule, passes }) => isOfRecipient(rule.key) && !passes)
       return {
         recipient: recipient.masked,
         standing: placed && shown(placed),
-        rules: names.flatMap((name, i) => statesOf(name, verdicts[i] as Verdict, passes(rules[name]))),
+        rules: found.flatMap(({ name, verdict, passes }) => statesOf(name, verdict, passes)),
         retryAfterMs: waiting(
           placed,
-          verdicts.filter((_, i) => holds(rules[names[i] as string]))
+          holding.map(({ verdict }) => verdict)
         )
       }
     }
   )
 }
-
-/** Whether a rule lets pass whom the operator allows: a lock does not, nor one on tries, nor one with a list of its own. */
-const passesAllowed = (rule: Rule | undefined) =>
-  isOfRecipient(rule?.key) && rule?.lock === undefined && !Array.isArray(rule?.allow)
 
 /** @param passes whether it lets the recipient pass, whatever it has counted */
 function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
