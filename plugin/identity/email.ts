@@ -11,7 +11,7 @@ const MAX_LENGTH = 320
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
 /** What has one spelling already but for its domain, as most addresses have. */
-const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-~]*$/
+const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
 /** Labels of letters, digits and hyphens (RFC 1123 section 2.1), 63 octets each. */
@@ -69,7 +69,7 @@ function canonicalDomain(text: string): string | undefined {
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)
   // From Node 24 on a label that is no punycode is left as it is.
-  const broken = /(?:^|\.)xn--/.test(domainToUnicode(domain))
+  const broken = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
   if (broken || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
   return domain === 'googlemail.com' ? 'gmail.com' : domain
 }

@@ -66,7 +66,7 @@ export function compileIpList(entries: readonly string[]): (address: string) => 
 }
 
 function range(entry: string): [base: number[], prefix: number] {
-  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]*))?$/i.exec(entry) ?? []
+  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
   const base = groupsOf(text)
   if (base === undefined) {
     throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)

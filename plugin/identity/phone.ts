@@ -12,7 +12,7 @@ const MAX_LENGTH = 64
 
 /** Invisible characters: format controls, joiners, variation selectors. Copied text is full of them. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
-const DIALLED = /^\+?[0-9]+$/
+const DIALLED = /^\+?[0-9]{3,25}$/
 const DIGIT = /\p{Nd}/u
 const OTHER_DIGITS = /(?![0-9])\p{Nd}/gu
 /** Spaces, dashes (with those that Unicode calls something else), dots, slashes, brackets, `~`. */
@@ -37,7 +37,8 @@ export function isRegion(text: string): text is CountryCode {
  * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
-  return plainNumber(text, region) ?? read(text, region)
+  const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
+  return plain ?? read(text, region)
 }
 
 const read = rememberingEach(readPhone)
