@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
@@ -19,6 +19,7 @@ import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
 import { typescript } from '../helper/typescript.js'
+import { until } from '../plugin/settlement/places.js'
 import { ask, folderOf, linesOf, open, REGION } from './operating.js'
 
 const START = Date.UTC(2026, 2, 1)
@@ -404,10 +405,10 @@ t.test('what a slow reader left waiting comes without another line, and all of i
     } catch {}
   }
   for (const line of lines) trail.write(line)
-  for (let i = 0; i < 400 && text.length < 500_000; i++) {
+  await until(() => {
     take()
-    await sleep(50)
-  }
+    return text.length >= 500_000
+  }, 'all lines')
   t.equal(text, lines.map(line => `${line}\n`).join(''), 'nobody wrote another line')
   text = ''
   for (const line of lines) trail.write(line)

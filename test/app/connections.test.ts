@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
@@ -10,6 +10,13 @@ import { E164, PHONE } from './captcha.js'
 import { KEY } from './helper.js'
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
+
+/** @returns what tells what has come so far */
+function gotBy(socket: Socket): () => string {
+  let text = ''
+  socket.on('data', chunk => (text += chunk))
+  return () => text
+}
 
 /** An app that listens, with a route that answers when it is told to. */
 async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
@@ -96,8 +103,7 @@ t.test('what is no request is answered after the requests before it', async t =>
   const { app, open, release } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
-  let got = ''
-  socket.on('data', chunk => (got += chunk))
+  const got = gotBy(socket)
   let broken = once(app.server, 'clientError')
   socket.write(`${get('/held')}${get('/healthz')}what?\r\n\r\n`)
   await broken
@@ -107,29 +113,27 @@ t.test('what is no request is answered after the requests before it', async t =>
   const closed = once(socket, 'close')
   release()
   await closed
-  t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+  t.match(got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
 })
 
 t.test('a request that breaks off behind its own answer gets no second one', async t => {
   const { app, open } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
-  let got = ''
-  socket.on('data', chunk => (got += chunk))
+  const got = gotBy(socket)
   socket.write('POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
   await once(socket, 'data')
   const closed = once(socket, 'close')
   socket.write('no chunk\r\n')
   await closed
-  t.same(got.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 401'])
+  t.same(got().match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 401'])
 })
 
 t.test('nor does one that breaks off while its own answer waits for another', async t => {
   const { app, open, release } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
-  let got = ''
-  socket.on('data', chunk => (got += chunk))
+  const got = gotBy(socket)
   socket.write(`${get('/held')}POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n`)
   const made = () => [...app.connections.values()].some(each => [...each].some(answer => answer.headersSent))
   await until(made, 'its answer')
@@ -139,7 +143,7 @@ t.test('nor does one that breaks off while its own answer waits for another', as
   const closed = once(socket, 'close')
   release()
   await closed
-  t.same(got.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 401'])
+  t.same(got().match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 401'])
 })
 
 t.test('what is no request is answered behind an answer that is still on its way', async t => {
@@ -148,18 +152,17 @@ t.test('what is no request is answered behind an answer that is still on its way
   app.get('/stream', async () => stream)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
-  let got = ''
-  socket.on('data', chunk => (got += chunk))
+  const got = gotBy(socket)
   socket.write(get('/stream'))
   stream.push('a part')
-  await until(() => got.includes('a part'), 'the beginning')
+  await until(() => got().includes('a part'), 'the beginning')
   const broken = once(app.server, 'clientError')
   socket.write('what?\r\n\r\n')
   await broken
   const closed = once(socket, 'close')
   stream.push(null)
   await closed
-  t.match(got, /^HTTP\/1.1 200 [\s\S]*\r\n0\r\n\r\nHTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
+  t.match(got(), /^HTTP\/1.1 200 [\s\S]*\r\n0\r\n\r\nHTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
 })
 
 t.test('a request that was answered because it came too late is not done when it comes', async t => {
@@ -168,15 +171,14 @@ t.test('a request that was answered because it came too late is not done when it
   const connected = once(app.server, 'connection')
   const client = open()
   const [socket] = await connected
-  let got = ''
-  client.on('data', chunk => (got += chunk))
+  const got = gotBy(client)
   client.write(`${get('/healthz')}GET /he`)
   await once(client, 'data')
   const tooLate = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   app.server.emit('clientError', tooLate, socket)
   client.write(`ld HTTP/1.1\r\nhost: a\r\n\r\n${get('/held')}`)
   await once(client, 'close')
-  t.match(got, /^HTTP\/1.1 200 [\s\S]*}HTTP\/1.1 408 [\s\S]*}$/)
+  t.match(got(), /^HTTP\/1.1 200 [\s\S]*}HTTP\/1.1 408 [\s\S]*}$/)
   t.equal(arrived(), 0)
   await until(() => app.connections.size === 0, 'the end of the connection')
 })
@@ -212,8 +214,7 @@ t.test('what is no request is answered, too, behind one that came too late', asy
   const connected = once(app.server, 'connection')
   const client = open()
   const [socket] = await connected
-  let got = ''
-  client.on('data', chunk => (got += chunk))
+  const got = gotBy(client)
   const asked = once(app.server, 'request')
   client.write(`${get('/held')}GET /la`)
   await asked
@@ -231,7 +232,7 @@ t.test('what is no request is answered, too, behind one that came too late', asy
   const closed = once(client, 'close')
   answer()
   await closed
-  t.match(got, /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*lateHTTP\/1.1 408 [\s\S]*}$/)
+  t.match(got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*lateHTTP\/1.1 408 [\s\S]*}$/)
 })
 
 t.test('a client that sends thousands of headers does not push out what a proxy adds', async t => {
@@ -254,12 +255,11 @@ t.test(
       const socket = open()
       const failed: Error[] = []
       socket.on('error', error => failed.push(error))
-      let got = ''
-      socket.on('data', chunk => (got += chunk))
+      const got = gotBy(socket)
       socket.write(text)
       await once(socket, 'close')
       t.same(failed, [])
-      return got
+      return got()
     }
     const large = 'x'.repeat(10_000_000)
     const post = `POST /v1/captcha HTTP/1.1\r\nhost: a\r\nx-api-key: ${KEY}\r\ncontent-type: application/json\r\n`
