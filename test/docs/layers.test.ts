@@ -31,7 +31,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
   ['store/stand-in'],
   ['store/memory'],
-  ['store/calls', 'store/retold', 'store/server'],
+  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals'],
   ['store/answer'],
   [
     'store/mixtures',
@@ -175,11 +175,11 @@ const only: Record<string, readonly string[]> = {
     'limits/index',
     'store/store',
     'clock',
+    'store/known-refusals',
     'store/reserver',
-    'store/reading',
-    'store/told',
     'store/watched'
   ],
+  'store/known-refusals': ['limits/index', 'store/store', 'store/reading', 'store/told'],
   'store/watched': ['store/store'],
   'store/told': ['store/store', 'limits/index'],
   'store/fallback': [

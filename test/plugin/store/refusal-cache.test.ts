@@ -521,6 +521,17 @@ t.test('what ends a refusal of one rule ends that of no other, and leaves nothin
   t.equal(cache.size, 0)
 })
 
+t.test('what is cleared is told by no refusal, though several told it', async t => {
+  const { reserver } = layer()
+  const spec = log([1, 60_000])
+  const [a, b] = [entry(spec, 'a'), entry(spec, 'b')]
+  await reserver.reserve([a, b], '')
+  await Promise.all([[a, b], [b]].map(entries => reserver.reserve(entries, '')))
+  await reserver.store.clear([b])
+  const { store, facts } = await reserver.reserve([a, b], '')
+  t.same([store.name, facts?.[2], facts?.[6]], ['cache', REFUSES, UNKNOWN])
+})
+
 t.test('who brings a max of its own is asked for', async t => {
   const { by } = layer()
   const spec = log([1, 60_000])
