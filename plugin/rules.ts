@@ -40,9 +40,10 @@ export class RuleCompiler {
     }
     if (lock !== undefined && counts !== 'sends')
       throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
-    const key = compileKey(rule.key, this.identity, `${at}.key`)
+    const identity = { ...this.identity, rule: name }
+    const key = compileKey(rule.key, identity, `${at}.key`)
     const distinct =
-      rule.distinct === undefined ? undefined : compileKey(rule.distinct, this.identity, `${at}.distinct`)
+      rule.distinct === undefined ? undefined : compileKey(rule.distinct, identity, `${at}.distinct`)
     if (lock !== undefined && distinct !== undefined)
       throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
     if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(rule.distinct, rule.key))

@@ -2,7 +2,7 @@ import { conform } from '../conform.js'
 import { wrongOption } from '../mistakes.js'
 import { DigestPart, type KeyPart, keyParts } from '../rule.js'
 import { contentPart } from './content.js'
-import type { CompiledPart, IdentityOptions } from './part.js'
+import type { CompiledPart, KeyOptions } from './part.js'
 import { addressOf, compilePath } from './path.js'
 import { emailPart, functionPart, ipPart, phonePart, valuePart } from './scalar.js'
 
@@ -10,10 +10,10 @@ const right =
   'Write "ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these.'
 
 /** @throws OptionError with the path of the mistake */
-export function compilePart(part: KeyPart, options: IdentityOptions, at: string): CompiledPart {
+export function compilePart(part: KeyPart, options: KeyOptions, at: string): CompiledPart {
   if (part === 'ip') return ipPart('ip', addressOf, options.ipv6Prefix)
   if (part === 'all') return everybody
-  if (typeof part === 'function') return functionPart(part, at)
+  if (typeof part === 'function') return functionPart(part, options.rule, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
   if ('digest' in part) {
     conform(DigestPart, part, at)
@@ -32,7 +32,7 @@ export function compilePart(part: KeyPart, options: IdentityOptions, at: string)
   return kind === 'email' ? emailPart(label, read) : valuePart(label, read)
 }
 
-function compileContent(items: readonly unknown[], options: IdentityOptions, at: string): CompiledPart {
+function compileContent(items: readonly unknown[], options: KeyOptions, at: string): CompiledPart {
   return contentPart(
     [...items].map((item, i) => {
       const where = `${at}[${i}]`

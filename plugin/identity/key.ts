@@ -3,7 +3,7 @@ import { wrongOption } from '../mistakes.js'
 import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
-import { type CompiledPart, type IdentityOptions, nameOf, pathsOf } from './part.js'
+import { type CompiledPart, type KeyOptions, nameOf, pathsOf } from './part.js'
 import { isAddress } from './path.js'
 import { remembering } from './remembering.js'
 
@@ -23,7 +23,7 @@ export interface CompiledKey {
 }
 
 /** @throws OptionError with the path of the mistake */
-export function compileKey(key: Key, options: IdentityOptions, at: string): CompiledKey {
+export function compileKey(key: Key, options: KeyOptions, at: string): CompiledKey {
   const several = Array.isArray(key)
   // Spread, since `map` passes over a hole.
   const parts = (several ? [...key] : [key]).map((part, i) =>

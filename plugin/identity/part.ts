@@ -10,6 +10,11 @@ export interface IdentityOptions {
   local?: boolean
 }
 
+export interface KeyOptions extends IdentityOptions {
+  /** Name of the rule that counts by the key. */
+  rule: string
+}
+
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */
 export interface CompiledPart {
   kind: 'all' | 'phone' | 'email' | 'ip' | 'value' | 'digest' | 'function'

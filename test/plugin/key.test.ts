@@ -291,7 +291,7 @@ t.test('function keys', async t => {
     [async () => 'a', 200],
     // biome-ignore lint/suspicious/noThenProperty: a thenable without a catch
     [() => ({ then: (resolve: (answer: string) => void) => resolve('a') }), 200],
-    [() => undefined, 400, /^the key is missing or no scalar value$/],
+    [() => undefined, 400, /^the key of a is missing or no scalar value$/],
     [() => null, 400],
     [async () => undefined, 400],
     [() => ({ id: 1 }), 500, /^POST \/x: config\.limit\.key must return a string, a number or a boolean$/],

@@ -81,7 +81,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     t.equal(
       answers[429]?.description,
       'Limit reached. flood: 100 in 60s by ip. mail: 1 in 60s, 5 in 1h by body.to. ' +
-        'quota: 1000 per day (Asia/Shanghai) by request.account. paid: up to 50 per month (UTC) by the key. ' +
+        'quota: 1000 per day (Asia/Shanghai) by request.account. paid: up to 50 per month (UTC) by the key of paid. ' +
         'same: 2 in 60s by ip and body.a, body.b. many: 5 different body.to in 1h by ip. ' +
         'site: 9 in 1h by all and request.ip (IPv6 by /48). flight: one at a time by ip.'
     )
