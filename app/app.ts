@@ -42,6 +42,8 @@ export interface BuildOptions {
 const MAX_BODY_BYTES = 16_384
 /** For how long a request may be on its way, in milliseconds. Node looks every thirty seconds. */
 const REQUEST_TIMEOUT_MS = 10_000
+/** For how long a proxy keeps an idle connection, as nginx does. Closed sooner here, a request may be on its way on it. */
+const PROXIES_IDLE_MS = 60_000
 /** Over plain HTTP, too, as from inside of a network; the page's own scripts set styles. */
 const DOCS_CSP = {
   'default-src': "'none'",
@@ -59,7 +61,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const handlerTimeout = handlerTimeoutOf(config)
-  const idleMs = handlerTimeout + 45_000
+  const idleMs = handlerTimeout + PROXIES_IDLE_MS
   const app = fastify({
     logger: loggerOptions(config, options.logStream),
     genReqId: () => randomUUID(),
