@@ -66,7 +66,8 @@ export const PolicySchema = Type.Object(
 )
 export type Policy = Static<typeof PolicySchema>
 
-const OWN = new URL('policy.json', import.meta.url)
+/** The app's own policy: of a build, the copy beside the compiled code. */
+export const OWN = new URL('policy.json', import.meta.url)
 
 /** What endpoints count by: the rules of the app's own policy. One of another name would count nothing. */
 const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name }: Rule) => name)

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import limitPlugin from '../../plugin/index.js'
@@ -6,7 +7,7 @@ import { strayNames } from '../accounts/file.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
-import { loadPolicy, type Policy } from '../policy.js'
+import { loadPolicy, OWN, type Policy } from '../policy.js'
 import { passAllowed } from '../recipient-rules.js'
 
 declare module 'fastify' {
@@ -56,7 +57,8 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       throw error
     }
     fastify.audit({ event: 'policy', outcome: 'replaced', actor }, request)
-    fastify.log.info({ rules: inForce.rules.length }, 'the policy was replaced')
+    const file = config.POLICY_FILE ?? fileURLToPath(OWN)
+    fastify.log.info({ rules: inForce.rules.length, file }, 'the policy was replaced')
     return inForce
   })
   try {

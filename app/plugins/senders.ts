@@ -57,7 +57,8 @@ const senders: FastifyPluginAsync<Options> = async (
     const { problem, ...undelivered } = told
     const { sender, outcome, code } = undelivered
     fastify.metrics.sent({ channel, sender, outcome })
-    fastify.log.warn({ send: { channel, sender, outcome, code } }, 'not sent')
+    const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
+    fastify.log.warn({ send: { channel, sender, outcome, code } }, heard)
     throw Object.assign(problem, { undelivered })
   }
 

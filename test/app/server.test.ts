@@ -117,7 +117,7 @@ t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t
   const purposes = { ...policy.purposes, pay: { action: { en: 'pay', zh: '付款' } } }
   write(JSON.stringify({ ...policy, purposes }))
   child.kill('SIGHUP')
-  await said(/the policy was replaced/)
+  await said(/"file":".*policy\.json".*the policy was replaced/)
   t.equal((await pay()).status, 202)
 })
 

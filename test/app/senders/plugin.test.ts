@@ -67,6 +67,11 @@ t.test('a receipt, or a problem that tells outcome and sender; both are counted'
     msg: 'not sent',
     send: { channel: 'sms', sender: 'inner', outcome: 'limited', code: 'X' }
   })
+  sms.does = async () => {
+    throw new SendError('unknown', { sender: 'inner', code: 'TIMED_OUT' })
+  }
+  t.match(await app.deliver(message(), null).catch(error => error), { statusCode: 504 })
+  t.match(JSON.parse(lines.at(-1) ?? ''), { msg: 'perhaps sent', send: { outcome: 'unknown' } })
   t.notMatch(lines.join(''), /13800138000|042137/)
 })
 
