@@ -104,6 +104,7 @@ export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.
 export default limitPlugin
 
 export { isTimeZone } from './calendar.js'
+export type { Clock } from './clock.js'
 export type { Decision } from './decision.js'
 export type { LimitDecorator } from './decorator.js'
 export type { LimitError, Problem } from './errors.js'
@@ -126,4 +127,4 @@ export type {
   TimeZoneFunction
 } from './rule.js'
 export type { RedisClient } from './store/client.js'
-export type { LimitState, RuleState, Verdict, Violation } from './verdict.js'
+export type { LimitState, Refusal, RuleState, Verdict, Violation } from './verdict.js'
