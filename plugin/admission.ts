@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Awaitable } from './awaitable.js'
 import type { Decision } from './decision.js'
 import { hasListeners, publish } from './events.js'
 import { FilterChain } from './filter-chain.js'
@@ -9,7 +10,6 @@ import type { Limiter } from './limiter.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
 import type { Plan } from './plan.js'
 import type { RefusalLog } from './refusal-log.js'
-import type { Awaitable } from './store/store.js'
 import type { Verdict } from './verdict.js'
 import type { Watch } from './watch.js'
 

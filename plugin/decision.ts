@@ -1,9 +1,9 @@
+import { type Awaitable, isPromise } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Hold, reporting } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
 import { aged, join } from './stages.js'
-import { type Awaitable, isPromise } from './store/store.js'
 import { askedOf, isAdmitted, verdictOf } from './subjects.js'
 import { type RuleState, statesOf, type Verdict } from './verdict.js'
 

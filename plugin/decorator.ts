@@ -1,11 +1,11 @@
 import type { FastifyBaseLogger, FastifyRequest, RawServerBase, RouteGenericInterface } from 'fastify'
+import { isPromise } from './awaitable.js'
 import type { Decision } from './decision.js'
 import { durationAt } from './duration.js'
 import { hasListeners, publish } from './events.js'
 import type { Keys, Limiter } from './limiter.js'
 import type { SendLimitOptions } from './options.js'
 import type { Rule } from './rule.js'
-import { isPromise } from './store/store.js'
 import type { Verdict } from './verdict.js'
 
 /** A request of any server, HTTP/2 too. */

@@ -1,8 +1,8 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { isPromise } from './awaitable.js'
 import type { Decision } from './decision.js'
 import type { DecisionEvent, SendLimitOptions } from './options.js'
-import { isPromise } from './store/store.js'
 import type { Verdict } from './verdict.js'
 
 const decisions = channel('fastify-send-limit:decision')

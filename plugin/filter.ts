@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { Awaitable } from './awaitable.js'
 import { conform } from './conform.js'
-import { Fn, type MaybePromise, Name, strict } from './schemas.js'
+import { Fn, Name, strict } from './schemas.js'
 
 /** What a filter says; nothing at all means that it passes. */
 export interface FilterResult {
@@ -9,17 +10,17 @@ export interface FilterResult {
   /** With a refusal: when to come again, in milliseconds. Without it, or with null, the answer is 403. */
   retryAfterMs?: number | null
   /** With a pass: takes back what the filter did, should the request be refused after all. */
-  undo?: () => MaybePromise<void>
+  undo?: () => Awaitable<void>
 }
 
 /** A check of one's own, run before the reservation, in the order it is named in. */
 export interface Filter {
   name: string
   /** Runs once, before the server listens. */
-  init?: () => MaybePromise<void>
-  check: (request: FastifyRequest) => MaybePromise<FilterResult | undefined | void>
+  init?: () => Awaitable<void>
+  check: (request: FastifyRequest) => Awaitable<FilterResult | undefined | void>
   /** Runs once, when the server closes. */
-  close?: () => MaybePromise<void>
+  close?: () => Awaitable<void>
 }
 
 const filterMembers = {

@@ -1,4 +1,5 @@
-import { type Awaitable, isPromise, type Settling, type Taken } from './store/store.js'
+import { type Awaitable, isPromise } from './awaitable.js'
+import type { Settling, Taken } from './store/store.js'
 
 /** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
 export function reporting(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {

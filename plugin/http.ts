@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { isPromise } from './awaitable.js'
 import {
   BlockedError,
   ExceededError,
@@ -14,7 +15,6 @@ import { misanswered } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
-import { isPromise } from './store/store.js'
 import type { LimitState, Verdict } from './verdict.js'
 
 const KINDS = {

@@ -1,5 +1,5 @@
+import { unheard } from './awaitable.js'
 import { FunctionError, OptionError } from './errors.js'
-import { unheard } from './store/store.js'
 
 /**
  * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits

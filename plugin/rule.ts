@@ -1,12 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { Awaitable } from './awaitable.js'
 import { PERIODS } from './calendar.js'
-import { Duration, Ipv6Prefix, type MaybePromise, Name, strict } from './schemas.js'
+import { Duration, Ipv6Prefix, Name, strict } from './schemas.js'
 
 /** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
 export type KeyFunction = (
   request: FastifyRequest
-) => MaybePromise<string | number | bigint | boolean | null | undefined>
+) => Awaitable<string | number | bigint | boolean | null | undefined>
 /** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
 export type MaxFunction = (request: FastifyRequest) => number
 /** Answers in which IANA time zone this request's identity has its days; always the same one for an identity. */

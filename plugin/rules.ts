@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isPromise, unheard } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { conform } from './conform.js'
 import { durationAt } from './duration.js'
@@ -9,7 +10,6 @@ import { compileLimits, compileLock } from './limits/compile.js'
 import { wrongOption } from './mistakes.js'
 import { Numbers } from './numbers.js'
 import { List, type Rule, RuleSchema } from './rule.js'
-import { isPromise, unheard } from './store/store.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10

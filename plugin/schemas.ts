@@ -1,7 +1,5 @@
 import { Type } from 'typebox'
 
-export type MaybePromise<T> = T | Promise<T>
-
 /** Refuses members that are not named. */
 export const strict = { additionalProperties: false }
 

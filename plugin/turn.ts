@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify'
+import { type Awaitable, isPromise } from './awaitable.js'
 import { whenCutOff } from './cut-off.js'
 import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
-import { type Awaitable, isPromise } from './store/store.js'
 
 /**
  * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.

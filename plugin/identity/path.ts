@@ -1,5 +1,5 @@
+import { unheard } from '../awaitable.js'
 import { wrongOption } from '../mistakes.js'
-import { unheard } from '../store/store.js'
 
 /** What key paths are read from: a Fastify request, or anything of its shape. */
 export interface Source {

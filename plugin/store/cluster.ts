@@ -1,6 +1,7 @@
+import type { Awaitable } from '../awaitable.js'
 import { type Group, groupsOf, merge } from './groups.js'
 import type { Reserved, Reserver } from './reserver.js'
-import type { Awaitable, Entry, Settling, Taken } from './store.js'
+import type { Entry, Settling, Taken } from './store.js'
 import { takenOf } from './taken.js'
 
 /** Decides on entries of one identity at a time, wherever it lives. */

@@ -1,9 +1,10 @@
+import { type Awaitable, isPromise } from '../awaitable.js'
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
-import { type Awaitable, type Entry, type Facts, isPromise, type Store, type Taken } from './store.js'
+import type { Entry, Facts, Store, Taken } from './store.js'
 import { locksOf, takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 

@@ -1,4 +1,5 @@
-import { type Awaitable, type Entry, type Facts, isPromise, type Settling, type Store } from './store.js'
+import { type Awaitable, isPromise } from '../awaitable.js'
+import type { Entry, Facts, Settling, Store } from './store.js'
 
 /** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
 export interface Reserved {

@@ -1,3 +1,4 @@
+import type { Awaitable } from '../awaitable.js'
 import type { Period } from '../calendar.js'
 
 /**
@@ -115,9 +116,6 @@ export const UNKNOWN = 3
  */
 export type Facts = readonly number[]
 
-/** May be now or later: memory answers at once. */
-export type Awaitable<T> = T | Promise<T>
-
 export interface Store {
   readonly name: string
 
@@ -151,16 +149,3 @@ export interface Store {
 
 /** Where a decision was counted, as far as its settlement goes. */
 export type Settling = Pick<Store, 'name' | 'refund' | 'renew'>
-
-export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
-}
-
-/** The same value: if it is a promise for which nobody waits, as where another one has failed, its failure harms nobody. */
-export function unheard(value: unknown): unknown {
-  if (!isPromise(value)) return value
-  // A thenable may have no catch of its own.
-  const promise = Promise.resolve(value)
-  promise.catch(() => {})
-  return promise
-}

@@ -1,4 +1,5 @@
-import type { Awaitable, Entry, Settling, Store, Taken } from './store.js'
+import type { Awaitable } from '../awaitable.js'
+import type { Entry, Settling, Store, Taken } from './store.js'
 
 /**
  * The same store.

@@ -64,6 +64,7 @@ const layers: readonly (readonly string[])[] = [
     'store/outage',
     'store/lua',
     'store/half-sip-hash',
+    'awaitable',
     'cohort',
     'cut-off',
     'root',
@@ -127,7 +128,7 @@ const packages: Record<string, readonly string[]> = {
 /** What files may know of the plugin, all in all, where their layer says too little. */
 const only: Record<string, readonly string[]> = {
   verdict: ['store/store', 'limits/index'],
-  'store/store': ['calendar'],
+  'store/store': ['awaitable', 'calendar'],
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [
     'store/store',
@@ -167,10 +168,10 @@ const only: Record<string, readonly string[]> = {
   'store/page': [],
   'store/scripts': ['store/lua'],
   'store/lua': [],
-  'store/cluster': ['store/store', 'store/taken', 'store/groups', 'store/reserver'],
+  'store/cluster': ['awaitable', 'store/store', 'store/taken', 'store/groups', 'store/reserver'],
   'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
-  'store/reserver': ['store/store'],
+  'store/reserver': ['awaitable', 'store/store'],
   'store/refusal-cache': [
     'limits/index',
     'store/store',
@@ -180,9 +181,10 @@ const only: Record<string, readonly string[]> = {
     'store/watched'
   ],
   'store/known-refusals': ['limits/index', 'store/store', 'store/reading', 'store/told'],
-  'store/watched': ['store/store'],
+  'store/watched': ['awaitable', 'store/store'],
   'store/told': ['store/store', 'limits/index'],
   'store/fallback': [
+    'awaitable',
     'store/outage',
     'store/reserver',
     'store/store',
@@ -199,6 +201,7 @@ const only: Record<string, readonly string[]> = {
   'limits/lock': ['limits/kind', 'store/store'],
   'limits/distinct': ['limits/kind', 'store/store'],
   rules: [
+    'awaitable',
     'compiled-rule',
     'conform',
     'duration',
@@ -209,8 +212,7 @@ const only: Record<string, readonly string[]> = {
     'limits/compile',
     'mistakes',
     'numbers',
-    'rule',
-    'store/store'
+    'rule'
   ]
 }
 
