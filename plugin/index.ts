@@ -113,7 +113,7 @@ export type { Filter, FilterResult } from './filter.js'
 export { canonicalEmail } from './identity/email.js'
 export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
-export type { Keys } from './limiter.js'
+export type { Keys } from './named.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
 export type {
   AllowFunction,

@@ -3,18 +3,15 @@ import { type Awaitable, isPromise } from './awaitable.js'
 import type { Clock } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
-import { KeyMissingError, RuleUnknownError, TimeoutError } from './errors.js'
+import { TimeoutError } from './errors.js'
 import type { Source } from './identity/path.js'
 import { Means } from './means.js'
 import { wrongOption } from './mistakes.js'
+import { entriesOf, type Keys, namedBy } from './named.js'
 import type { Reserved, Reserver } from './store/reserver.js'
-import type { Entry } from './store/store.js'
 import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subjects.js'
 import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
-
-/** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
-export type Keys = Record<string, unknown>
 
 /** The name of who holds locks, and when they were asked for. */
 const NO_LOCK = { token: '', since: 0 }
@@ -64,13 +61,13 @@ export class Limiter {
 
   /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
   decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
-    const { rules, values } = this.named(keys)
+    const { rules, values } = namedBy(keys, this.rules)
     return this.reserve(rules, values, source)
   }
 
   /** The verdict as it would be; changes nothing. */
   async peek(keys: Keys, source: Source | undefined): Promise<Verdict> {
-    const { rules, values } = this.named(keys)
+    const { rules, values } = namedBy(keys, this.rules)
     const subjects = subjectsOf(rules, values, source)
     const asked = asksStore(subjects)
     return verdictOf(subjects, asked ? await this.reserver.store.peek(askedOf(subjects)) : null)
@@ -78,18 +75,18 @@ export class Limiter {
 
   /** Forgets what is counted. */
   async clear(keys: Keys): Promise<void> {
-    await this.reserver.store.clear(this.entriesFor(keys))
+    await this.reserver.store.clear(entriesOf(keys, this.rules))
   }
 
   /** Refuses the identities for `ms` milliseconds, 0: until unblocked. */
   async block(keys: Keys, ms: number): Promise<void> {
-    const lock = this.named(keys).rules.find(rule => rule.options.lock !== undefined)
+    const lock = namedBy(keys, this.rules).rules.find(rule => rule.options.lock !== undefined)
     if (lock) throw wrongOption('keys', lock.name, 'A lock blocks nobody for good; name a rule with limits.')
-    await this.reserver.store.block(this.entriesFor(keys), ms)
+    await this.reserver.store.block(entriesOf(keys, this.rules), ms)
   }
 
   async unblock(keys: Keys): Promise<void> {
-    await this.reserver.store.unblock(this.entriesFor(keys))
+    await this.reserver.store.unblock(entriesOf(keys, this.rules))
   }
 
   private reserve(
@@ -123,49 +120,4 @@ export class Limiter {
     const at = reserved?.at ?? this.clock.monotonic()
     return new Decision(new Means(subjects, facts, at, store, token, since, this.report, earlier, said))
   }
-
-  private named(keys: Keys): { rules: CompiledRule[]; values: unknown[] } {
-    // Of anything else no rule would be found, and whoever was meant would pass.
-    if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
-      throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
-    const names = Object.keys(keys)
-    const rules: CompiledRule[] = new Array(names.length)
-    const values: unknown[] = new Array(names.length)
-    for (let i = 0; i < names.length; i++) rules[i] = this.ruleOf(names[i] as string)
-    for (let i = 0; i < names.length; i++) {
-      const name = names[i] as string
-      values[i] = valuesOf(rules[i] as CompiledRule, name, keys[name])
-    }
-    return { rules, values }
-  }
-
-  private ruleOf(name: string): CompiledRule {
-    const rule = this.rules.get(name)
-    if (rule !== undefined) return rule
-    throw new RuleUnknownError('keys', name, [...this.rules.keys()].join(', ') || 'none')
-  }
-
-  private entriesFor(keys: Keys): Entry[] {
-    const { rules, values } = this.named(keys)
-    return rules.flatMap((rule, i) => {
-      const identity = rule.key.identify(rule.whoOf(values[i]), false)
-      if (identity === null) throw new KeyMissingError(rule.name)
-      return rule.specs.map(spec => ({ spec, identity }))
-    })
-  }
-}
-
-/** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
-function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
-  const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  if (parts === 1) return value
-  const several: unknown[] = Array.isArray(value) ? value : [value]
-  // Whoever lists identities must not believe that all of them are blocked.
-  if (several.length > parts)
-    throw wrongOption(
-      `keys.${name}.length`,
-      several.length,
-      `Its key has ${parts} parts: name one identity at a time.`
-    )
-  return several
 }

@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['decision', 'plan'],
   ['means', 'hold'],
   ['stages', 'subjects'],
-  ['per-request'],
+  ['per-request', 'named'],
   ['rules'],
   ['store/open', 'limits/compile', 'compiled-rule'],
   ['identity/key'],

@@ -1,0 +1,56 @@
+import type { CompiledRule } from './compiled-rule.js'
+import { KeyMissingError, RuleUnknownError } from './errors.js'
+import { wrongOption } from './mistakes.js'
+import type { Entry } from './store/store.js'
+
+/** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
+export type Keys = Record<string, unknown>
+
+type Rules = ReadonlyMap<string, CompiledRule>
+
+/** The rules that are named, and what each is to count by. @throws OptionError, RuleUnknownError */
+export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; values: unknown[] } {
+  // Of anything else no rule would be found, and whoever was meant would pass.
+  if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
+    throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
+  const names = Object.keys(keys)
+  const rules: CompiledRule[] = new Array(names.length)
+  const values: unknown[] = new Array(names.length)
+  for (let i = 0; i < names.length; i++) rules[i] = ruleOf(names[i] as string, known)
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string
+    values[i] = valuesOf(rules[i] as CompiledRule, name, keys[name])
+  }
+  return { rules, values }
+}
+
+/** All that is kept of whom they name. @throws as `namedBy`, and KeyMissingError, KeyInvalidError */
+export function entriesOf(keys: Keys, known: Rules): Entry[] {
+  const { rules, values } = namedBy(keys, known)
+  return rules.flatMap((rule, i) => {
+    const identity = rule.key.identify(rule.whoOf(values[i]), false)
+    if (identity === null) throw new KeyMissingError(rule.name)
+    return rule.specs.map(spec => ({ spec, identity }))
+  })
+}
+
+function ruleOf(name: string, known: Rules): CompiledRule {
+  const rule = known.get(name)
+  if (rule !== undefined) return rule
+  throw new RuleUnknownError('keys', name, [...known.keys()].join(', ') || 'none')
+}
+
+/** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
+function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
+  const parts = key.parts.length + (distinct?.parts.length ?? 0)
+  if (parts === 1) return value
+  const several: unknown[] = Array.isArray(value) ? value : [value]
+  // Whoever lists identities must not believe that all of them are blocked.
+  if (several.length > parts)
+    throw wrongOption(
+      `keys.${name}.length`,
+      several.length,
+      `Its key has ${parts} parts: name one identity at a time.`
+    )
+  return several
+}
