@@ -1,15 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isPromise, unheard } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { conform } from './conform.js'
 import { durationAt } from './duration.js'
 import { type CompiledKey, compileKey } from './identity/key.js'
-import type { CompiledPart, IdentityOptions } from './identity/part.js'
-import type { Source } from './identity/path.js'
+import type { IdentityOptions } from './identity/part.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { wrongOption } from './mistakes.js'
 import { Numbers } from './numbers.js'
 import { List, type Rule, RuleSchema } from './rule.js'
+import { readingOf } from './rule-reading.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
@@ -87,7 +86,7 @@ export class RuleCompiler {
       observed: base.observed,
       optional: rule.optional ?? false,
       key,
-      ...reading(key, distinct, rule.optional ?? false),
+      ...readingOf(key, distinct, rule.optional ?? false),
       specs: structures.map(each => each.spec),
       max: structures.some(each => each.max.some(max => typeof max === 'function'))
         ? structures.map(each => each.max)
@@ -99,43 +98,6 @@ export class RuleCompiler {
       blocks: list(block, 'block')
     }
   }
-}
-
-function reading(
-  key: CompiledKey,
-  distinct: CompiledKey | undefined,
-  optional: boolean
-): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'whoOf' | 'valueOf'> {
-  const parts = [...key.parts, ...(distinct?.parts ?? [])]
-  const late = parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.'))
-  const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
-  const readAll = (source: Source) => {
-    const values = new Array(parts.length)
-    for (let i = 0; i < parts.length; i++) values[i] = (parts[i] as CompiledPart).read(source)
-    return late && values.some(isPromise) ? unheard(Promise.all(values)) : values
-  }
-  return {
-    distinct,
-    read: others.length === 0 ? only.read : readAll,
-    late,
-    whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
-    valueOf(values) {
-      if (distinct === undefined) return undefined
-      const own = (values as readonly unknown[]).slice(key.parts.length)
-      const what = distinct.identify(ownOf(distinct, own), optional)
-      return what === null ? null : numberOf(distinct.pseudonym(what))
-    }
-  }
-}
-
-/** As a key is asked for whom it means: of one part with its value, of several with a list that begins with theirs. */
-function ownOf({ parts }: CompiledKey, values: readonly unknown[]): unknown {
-  return parts.length > 1 ? values : values[0]
-}
-
-/** The first 48 bits of a hash in base64url. */
-function numberOf(hash: string): number {
-  return Buffer.from(hash.slice(0, 8), 'base64url').readUIntBE(0, 6)
 }
 
 function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {

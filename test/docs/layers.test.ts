@@ -22,6 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['stages', 'subjects'],
   ['per-request', 'named'],
   ['rules'],
+  ['rule-reading'],
   ['store/open', 'limits/compile', 'compiled-rule'],
   ['identity/key'],
   ['identity/compile', 'limits/from-request'],
@@ -201,18 +202,17 @@ const only: Record<string, readonly string[]> = {
   'limits/lock': ['limits/kind', 'store/store'],
   'limits/distinct': ['limits/kind', 'store/store'],
   rules: [
-    'awaitable',
     'compiled-rule',
     'conform',
     'duration',
     'errors',
     'identity/key',
     'identity/part',
-    'identity/path',
     'limits/compile',
     'mistakes',
     'numbers',
-    'rule'
+    'rule',
+    'rule-reading'
   ]
 }
 

@@ -1,0 +1,43 @@
+import { isPromise, unheard } from './awaitable.js'
+import type { CompiledRule } from './compiled-rule.js'
+import type { CompiledKey } from './identity/key.js'
+import type { CompiledPart } from './identity/part.js'
+import type { Source } from './identity/path.js'
+
+/** How a rule reads what it counts by: who, and which of the different values. */
+export function readingOf(
+  key: CompiledKey,
+  distinct: CompiledKey | undefined,
+  optional: boolean
+): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'whoOf' | 'valueOf'> {
+  const parts = [...key.parts, ...(distinct?.parts ?? [])]
+  const late = parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.'))
+  const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
+  const readAll = (source: Source) => {
+    const values = new Array(parts.length)
+    for (let i = 0; i < parts.length; i++) values[i] = (parts[i] as CompiledPart).read(source)
+    return late && values.some(isPromise) ? unheard(Promise.all(values)) : values
+  }
+  return {
+    distinct,
+    read: others.length === 0 ? only.read : readAll,
+    late,
+    whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
+    valueOf(values) {
+      if (distinct === undefined) return undefined
+      const own = (values as readonly unknown[]).slice(key.parts.length)
+      const what = distinct.identify(ownOf(distinct, own), optional)
+      return what === null ? null : numberOf(distinct.pseudonym(what))
+    }
+  }
+}
+
+/** As a key is asked for whom it means: of one part with its value, of several with a list that begins with theirs. */
+function ownOf({ parts }: CompiledKey, values: readonly unknown[]): unknown {
+  return parts.length > 1 ? values : values[0]
+}
+
+/** The first 48 bits of a hash in base64url. */
+function numberOf(hash: string): number {
+  return Buffer.from(hash.slice(0, 8), 'base64url').readUIntBE(0, 6)
+}
