@@ -33,7 +33,7 @@ export class RuleCompiler {
    */
   compile(rule: Rule, at: string, owner: string): CompiledRule {
     conform(RuleSchema, rule, at)
-    const { name, counts = 'sends', mode, limits = [], lock } = rule
+    const { name, counts = 'sends', mode, limits = [], lock, optional = false, allow, block } = rule
     if ((rule.limits === undefined) === (lock === undefined)) {
       throw wrongOption(at, rule, 'A rule has either "limits" or a "lock".')
     }
@@ -68,12 +68,6 @@ export class RuleCompiler {
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
       return { ...base, name: known, series }
     }
-    const { allow, block } = rule
-    const list = (values: unknown, of: string) => {
-      if (values === undefined) return undefined
-      conform(List, values, `${at}.${of}`)
-      return compileList(key, values, `${at}.${of}`)
-    }
     const structures =
       lock === undefined
         ? compileLimits(limits, `${at}.limits`, named, distinct !== undefined)
@@ -83,10 +77,10 @@ export class RuleCompiler {
       name,
       index,
       counts,
-      observed: base.observed,
-      optional: rule.optional ?? false,
+      observed,
+      optional,
       key,
-      ...readingOf(key, distinct, rule.optional ?? false),
+      ...readingOf(key, distinct, optional),
       specs: structures.map(each => each.spec),
       max: structures.some(each => each.max.some(max => typeof max === 'function'))
         ? structures.map(each => each.max)
@@ -94,8 +88,8 @@ export class RuleCompiler {
       timeZones: structures.some(each => each.timeZone) ? structures.map(each => each.timeZone) : undefined,
       maxHold: hold(rule, structures[0]?.spec.ttl ?? 0, at),
       passes: typeof allow === 'function' ? allow : undefined,
-      allows: typeof allow === 'function' ? undefined : list(allow, 'allow'),
-      blocks: list(block, 'block')
+      allows: typeof allow === 'function' ? undefined : compileList(key, allow, `${at}.allow`),
+      blocks: compileList(key, block, `${at}.block`)
     }
   }
 }
@@ -108,7 +102,10 @@ function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
   return ms
 }
 
-function compileList(key: CompiledKey, values: readonly string[], at: string): (value: unknown) => boolean {
+/** Whether a value of the key is on a list; undefined where there is none. */
+function compileList(key: CompiledKey, values: unknown, at: string): CompiledRule['blocks'] {
+  if (values === undefined) return undefined
+  conform(List, values, at)
   const [part, ...others] = key.parts
   if (part === undefined || others.length > 0)
     throw wrongOption(at, values, 'Only a key of one part can have a list.')
