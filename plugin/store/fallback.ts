@@ -1,6 +1,6 @@
-import { type Awaitable, isPromise } from '../awaitable.js'
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
+import { inTime, unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
@@ -132,33 +132,5 @@ export class Fallback implements Reserver {
       // What was refused was not sent.
       if (!admitted) giveBack(() => true)
     }
-  }
-}
-
-function unavailable(): Error {
-  return new StoreUnavailableError()
-}
-
-function away(cause: unknown): never {
-  throw cause instanceof StoreUnavailableError ? cause : Object.assign(unavailable(), { cause })
-}
-
-function inTime(store: Store, ms: number): Reserver['store'] {
-  const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
-    isPromise(answer) ? within(answer, ms, unavailable) : answer
-  // What an app asks for itself has nothing to fall to.
-  const asked = <T>(answer: Awaitable<T>): Awaitable<T> => {
-    const found = call(answer)
-    return isPromise(found) ? found.catch(away) : found
-  }
-  return {
-    name: store.name,
-    peek: entries => asked(store.peek(entries)),
-    refund: (taken, token) => call(store.refund(taken, token)),
-    renew: (entries, token) => call(store.renew(entries, token)),
-    clear: entries => asked(store.clear(entries)),
-    block: (entries, ms) => asked(store.block(entries, ms)),
-    unblock: entries => asked(store.unblock(entries)),
-    close: () => store.close()
   }
 }

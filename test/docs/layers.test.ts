@@ -32,7 +32,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
   ['store/stand-in'],
   ['store/memory'],
-  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals'],
+  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time'],
   ['store/answer'],
   [
     'store/mixtures',
@@ -184,8 +184,9 @@ const only: Record<string, readonly string[]> = {
   'store/known-refusals': ['limits/index', 'store/store', 'store/reading', 'store/told'],
   'store/watched': ['awaitable', 'store/store'],
   'store/told': ['store/store', 'limits/index'],
+  'store/in-time': ['awaitable', 'errors', 'within', 'store/reserver', 'store/store'],
   'store/fallback': [
-    'awaitable',
+    'store/in-time',
     'store/outage',
     'store/reserver',
     'store/store',

@@ -1,0 +1,35 @@
+import { type Awaitable, isPromise } from '../awaitable.js'
+import { StoreUnavailableError } from '../errors.js'
+import { within } from '../within.js'
+import type { Reserver } from './reserver.js'
+import type { Store } from './store.js'
+
+/** What is thrown where no answer came in time. */
+export function unavailable(): Error {
+  return new StoreUnavailableError()
+}
+
+function away(cause: unknown): never {
+  throw cause instanceof StoreUnavailableError ? cause : Object.assign(unavailable(), { cause })
+}
+
+/** The same store, whose calls end within `timeout` milliseconds. */
+export function inTime(store: Store, timeout: number): Reserver['store'] {
+  const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
+    isPromise(answer) ? within(answer, timeout, unavailable) : answer
+  // What an app asks for itself has nothing to fall to.
+  const asked = <T>(answer: Awaitable<T>): Awaitable<T> => {
+    const found = call(answer)
+    return isPromise(found) ? found.catch(away) : found
+  }
+  return {
+    name: store.name,
+    peek: entries => asked(store.peek(entries)),
+    refund: (taken, token) => call(store.refund(taken, token)),
+    renew: (entries, token) => call(store.renew(entries, token)),
+    clear: entries => asked(store.clear(entries)),
+    block: (entries, ms) => asked(store.block(entries, ms)),
+    unblock: entries => asked(store.unblock(entries)),
+    close: () => store.close()
+  }
+}
