@@ -50,12 +50,7 @@ export function openStore(
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix, local: store === 'memory' }
-  const memory = () =>
-    new MemoryStore({
-      ...(options.maxKeys && { maxKeys: options.maxKeys }),
-      ...(options.clock && { clock: options.clock })
-    })
-  if (store === 'memory') return { reserver: alone(memory()), identity }
+  if (store === 'memory') return { reserver: alone(new MemoryStore(options)), identity }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -86,7 +81,7 @@ export function openStore(
   const outage = outageOf()
   const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,
-    otherwise: onStoreError === 'memory' ? new StandIn(memory()) : onStoreError,
+    otherwise: onStoreError === 'memory' ? new StandIn(new MemoryStore(options)) : onStoreError,
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
     isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
@@ -109,7 +104,7 @@ function refusalCache({ refusalCache: given, clock }: SendLimitOptions): Refusal
       given,
       'It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
     )
-  return new RefusalCache({ ms, ...(clock && { clock }) })
+  return new RefusalCache({ ms, clock })
 }
 
 function clientOf(fastify: FastifyInstance, { client, namespace }: SendLimitOptions): RedisClient {
