@@ -25,20 +25,9 @@ export function publish(
   request: FastifyRequest | null,
   log: FastifyBaseLogger
 ): void {
-  const { allowed, retryAfterMs, violated, observed, rules, refusal } = verdict
   const { keys, store } = decision
-  const event: DecisionEvent = {
-    allowed,
-    retryAfterMs,
-    violated,
-    observed: observed.slice(told),
-    rules,
-    refusal,
-    route,
-    stage,
-    keys,
-    store
-  }
+  const observed = verdict.observed.slice(told)
+  const event: DecisionEvent = { ...verdict, observed, route, stage, keys, store }
   decisions.publish(event)
   const failed = (error: unknown) => log.error({ err: error }, 'onDecision failed')
   try {
