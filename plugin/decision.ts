@@ -27,7 +27,7 @@ export class Decision implements Verdict {
     this.#means = means
     this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
     if (!facts || !this.allowed) this.#slots = NONE
-    else if (token !== '') this.#hold = holdOf(means, means.slots(isLock))
+    else if (token !== '') this.#hold = new Hold(means.slots(isLock), means)
   }
 
   /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
@@ -126,7 +126,7 @@ export class Decision implements Verdict {
    * Its reason is an `AbortError`. Without a lock it never aborts.
    */
   get signal(): AbortSignal {
-    this.#hold ??= holdOf(this.#means, NONE)
+    this.#hold ??= new Hold(NONE, this.#means)
     return this.#hold.signal
   }
 
@@ -184,14 +184,6 @@ export class Decision implements Verdict {
     })
     return this.#giving
   }
-}
-
-/** The locks that were taken. */
-function holdOf(means: Means, locked: readonly Slot[]): Hold {
-  return new Hold(
-    locked.map(taken => ({ taken, maxHold: taken.entry.rule.maxHold })),
-    means
-  )
 }
 
 function isLock({ options }: CompiledRule): boolean {

@@ -1,5 +1,5 @@
 import { type Awaitable, isPromise } from './awaitable.js'
-import type { Settling, Taken } from './store/store.js'
+import type { Entry, Settling, Taken } from './store/store.js'
 
 /** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
 export function reporting(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
@@ -22,24 +22,19 @@ export interface Holder {
   report(error: unknown): void
 }
 
-/** A lock that was taken, and how long it may be renewed, in milliseconds. */
-export interface Lock {
-  taken: Taken
-  maxHold: number
-}
+/** A lock that was taken; its rule says how long it may be renewed, in milliseconds. */
+export type Lock = Taken<Entry & { rule: { maxHold: number } }>
 
 /** The locks of one request, each renewed until released, lost or held for its `maxHold`. */
 export class Hold {
-  private locks: readonly Taken[]
   private readonly renewals: readonly Renewal[]
   private readonly controller = new AbortController()
   private releasing: Awaitable<void> = undefined
 
   constructor(
-    locks: readonly Lock[],
+    private locks: readonly Lock[],
     private readonly holder: Holder
   ) {
-    this.locks = locks.map(({ taken }) => taken)
     this.renewals = locks.map(lock => new Renewal(lock, holder, () => this.lose(lock)))
   }
 
@@ -68,8 +63,8 @@ export class Hold {
 
   // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no
   // send.
-  private lose({ taken }: Lock): void {
-    if (!taken.entry.spec.observed)
+  private lose({ entry }: Lock): void {
+    if (!entry.spec.observed)
       this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
   }
 }
@@ -102,15 +97,16 @@ class Renewal {
   }
 
   private get ttl(): number {
-    return this.lock.taken.entry.spec.ttl
+    return this.lock.entry.spec.ttl
   }
 
   private async renew(): Promise<void> {
-    const { lock, holder } = this
+    const { holder } = this
+    const { entry } = this.lock
     const asked = performance.now()
-    if (asked >= holder.since + lock.maxHold) return
+    if (asked >= holder.since + entry.rule.maxHold) return
     try {
-      const held = await holder.store.renew([lock.taken.entry], holder.token)
+      const held = await holder.store.renew([entry], holder.token)
       if (!this.ended) this.endAt(held ? asked + this.ttl : asked)
     } catch (error) {
       holder.report(error)

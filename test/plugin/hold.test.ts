@@ -11,9 +11,8 @@ t.test('a lock that is released while it is renewed leaves no timer', async t =>
     refund: async () => {},
     renew: () => new Promise<boolean>(resolve => (answer = resolve))
   }
-  const taken = { entry: entry(lock(3_000)), receipt: 1, ends: 0 }
   const report = (error: unknown) => t.fail(`${error}`)
-  const hold = new Hold([{ taken, maxHold: 60_000 }], {
+  const hold = new Hold([taken(lock(3_000))], {
     store,
     token: token(),
     since: performance.now(),
@@ -28,17 +27,20 @@ t.test('a lock that is released while it is renewed leaves no timer', async t =>
   t.notOk(hold.signal.aborted)
 })
 
+function taken(spec: ReturnType<typeof lock>, maxHold = 60_000) {
+  return { entry: { ...entry(spec), rule: { maxHold } }, receipt: 1, ends: 0 }
+}
+
 /** A lock whose renewals are answered so, asked for at this time. */
 function holding(
   spec: ReturnType<typeof lock>,
   renew: () => Promise<boolean>,
   since = performance.now(),
   report: (error: unknown) => void = error => t.fail(`${error}`),
-  maxHold = 60_000
+  maxHold?: number
 ) {
   const store = { name: 'redis', refund: async () => {}, renew }
-  const taken = { entry: entry(spec), receipt: 1, ends: 0 }
-  return new Hold([{ taken, maxHold }], { store, token: token(), since, report })
+  return new Hold([taken(spec, maxHold)], { store, token: token(), since, report })
 }
 
 t.test('it is renewed for as long as it may be held, however long the process has been up', async t => {
@@ -146,9 +148,8 @@ t.test('a release ends when the locks are free, each time that it is asked for',
     refund: () => new Promise<void>(resolve => (free = resolve)),
     renew: async () => true
   }
-  const taken = { entry: entry(lock(3_000)), receipt: 1, ends: 0 }
   const report = (error: unknown) => t.fail(`${error}`)
-  const hold = new Hold([{ taken, maxHold: 60_000 }], { store, token: token(), since: 0, report })
+  const hold = new Hold([taken(lock(3_000))], { store, token: token(), since: 0, report })
   const released: number[] = []
   for (const n of [1, 2]) void hold.release().then(() => released.push(n))
   await new Promise(setImmediate)
