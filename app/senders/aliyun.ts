@@ -4,7 +4,7 @@ import type { Clock } from '../clock.js'
 import { signed } from './acs3.js'
 import { bodyOf, poster } from './post.js'
 import { provider } from './provider.js'
-import { type Message, SendError, type Sender } from './sender.js'
+import { type Message, SendError, type Sender, statusError } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
 
@@ -113,14 +113,11 @@ function outcomeOf(
   headers: IncomingHttpHeaders,
   clock: Clock
 ): SendError {
-  if (typeof code !== 'string' || !/^[a-z]/i.test(code)) {
-    const refusal = status >= 400 && status < 500
-    return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${status}` })
-  }
+  if (typeof code !== 'string' || !/^[a-z]/i.test(code)) return statusError(status)
   if (LIMITED.test(code)) {
     const told = String(headers['x-acs-retry-after'] ?? '')
     const retryAfterMs = /^\d{1,9}$/.test(told) ? Number(told) : waitOf(`${code} ${words}`, clock)
-    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+    return new SendError('limited', { code, retryAfterMs })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
   const unsure = UNSURE.test(code) || (status >= 500 && code !== 'ServiceUnavailable')

@@ -51,9 +51,6 @@ function summary(all: readonly SendError[]): SendError {
   const { sender, code, outcome } =
     errors.findLast(error => error.outcome === 'limited') ?? errors.at(-1) ?? new SendError('failed')
   const waits = errors.flatMap(({ retryAfterMs }) => retryAfterMs ?? [])
-  const details = { ...(sender && { sender }), ...(code && { code }) }
-  return new SendError(
-    outcome,
-    waits.length === 0 ? details : { ...details, retryAfterMs: Math.min(...waits) }
-  )
+  const retryAfterMs = waits.length === 0 ? undefined : Math.min(...waits)
+  return new SendError(outcome, { sender, code, retryAfterMs })
 }

@@ -43,19 +43,20 @@ interface Details {
 /** Says what became of a message, and nothing about whom it was for: a provider's own words may name the recipient. */
 export class SendError extends Error {
   override name = 'SendError'
-  sender?: string
-  code?: string
-  retryAfterMs?: number
+  sender: string | undefined
+  readonly code: string | undefined
+  readonly retryAfterMs: number | undefined
   readonly ofMessage: boolean
 
   constructor(
     readonly outcome: Failing,
     { sender, code, retryAfterMs, ofMessage = false }: Details = {}
   ) {
-    super(`${sender ?? 'sender'}: ${outcome}${code === undefined ? '' : ` (${readable(code)})`}`)
-    if (sender !== undefined) this.sender = sender
-    if (code !== undefined) this.code = readable(code)
-    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
+    const shown = code === undefined ? undefined : readable(code)
+    super(`${sender ?? 'sender'}: ${outcome}${shown === undefined ? '' : ` (${shown})`}`)
+    this.sender = sender
+    this.code = shown
+    this.retryAfterMs = retryAfterMs
     this.ofMessage = ofMessage
   }
 }
@@ -83,6 +84,12 @@ export interface Sender {
 
 /** One sender for each channel. */
 export type Senders = Record<Channel, Sender>
+
+/** What an answer means that tells no more than its status: it may be that of a proxy. */
+export function statusError(status: number): SendError {
+  const sure = status >= 400 && status < 500
+  return new SendError(sure ? 'failed' : 'unknown', { code: `HTTP_${status}` })
+}
 
 /** What any error of a sender means. */
 export function sendErrorOf(error: unknown, sender: string): SendError {

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events'
 import type { Clock } from '../clock.js'
 import { agents, notConnected } from './agents.js'
 import { provider } from './provider.js'
-import { SendError, type Sender } from './sender.js'
+import { SendError, type Sender, statusError } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, untilMidnightInChina } from './waits.js'
 
@@ -88,9 +88,7 @@ function breakOf(error: Broken): SendError {
   const before = notConnected(error)
   if (before !== undefined) return new SendError('failed', { code: before })
   const { httpCode } = error
-  if (httpCode === undefined) return new SendError('unknown', { code: 'NO_ANSWER' })
-  const refusal = httpCode >= 400 && httpCode < 500
-  return new SendError(refusal ? 'failed' : 'unknown', { code: `HTTP_${httpCode}` })
+  return httpCode === undefined ? new SendError('unknown', { code: 'NO_ANSWER' }) : statusError(httpCode)
 }
 
 // As listed at cloud.tencent.com/document/product/382/55981
@@ -123,7 +121,7 @@ function outcomeOf(code: unknown, clock: Clock): SendError {
   if (typeof code !== 'string' || code === '') return new SendError('unknown', { code: 'NO_ANSWER' })
   if (LIMITED.test(code)) {
     const retryAfterMs = waitOf(code, clock)
-    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+    return new SendError('limited', { code, retryAfterMs })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
   // Countries that are not served, or not by this template.

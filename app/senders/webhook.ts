@@ -52,8 +52,7 @@ function signed(message: Message, key: Buffer, clock: Clock) {
 function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock): SendError {
   const code = `HTTP_${status}`
   const retryAfterMs = waitOf(retryAfter, clock)
-  if (status === 429)
-    return new SendError('limited', { code, ...(retryAfterMs !== undefined && { retryAfterMs }) })
+  if (status === 429) return new SendError('limited', { code, retryAfterMs })
   if (status === 422) return new SendError('refused', { code })
   // 404 and 410 are about the service's address, not the recipient's. A redirect is not followed; 503 with a time is what
   // a service says that has taken nothing.
