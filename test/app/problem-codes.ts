@@ -34,6 +34,7 @@ function readCalls(name: string, text: string) {
   const around: Declaration[] = []
   const thrown: Thrown[] = []
   const unclear: string[] = []
+  const makes = text.includes("/problem.js'")
   const visitor = new Visitor({
     FunctionDeclaration: node => void around.push(node),
     'FunctionDeclaration:exit': () => void around.pop(),
@@ -43,7 +44,7 @@ function readCalls(name: string, text: string) {
       const [status, code, detail] = args.map(each => each && literal(each, constants))
       const at = `${name}: ${text.slice(node.start, node.end).slice(0, 80)}`
       // Else it is a function of a file's own that hands its arguments on to problem().
-      if (made || (CODE.test(code ?? '') && /\s/.test(detail ?? ''))) {
+      if (made || (makes && CODE.test(code ?? '') && /\s/.test(detail ?? ''))) {
         if (code !== undefined && detail !== undefined) thrown.push({ code, detail, status, at })
         else if (!handsOn(node, around.at(-1))) unclear.push(at)
       }

@@ -1,0 +1,123 @@
+import { isIP } from 'node:net'
+import { isSupportedCountry } from 'libphonenumber-js/max'
+import { canonicalEmail, canonicalIp } from '../plugin/index.js'
+import { ConfigError } from './check.js'
+import type { Config } from './config.js'
+import { ConfigSchema } from './config-schema.js'
+import { isUrl, redisUrls } from './urls.js'
+
+const WEB = ['http:', 'https:']
+/** What holds a URL, and its protocols. */
+const URLS = {
+  REDIS_URL: ['redis:', 'rediss:'],
+  SMTP_URL: ['smtp:', 'smtps:'],
+  WEBHOOK_URL: WEB,
+  ALIYUN_ENDPOINT: WEB,
+  TENCENT_ENDPOINT: WEB,
+  TWILIO_ENDPOINT: WEB
+} satisfies Partial<Record<keyof Config, string[]>>
+
+/** Whether their clients take a path of a URL; all else but the host they would leave out, or ask elsewhere, without a word. */
+const ENDPOINTS = {
+  ALIYUN_ENDPOINT: false,
+  TENCENT_ENDPOINT: false,
+  TWILIO_ENDPOINT: true
+} satisfies Partial<Record<keyof Config, boolean>>
+
+/**
+ * Looks for what the schema cannot tell.
+ * @throws ConfigError that names the variable and says what would be right
+ */
+export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
+  for (const [name, protocols] of Object.entries(URLS)) checkUrl(config, name as keyof typeof URLS, protocols)
+  for (const name of Object.keys(ENDPOINTS)) checkEndpoint(config, name as keyof typeof ENDPOINTS)
+  checkRedis(config)
+  if (!isSupportedCountry(config.REGION))
+    throw mistake('REGION', 'is no country whose numbers are known', config.REGION)
+  for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
+    if (!isNetwork(range.trim())) throw mistake('TRUST_PROXY', 'is no network', range)
+  }
+  if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
+    throw new ConfigError(
+      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
+    )
+  }
+  if (config.NODE_ENV === 'production' && env.DEV_OUTBOX === 'on') {
+    throw new ConfigError('DEV_OUTBOX must be off in production: it shows codes to whoever asks.')
+  }
+  checkMail(config)
+  // As a path it would be a file of that name, wherever the process stands.
+  const { AUDIT_LOG: trail = 'off' } = config
+  if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false|)$/i.test(trail.trim()))
+    throw mistake('AUDIT_LOG', 'is no path', trail)
+  if (config.NODE_ENV !== 'production') return
+  if (config.AUDIT_LOG === undefined) throw mistake('AUDIT_LOG', 'is required in production')
+  if ((config.API_KEYS ?? config.ACCOUNTS_FILE) === undefined)
+    throw mistake('API_KEYS', 'or ACCOUNTS_FILE is required in production')
+}
+
+/** The URL may hold a password: nothing of it is shown. */
+function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly string[]): void {
+  const { [name]: text } = config
+  if (text === undefined) return
+  const urls = name === 'REDIS_URL' ? redisUrls(text) : [text]
+  if (urls.every(url => isUrl(url, protocols))) return
+  const escapes =
+    'write "#", "/", "?" and "%" in a password as %23, %2F, %3F and %25, and nothing behind a "?"'
+  throw mistake(name, `must be a URL with a host, of ${protocols.join(' or ')}; ${escapes}`)
+}
+
+/** Nor is anything shown here. */
+function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS): void {
+  const { [name]: text } = config
+  if (text === undefined) return
+  const takesPath = ENDPOINTS[name]
+  const { origin, pathname, href } = new URL(text)
+  if (href === origin + (takesPath ? pathname : '/')) return
+  const parts = `a protocol, a host and perhaps a port${takesPath ? ' and a path' : ''}`
+  throw mistake(name, `must have ${parts} alone`)
+}
+
+function checkRedis({ REDIS_URL: text = '', LIMIT_SECRET: secret }: Config): void {
+  if (text !== '' && secret === undefined) throw mistake('LIMIT_SECRET', 'is required with REDIS_URL')
+  const nodes = redisUrls(text)
+  if (nodes.length > 1 && nodes.some(url => /[1-9]/.test(new URL(url).pathname)))
+    throw mistake('REDIS_URL', 'names a database beside several nodes, and a cluster has none but 0')
+}
+
+function checkMail({ SMTP_URL: url, MAIL_FROM: from }: Config): void {
+  const { username, password } = new URL(url ?? 'smtp://none')
+  if (username !== '' && password === '') throw mistake('SMTP_URL', 'names a user and no password')
+  if (url !== undefined && from === undefined) throw mistake('MAIL_FROM', 'is required with SMTP_URL')
+  if (from !== undefined && !isMailbox(from))
+    throw mistake('MAIL_FROM', 'must be one address, as in "Shop <shop@example.com>"', from)
+}
+
+/** @param value as it was given; left out where it is not to be shown */
+function mistake(name: keyof Config, what: string, value?: string): ConfigError {
+  const { description } = ConfigSchema.properties[name] as { description?: string }
+  const given = value === undefined ? '' : ` (${JSON.stringify(value)})`
+  return new ConfigError(`${name}${given} ${what}. It is ${description}.`)
+}
+
+/** One address, with the name of its owner or without (RFC 5322, section 3.4). */
+function isMailbox(text: string): boolean {
+  const [, address = text] = /^(?:"[^"\\]*"\s*|[^"\\<>()[\]:;@,]*)<([^<>]*)>$/.exec(text) ?? []
+  return !/\p{Cc}/u.test(text) && canonicalEmail(address) !== undefined
+}
+
+/** As Fastify's trustProxy takes it: an address, a CIDR range, or the name of some. */
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/')
+  if (bits === undefined) return isIP(address) !== 0 || /^(loopback|linklocal|uniquelocal)$/.test(address)
+  const [version, isIpv4] = [isIP(address), canonicalIp(address)?.includes('.')]
+  // Without any bit of its own it would be everybody, as `true` is.
+  const [least, most] = version === 4 ? [1, 32] : [isIpv4 ? 97 : 1, 128]
+  return (
+    version !== 0 &&
+    more.length === 0 &&
+    /^\d{1,3}$/.test(bits) &&
+    Number(bits) >= least &&
+    Number(bits) <= most
+  )
+}
