@@ -1,8 +1,8 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { RouteTooEarlyError } from './errors.js'
+import { isForeign } from './foreign-schema.js'
 import { wrongOption } from './mistakes.js'
-import { isForeign } from './openapi.js'
 import { limitedBy, nameOf } from './plan.js'
 import { rootOf } from './root.js'
 

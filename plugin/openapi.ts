@@ -1,6 +1,7 @@
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
+import { isForeign } from './foreign-schema.js'
 import type { LimitedRoute, Plan } from './plan.js'
 import type { KeyPart } from './rule.js'
 
@@ -30,7 +31,6 @@ const waiting = { 'Retry-After': { type: 'integer', description: 'seconds until 
 
 interface Answer {
   headers?: object
-  content?: Record<string, { schema?: unknown } | undefined>
 }
 
 /** What limited routes may answer, for @fastify/swagger. */
@@ -58,29 +58,6 @@ export class Documentation {
     for (const { route, limited } of this.routes.splice(0))
       route.schema = documented(route.schema, limited.plan)
   }
-}
-
-/** Whether any part of a schema is not JSON Schema. */
-export function isForeign(schema: FastifySchema | null | undefined): boolean {
-  return partsOf(schema).some(isStandard)
-}
-
-/** What a schema says of a request and its answers, each in the app's own language. */
-function partsOf(schema: FastifySchema | null | undefined): unknown[] {
-  const { body, querystring, params, headers, response } = schema ?? {}
-  const answers = Object.values((response ?? {}) as Record<string, Answer | undefined>)
-  const contents = answers.flatMap(answer => Object.values(answer?.content ?? {}))
-  // fastify-type-provider-zod reads an answer's "properties", too.
-  const described = [...answers, ...contents.map(content => content?.schema)]
-  const members = described.map(each => (each as { properties?: unknown } | undefined)?.properties)
-  return [body, querystring, params, headers, ...described, ...members]
-}
-
-/** Zod, Valibot and others (standardschema.dev); not the JSON Schema that Zod writes, in which it hides what it came from. */
-function isStandard(part: unknown): boolean {
-  if ((part as { '~standard'?: unknown } | null | undefined)?.['~standard'] === undefined) return false
-  const hidden = Object.getOwnPropertyDescriptor(part, '~standard')?.enumerable === false
-  return !hidden || Object.getPrototypeOf(part) !== Object.prototype
 }
 
 /**
@@ -126,7 +103,7 @@ function answer(description: string): object {
 }
 
 /** What a rule says, in words. */
-export function sentence(rule: CompiledRule): string {
+function sentence(rule: CompiledRule): string {
   const written = [rule.options.key].flat() as KeyPart[]
   const by = rule.key.parts.map(({ label }, i) => label + networkOf(written[i])).join(' and ')
   if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
