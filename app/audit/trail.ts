@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError } from '../check.js'
+import { Waiting } from './waiting.js'
 
 /** Where the lines of the audit trail go. */
 export interface Trail {
@@ -9,9 +10,6 @@ export interface Trail {
   /** Ends it when what waits is written, or has been tried for two seconds. */
   close(): Promise<void>
 }
-
-/** What waits while the destination takes nothing; beyond it lines are lost, and that is reported. */
-const MAX_WAITING_BYTES = 1_048_576
 
 /** How long until a pipe that is full is tried again, in milliseconds; so often at the end. */
 const TRY_AGAIN = 50
@@ -39,10 +37,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
   }
   let closed = false
   let midLine = to !== 'stdout' && breaksOff(fd, to)
-  const waiting: Buffer[] = []
-  let waitingBytes = 0
-  // How much of the first one is written.
-  let written = 0
+  const waiting = new Waiting()
   let retrying: NodeJS.Timeout | undefined
   const told = new Set<string>()
   const once = (kind: 'failing' | 'losing', error: unknown) => {
@@ -55,13 +50,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
     try {
       if (midLine) writeSync(fd, '\n')
       midLine = false
-      for (let [line] = waiting; line !== undefined; [line] = waiting) {
-        written += writeSync(fd, line, written)
-        if (written < line.length) continue
-        waiting.shift()
-        waitingBytes -= line.length
-        written = 0
-      }
+      waiting.writeTo(fd)
       // Not before: who reads a pipe slowly would have each line told of.
       told.clear()
       return false
@@ -83,8 +72,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       const former = fd
       fd = openFile(to)
       midLine = breaksOff(fd, to)
-      // What was begun before is to stand whole in this one.
-      written = 0
+      waiting.beginAnew()
       closeSync(former)
     } catch (error) {
       report(error)
@@ -97,10 +85,9 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       if (closed) return lost('they came after the end')
       const bytes = Buffer.from(`${line}\n`)
       // There may be room by now.
-      if (waitingBytes + bytes.length > MAX_WAITING_BYTES) flush()
-      if (waitingBytes + bytes.length > MAX_WAITING_BYTES) return lost('too many wait to be written')
-      waiting.push(bytes)
-      waitingBytes += bytes.length
+      if (!waiting.hasRoomFor(bytes)) flush()
+      if (!waiting.hasRoomFor(bytes)) return lost('too many wait to be written')
+      waiting.add(bytes)
       pour()
     },
     async close() {
@@ -109,7 +96,7 @@ export function openTrail(to: string, report: (error: unknown) => void): Trail {
       process.removeListener('SIGHUP', reopen)
       clearTimeout(retrying)
       for (let tries = 0; flush() && tries < LAST_TRIES; tries++) await sleep(TRY_AGAIN)
-      if (waiting.length > 0) lost('they waited to be written until the end')
+      if (!waiting.empty) lost('they waited to be written until the end')
       try {
         if (to !== 'stdout') closeSync(fd)
       } catch (error) {
