@@ -9,7 +9,7 @@ import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { post, startApp } from './helper.js'
 import { ask, folderOf, open } from './operating.js'
 

@@ -19,7 +19,7 @@ import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
 import { typescript } from '../helper/typescript.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { ask, folderOf, linesOf, open, REGION } from './operating.js'
 
 const START = Date.UTC(2026, 2, 1)

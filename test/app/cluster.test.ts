@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
 import { type App, inject, post, startApp } from './helper.js'
 import { provider } from './provider.js'

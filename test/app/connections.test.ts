@@ -5,7 +5,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { E164, PHONE } from './captcha.js'
 import { KEY } from './helper.js'
 

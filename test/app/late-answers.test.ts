@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { type RedisCluster, startCluster } from '../helper/cluster.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { unanswered } from './unanswered.js'
 
 const TIMEOUT_MS = 500

@@ -17,10 +17,7 @@ import { recipientOf } from '../../app/recipient.js'
 import { passAllowed } from '../../app/recipient-rules.js'
 import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
+import type { Teardown } from '../helper/teardown.js'
 
 export const ADMIN_KEY = 'an admin key of these tests'
 const SECRET = 'a secret of these tests'

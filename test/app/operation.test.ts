@@ -7,7 +7,7 @@ import { build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
 import { startRedis } from '../helper/redis.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { type App, places, post } from './helper.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })

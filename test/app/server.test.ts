@@ -11,7 +11,7 @@ import { loadPolicy } from '../../app/policy.js'
 import { tapWire } from '../contract/wire.js'
 import { startRedis } from '../helper/redis.js'
 import { typescript } from '../helper/typescript.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { credentials, production } from './senders/servers.js'
 import { startMail } from './smtp.js'
 

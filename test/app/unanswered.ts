@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 
 /** All that the API takes back when Redis has carried it out and nobody has heard the answer. */
 export async function unanswered(client: Redis, timeoutMs: number) {

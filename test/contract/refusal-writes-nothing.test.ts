@@ -4,7 +4,8 @@ import t from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { startRedis } from '../helper/redis.js'
-import { until } from '../plugin/settlement/places.js'
+import type { Teardown } from '../helper/teardown.js'
+import { until } from '../helper/until.js'
 import { entriesOf, everything, rules as kinds } from './history.js'
 import { entry, token } from './specs.js'
 import { Time } from './time.js'
@@ -53,7 +54,7 @@ async function contents(client: Redis): Promise<Record<string, string>> {
 }
 
 /** An app on which one send hangs in its handler until the end. */
-async function open(t: { teardown(fn: () => unknown): unknown }, options: SendLimitOptions) {
+async function open(t: Teardown, options: SendLimitOptions) {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(limitPlugin, { ...options, rules, secret: '0123456789abcdef', timeout: '10s' })

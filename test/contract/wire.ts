@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Teardown } from '../helper/teardown.js'
 
 /** What a client says to a Redis, word by word, as it goes over the wire. */
 export interface Wire {
@@ -14,11 +15,7 @@ export interface Wire {
  * A proxy before a Redis that writes down every command.
  * @param delayMs how long answers are kept back, so that all that does not wait for one is asked before it
  */
-export async function tapWire(
-  t: { teardown(fn: () => unknown): unknown },
-  port: number,
-  delayMs = 0
-): Promise<Wire> {
+export async function tapWire(t: Teardown, port: number, delayMs = 0): Promise<Wire> {
   const wire: Wire = { port: 0, commands: [], waits: 0 }
   let answered = true
   const sockets = new Set<Socket>()

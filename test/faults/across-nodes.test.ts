@@ -3,7 +3,7 @@ import type { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
 import { scripts } from '../../plugin/store/scripts.js'
 import { type ClusterNode, startCluster } from '../helper/cluster.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { open, values } from './process.js'
 
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 
 const rules: Rule[] = [{ name: 'once', key: { value: 'body.a' }, limits: [{ max: 5, window: '10m' }] }]
 

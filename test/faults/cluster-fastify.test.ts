@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { startCluster } from '../helper/cluster.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 
 const secret = '0123456789abcdef'
 const mobile: Rule = { name: 'mobile', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }] }

@@ -3,7 +3,7 @@ import { slotOf } from '../../plugin/store/nodes.js'
 import { startApp } from '../app/helper.js'
 import { SLOTS } from '../helper/cluster.js'
 import type { RedisServer } from '../helper/redis.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { PATIENCE, startFourNodes } from './four-nodes.js'
 
 /** When nodes take one of them for lost, in milliseconds. */

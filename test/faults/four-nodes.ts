@@ -3,7 +3,7 @@ import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { slotOf } from '../../plugin/store/nodes.js'
 import { introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 
 /** How long is waited for each step, in milliseconds. */
 export const PATIENCE = 30_000

@@ -3,7 +3,7 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { startApp } from '../app/helper.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { startFourNodes, startMove } from './four-nodes.js'
 import { open, TIMEOUT_MS } from './process.js'
 

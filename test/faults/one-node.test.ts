@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import type { SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
 import { type ClusterNode, startCluster } from '../helper/cluster.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { open, TIMEOUT_MS, values } from './process.js'
 
 const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {

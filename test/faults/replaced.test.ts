@@ -1,5 +1,5 @@
 import t from 'tap'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 import { onTheFirst, PATIENCE, startFourNodes } from './four-nodes.js'
 import { open } from './process.js'
 

@@ -1,9 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
+import type { Teardown } from './teardown.js'
 
 /** Keeps this process busy for some time, and until a Redis has answered what it was asked before. */
 export async function busier(t: Teardown, port: number): Promise<(ms: number) => void> {

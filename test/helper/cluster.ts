@@ -7,6 +7,7 @@ import { isOfKey, isOfWrites } from '../../plugin/store/redis.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { type RedisServer, startRedis } from './redis.js'
+import type { Teardown } from './teardown.js'
 
 export type ClusterNode = RedisServer & { clock: Clock }
 
@@ -23,10 +24,6 @@ export interface RedisCluster {
   nodeOf(key: string): Promise<number>
   /** Every key of every node, with its bytes and its expiry. */
   contents(): Promise<Record<string, string>[]>
-}
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
 }
 
 export const SLOTS = 16_384

@@ -5,10 +5,7 @@ import Fastify, {
   type LightMyRequestResponse
 } from 'fastify'
 import { limitPlugin, type SendLimitOptions } from '../../plugin/index.js'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
+import type { Teardown } from './teardown.js'
 
 export interface Opened {
   app: FastifyInstance

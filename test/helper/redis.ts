@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { type Clock, createClock } from './clock.js'
+import type { Teardown } from './teardown.js'
 
 export type { Clock }
 
@@ -45,11 +46,8 @@ export interface RedisServer {
   kill(): Promise<void>
 }
 
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
-
-async function freePort(): Promise<number> {
+/** A port that nobody had a moment ago. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

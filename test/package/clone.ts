@@ -2,11 +2,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlin
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Teardown } from '../helper/teardown.js'
 import { must } from './run.js'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 

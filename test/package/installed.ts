@@ -1,11 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Teardown } from '../helper/teardown.js'
 import { clone, folderOf, link } from './clone.js'
 import { must } from './run.js'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
 
 /** What a consumer has besides the package and what that asks for. */
 const own = ['@types/node', 'undici-types', '@fastify/redis']

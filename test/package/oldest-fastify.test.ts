@@ -5,7 +5,7 @@ import oldestFastify from 'fastify-5.0'
 import t from 'tap'
 import type { Rule, SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
-import { until } from '../plugin/settlement/places.js'
+import { until } from '../helper/until.js'
 
 // Its types are those of another package to TypeScript.
 const oldest = oldestFastify as unknown as typeof newest

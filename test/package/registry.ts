@@ -1,9 +1,6 @@
+import type { Teardown } from '../helper/teardown.js'
 import { folderOf } from './clone.js'
 import { run } from './run.js'
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
 
 /** Something that the npm registry gave, or why it could not be asked. */
 export type Fetched<T> = { value: T; missing?: undefined } | { value?: undefined; missing: string }

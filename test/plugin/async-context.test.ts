@@ -5,6 +5,7 @@ import t from 'tap'
 import type { SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { startRedis } from '../helper/redis.js'
+import type { Teardown } from '../helper/teardown.js'
 
 const redis = await startRedis(t)
 const limits = [{ max: 1, window: '1h' }]
@@ -65,7 +66,7 @@ for (const store of ['memory', 'redis'] as const) {
   })
 }
 
-function redisOptions(t: { teardown(fn: () => unknown): unknown }): SendLimitOptions {
+function redisOptions(t: Teardown): SendLimitOptions {
   const client = new Redis(redis.url)
   t.teardown(() => client.disconnect())
   return { store: 'redis', client, secret: 'a secret of the tests' }

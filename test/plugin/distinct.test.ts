@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
+import type { Teardown } from '../helper/teardown.js'
 import { places } from './settlement/places.js'
 
 const WINDOW = 3_600_000
@@ -14,7 +15,7 @@ const [first = '', second = '', third = '', fourth = '', fifth = '', sixth = '']
 
 for (const place of await places(t)) {
   /** An app under these rules whose handler answers what the body asks for. */
-  const open = async (t: { teardown(fn: () => unknown): unknown }, ...rules: Rule[]) => {
+  const open = async (t: Teardown, ...rules: Rule[]) => {
     const { app } = await place.open(t, rules)
     app.post<{ Body: { status?: number } }>(
       '/send',

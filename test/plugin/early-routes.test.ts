@@ -2,6 +2,7 @@ import rateLimit from '@fastify/rate-limit'
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
+import type { Teardown } from '../helper/teardown.js'
 
 const rule = { name: 'a', key: 'ip' as const, limits: [{ max: 1, window: '60s' }] }
 const limited = { config: { limit: rule } }
@@ -24,10 +25,7 @@ const takeFromList = ({ config }: RouteOptions) => {
 }
 
 /** Builds an app. @returns the error with which it fails to start, if it does */
-async function start(
-  t: { teardown(fn: () => unknown): unknown },
-  build: (app: FastifyInstance) => unknown
-): Promise<Error | undefined> {
+async function start(t: Teardown, build: (app: FastifyInstance) => unknown): Promise<Error | undefined> {
   const app = Fastify()
   t.teardown(() => app.close())
   try {

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
+import type { Teardown } from '../helper/teardown.js'
 
 const phone = '13800138000'
 const mail = 'somebody@example.com'
@@ -29,7 +30,7 @@ function logged() {
   return { lines, logger: { level: 'trace', stream } }
 }
 
-async function sending(t: { teardown(fn: () => unknown): unknown }, options: SendLimitOptions = {}) {
+async function sending(t: Teardown, options: SendLimitOptions = {}) {
   const { lines, logger } = logged()
   const opened = await open(t, { rules, ...options }, { logger })
   opened.app.post('/x', { config: { limit: rules.map(rule => rule.name) } }, async () => 'sent')

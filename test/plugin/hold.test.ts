@@ -2,7 +2,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { Hold, reporting } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
-import { until } from './settlement/places.js'
+import { until } from '../helper/until.js'
 
 t.test('a lock that is released while it is renewed leaves no timer', async t => {
   let answer: ((held: boolean) => void) | undefined

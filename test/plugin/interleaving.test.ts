@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import type { Decision, DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
-import { type Opened, type Place, places, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { type Opened, type Place, places } from './settlement/places.js'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000

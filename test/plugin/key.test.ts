@@ -7,11 +7,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import type { Teardown } from '../helper/teardown.js'
 
 const limits = [{ max: 1, window: '60s' }]
 
 async function route(
-  t: { teardown(fn: () => unknown): unknown },
+  t: Teardown,
   key: Key,
   more: Pick<Rule, 'optional' | 'allow' | 'block'> = {},
   server = {}

@@ -5,6 +5,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import type { Teardown } from '../helper/teardown.js'
 
 type Answers = Record<
   string,
@@ -17,10 +18,7 @@ interface Document {
 const openapi = { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' } } } as const
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
-async function documentedBy(
-  t: { teardown(fn: () => unknown): unknown },
-  add: (app: FastifyInstance) => void
-): Promise<Document> {
+async function documentedBy(t: Teardown, add: (app: FastifyInstance) => void): Promise<Document> {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(swagger, openapi)

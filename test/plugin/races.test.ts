@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
-import { DAY, redis, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { DAY, redis } from './settlement/places.js'
 import type { Entrant } from './workers/racer.js'
 import { Team } from './workers/team.js'
 

@@ -2,7 +2,8 @@ import t from 'tap'
 import type { Limit, Rule } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { open } from '../helper/face.js'
-import { DAY, places, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { DAY, places } from './settlement/places.js'
 
 const key = { value: 'query.id' } as const
 const id = 'somebody'

@@ -9,7 +9,8 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { typescript } from '../helper/typescript.js'
-import { gone, type Place, places, redis, sharedOptions, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { gone, type Place, places, redis, sharedOptions } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
 
 const body = { ok: true }

@@ -2,7 +2,8 @@ import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
-import { gate, places, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { gate, places } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const rules = [

@@ -3,7 +3,8 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import { type Decision, limitPlugin, type Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
-import { places, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { places } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'

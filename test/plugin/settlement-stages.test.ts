@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
-import { DAY, places, redis, until } from './settlement/places.js'
+import { until } from '../helper/until.js'
+import { DAY, places, redis } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'

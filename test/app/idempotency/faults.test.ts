@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { startRedis } from '../../helper/redis.js'
-import { until } from '../../plugin/settlement/places.js'
+import { until } from '../../helper/until.js'
 import { LEASE, type Place, places, signal, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {

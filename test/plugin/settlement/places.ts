@@ -1,19 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import limitPlugin, { type Keys, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
 import { startRedis } from '../../helper/redis.js'
+import type { Teardown } from '../../helper/teardown.js'
 
 export const DAY = 86_400_000
 /** When these clocks begin. */
 export const NOON = Date.UTC(2026, 2, 2, 12)
-const PATIENCE_MS = 10_000
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
 
 /** A store under a clock that stands still until it is moved. */
 export interface Place {
@@ -94,19 +89,6 @@ export function sharedOptions(prefix: string) {
 async function usedOf(app: FastifyInstance, keys: Keys): Promise<number[]> {
   const { rules } = await app.limit.peek(keys)
   return rules.flatMap(rule => rule.limits.map(({ max, remaining }) => max - remaining))
-}
-
-/** Waits for a state that is due, however long that takes here. @throws when it never comes */
-export async function until(
-  state: () => boolean | Promise<boolean>,
-  what: string,
-  patienceMs = PATIENCE_MS
-): Promise<void> {
-  const end = performance.now() + patienceMs
-  while (!(await state())) {
-    if (performance.now() > end) throw new Error(`never came: ${what}`)
-    await sleep(2)
-  }
 }
 
 /** Until the server knows that the client is gone. */

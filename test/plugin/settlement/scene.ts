@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import type { FastifyInstance, RouteHandlerMethod, RouteOptions } from 'fastify'
 import type { Decision, Rule } from '../../../plugin/index.js'
-import { DAY, type Opened, type Place, until } from './places.js'
+import { until } from '../../helper/until.js'
+import { DAY, type Opened, type Place } from './places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'

@@ -15,7 +15,7 @@ import {
 } from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { count, entry, log, named, usedOf } from '../../contract/specs.js'
-import { until } from '../settlement/places.js'
+import { until } from '../../helper/until.js'
 
 /** Two, as they are counted. */
 const inOrder = () =>

@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
@@ -8,8 +6,8 @@ import t, { type Test } from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { Examination } from '../../../plugin/store/examine.js'
 import { RedisServer } from '../../../plugin/store/server.js'
-import { startRedis } from '../../helper/redis.js'
-import { until } from '../settlement/places.js'
+import { freePort, startRedis } from '../../helper/redis.js'
+import { until } from '../../helper/until.js'
 
 const secret = '0123456789abcdef'
 const another = 'another secret of length'
@@ -30,15 +28,6 @@ async function start(
   await app.register(limitPlugin, { client, secret, timeout: 50, rules, ...given })
   await app.ready()
   return { app, log: () => lines.join('') }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function down(t: Test, options: RedisOptions) {

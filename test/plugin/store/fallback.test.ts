@@ -21,6 +21,7 @@ import {
 } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
+import { until } from '../../helper/until.js'
 
 const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
@@ -53,11 +54,6 @@ async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   return { server, client, store, fallback, changes }
 }
 
-/** Asks until it is so: for what comes about by itself. */
-async function until(what: () => Promise<boolean>): Promise<void> {
-  while (!(await what())) await sleep(5)
-}
-
 /** Breaks a Redis in one way. @returns how to make it whole */
 type Break = (t: Test, server: Server) => Promise<() => Promise<unknown>>
 const breaks: Record<string, Break> = {
@@ -85,12 +81,12 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const repair = await destroy(t, server)
       for (let i = 0; i < 3; i++) await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
       await repair()
-      await until(() =>
+      const admits = () =>
         fallback.reserve(entries, token()).then(
           ({ facts }) => facts?.[1] === 1,
           () => false
         )
-      )
+      await until(admits, 'an admission')
       t.strictSame(changes, ['lost', 'back'])
     })
 
@@ -105,7 +101,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await first.store.refund(takenOf(entries, named(entries, first.facts ?? [])), '')
       t.equal((await fallback.reserve(entries, '')).facts?.[1], 1, 'settled where it was counted')
       await repair()
-      await until(async () => (await fallback.reserve(entries, '')).store.name === 'redis')
+      await until(async () => (await fallback.reserve(entries, '')).store.name === 'redis', 'Redis')
       t.strictSame(changes, ['lost', 'back'])
     })
 
@@ -148,7 +144,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const repair = await destroy(t, server)
       for (let i = 0; i < 3; i++) t.equal((await fallback.reserve(entries, '')).facts, null)
       await repair()
-      await until(async () => (await fallback.reserve(entries, '')).facts !== null)
+      await until(async () => (await fallback.reserve(entries, '')).facts !== null, 'Redis')
       t.strictSame(changes, ['lost', 'back'])
     })
 
@@ -189,7 +185,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
           const pair = [await app.inject(`/send?to=${to}`), await app.inject(`/send?to=${to}`)]
           const kept = await client.keys(`${onStoreError}:{*`)
           return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429 && kept.length > 0
-        })
+        }, 'a count in Redis')
       }
       t.pass('Redis counts again')
     })
@@ -325,7 +321,7 @@ t.test('an admission whose answer is lost with its connection leaves no lock', a
       await store.refund(takenOf(entries, named(entries, facts ?? [])).slice(1), holder)
     }
     const used = async () => usedOf(entries, await store.peek(entries))
-    await until(async () => (await used())[1] === 0)
+    await until(async () => (await used())[1] === 0, 'the refund')
     t.strictSame(await used(), [1, 0], 'what it counted is known by nothing')
   }
 })
@@ -354,7 +350,7 @@ t.test('a loss is told once, however many requests it meets', async t => {
   await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
   t.strictSame(changes, ['lost'])
   process.kill(server.pid, 'SIGCONT')
-  await until(async () => (await fallback.reserve(entries, '')).facts !== null)
+  await until(async () => (await fallback.reserve(entries, '')).facts !== null, 'Redis')
   t.strictSame(changes, ['lost', 'back'])
 })
 
@@ -377,7 +373,7 @@ t.test('while Redis is lost one request at a time asks it', async t => {
   await until(async () => {
     await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
     return calls.length > 0
-  })
+  }, 'a call')
   t.equal(calls.length, 1)
   process.kill(server.pid, 'SIGCONT')
 })
@@ -390,7 +386,7 @@ t.test('a look finds out, too, that Redis is lost, and that it is back', async t
   for (let i = 0; i < 3; i++) t.equal((await fallback.peek(entries)).facts, null)
   t.strictSame(changes, ['lost'])
   process.kill(server.pid, 'SIGCONT')
-  await until(async () => (await fallback.peek(entries)).facts !== null)
+  await until(async () => (await fallback.peek(entries)).facts !== null, 'Redis')
   t.strictSame(changes, ['lost', 'back'])
 })
 
@@ -401,12 +397,12 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
   await fallback.reserve(full, '')
   await server.client.config('SET', 'maxmemory', '1')
   t.equal((await fallback.reserve(free, '')).facts, null)
-  await until(async () => (await fallback.reserve(full, '')).facts?.[1] === 0)
+  await until(async () => (await fallback.reserve(full, '')).facts?.[1] === 0, 'a refusal')
   t.equal((await fallback.peek(free)).facts?.[1], 1, 'the next one asks at once')
   t.equal((await fallback.reserve(free, '')).facts, null)
   t.strictSame(changes, ['lost'])
   await server.client.config('SET', 'maxmemory', '0')
-  await until(async () => (await fallback.reserve(free, '')).facts !== null)
+  await until(async () => (await fallback.reserve(free, '')).facts !== null, 'Redis')
   t.strictSame(changes, ['lost', 'back'])
 })
 

@@ -8,7 +8,7 @@ import { hearAsking, isOfOther, nodesOf, outagesOf, slotOf } from '../../../plug
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 import { startRedis } from '../../helper/redis.js'
-import { until } from '../settlement/places.js'
+import { until } from '../../helper/until.js'
 
 t.test(
   'apps that share the client of a cluster listen to it once, while they are there and after',

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import { startRedis } from '../../helper/redis.js'
-import { until } from '../settlement/places.js'
+import { until } from '../../helper/until.js'
 
 async function start(t: Test, client: Redis, timeout: number) {
   const lines: string[] = []

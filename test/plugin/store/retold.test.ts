@@ -9,7 +9,7 @@ import { retold } from '../../../plugin/store/retold.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { startCluster } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
-import { until } from '../settlement/places.js'
+import { until } from '../../helper/until.js'
 
 const PATIENCE_MS = 10_000
 

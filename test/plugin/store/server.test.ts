@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis'
 import t from 'tap'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { startRedis } from '../../helper/redis.js'
-import { until } from '../settlement/places.js'
+import { until } from '../../helper/until.js'
 
 const { client } = await startRedis(t)
 

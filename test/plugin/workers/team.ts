@@ -1,14 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Rule } from '../../../plugin/index.js'
+import type { Teardown } from '../../helper/teardown.js'
 import { typescript } from '../../helper/typescript.js'
 import type { Entrant, Order, Report } from './racer.js'
 
 const racer = new URL('racer.ts', import.meta.url)
-
-interface Teardown {
-  teardown(fn: () => unknown): unknown
-}
 
 /** Several processes with the same routes on one Redis. */
 export class Team {
