@@ -1,17 +1,9 @@
-import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
 import { durationAt } from '../duration.js'
 import { wrongOption } from '../mistakes.js'
-import {
-  CalendarLimit,
-  type Limit,
-  type MaxFunction,
-  type RequestValue,
-  RollingLimit,
-  type TimeZoneFunction
-} from '../rule.js'
+import { CalendarLimit, type Limit, type MaxFunction, RollingLimit, type TimeZoneFunction } from '../rule.js'
 import type { CountSpec, DistinctSpec, LogSpec, Spec } from '../store/store.js'
-import { fromRequest, isRequestValue } from './from-request.js'
+import { compileMax, compileTimeZone, isRequestValue } from './from-request.js'
 import { LOCK_MAX_MS } from './lock.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
@@ -86,13 +78,13 @@ interface Rolling {
 function rollingLimit(limit: unknown, path: string, most: number): Rolling {
   conform(RollingLimit, limit, path)
   const windowMs = durationAt(limit.window, `${path}.window`)
-  return { max: maxOf(limit, path), ceiling: ceilingOf(limit, most, path), windowMs }
+  return { max: compileMax(limit, path), ceiling: ceilingOf(limit, most, path), windowMs }
 }
 
 function calendarLimit(limit: unknown, path: string, named: Named): Structure & { spec: CountSpec } {
   conform(CalendarLimit, limit, path)
   const { per, timeZone = 'UTC' } = limit
-  const zone = timeZoneOf(timeZone, `${path}.timeZone`)
+  const zone = compileTimeZone(timeZone, `${path}.timeZone`)
   const spec: CountSpec = {
     ...named(`:${per}`),
     kind: 'count',
@@ -101,7 +93,7 @@ function calendarLimit(limit: unknown, path: string, named: Named): Structure & 
     ttl: PERIOD_TTL[per],
     limits: [{ max: ceilingOf(limit, CALENDAR_MAX, path), windowMs: PERIOD_MS[per] }]
   }
-  return { spec, max: [maxOf(limit, path)], timeZone: typeof zone === 'string' ? undefined : zone }
+  return { spec, max: [compileMax(limit, path)], timeZone: typeof zone === 'string' ? undefined : zone }
 }
 
 /** The log that all rolling limits of a rule share. */
@@ -116,25 +108,6 @@ function sharedLog(rolling: readonly Rolling[], named: Named, distinct: boolean)
     ? { ...named(':distinct'), kind: 'distinct', ...shared }
     : { ...named(''), kind: 'log', keep, ...shared }
   return { spec, max: rolling.map(each => each.max) }
-}
-
-function maxOf({ max }: Limit, at: string): number | MaxFunction {
-  return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
-}
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number' && !Number.isNaN(value)
-}
-
-function timeZoneOf(
-  timeZone: string | TimeZoneFunction | RequestValue,
-  at: string
-): string | TimeZoneFunction {
-  if (typeof timeZone === 'function') return timeZone
-  const zone = 'an IANA time zone such as "Asia/Shanghai"'
-  if (isRequestValue(timeZone)) return fromRequest(timeZone, isTimeZone, zone, at)
-  if (!isTimeZone(timeZone)) throw wrongOption(at, timeZone, `Write ${zone}, a function or { value: path }.`)
-  return timeZone
 }
 
 function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {

@@ -1,8 +1,15 @@
+import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
 import { FunctionError } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
 import { wrongOption } from '../mistakes.js'
-import { RequestPath, type RequestValue } from '../rule.js'
+import {
+  type Limit,
+  type MaxFunction,
+  RequestPath,
+  type RequestValue,
+  type TimeZoneFunction
+} from '../rule.js'
 
 /** Members of a request that say what the client has sent. */
 const SENT = new Set([
@@ -28,13 +35,34 @@ export function isRequestValue(value: unknown): value is RequestValue {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** A `max` as it was given, or how the request brings it. @throws OptionError */
+export function compileMax({ max }: Limit, at: string): number | MaxFunction {
+  return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && !Number.isNaN(value)
+}
+
+/** A time zone as it was given, or how the request brings it. @throws OptionError */
+export function compileTimeZone(
+  timeZone: string | TimeZoneFunction | RequestValue,
+  at: string
+): string | TimeZoneFunction {
+  if (typeof timeZone === 'function') return timeZone
+  const zone = 'an IANA time zone such as "Asia/Shanghai"'
+  if (isRequestValue(timeZone)) return fromRequest(timeZone, isTimeZone, zone, at)
+  if (!isTimeZone(timeZone)) throw wrongOption(at, timeZone, `Write ${zone}, a function or { value: path }.`)
+  return timeZone
+}
+
 /**
  * Compiles `{ value: "request.account.quota" }` to a function of the request.
  * @param what what the value must be, for errors
  * @returns the function; it throws FunctionError with the path when the value is missing or something else
  * @throws OptionError when the path does not start at `request`, or leads to what a client sends: that must not choose its own limit
  */
-export function fromRequest<T>(
+function fromRequest<T>(
   value: RequestValue,
   is: (value: unknown) => value is T,
   what: string,
