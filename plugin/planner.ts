@@ -2,25 +2,19 @@ import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
-import { RuleUnknownError } from './errors.js'
 import { checkFilter, type Filter } from './filter.js'
 import type { Filters } from './filters.js'
 import type { Limiter } from './limiter.js'
+import { type Member, resolve } from './members.js'
 import { wrongOption } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
-import { type LimitedRoute, nameOf, planOf, policyNames } from './plan.js'
+import { type LimitedRoute, nameOf, planOf } from './plan.js'
 import type { Rule } from './rule.js'
 import type { RuleCompiler } from './rules.js'
 
 // JSON makes `{}` of every regular expression.
 function patterns(_name: string, value: unknown): unknown {
   return value instanceof RegExp ? String(value) : value
-}
-
-/** One of the things in a route's `config.limit`: ready, or the name of a rule. */
-interface Member {
-  at: string
-  is: string | CompiledRule | Filter
 }
 
 interface Planned extends LimitedRoute {
@@ -81,7 +75,9 @@ export class Planner {
     const shared = this.compile(rules, 'rules')
     const inline = [...this.limiter.rules].filter(([name]) => !this.shared.has(name))
     const all = new Map([...shared, ...inline])
-    const plans = this.routes.map(({ plan, members }) => planOf(plan.route, this.resolve(members, all)))
+    const plans = this.routes.map(({ plan, members }) =>
+      planOf(plan.route, resolve(members, all, this.filters))
+    )
     this.shared = shared
     this.limiter.rules = all
     for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan
@@ -100,7 +96,7 @@ export class Planner {
   }
 
   private planned(name: string, members: readonly Member[]): LimitedRoute {
-    const found = this.resolve(members, this.limiter.rules)
+    const found = resolve(members, this.limiter.rules, this.filters)
     const plan = planOf(name, found)
     for (const filter of plan.filters) this.used.add(filter)
     const route = { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
@@ -129,31 +125,6 @@ export class Planner {
     const rule = this.compiler.compile(each as Rule, at, `@${owner}`)
     this.limiter.rules.set(`${rule.name}@${place}`, rule)
     return rule
-  }
-
-  /** What the members of a route are, no two of one name: neither their own, nor one of their policies. */
-  private resolve(members: readonly Member[], rules: ReadonlyMap<string, CompiledRule>) {
-    const taken = new Set<string>()
-    return members.map(member => {
-      const one = this.find(member, rules)
-      const names = new Set([one.name, ...('check' in one ? [] : policyNames(one))])
-      for (const name of names) {
-        if (taken.has(name))
-          throw wrongOption(member.at, name, 'Each rule, filter and limit of a route has a name of its own.')
-        taken.add(name)
-      }
-      return one
-    })
-  }
-
-  private find({ at, is }: Member, rules: ReadonlyMap<string, CompiledRule>): CompiledRule | Filter {
-    if (typeof is !== 'string') return is
-    const found = rules.get(is) ?? this.filters.get(is)
-    if (found === undefined) {
-      const known = [...rules.keys(), ...this.filters.keys()].join(', ') || 'none'
-      throw new RuleUnknownError(at, is, known)
-    }
-    return found
   }
 
   private claim(name: string, at: string, rules: ReadonlyMap<string, CompiledRule>): void {

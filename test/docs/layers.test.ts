@@ -16,7 +16,7 @@ const layers: readonly (readonly string[])[] = [
   ['route'],
   ['admission'],
   ['http', 'hung-up', 'turn', 'watch', 'events', 'refusal-log', 'filter-chain'],
-  ['limiter', 'headers'],
+  ['limiter', 'headers', 'members'],
   ['decision', 'plan'],
   ['means', 'hold'],
   ['stages', 'subjects'],

@@ -1,0 +1,42 @@
+import type { CompiledRule } from './compiled-rule.js'
+import { RuleUnknownError } from './errors.js'
+import type { Filter } from './filter.js'
+import { wrongOption } from './mistakes.js'
+import { policyNames } from './plan.js'
+
+/** One of the things in a route's `config.limit`: ready, or the name of a rule. */
+export interface Member {
+  at: string
+  is: string | CompiledRule | Filter
+}
+
+type Named<T> = ReadonlyMap<string, T>
+
+/**
+ * What the members of a route are, no two of one name: neither their own, nor one of their policies.
+ * @throws OptionError, RuleUnknownError
+ */
+export function resolve(
+  members: readonly Member[],
+  rules: Named<CompiledRule>,
+  filters: Named<Filter>
+): (CompiledRule | Filter)[] {
+  const taken = new Set<string>()
+  return members.map(member => {
+    const one = find(member, rules, filters)
+    const names = new Set([one.name, ...('check' in one ? [] : policyNames(one))])
+    for (const name of names) {
+      if (taken.has(name))
+        throw wrongOption(member.at, name, 'Each rule, filter and limit of a route has a name of its own.')
+      taken.add(name)
+    }
+    return one
+  })
+}
+
+function find({ at, is }: Member, rules: Named<CompiledRule>, filters: Named<Filter>): CompiledRule | Filter {
+  if (typeof is !== 'string') return is
+  const found = rules.get(is) ?? filters.get(is)
+  if (found !== undefined) return found
+  throw new RuleUnknownError(at, is, [...rules.keys(), ...filters.keys()].join(', ') || 'none')
+}
