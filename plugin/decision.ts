@@ -4,8 +4,9 @@ import { Hold, reporting } from './hold.js'
 import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
 import { aged, join } from './stages.js'
+import { type RuleState, statesOf } from './states.js'
 import { askedOf, isAdmitted, verdictOf } from './subjects.js'
-import { type RuleState, statesOf, type Verdict } from './verdict.js'
+import type { Verdict } from './verdict.js'
 
 const NONE: readonly never[] = []
 

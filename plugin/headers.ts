@@ -1,6 +1,6 @@
 import type { Disclosures } from './plan.js'
 import type { Policy } from './policy.js'
-import type { LimitState, RuleState } from './verdict.js'
+import type { LimitState, RuleState } from './states.js'
 
 /**
  * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).

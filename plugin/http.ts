@@ -15,7 +15,8 @@ import { misanswered } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
-import type { LimitState, Verdict } from './verdict.js'
+import type { LimitState } from './states.js'
+import type { Verdict } from './verdict.js'
 
 const KINDS = {
   exceeded: {

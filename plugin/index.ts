@@ -126,5 +126,6 @@ export type {
   Rule,
   TimeZoneFunction
 } from './rule.js'
+export type { LimitState, RuleState } from './states.js'
 export type { RedisClient } from './store/client.js'
-export type { LimitState, Refusal, RuleState, Verdict, Violation } from './verdict.js'
+export type { Refusal, Verdict, Violation } from './verdict.js'

@@ -1,8 +1,9 @@
 import type { CompiledRule } from './compiled-rule.js'
+import type { RuleState } from './states.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf, uncounted } from './store/taken.js'
 import { askedOf, type Subject } from './subjects.js'
-import type { RuleState, Verdict } from './verdict.js'
+import type { Verdict } from './verdict.js'
 
 /** What a decision took. */
 export type Slot = Taken<Subject>

@@ -1,4 +1,5 @@
-import { longer, type RuleState, type Verdict } from './verdict.js'
+import type { RuleState } from './states.js'
+import { longer, type Verdict } from './verdict.js'
 
 /**
  * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.

@@ -1,9 +1,10 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import { isAllowed, maxOf, specOf } from './per-request.js'
+import type { Applied } from './states.js'
 import { HalfSipHash } from './store/half-sip-hash.js'
 import type { Facts, Spec } from './store/store.js'
-import { type Applied, admittedVerdict, decide, type Verdict, type Violation } from './verdict.js'
+import { admittedVerdict, decide, type Verdict, type Violation } from './verdict.js'
 
 const hash = new HalfSipHash()
 

@@ -1,20 +1,6 @@
-import { factsOf, kindOf, limitsOf } from './limits/index.js'
-import { BLOCKED, type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
-
-/** What is left of one limit. */
-export interface LimitState {
-  max: number
-  remaining: number
-  /** Until a slot returns, in milliseconds; 0 when none is used. */
-  resetMs: number
-  /** Length of the window or the calendar period, in milliseconds. */
-  windowMs: number
-}
-
-export interface RuleState {
-  name: string
-  limits: LimitState[]
-}
+import { factsOf, kindOf } from './limits/index.js'
+import { type Applied, isCharged, limitsAt, type RuleState, States } from './states.js'
+import { BLOCKED, type Facts } from './store/store.js'
 
 /** A limit that refuses, or a rule that blocks (`windowMs` 0). */
 export interface Violation {
@@ -38,14 +24,6 @@ export interface Verdict {
   /** Null when admitted. */
   refusal: Refusal | null
 }
-
-/** One thing that the store is asked about a rule. All that is asked about one stands together. */
-export interface Applied extends Entry {
-  /** Of the rule. */
-  name: string
-}
-
-const NONE: readonly LimitState[] = []
 
 /** Admitted, with nothing to tell. */
 export function admittedVerdict(): Verdict {
@@ -88,69 +66,7 @@ export function decide(applied: readonly Applied[], facts: Facts): Verdict {
   return verdict
 }
 
-/** The part of a verdict that says what is left of the rules of these names. */
-export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states = new States(names.size)
-  let head = 2
-  for (const each of applied) {
-    if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
-    head += factsOf(each.spec)
-  }
-  return states.rules
-}
-
-/** What is left, rule by rule, of limits that come thing by thing. */
-class States {
-  private readonly list: RuleState[]
-  private count = 0
-  private rule = -1
-
-  /** @param most how many rules there may be */
-  constructor(most: number) {
-    this.list = new Array(most)
-  }
-
-  add({ name, spec }: Applied, limits: readonly LimitState[]): void {
-    if (limits.length === 0) return
-    if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
-    else this.list[this.count++] = { name, limits: limits as LimitState[] }
-    this.rule = spec.rule
-  }
-
-  get rules(): RuleState[] {
-    if (this.count < this.list.length) this.list.length = this.count
-    return this.list
-  }
-}
-
 /** Of two waiting times the one that ends later; null names none, and never ends. */
 export function longer(ms: number | null, other: number | null): number | null {
   return ms === null || other === null ? null : Math.max(ms, other)
-}
-
-/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
-function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
-  if (facts[head] === UNKNOWN) return NONE
-  const charged = isCharged(facts, head)
-  const limits = limitsOf(entry)
-  const states: LimitState[] = new Array(limits.length)
-  for (let i = 0; i < limits.length; i++) {
-    const { max, windowMs } = limits[i] as Limit
-    const used = facts[head + 2 + 2 * i] as number
-    const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
-  }
-  return states
-}
-
-function isCharged(facts: Facts, head: number): boolean {
-  return facts[head] === PASSES && facts[head + 1] !== 0
-}
-
-function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
-  if (used === 0 && !charged) return 0
-  // What has just been counted is then the only one.
-  if (used === 0 && entry.spec.kind !== 'count') return windowMs
-  // Nodes of a cluster have clocks of their own: by that of another one a period may be over.
-  return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
+import type { Applied } from '../../plugin/states.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
-import type { Applied } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log, observed, oneRule, sentTo } from './specs.js'
 
 /** Rules of all kinds, each as its specs; the `max` of the last two is a function of the request. */

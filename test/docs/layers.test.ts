@@ -51,7 +51,7 @@ const layers: readonly (readonly string[])[] = [
     'identity/path',
     'identity/part'
   ],
-  ['store/told'],
+  ['store/told', 'states'],
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
   ['limits/kind'],
@@ -130,7 +130,8 @@ const packages: Record<string, readonly string[]> = {
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
 const only: Record<string, readonly string[]> = {
-  verdict: ['store/store', 'limits/index'],
+  verdict: ['store/store', 'limits/index', 'states'],
+  states: ['store/store', 'limits/index'],
   'store/store': ['awaitable', 'calendar'],
   'store/reading': ['store/store', 'limits/index', 'limits/kind'],
   'store/memory': [

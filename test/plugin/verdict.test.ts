@@ -1,6 +1,7 @@
 import t from 'tap'
+import type { Applied } from '../../plugin/states.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from '../../plugin/store/store.js'
-import { type Applied, decide as decideOver, type Verdict } from '../../plugin/verdict.js'
+import { decide as decideOver, type Verdict } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
 const NOW = 1_000_000
