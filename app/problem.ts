@@ -1,6 +1,8 @@
 import { STATUS_CODES } from 'node:http'
 import { fill } from './locales/fill.js'
 
+export const PROBLEM_JSON = 'application/problem+json'
+
 /** A problem document (RFC 9457), with members of its own. */
 export interface ProblemDocument {
   type: string

@@ -1,15 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { errorCodes, type FastifyPluginAsync, type FastifyReply, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import {
-  answerExpectation,
-  documentOf,
-  type Failure,
-  isUnbounded,
-  refuseUnbounded,
-  requestTimeout,
-  sendProblem
-} from '../failure.js'
+import { answerExpectation, isUnbounded, refuseUnbounded, requestTimeout } from '../broken-request.js'
+import { documentOf, type Failure, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
