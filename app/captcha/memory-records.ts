@@ -96,10 +96,7 @@ export class MemoryRecords implements Records {
     if (this.find(key)?.made === 1) this.held.delete(key)
   }
 
-  private begin({
-    lifeMs,
-    tries
-  }: Terms): Pick<Held, Exclude<keyof Held, 'sealed' | 'generation' | 'made' | 'resends'>> {
+  private begin({ lifeMs, tries }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends'> {
     const now = this.clock.monotonic()
     return {
       attemptsLeft: tries,
