@@ -19,7 +19,7 @@ t.test(
     const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn' })
     const app = await build(config, { logStream: stream })
     t.teardown(() => app.close())
-    t.match(app.server, { requestTimeout: 10_000, headersTimeout: 10_000, timeout: 64_000 })
+    t.match(app.server, { requestTimeout: 10_000, headersTimeout: 10_000, timeout: 79_000 })
     app.get('/slow', () => new Promise(() => {}))
     await app.listen({ host: '127.0.0.1', port: 0 })
     mock.timers.enable({ apis: ['setTimeout'] })
