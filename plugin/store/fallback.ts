@@ -21,6 +21,8 @@ export interface FallbackOptions {
   isOfWrites: (error: unknown) => boolean
   /** Hears of what is of one request alone. */
   onError: (error: unknown) => void
+  /** Hears why what was counted by an answer that came too late could not be given back. */
+  onKept: (error: unknown) => void
 }
 
 /** A store that may fail, and what holds meanwhile. */
@@ -114,7 +116,7 @@ export class Fallback implements Reserver {
     }
     const giveBack = (which: (each: Taken) => boolean) => {
       refund(locksOf(entries).filter(which)).catch(() => {})
-      late.then(taken => refund(taken.filter(which))).catch(() => {})
+      late.then(taken => refund(taken.filter(which))).catch(error => this.options.onKept(error))
     }
     let admitted = false
     try {

@@ -85,7 +85,9 @@ export function openStore(
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
     isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
-    onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request')
+    onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
+    onKept: error =>
+      fastify.log.error({ err: error, onStoreError }, 'what redis counted too late stays counted')
   })
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')

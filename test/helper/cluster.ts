@@ -129,7 +129,7 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
     isOfRequest: isOfKey,
     isOfWrites
   } as const
-  const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), fail)
+  const cluster = new Cluster(new Fallback(nodes, { ...options, onError() {}, onKept() {} }), fail)
   const reserve: Store['reserve'] = async (entries, token) =>
     (await cluster.reserve(entries, token)).facts ?? []
   return { cluster, store: { ...cluster.store, reserve } }

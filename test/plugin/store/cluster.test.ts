@@ -42,7 +42,7 @@ t.test('what was allowed without an answer is taken back when another node refus
   // An identity each: that one is late makes no other look lost.
   const outageOf = () => new Outage(50)
   const options = { timeout: 50, otherwise: 'allow', outageOf, isOfRequest: isOfKey, isOfWrites } as const
-  const cluster = new Cluster(new Fallback(nodes, { ...options, onError: () => {} }), error =>
+  const cluster = new Cluster(new Fallback(nodes, { ...options, onError() {}, onKept() {} }), error =>
     t.fail(`${error}`)
   )
   const { facts } = await cluster.reserve([first, second], '')

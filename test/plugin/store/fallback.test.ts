@@ -45,10 +45,10 @@ async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
   const note = (change: string) => () => void changes.push(change)
-  const onError = note('error')
+  const hears = { onError: note('error'), onKept: note('kept') }
   const outage = new Outage(TIMEOUT_MS, { onLost: note('lost'), onBack: note('back') })
   const outageOf = () => outage
-  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, onError }
+  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }
   const fallback = new Fallback(store, options)
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
@@ -326,8 +326,8 @@ t.test('an admission whose answer is lost with its connection leaves no lock', a
   }
 })
 
-t.test('an admission that comes late and cannot be given back stays, and that is all', async t => {
-  const { server, client, store, fallback } = await open(t, 'deny')
+t.test('an admission that comes late and cannot be given back stays, which is told once', async t => {
+  const { server, client, store, fallback, changes } = await open(t, 'deny')
   const entries = [entry(count(5, 'month'))]
   const { facts } = await fallback.reserve(entries, '')
   await fallback.store.refund(takenOf(entries, named(entries, facts ?? [])), '')
@@ -340,6 +340,7 @@ t.test('an admission that comes late and cannot be given back stays, and that is
   for (let i = 0; i < 3; i++) await client.ping()
   await client.config('SET', 'maxmemory', '0')
   t.strictSame(usedOf(entries, await store.peek(entries)), [1])
+  t.strictSame(changes, ['lost', 'kept'])
 })
 
 t.test('a loss is told once, however many requests it meets', async t => {
@@ -441,7 +442,8 @@ t.test('it closes both stores', async t => {
     outageOf: () => outage,
     isOfRequest: isOfKey,
     isOfWrites,
-    onError: () => {}
+    onError() {},
+    onKept() {}
   })
   await fallback.close()
   t.strictSame(closed, ['the primary', 'the other'])
@@ -497,7 +499,7 @@ t.test(
           return memory.reserve(entries, holder)
         }
       })
-      const options = { timeout: TIMEOUT_MS, isOfRequest: isOfKey, isOfWrites, onError() {} }
+      const options = { timeout: TIMEOUT_MS, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
       const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => owner })
       t.teardown(() => fallback.close())
       fail('before')

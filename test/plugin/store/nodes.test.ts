@@ -154,7 +154,8 @@ t.test(
       outageOf,
       isOfRequest: () => false,
       isOfWrites: () => false,
-      onError: () => {}
+      onError() {},
+      onKept() {}
     })
     const reserved = fallback.reserve(entries, '')
     slots.fill(['b'], 1)

@@ -705,7 +705,8 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
     outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
     isOfRequest: isOfKey,
     isOfWrites,
-    onError: () => {}
+    onError() {},
+    onKept() {}
   })
   const reserver = cache.over(new Cluster(nodes, () => {}))
   await reserver.reserve([full], '')
