@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A lost connection is there again soon. */
-const TRIES = 3
+/** The last one comes after four waits: three for Redis, and one for the connection, which is made anew ever less often. */
+const TRIES = 5
 
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.

@@ -235,7 +235,8 @@ t.test('a delivery that is noted leaves nothing in Redis where nothing was', asy
   t.same(await client.keys('*'), [])
 })
 
-t.test('a try that is taken back twice does not bring back what has ended since', async t => {
+/** Records, and what takes back the first try of a key as one whose answer was lost. */
+async function tried(t: Test) {
   const { client } = await startRedis(t)
   const records = new RedisRecords(client)
   const tries: string[] = []
@@ -248,10 +249,21 @@ t.test('a try that is taken back twice does not bring back what has ended since'
   const key = name()
   await records.put(key, 'sealed', terms)
   t.match(await records.check(key, 1), { verified: true })
-  const takeBack = () => uncheck?.call(client, 1, `captcha:{${key}}`, tries[0])
+  return { records, key, takeBack: () => uncheck?.call(client, 1, `captcha:{${key}}`, tries[0]) }
+}
+
+t.test('a try that is taken back twice does not bring back what has ended since', async t => {
+  const { records, key, takeBack } = await tried(t)
   await takeBack()
   t.match(await records.get(key), { ended: '' })
   for (let i = 0; i < 3; i++) await records.check(key, 0)
   await takeBack()
   t.match(await records.get(key), { ended: 'failed' })
+})
+
+t.test('a try is not taken back behind who was told, as the code was to be ended, that it has', async t => {
+  const { records, key, takeBack } = await tried(t)
+  t.equal(await records.cancel(key), false)
+  await takeBack()
+  t.match(await records.get(key), { ended: 'verified' })
 })

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
@@ -94,6 +95,23 @@ t.test('the connection breaks before the answer is kept: it is kept soon', async
     await until(again, 'an end of its use')
     t.equal(seen.runs, kept ? 1 : 2)
   }
+})
+
+t.test('Redis takes nothing for nearly three time-outs: the answer is kept all the same', async t => {
+  const timeoutMs = 600
+  const server = await startRedis(t)
+  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const { post, seen } = await start(t, place, { timeoutMs })
+  seen.gate = seen.open.promise
+  const running = post('/free', 'a-key')
+  await seen.begun.promise
+  await server.client.config('SET', 'maxmemory', '1')
+  seen.open.resolve()
+  t.match(await running, { status: 202, replayed: false })
+  await sleep(2.5 * timeoutMs)
+  await server.client.config('SET', 'maxmemory', '0')
+  await until(async () => (await post('/free', 'a-key')).status === 202, 'the answer')
+  t.equal(seen.runs, 1)
 })
 
 t.test('Redis that hangs: what came too late is given back', async t => {
