@@ -26,7 +26,8 @@ export interface LimitError<Body = unknown> extends FastifyError {
   decision: Verdict
 }
 
-interface LimitErrorConstructor {
+/** A class of refusals. */
+export interface LimitErrorConstructor {
   new (policies: string): LimitError
   (policies: string): LimitError
   readonly prototype: LimitError

@@ -103,6 +103,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
 export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.x' })
 export default limitPlugin
 
+export type { Awaitable } from './awaitable.js'
 export { isTimeZone } from './calendar.js'
 export type { Clock } from './clock.js'
 export type { Decision } from './decision.js'

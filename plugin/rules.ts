@@ -39,10 +39,10 @@ export class RuleCompiler {
     }
     if (lock !== undefined && counts !== 'sends')
       throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
-    const identity = { ...this.identity, rule: name }
-    const key = compileKey(rule.key, identity, `${at}.key`)
+    const key = compileKey(rule.key, { ...this.identity, called: `the key of ${name}` }, `${at}.key`)
+    const apart = { ...this.identity, called: `the distinct value of ${name}` }
     const distinct =
-      rule.distinct === undefined ? undefined : compileKey(rule.distinct, identity, `${at}.distinct`)
+      rule.distinct === undefined ? undefined : compileKey(rule.distinct, apart, `${at}.distinct`)
     if (lock !== undefined && distinct !== undefined)
       throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
     if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(rule.distinct, rule.key))

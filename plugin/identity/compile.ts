@@ -13,7 +13,7 @@ const right =
 export function compilePart(part: KeyPart, options: KeyOptions, at: string): CompiledPart {
   if (part === 'ip') return ipPart('ip', addressOf, options.ipv6Prefix)
   if (part === 'all') return everybody
-  if (typeof part === 'function') return functionPart(part, options.rule, at)
+  if (typeof part === 'function') return functionPart(part, options.called, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
   if ('digest' in part) {
     conform(DigestPart, part, at)

@@ -11,8 +11,8 @@ export interface IdentityOptions {
 }
 
 export interface KeyOptions extends IdentityOptions {
-  /** Name of the rule that counts by the key. */
-  rule: string
+  /** What a function in it answers, as errors and docs call it. */
+  called: string
 }
 
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */

@@ -43,7 +43,7 @@ export function ipPart(label: string, read: CompiledPart['read'], ipv6Prefix: nu
   }
 }
 
-export function functionPart(read: KeyFunction, rule: string, at: string): CompiledPart {
+export function functionPart(read: KeyFunction, label: string, at: string): CompiledPart {
   const canonical = (value: unknown) => {
     if (typeof value === 'object' || (typeof value === 'number' && !Number.isFinite(value)))
       throw new FunctionError(at, 'a string, a number or a boolean')
@@ -51,7 +51,7 @@ export function functionPart(read: KeyFunction, rule: string, at: string): Compi
   }
   return {
     kind: 'function',
-    label: `the key of ${rule}`,
+    label,
     read: source => unheard(read(source as Parameters<KeyFunction>[0])),
     canonical,
     list: (values, where) => exactList(values, canonical, where)

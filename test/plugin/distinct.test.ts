@@ -131,6 +131,9 @@ for (const place of await places(t)) {
     const { send } = await open(t, recipients)
     const missing = await send(undefined)
     t.match([missing.statusCode, missing.json()], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
+    const called = await open(t, { ...recipients, distinct: () => undefined })
+    const detail = 'the distinct value of ip-recipients is missing or no scalar value'
+    t.match((await called.send(first)).json(), { detail })
     const invalid = await send('110')
     t.match([invalid.statusCode, invalid.json()], [422, { code: 'FST_SEND_LIMIT_KEY_INVALID' }])
     const optional = await open(t, { ...recipients, optional: true, limits: [{ max: 1, window: '1h' }] })
