@@ -38,7 +38,13 @@ async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
     t.teardown(() => socket.destroy())
     return socket.on('error', () => {})
   }
-  return { app, open, release, arrived: () => arrived }
+  /** Writes what is no request, and waits until Node has told of it. */
+  const breakBy = async (socket: Socket, text: string) => {
+    const broken = once(app.server, 'clientError')
+    socket.write(text)
+    await broken
+  }
+  return { app, open, breakBy, release, arrived: () => arrived }
 }
 
 t.test('ten requests at once on one connection are answered, with more it is closed', async t => {
@@ -100,16 +106,12 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
 })
 
 t.test('what is no request is answered after the requests before it', async t => {
-  const { app, open, release } = await listening(t)
+  const { app, open, breakBy, release } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
   const got = gotBy(socket)
-  let broken = once(app.server, 'clientError')
-  socket.write(`${get('/held')}${get('/healthz')}what?\r\n\r\n`)
-  await broken
-  broken = once(app.server, 'clientError')
-  socket.write('and more')
-  await broken
+  await breakBy(socket, `${get('/held')}${get('/healthz')}what?\r\n\r\n`)
+  await breakBy(socket, 'and more')
   const closed = once(socket, 'close')
   release()
   await closed
@@ -130,16 +132,14 @@ t.test('a request that breaks off behind its own answer gets no second one', asy
 })
 
 t.test('nor does one that breaks off while its own answer waits for another', async t => {
-  const { app, open, release } = await listening(t)
+  const { app, open, breakBy, release } = await listening(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
   const got = gotBy(socket)
   socket.write(`${get('/held')}POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n`)
   const made = () => [...app.connections.values()].some(each => [...each].some(answer => answer.headersSent))
   await until(made, 'its answer')
-  const broken = once(app.server, 'clientError')
-  socket.write('no chunk\r\n')
-  await broken
+  await breakBy(socket, 'no chunk\r\n')
   const closed = once(socket, 'close')
   release()
   await closed
@@ -147,7 +147,7 @@ t.test('nor does one that breaks off while its own answer waits for another', as
 })
 
 t.test('what is no request is answered behind an answer that is still on its way', async t => {
-  const { app, open } = await listening(t)
+  const { app, open, breakBy } = await listening(t)
   const stream = new Readable({ read() {} })
   app.get('/stream', async () => stream)
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -156,9 +156,7 @@ t.test('what is no request is answered behind an answer that is still on its way
   socket.write(get('/stream'))
   stream.push('a part')
   await until(() => got().includes('a part'), 'the beginning')
-  const broken = once(app.server, 'clientError')
-  socket.write('what?\r\n\r\n')
-  await broken
+  await breakBy(socket, 'what?\r\n\r\n')
   const closed = once(socket, 'close')
   stream.push(null)
   await closed
@@ -200,7 +198,7 @@ t.test('an idle connection that has asked before is closed no later than another
 })
 
 t.test('what is no request is answered, too, behind one that came too late', async t => {
-  const { app, open, release } = await listening(t)
+  const { app, open, breakBy, release } = await listening(t)
   let answer = () => {}
   const answered = new Promise<void>(resolve => (answer = resolve))
   const late = new Promise<void>(resolve => {
@@ -226,9 +224,7 @@ t.test('what is no request is answered, too, behind one that came too late', asy
   const first = once(client, 'data')
   release()
   await first
-  const broken = once(app.server, 'clientError')
-  client.write('what?\r\n\r\n')
-  await broken
+  await breakBy(client, 'what?\r\n\r\n')
   const closed = once(client, 'close')
   answer()
   await closed
