@@ -18,7 +18,7 @@ export interface LimitDecorator {
    * Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks
    * with `end()`.
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
-   *   StoreFullError
+   *   StoreFullError; before the server is ready SecretMismatchError, too, as all of these
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
@@ -48,16 +48,24 @@ export interface LimitDecorator {
 
 /**
  * Builds `fastify.limit` over a limiter.
+ * @param begin is awaited before anything is asked of the store
  * @param log hears when `onDecision` fails
  */
 export function decorator(
   limiter: Limiter,
   options: SendLimitOptions,
+  begin: () => Promise<void>,
   replace: LimitDecorator['replace'],
   log: FastifyBaseLogger
 ): LimitDecorator {
+  let begun = false
+  const start = async () => {
+    await begin()
+    begun = true
+  }
   return {
     async reserve(keys, request) {
+      if (!begun) await start()
       const reserved = limiter.decideFor(keys, request ?? undefined)
       const decision = isPromise(reserved) ? await reserved : reserved
       if (hasListeners(options)) {
@@ -66,11 +74,22 @@ export function decorator(
       }
       return decision
     },
-    peek: async (keys, request) => limiter.peek(keys, request ?? undefined),
-    clear: async keys => limiter.clear(keys),
-    block: async (keys, duration) =>
-      limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration')),
-    unblock: async keys => limiter.unblock(keys),
+    async peek(keys, request) {
+      if (!begun) await start()
+      return limiter.peek(keys, request ?? undefined)
+    },
+    async clear(keys) {
+      if (!begun) await start()
+      await limiter.clear(keys)
+    },
+    async block(keys, duration) {
+      if (!begun) await start()
+      await limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))
+    },
+    async unblock(keys) {
+      if (!begun) await start()
+      await limiter.unblock(keys)
+    },
     replace,
     get rules() {
       return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))

@@ -53,7 +53,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   if (timeout > MAX_TIMEOUT)
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
-  const { reserver, identity } = openStore(fastify, options, timeout)
+  const { reserver, identity, begin } = openStore(fastify, options, timeout)
   const limiter = new Limiter(reserver, timeout, options.clock ?? systemClock, error =>
     fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
   )
@@ -70,7 +70,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
 
   const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
-  fastify.decorate('limit', decorator(limiter, options, replace, fastify.log))
+  fastify.decorate('limit', decorator(limiter, options, begin, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
   const documentation = new Documentation()

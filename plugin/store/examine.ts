@@ -12,6 +12,7 @@ interface Log {
  * whether it keeps live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
  */
 export class Examination {
+  private beginning: Promise<void> | undefined
   private checking: NodeJS.Timeout | undefined
   private closed = false
   private stopListening = () => {}
@@ -27,19 +28,10 @@ export class Examination {
     private readonly log: Log
   ) {}
 
-  /** @throws SecretMismatchError when Redis answers in time, and others use another secret */
-  async begin(): Promise<void> {
-    for (const warning of this.redis.warnings) this.log.warn(warning)
-    const { connection } = this.redis
-    const looked = this.firstLook()
-    try {
-      await within(looked, this.timeout, () => new Error('no answer in time'))
-    } catch (error) {
-      if (error instanceof SecretMismatchError) throw error
-      this.log.warn({ err: error }, 'the secret of redis is not known yet')
-      this.follow(looked, connection)
-    }
-    if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
+  /** Begins once, whoever comes first. @throws SecretMismatchError when Redis answers in time, and others use another secret */
+  begin(): Promise<void> {
+    this.beginning ??= this.start()
+    return this.beginning
   }
 
   /** Looks again: it may have begun empty, or another one may have its place. */
@@ -51,6 +43,20 @@ export class Examination {
     this.closed = true
     this.stopListening()
     this.stop()
+  }
+
+  private async start(): Promise<void> {
+    for (const warning of this.redis.warnings) this.log.warn(warning)
+    const { connection } = this.redis
+    const looked = this.firstLook()
+    try {
+      await within(looked, this.timeout, () => new Error('no answer in time'))
+    } catch (error) {
+      if (error instanceof SecretMismatchError) throw error
+      this.log.warn({ err: error }, 'the secret of redis is not known yet')
+      this.follow(looked, connection)
+    }
+    if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
   }
 
   private stop(): void {

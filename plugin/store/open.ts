@@ -22,15 +22,18 @@ import { StandIn } from './stand-in.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
 
+interface Opened {
+  reserver: Reserver
+  identity: IdentityOptions
+  /** Looks at the store before it decides, once; done when the server starts, or before. @throws SecretMismatchError */
+  begin(): Promise<void>
+}
+
 /**
  * Opens the store that the options ask for.
  * @throws OptionError
  */
-export function openStore(
-  fastify: FastifyInstance,
-  options: SendLimitOptions,
-  timeout: number
-): { reserver: Reserver; identity: IdentityOptions } {
+export function openStore(fastify: FastifyInstance, options: SendLimitOptions, timeout: number): Opened {
   const {
     store = options.client ? 'redis' : 'memory',
     region = 'CN',
@@ -50,7 +53,8 @@ export function openStore(
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix, local: store === 'memory' }
-  if (store === 'memory') return { reserver: alone(new MemoryStore(options)), identity }
+  if (store === 'memory')
+    return { reserver: alone(new MemoryStore(options)), identity, begin: async () => {} }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -92,9 +96,10 @@ export function openStore(
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
-  fastify.addHook('onReady', () => examination.begin())
+  const begin = () => examination.begin()
+  fastify.addHook('onReady', begin)
   fastify.addHook('onClose', async () => examination.end())
-  return { reserver: cache?.over(reserver) ?? reserver, identity }
+  return { reserver: cache?.over(reserver) ?? reserver, identity, begin }
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {

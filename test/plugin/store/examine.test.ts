@@ -15,19 +15,22 @@ const another = 'another secret of length'
 /** A Redis that answers, however busy the machine. */
 const answering = { timeout: 10_000 }
 
-async function start(
-  t: Test,
-  client: Redis,
-  given: { secret?: string; timeout?: number; prefix?: string } = {}
-) {
+type Given = { secret?: string; timeout?: number; prefix?: string }
+
+async function load(t: Test, client: Redis, given: Given = {}) {
   const lines: string[] = []
   const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
   const app = Fastify({ logger })
   t.teardown(() => app.close())
   const rules: Rule[] = [{ name: 'all', key: { value: 'body.all' }, limits: [{ max: 1_000, window: '60s' }] }]
   await app.register(limitPlugin, { client, secret, timeout: 50, rules, ...given })
-  await app.ready()
   return { app, log: () => lines.join('') }
+}
+
+async function start(t: Test, client: Redis, given: Given = {}) {
+  const loaded = await load(t, client, given)
+  await loaded.app.ready()
+  return loaded
 }
 
 async function down(t: Test, options: RedisOptions) {
@@ -60,6 +63,32 @@ t.test('a secret that differs is told when Redis is there', async t => {
   await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
   t.match(log(), /limits are not shared/)
   await app.close()
+})
+
+t.test(
+  'a secret that differs is told to who asks before the server is ready, and nothing is counted',
+  async t => {
+    const { client } = await startRedis(t)
+    await start(t, client, answering)
+    const { app } = await load(t, client, { ...answering, secret: another })
+    const differs = { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' }
+    for (const call of ['reserve', 'peek', 'clear', 'block', 'unblock'] as const)
+      await t.rejects(async () => void (await app.limit[call]({ all: 'somebody' })), differs, call)
+    await t.rejects(async () => void (await app.ready()), differs)
+    t.same(await client.keys('sl:{*'), [])
+  }
+)
+
+t.test('who asks before the server is ready waits for Redis, which is looked at once', async t => {
+  const { port, client: other } = await startRedis(t)
+  const client = new Redis({ port, enableOfflineQueue: false })
+  t.teardown(() => client.disconnect())
+  const { app, log } = await load(t, client, answering)
+  const decision = await app.limit.reserve({ all: 'somebody' })
+  t.equal(decision.store, 'redis')
+  await app.ready()
+  t.match(await other.info('commandstats'), /cmdstat_get:calls=1,/)
+  t.equal(log().split('autoResendUnfulfilledCommands').length, 2)
 })
 
 t.test('what was asked is asked again when its answer was lost with the connection', async t => {
