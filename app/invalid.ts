@@ -5,9 +5,12 @@ import { type ProblemDocument, problemDocument } from './problem.js'
 type Validation = NonNullable<FastifyError['validation']>[number]
 type Params = Record<string, string | string[] | number | undefined>
 
-/** What is answered to what its schema refuses (ajv's errors). */
+/**
+ * What is answered to what its schema refuses.
+ * @param validation ajv's errors: the first one found; behind it, where there is a choice, what the other schemas miss
+ */
 export function invalid(validation: readonly Validation[]): ProblemDocument {
-  const errors = validation.map(flawOf)
+  const errors = validation.slice(0, 1).map(flawOf)
   return problemDocument(422, 'INVALID', 'What was sent is not as documented; "errors" says where.', {
     errors
   })

@@ -299,3 +299,18 @@ t.test('the connection breaks while a resend fails: the former code is valid aga
   await until(async () => (await server.client.hget(key, 'generation')) === '1', 'the former code')
   t.equal((await verify(app, id, code)).status, 200)
 })
+
+t.test('of what is wrong with the body of a resend the first thing is told, and no more', async t => {
+  const app = await (await places.memory(t)).start()
+  const { id } = (await ask(app)).body
+  const flaws: [payload: object, pointer: string, code: string][] = [
+    [{ locale: '!' }, '#/locale', 'PATTERN'],
+    [{ locale: 'en', x: 1 }, '#/x', 'UNEXPECTED'],
+    [[], '#', 'NOT_OBJECT']
+  ]
+  for (const [payload, pointer, code] of flaws) {
+    const { errors } = (await resend(app, id, { payload })).body
+    t.match(errors, [{ pointer, code }])
+    t.equal(errors.length, 1)
+  }
+})

@@ -213,6 +213,19 @@ t.test('of different values no more is told than are left', async t => {
   t.same([await left('c', 200), await left('a', 502), await left('d', 200)], [0, 0, 0])
 })
 
+t.test('a refusal tells how many different values are left with its own', async t => {
+  const { app } = await open(t)
+  const key = { value: 'query.to' } as const
+  const limit: Rule[] = [
+    { name: 'ip', key: 'ip', distinct: key, limits: [{ max: 2, window: '1h' }] },
+    { name: 'each', key, limits: [{ max: 1, window: '60s' }] }
+  ]
+  app.get('/x', { config: { limit } }, async () => 'sent')
+  const left = async (to: string) => policies((await app.inject(`/x?to=${to}`)).headers).ip?.[2]
+  t.same([await left('a'), await left('a')], [1, 2], 'a, and one more')
+  t.same([await left('b'), await left('b'), await left('c')], [0, 1, 0], 'b alone, then no other')
+})
+
 t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
   const { app, post } = await open(t)
   const limits = [
