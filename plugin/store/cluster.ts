@@ -74,11 +74,13 @@ export class Cluster implements Reserver {
   ): Reserved {
     const all = found.map(each => each.facts)
     const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
-    if (found.every(({ store }) => store === this.nodes.store)) return { facts, store: this.store }
+    const uncounted = all.includes(null)
+    if (!uncounted && found.every(({ store }) => store === this.nodes.store))
+      return { facts, store: this.store }
     const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
-    // What a memory has decided holds in this process alone.
-    const { name } = [...stores.values()].find(each => each.name !== this.store.name) ?? this.store
-    return { facts, store: settledBy(name, identity => stores.get(identity) as Settling) }
+    // What a memory has decided holds in this process alone, and what was allowed uncounted nowhere.
+    const other = uncounted ? 'none' : [...stores.values()].find(({ name }) => name !== this.store.name)?.name
+    return { facts, store: settledBy(other ?? this.store.name, identity => stores.get(identity) as Settling) }
   }
 }
 

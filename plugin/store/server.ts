@@ -10,6 +10,7 @@ interface ClientOptions {
   autoResendUnfulfilledCommands?: boolean
   retryDelayOnFailover?: number
   commandTimeout?: number
+  clusterNodeRetryStrategy?: unknown
 }
 
 /** Who hears of a client's connections. Apps may share one, and come and go: each listener of its own would be one too many. */
@@ -77,13 +78,15 @@ export class RedisServer {
   get warnings(): string[] {
     const { isCluster, options = {} } = this.client
     const { redisOptions = options } = options as { redisOptions?: object }
-    const { retryDelayOnFailover, enableAutoPipelining } = options as ClientOptions
+    const { retryDelayOnFailover, enableAutoPipelining, clusterNodeRetryStrategy } = options as ClientOptions
     const ofConnections = redisOptions as ClientOptions
     const found: string[] = []
     if (isCluster ? retryDelayOnFailover !== 0 : ofConnections.autoResendUnfulfilledCommands !== false) {
       const right = isCluster ? 'retryDelayOnFailover: 0' : 'autoResendUnfulfilledCommands: false'
       found.push(`the client of redis may count a send twice; set ${right}`)
     }
+    if (isCluster && typeof clusterNodeRetryStrategy === 'function')
+      found.push('the client of redis may count a send twice; set no clusterNodeRetryStrategy')
     if (ofConnections.commandTimeout !== undefined)
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
     if (enableAutoPipelining === true || ofConnections.enableAutoPipelining === true)

@@ -25,6 +25,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
     const start = (options: SendLimitOptions) => open(t, cluster, options)
     const memories = [await start({}), await start({}), await start({})] as const
     const denies = await start({ onStoreError: 'deny' })
+    const allows = await start({ onStoreError: 'allow' })
     const [here, there, lost] = (await values(cluster, denies.app)) as [string, string, string]
     const { client } = denies
     const looking = client.refreshSlotsCache.bind(client)
@@ -45,11 +46,16 @@ for (const [how, destroy] of Object.entries(breaks)) {
       }
       await t.rejects(denies.app.limit.reserve({ once: lost }), /cannot be checked/)
       t.equal((await denies.app.limit.reserve({ once: here })).store, 'redis')
+      const partly = await allows.app.limit.reserve({ daily: here, once: lost })
+      t.match(partly, { allowed: true, store: 'none', rules: [{ name: 'daily' }] }, 'once is not counted')
+      await partly.refund()
+      const [daily] = (await allows.app.limit.peek({ daily: here })).rules
+      t.match(daily, { limits: [{ remaining: 99 }] }, 'daily was given back')
       await sleep(TIMEOUT_MS * 1.2)
     }
     t.strictSame(admitted, ['a send'])
     t.ok(looks >= 3, 'each failure has the client look whether a replica has taken its place')
-    for (const { changes } of [...memories, denies]) {
+    for (const { changes } of [...memories, denies, allows]) {
       const [change, ...more] = changes()
       t.match(change, { msg: 'redis does not decide', node: `127.0.0.1:${cluster.nodes[2]?.port}` })
       t.strictSame(more, [])

@@ -130,6 +130,10 @@ t.test('warns of a client that sends again, hides late answers or pipelines by i
     [single({ autoResendUnfulfilledCommands: false, commandTimeout }), [/set no commandTimeout$/]],
     [cluster({}), [/twice; set retryDelayOnFailover: 0$/]],
     [cluster({ retryDelayOnFailover: 0 }), []],
+    [
+      cluster({ retryDelayOnFailover: 0, clusterNodeRetryStrategy: () => 1 }),
+      [/twice; set no clusterNodeRetryStrategy$/]
+    ],
     [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]],
     ...[
       { enableAutoPipelining: true },
