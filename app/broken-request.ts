@@ -11,7 +11,7 @@ export function answerExpectation(response: ServerResponse, locale: Locale): voi
   const document = problemDocument(
     417,
     'EXPECTATION_FAILED',
-    'What the header Expect asks for is not done here.'
+    'What the header Expect asks for is not supported.'
   )
   const body = JSON.stringify(translate(document, locale))
   const headers = {

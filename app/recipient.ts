@@ -62,10 +62,10 @@ function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientO
   const to = canonicalPhone(phone, region as CountryCode)
   const number = to === undefined ? undefined : parsePhoneNumberFromString(to)
   if (to === undefined || number === undefined) {
-    throw problem(422, 'PHONE_INVALID', 'This is no phone number that can exist.', { errors })
+    throw problem(422, 'PHONE_INVALID', 'This is not a possible phone number.', { errors })
   }
   if (!MOBILE.has(number.getType() ?? '')) {
-    throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number takes no SMS.', { errors })
+    throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number cannot receive SMS.', { errors })
   }
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
@@ -84,7 +84,7 @@ export function checkServed(
   if (channel !== 'sms') return
   const country = parsePhoneNumberFromString(to)?.country ?? NO_COUNTRY
   if (countries?.includes(country) ?? country !== NO_COUNTRY) return
-  throw problem(422, 'COUNTRY_NOT_SERVED', 'No message is sent to numbers of this country.', {
+  throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
     ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })
   })
 }
@@ -92,7 +92,7 @@ export function checkServed(
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {
   const identity = canonicalEmail(email)
   if (identity === undefined) {
-    throw problem(422, 'EMAIL_INVALID', 'This is no mail address that can exist.', {
+    throw problem(422, 'EMAIL_INVALID', 'This is not a possible mail address.', {
       errors: [flaw(pointer, 'UNSENDABLE')]
     })
   }

@@ -28,7 +28,7 @@ export class MemoryRecords implements Records {
 
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
-    if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be kept now.')
+    if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be stored now.')
     this.hold(key, { sealed, generation: 1, made: 1, resends: [], ...this.begin(terms) })
   }
 

@@ -32,7 +32,8 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
  */
 export async function prepareCaptcha(request: FastifyRequest, id: string): Promise<Captcha> {
   const captcha = await findCaptcha(request, id)
-  if (captcha === null) throw problem(404, 'CAPTCHA_UNKNOWN', 'There is no code of this id, or no longer.')
+  if (captcha === null)
+    throw problem(404, 'CAPTCHA_UNKNOWN', 'There is no code with this id, or it no longer exists.')
   return captcha
 }
 

@@ -93,7 +93,7 @@ export class RedisRecords implements Records {
   }
 }
 
-const unavailable = () => problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither kept nor checked now.')
+const unavailable = () => problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither stored nor checked now.')
 
 const nameOf = (key: string) => `captcha:{${key}}`
 

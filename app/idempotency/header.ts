@@ -22,6 +22,6 @@ export function keyOf(headers: IncomingHttpHeaders): string | undefined {
   throw problem(
     400,
     'IDEMPOTENCY_KEY_INVALID',
-    'The header Idempotency-Key is sent once and has 1 to 64 visible characters.'
+    'The header Idempotency-Key must be sent once and have 1 to 64 visible characters.'
   )
 }

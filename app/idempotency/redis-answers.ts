@@ -52,4 +52,8 @@ export class RedisAnswers implements Answers {
 }
 
 const unavailable = () =>
-  problem(503, 'IDEMPOTENCY_UNAVAILABLE', 'Whether this Idempotency-Key came before cannot be known now.')
+  problem(
+    503,
+    'IDEMPOTENCY_UNAVAILABLE',
+    'It cannot be checked now whether this Idempotency-Key was used before.'
+  )

@@ -67,7 +67,7 @@ export class RedisLists implements Lists {
   }
 }
 
-const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'Who is blocked or allowed is not known now.')
+const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'It is not known now who is blocked or allowed.')
 
 function placedOf(kept: string): Placed {
   const [, since, until, standing, more] = /^(\d+) (\d+) (\w+) (.*)$/s.exec(kept) as RegExpExecArray

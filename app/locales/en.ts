@@ -12,12 +12,12 @@ export const en = {
     FST_ERR_CTP_INVALID_MEDIA_TYPE: { detail: 'Send the body as JSON, with content-type: application/json.' },
     FST_ERR_CTP_INVALID_CONTENT_LENGTH: { detail: 'The body is not as long as content-length says.' },
     FST_ERR_CTP_EMPTY_JSON_BODY: { detail: 'The body is empty. Send JSON, or leave out content-type.' },
-    FST_ERR_CTP_INVALID_JSON_BODY: { detail: 'The body is no valid JSON.' },
+    FST_ERR_CTP_INVALID_JSON_BODY: { detail: 'The body is not valid JSON.' },
     FST_ERR_HANDLER_TIMEOUT: {
       detail: 'This took too long and was given up. If a message was to be sent, it may still arrive.'
     },
-    FST_SEND_LIMIT_KEY_MISSING: { detail: '{key} is missing, or is no single value.' },
-    FST_SEND_LIMIT_KEY_INVALID: { detail: '{key} cannot be what the limits need it to be.' },
+    FST_SEND_LIMIT_KEY_MISSING: { detail: '{key} is missing, or is not a single value.' },
+    FST_SEND_LIMIT_KEY_INVALID: { detail: '{key} is not what the limits need.' },
     FST_SEND_LIMIT_STORE_UNAVAILABLE: {
       detail: 'The limits cannot be checked now, so nothing is sent. Try again later.'
     },
@@ -29,14 +29,14 @@ export const en = {
   flaws: {
     REQUIRED: 'is missing',
     UNEXPECTED: 'is not expected here',
-    NOT_STRING: 'must be a text',
+    NOT_STRING: 'must be a string',
     NOT_NUMBER: 'must be a number',
     NOT_INTEGER: 'must be a whole number',
     NOT_BOOLEAN: 'must be true or false',
     NOT_OBJECT: 'must be an object',
     NOT_ARRAY: 'must be a list',
-    NOT_SCALAR: 'must be a text or a number',
-    INEXACT: 'must be sent as a text: a number so large, or with a fraction, may lose digits',
+    NOT_SCALAR: 'must be a string or a number',
+    INEXACT: 'must be sent as a string: a number so large, or with a fraction, may lose digits',
     NOT_ONE_OF: 'must be one of {allowed}',
     EMPTY: 'must not be empty',
     TOO_SHORT: 'must have {limit} characters or more',
@@ -48,10 +48,10 @@ export const en = {
     PATTERN: 'must match the pattern {pattern}',
     FORMAT: 'must have the format {format}',
     NAME: 'has a member whose name is not allowed: {name}',
-    INVISIBLE: 'must not hold line breaks, control characters or invisible characters',
-    LINK: 'must not hold a link, a web address or a mail address',
+    INVISIBLE: 'must not contain line breaks, control characters or invisible characters',
+    LINK: 'must not contain a link, a web address or a mail address',
     NOT_URL: 'must be an https address',
-    UNSENDABLE: 'takes no message',
+    UNSENDABLE: 'cannot receive messages',
     WRONG: 'is not as documented'
   }
 }

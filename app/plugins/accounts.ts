@@ -52,7 +52,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     if (key === undefined && origin !== undefined) {
       const account = known.byOrigin(origin)
       if (account === undefined) {
-        throw problem(403, 'ORIGIN_UNKNOWN', 'Pages of this origin may not ask here.')
+        throw problem(403, 'ORIGIN_UNKNOWN', 'Pages of this origin are not allowed here.')
       }
       request.account = account
       request.caller = 'origin'

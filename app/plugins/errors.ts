@@ -30,7 +30,7 @@ const errors: FastifyPluginAsync = async fastify => {
       throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
     }
     if (!HOST.test(host ?? '')) {
-      throw problem(400, 'HOST_INVALID', 'The header Host is sent once and names a host.')
+      throw problem(400, 'HOST_INVALID', 'The header Host must be sent once and name a host.')
     }
   })
   fastify.server.on('checkExpectation', (_request, response) => {

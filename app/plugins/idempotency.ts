@@ -116,8 +116,8 @@ const refusals: Record<Exclude<Begun['is'], 'begun' | 'finished'>, () => Error> 
       { headers: { 'retry-after': '1' } }
     ),
   'other-body': () =>
-    problem(422, 'IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key came before, with another body.'),
-  full: () => problem(503, 'IDEMPOTENCY_FULL', 'No further Idempotency-Key can be taken now.')
+    problem(422, 'IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was used before with another body.'),
+  full: () => problem(503, 'IDEMPOTENCY_FULL', 'No more Idempotency-Keys can be stored now.')
 }
 
 export default fp(idempotency, { name: 'idempotency', dependencies: ['redis'] })

@@ -39,7 +39,7 @@ export function endUserOf(request: FastifyRequest): string {
   const named = request.headers[END_USER]
   if (request.caller !== 'key' || named === undefined) return request.ip
   if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return named
-  throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is no IP address.')
+  throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is not an IP address.')
 }
 
 const requests: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {

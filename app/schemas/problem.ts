@@ -30,10 +30,10 @@ export const ProblemSchema = Type.Object(
 )
 
 const descriptions = {
-  400: 'The request cannot be read: the body is no JSON, or the address or a header is malformed.',
+  400: 'The request cannot be read: the body is not JSON, or the address or a header is malformed.',
   401: 'The key is missing, not known or revoked.',
   403: 'This is not for this caller, or the recipient or caller is blocked.',
-  404: 'There is no such thing, or no longer.',
+  404: 'It does not exist, or no longer exists.',
   409: 'The same is under way.',
   410: 'This has ended.',
   413: 'The body is too large.',
@@ -42,9 +42,9 @@ const descriptions = {
   422: 'What was sent is not as documented, or cannot be.',
   429: 'A limit is reached.',
   500: 'Something went wrong.',
-  502: 'The message could not be sent. It does not count.',
+  502: 'The message could not be sent. Nothing was counted.',
   503: 'This cannot be done now.',
-  504: 'Whether the message went out is not known. It counts.'
+  504: 'It is not known whether the message was sent. It was counted.'
 }
 type Status = keyof typeof descriptions
 

@@ -39,7 +39,11 @@ export async function deliver(
 ): Promise<Delivery> {
   // An abort of before is not told again: somebody else may be sending, and nothing has left here.
   if (decision?.signal.aborted) {
-    const lost = problem(503, 'LOCK_LOST', 'The message was not sent: its lock was lost. It does not count.')
+    const lost = problem(
+      503,
+      'LOCK_LOST',
+      'The message was not sent: its lock was lost. Nothing was counted.'
+    )
     return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', ofMessage: false, problem: lost }
   }
   const waiting = new AbortController()
@@ -86,20 +90,25 @@ function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Mess
   switch (outcome) {
     case 'limited':
       return later(
-        problem(429, 'SEND_LIMITED', 'The provider takes no further message now. It does not count.', wait)
+        problem(
+          429,
+          'SEND_LIMITED',
+          'The provider accepts no more messages for now. Nothing was counted.',
+          wait
+        )
       )
     case 'refused':
-      return problem(422, 'RECIPIENT_REFUSED', 'The provider refuses this recipient. It does not count.')
+      return problem(422, 'RECIPIENT_REFUSED', 'The provider refused this recipient. Nothing was counted.')
     case 'unknown':
-      return problem(504, 'SEND_UNKNOWN', 'Whether the message went out is not known. It counts.')
+      return problem(504, 'SEND_UNKNOWN', 'It is not known whether the message was sent. It was counted.')
     case 'failed':
       if (code === 'NO_SENDER')
         return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
       if (code !== 'BREAKER_OPEN') {
-        return problem(502, 'SEND_FAILED', 'The message could not be sent. It does not count.')
+        return problem(502, 'SEND_FAILED', 'The message could not be sent. Nothing was counted.')
       }
       return later(
-        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. It does not count.', wait)
+        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. Nothing was counted.', wait)
       )
   }
 }

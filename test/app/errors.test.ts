@@ -207,7 +207,7 @@ t.test('a rule whose key is missing names it', async t => {
   const problem = JSON.parse(body)
   t.match([statusCode, problem], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
   t.equal(problem.key, key.value)
-  t.equal(problem.detail, `${key.value} is missing, or is no single value.`)
+  t.equal(problem.detail, `${key.value} is missing, or is not a single value.`)
 })
 
 t.test('a body that is encoded is 415, and how to send it is told', async t => {

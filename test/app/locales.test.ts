@@ -238,7 +238,7 @@ t.test('what is wrong in a body, in both languages', async t => {
       'is not expected here',
       '不应出现在此处'
     ],
-    [{ phone: 1, template: 'x' }, '#/phone', 'NOT_STRING', 'must be a text', '必须是文本'],
+    [{ phone: 1, template: 'x' }, '#/phone', 'NOT_STRING', 'must be a string', '必须是文本'],
     [
       { phone: '1', template: 'x' },
       '#/phone',

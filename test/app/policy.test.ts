@@ -256,11 +256,11 @@ for (const [name, open] of Object.entries(places)) {
         ['the length of codes', p => ({ ...p, code: { ...p.code, digits: 3 } }), /policy\.code\.digits/],
         ...(
           [
-            ['log in to shop.example', 'must not hold a link'],
+            ['log in to shop.example', 'must not contain a link'],
             ['log in {code', 'has a brace'],
             ['log in code}', 'has a brace'],
             ['  ', 'must not be empty'],
-            ['log\nin', 'must not hold line breaks'],
+            ['log\nin', 'must not contain line breaks'],
             ['x'.repeat(81), 'must have 80 characters or fewer'],
             ['😀'.repeat(80), 'fits into no SMS of a code']
           ] as const

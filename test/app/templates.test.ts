@@ -234,13 +234,13 @@ t.test('what no value may hold', async t => {
   }
 })
 
-t.test('a number that JSON does not keep digit by digit must come as a text', async t => {
+t.test('a number that JSON does not keep digit by digit must come as a string', async t => {
   const kept = (name: unknown) => templates.render('mail', 'welcome', 'en', { name }).params.name
   for (const given of ['20261122000012345678', '12.50', '1e21']) t.equal(kept(given), given)
   t.equal(kept(Number.MAX_SAFE_INTEGER), '9007199254740991')
   for (const json of ['20261122000012345678', '9007199254740993', '12.50', '1e21', '-9007199254740993']) {
     const { errors } = problemOf(() => kept(JSON.parse(json)))
-    t.match(errors, [{ pointer: '#/params/name', code: 'INEXACT', detail: /as a text/ }], json)
+    t.match(errors, [{ pointer: '#/params/name', code: 'INEXACT', detail: /as a string/ }], json)
   }
 })
 

@@ -132,7 +132,7 @@ for (const [name, open] of Object.entries(places)) {
       const app = await (await open(t)).start({ AUDIT_LOG: file })
       const { id } = (await ask(app)).body
       const late = async () => {
-        throw problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither kept nor checked now.')
+        throw problem(503, 'CODES_UNAVAILABLE', 'Codes can be neither stored nor checked now.')
       }
       Object.assign(app.captchas, { check: late, cancel: late })
       t.equal((await verify(app, id, lastCode(app, E164))).status, 503)

@@ -111,7 +111,7 @@ const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 /** @throws a problem (422) */
 function msOf(duration: string): number {
   const ms = Number(duration.slice(0, -1)) * UNITS[duration.slice(-1) as keyof typeof UNITS]
-  if (ms > MAX_MS) throw problem(422, 'DURATION_TOO_LONG', 'A duration is 366d or shorter.')
+  if (ms > MAX_MS) throw problem(422, 'DURATION_TOO_LONG', 'A duration must be 366d or shorter.')
   return ms
 }
 
