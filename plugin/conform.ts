@@ -30,7 +30,7 @@ export function conform<S extends TSchema>(
     memberAt(value, place),
     unknown === undefined
       ? `It ${missing === undefined ? '' : 'is required and '}must be ${wanted(memberAt(schema, schemaPath(place)))}.`
-      : `There is no such option here; known are ${known(memberAt(schema, schemaPath(path)))}.`,
+      : `There is no such option here; known: ${known(memberAt(schema, schemaPath(path)))}.`,
     // It may be a secret under a wrong name.
     unknown !== undefined && at === 'options'
   )

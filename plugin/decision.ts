@@ -31,7 +31,7 @@ export class Decision implements Verdict {
     else if (token !== '') this.#hold = new Hold(means.slots(isLock), means)
   }
 
-  /** All that it says as one plain object, reckoned anew each time: nothing of it is kept. */
+  /** All that it says as one plain object, computed anew each time: none of it is kept. */
   verdict(): Verdict {
     const { subjects, facts, earlier, said, at } = this.#means
     const own = said ?? verdictOf(subjects, facts)
@@ -94,7 +94,7 @@ export class Decision implements Verdict {
     return this.#means.subjects.find(({ name }) => name === rule)?.number
   }
 
-  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none, or for a part of it. */
+  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none for it, or for a part of it. */
   get store(): string {
     return this.#means.facts ? this.#means.store.name : 'none'
   }
@@ -137,7 +137,7 @@ export class Decision implements Verdict {
   }
 
   /**
-   * The provider surely does not have the message: gives every slot back.
+   * The provider certainly does not have the message: gives every slot back.
    * @returns when the slots are free; never rejects
    */
   async refund(): Promise<void> {
@@ -154,7 +154,7 @@ export class Decision implements Verdict {
 
   /**
    * Releases the locks of this request now and settles nothing: `keep` and `refund` still may. For a handler that
-   * has answered and goes on.
+   * has answered and still runs.
    * @returns when the locks are free; never rejects
    */
   async release(): Promise<void> {

@@ -18,7 +18,7 @@ export interface LimitDecorator {
    * Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks
    * with `end()`.
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
-   *   StoreFullError; before the server is ready SecretMismatchError, too, as all of these
+   *   StoreFullError; before the server is ready SecretMismatchError, too, as do all of these
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
@@ -32,13 +32,13 @@ export interface LimitDecorator {
    */
   block(keys: Keys, duration?: string | number): Promise<void>
   /**
-   * Ends their blocks. While Redis does not answer nothing stands in for it here.
+   * Ends their blocks. While Redis does not answer, nothing stands in for it here.
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, OptionError, StoreUnavailableError
    */
   unblock(keys: Keys): Promise<void>
   /**
-   * Puts these rules in the place of all that the plugin's options hold, for every route at once; what is counted
-   * under a name goes on. Rules that stand in a route stay. When it throws, nothing has changed.
+   * Puts these rules in the place of all that the plugin's options hold, for every route at once; counting
+   * under a name continues. Rules that stand in a route stay. When it throws, nothing has changed.
    * @throws OptionError with the path of the mistake, RuleUnknownError when a route names a rule that is gone
    */
   replace(rules: readonly Rule[]): void

@@ -42,20 +42,20 @@ function refusalError(code: string, message: string, status: number): LimitError
 export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429)
 /** The lock of a rule is held: the same send is under way. */
 export const InFlightError = refusalError('FST_SEND_LIMIT_IN_FLIGHT', 'already under way: %s', 409)
-/** The identity is on a block list. */
+/** The identity is blocked, by a list or by `block` until `unblock`; or a filter refuses and names no time to wait. */
 export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403)
 
 /** The request lacks what a rule is keyed by. */
 export const KeyMissingError = createError(
   'FST_SEND_LIMIT_KEY_MISSING',
-  '%s is missing or no scalar value',
+  '%s is missing or not a scalar value',
   400
 )
 /** The value cannot be the identity that a rule is keyed by. */
 export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is not a valid %s', 422)
 /** A function of a rule answered what it must not. */
 export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must return %s', 500)
-/** The store did not answer, or not in time, and `onStoreError` is `deny`. */
+/** The store did not answer, or not in time, and nothing stands in for it. */
 export const StoreUnavailableError = createError(
   'FST_SEND_LIMIT_STORE_UNAVAILABLE',
   'the limits cannot be checked now',
@@ -80,7 +80,7 @@ export const RuleUnknownError = createError(
 /** `fastify.limit` is taken, in this scope or above it: by this plugin, or by something else. */
 export const RegisteredError = createError(
   'FST_SEND_LIMIT_REGISTERED',
-  'fastify.limit is there already; register the plugin once, where all limited routes are below, and decorate nothing else by that name'
+  'fastify.limit exists already; register the plugin once, in a scope that contains all limited routes, and decorate nothing else under that name'
 )
 /**
  * A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, or a later hook replaced its
@@ -88,9 +88,9 @@ export const RegisteredError = createError(
  */
 export const RouteTooEarlyError = createError(
   'FST_SEND_LIMIT_ROUTE_TOO_EARLY',
-  '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin, or lost its handler to one; await app.register(limitPlugin) first, where all limited routes are below, write the limit in the route, and let hooks wrap what stands there'
+  '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin, or lost its handler to one; await app.register(limitPlugin) first, in a scope that contains all limited routes, write the limit in the route, and let hooks wrap what is there'
 )
-/** This process hashes identities under another secret than those that share its Redis. */
+/** This process hashes identities under a different secret from those that share its Redis. */
 export const SecretMismatchError = createError(
   'FST_SEND_LIMIT_SECRET_MISMATCH',
   'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix'

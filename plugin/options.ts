@@ -8,14 +8,17 @@ import { Duration, Fn, Ipv6Prefix, strict } from './schemas.js'
 import { isClient, type RedisClient } from './store/client.js'
 import type { Verdict } from './verdict.js'
 
-/** One decision, as `onDecision` and the diagnostics channel tell it. */
+/** One decision, as `onDecision` and the diagnostics channel get it. */
 export interface DecisionEvent extends Verdict {
   /** Method and url of the route; null outside of routes. */
   route: string | null
   stage: 'attempts' | 'sends'
   /** The hashed identity of each rule that applied. */
   keys: Record<string, string>
-  /** What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it was allowed without one. */
+  /**
+   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it, or on a cluster a part of it,
+   * was decided without one.
+   */
   store: string
 }
 
@@ -60,7 +63,7 @@ export const OptionsSchema = Type.Object(
     timeout: Type.Optional(Duration),
     /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
     onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
-    /** With Redis: how long this process refuses by itself what Redis has refused, up to `1m`; not at all by default. */
+    /** With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; none by default. */
     refusalCache: Type.Optional(Duration),
     /** How many keys the memory store holds at most; a million by default. */
     maxKeys: Type.Optional(
@@ -70,7 +73,7 @@ export const OptionsSchema = Type.Object(
     errorResponse: Type.Optional(
       Fn<(error: LimitError<Problem>, request: FastifyRequest, reply: FastifyReply) => unknown>()
     ),
-    /** Hears of every decision. */
+    /** Is called with every decision. */
     onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
     /** The clocks of the memory store, of `refusalCache` and between the stages of a request, for tests. */
     clock: Type.Optional(

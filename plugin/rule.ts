@@ -78,7 +78,7 @@ export const List = Type.Immutable(
 )
 export const RuleSchema = Type.Object(
   {
-    /** What routes, answers and headers call it; in Redis its keys end in it. 1 to 64 of `A-Za-z0-9_.-`. */
+    /** What routes, answers and headers call it, and the names of its keys in Redis. 1 to 64 of `A-Za-z0-9_.-`. */
     name: Name,
     /** Who it counts. */
     key: Type.Unsafe<Key>({
@@ -90,24 +90,24 @@ export const RuleSchema = Type.Object(
         Type.Array(Type.Unsafe<Limit>({}), { minItems: 1, description: 'a list of at least one limit' })
       )
     ),
-    /** What different values are counted of, in place of how often. */
+    /** A key whose different values are counted, in place of how often. */
     distinct: Type.Optional(
-      Type.Unsafe<Key>({ description: 'a key like "key": what different values are counted of' })
+      Type.Unsafe<Key>({ description: 'a key like "key", whose different values are counted' })
     ),
-    /** One request at a time for each key; so long does it hold after a crash, 100 ms to 24 h. */
+    /** One request at a time for each key; how long the lock holds after a crash, 100 ms to 24 h. */
     lock: Type.Optional(Duration),
     /** How long its lock is renewed at most; ten times `lock` by default. */
     maxHold: Type.Optional(Duration),
     /**
-     * What it counts: messages (`sends`, by default), every request before its body is read (`attempts`, never given back),
-     * or requests answered 4xx (`failures`).
+     * What it counts: messages (`sends`, by default), every request that it admits, before its body is read
+     * (`attempts`, never given back), or requests answered 4xx (`failures`).
      */
     counts: Type.Optional(Type.Enum(['sends', 'attempts', 'failures'])),
-    /** Whether it refuses (`enforce`, by default), or only tells what it would have refused (`observe`). */
+    /** Whether it refuses (`enforce`, by default), or only reports what it would have refused (`observe`). */
     mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
-    /** Whether it leaves a request alone that lacks its key; `false` by default: 400. */
+    /** Whether it leaves alone a request that lacks its key; `false` by default: 400. */
     optional: Type.Optional(Type.Boolean()),
-    /** Whether headers never tell what is left of it; `false` by default. */
+    /** Whether headers never show what is left of it; `false` by default. */
     private: Type.Optional(Type.Boolean()),
     /** Who passes uncounted: values of the key, or a function of the request. */
     allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
@@ -120,7 +120,7 @@ export const RuleSchema = Type.Object(
   }
 )
 type RuleMembers = Static<typeof RuleSchema>
-/** Who, how many (or how many different), how long; or who, one at a time. Plain data, but for functions. */
+/** Who, how many (or how many different), how long; or who, one at a time. Plain data, except for functions. */
 export type Rule = Omit<RuleMembers, 'limits' | 'distinct' | 'lock' | 'maxHold'> &
   (
     | (Required<Pick<RuleMembers, 'limits'>> &

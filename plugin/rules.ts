@@ -46,7 +46,11 @@ export class RuleCompiler {
     if (lock !== undefined && distinct !== undefined)
       throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
     if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(rule.distinct, rule.key))
-      throw wrongOption(`${at}.distinct`, rule.distinct, 'For one key it never differs: name what may.')
+      throw wrongOption(
+        `${at}.distinct`,
+        rule.distinct,
+        'For one key it never differs: name something that may.'
+      )
     for (const [of, compiled] of Object.entries({ key, distinct })) {
       if (counts === 'attempts' && compiled?.body !== undefined)
         throw wrongOption(

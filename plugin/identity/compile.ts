@@ -53,6 +53,6 @@ const everybody: CompiledPart = {
   read: () => 'all',
   canonical: () => '',
   list(values, at) {
-    throw wrongOption(at, values, 'Everybody is one here; allow or block in a rule keyed otherwise.')
+    throw wrongOption(at, values, 'Everybody counts as one here; allow or block in a rule keyed otherwise.')
   }
 }

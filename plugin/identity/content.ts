@@ -41,7 +41,7 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
       }
     },
     list(values, where) {
-      throw wrongOption(where, values, 'A content has no list; allow or block in a rule keyed otherwise.')
+      throw wrongOption(where, values, 'Content has no list; allow or block in a rule keyed otherwise.')
     }
   }
 }

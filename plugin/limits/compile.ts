@@ -53,7 +53,7 @@ export function compileLimits(
       )
     }
     if (distinct && per !== undefined)
-      throw wrongOption(`${path}.per`, per, 'Different values are counted in a "window" alone.')
+      throw wrongOption(`${path}.per`, per, 'Different values are counted only in a "window".')
     if (per === undefined) {
       const one = rollingLimit(limit, path, distinct ? DISTINCT_MAX : ROLLING_MAX)
       if (rolling.some(({ windowMs }) => windowMs === one.windowMs))
@@ -117,7 +117,7 @@ function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
   if (!dynamic && ceiling !== undefined) {
     if (typeof max === 'number')
       throw wrongOption(`${at}.ceiling`, ceiling, 'A ceiling goes with a "max" from the request.')
-    throw wrongOption(path, max, 'Beside a ceiling write a function or { value: path }.')
+    throw wrongOption(path, max, 'With a ceiling write a function or { value: path }.')
   }
   if (Number.isInteger(value) && (value as number) > 0 && (value as number) <= most) return value as number
   const why = dynamic ? 'A "max" from the request needs a ceiling: write' : 'Write'

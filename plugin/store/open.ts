@@ -59,7 +59,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     throw wrongOption(
       'options.secret',
       undefined,
-      'Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.'
+      'Redis needs a secret, the same in all processes: 16 characters or more, from the environment.'
     )
   }
   const client = clientOf(fastify, options)
@@ -109,7 +109,7 @@ function refusalCache({ refusalCache: given, clock }: SendLimitOptions): Refusal
     throw wrongOption(
       'options.refusalCache',
       given,
-      'It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
+      'It is 1m or shorter: a slot that another process gives back stays refused here for that long.'
     )
   return new RefusalCache({ ms, clock })
 }

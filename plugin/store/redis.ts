@@ -42,7 +42,7 @@ export class RedisStore implements Store, Teller {
       // Named by our clock, the periods missed Redis's: ask again by its own.
       this.setClock(now)
     }
-    throw new Error('the calendar periods of Redis cannot be told')
+    throw new Error('the calendar periods of Redis cannot be determined')
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {

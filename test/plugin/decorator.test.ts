@@ -185,7 +185,7 @@ t.test('wrong calls', async t => {
     await t.rejects(call({ mobile: {} }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
     await t.rejects(call({ pair: '1' }), {
       code: 'FST_SEND_LIMIT_KEY_MISSING',
-      message: 'query.b is missing or no scalar value'
+      message: 'query.b is missing or not a scalar value'
     })
     // A list may come from a client: it is no one's number, and never nobody's.
     for (const list of [[], [null], ['13800138000'], ['13800138000', '13900139000']]) {

@@ -132,7 +132,7 @@ for (const place of await places(t)) {
     const missing = await send(undefined)
     t.match([missing.statusCode, missing.json()], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
     const called = await open(t, { ...recipients, distinct: () => undefined })
-    const detail = 'the distinct value of ip-recipients is missing or no scalar value'
+    const detail = 'the distinct value of ip-recipients is missing or not a scalar value'
     t.match((await called.send(first)).json(), { detail })
     const invalid = await send('110')
     t.match([invalid.statusCode, invalid.json()], [422, { code: 'FST_SEND_LIMIT_KEY_INVALID' }])

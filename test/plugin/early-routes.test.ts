@@ -229,8 +229,8 @@ t.test('limited routes that nothing would limit', async t => {
       error?.message,
       `${route} has config.limit, but was declared before the plugin was ready, or outside its scope, ` +
         'or got it from an onRoute hook that ran after the plugin, or lost its handler to one; ' +
-        'await app.register(limitPlugin) first, where all limited routes are below, ' +
-        'write the limit in the route, and let hooks wrap what stands there'
+        'await app.register(limitPlugin) first, in a scope that contains all limited routes, ' +
+        'write the limit in the route, and let hooks wrap what is there'
     )
   }
 })
@@ -346,7 +346,7 @@ t.test('a second registration', async t => {
     await app.register(limitPlugin)
   })
   t.ok(twice instanceof errors.RegisteredError)
-  t.match(twice?.message, /^fastify\.limit is there already; register the plugin once/)
+  t.match(twice?.message, /^fastify\.limit exists already; register the plugin once/)
   const child = await start(t, async app => {
     await app.register(limitPlugin)
     await app.register(async scope => {
@@ -367,5 +367,5 @@ t.test('something else is fastify.limit', async t => {
     await app.register(limitPlugin)
   })
   t.ok(error instanceof errors.RegisteredError)
-  t.match(error?.message, /^fastify\.limit is there already.+ decorate nothing else by that name$/)
+  t.match(error?.message, /^fastify\.limit exists already.+ decorate nothing else under that name$/)
 })

@@ -24,7 +24,7 @@ async function route(
 
 t.test('what a request lacks, or spells wrongly', async t => {
   const table: [key: Key, body: unknown, status: number, message?: string][] = [
-    [{ phone: 'body.phone' }, {}, 400, 'body.phone is missing or no scalar value'],
+    [{ phone: 'body.phone' }, {}, 400, 'body.phone is missing or not a scalar value'],
     [{ phone: 'body.phone' }, { phone: null }, 400],
     [{ phone: 'body.phone' }, { phone: {} }, 400],
     [{ phone: 'body.phone' }, { phone: ['13800138000'] }, 400],
@@ -41,14 +41,14 @@ t.test('what a request lacks, or spells wrongly', async t => {
     [{ email: 'body.to' }, { to: 'a@example.com, b@example.com' }, 422],
     [{ ip: 'body.host' }, { host: '999.1.1.1' }, 422, 'body.host is not a valid network address'],
     [{ ip: 'body.host' }, {}, 400],
-    [{ value: 'body.id' }, { id: { a: 1 } }, 400, 'body.id is missing or no scalar value'],
+    [{ value: 'body.id' }, { id: { a: 1 } }, 400, 'body.id is missing or not a scalar value'],
     [{ value: 'body.id' }, { id: '' }, 200],
     [{ value: 'body.id' }, { id: 0 }, 200],
     [{ value: 'body.id' }, { id: false }, 200],
     [{ value: 'body.id' }, { id: '\ud800\u202e\u0000' }, 200],
     [{ value: 'body.id' }, { id: 'x'.repeat(900_000) }, 200],
     [['ip', { value: 'body.id' }], {}, 400],
-    [{ digest: ['body.a', 'body.b'] }, {}, 400, 'body.a, body.b is missing or no scalar value'],
+    [{ digest: ['body.a', 'body.b'] }, {}, 400, 'body.a, body.b is missing or not a scalar value'],
     [{ digest: ['body.a', 'body.b'] }, { a: 1 }, 200],
     [{ digest: ['body.a', 'body.b'] }, { a: null }, 200],
     [
@@ -292,7 +292,7 @@ t.test('function keys', async t => {
     [async () => 'a', 200],
     // biome-ignore lint/suspicious/noThenProperty: a thenable without a catch
     [() => ({ then: (resolve: (answer: string) => void) => resolve('a') }), 200],
-    [() => undefined, 400, /^the key of a is missing or no scalar value$/],
+    [() => undefined, 400, /^the key of a is missing or not a scalar value$/],
     [() => null, 400],
     [async () => undefined, 400],
     [() => ({ id: 1 }), 500, /^POST \/x: config\.limit\.key must return a string, a number or a boolean$/],

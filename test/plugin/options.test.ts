@@ -25,12 +25,12 @@ const wrong: [options: unknown, message: string][] = [
   [{ rules: 'x' }, 'options.rules: "x" is wrong. It must be an array.'],
   [
     { rulez: [] },
-    'options.rulez: the object given is wrong. There is no such option here; known are rules, filters, store, client, namespace, ' +
+    'options.rulez: the object given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
       'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
   [
     JSON.parse('{"__proto__":1}'),
-    'options.__proto__: the number given is wrong. There is no such option here; known are rules, '
+    'options.__proto__: the number given is wrong. There is no such option here; known: rules, '
   ],
   [{ filters: [null] }, 'options.filters[0]: null is wrong. It must be an object.'],
   [
@@ -48,7 +48,7 @@ const wrong: [options: unknown, message: string][] = [
   ],
   [
     { filters: [{ ...filter, start() {} }] },
-    'options.filters[0].start: a function is wrong. There is no such option here; known are name, init, check, close.'
+    'options.filters[0].start: a function is wrong. There is no such option here; known: name, init, check, close.'
   ],
   [
     { filters: [{ ...filter, name: 'a b' }] },
@@ -69,7 +69,7 @@ const wrong: [options: unknown, message: string][] = [
   [{ store: 'mongo' }, 'options.store: "mongo" is wrong. It must be one of memory, redis.'],
   [
     { store: 'redis' },
-    'options.secret: undefined is wrong. Redis needs a secret, the same in all processes: 16 characters or more, out of the environment.'
+    'options.secret: undefined is wrong. Redis needs a secret, the same in all processes: 16 characters or more, from the environment.'
   ],
   [
     { store: 'redis', secret },
@@ -114,7 +114,7 @@ const wrong: [options: unknown, message: string][] = [
   [{ prefix: 'a b' }, 'options.prefix: "a b" is wrong. It must be text without braces and white space.'],
   [
     { ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`un/kn~own${i}`, 1])), digest: 'sha1' },
-    'options.un/kn~own0: the number given is wrong. There is no such option here; known are rules, filters, '
+    'options.un/kn~own0: the number given is wrong. There is no such option here; known: rules, filters, '
   ],
   [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
   [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
@@ -143,11 +143,11 @@ const wrong: [options: unknown, message: string][] = [
   [{ refusalCache: true }, 'options.refusalCache: true is wrong. It must be a duration such as "60s", '],
   [
     { refusalCache: 60_001 },
-    'options.refusalCache: 60001 is wrong. It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
+    'options.refusalCache: 60001 is wrong. It is 1m or shorter: a slot that another process gives back stays refused here for that long.'
   ],
   [
     { refusalCache: '61s' },
-    'options.refusalCache: "61s" is wrong. It is 1m or shorter: for so long a slot that another process gives back stays refused here.'
+    'options.refusalCache: "61s" is wrong. It is 1m or shorter: a slot that another process gives back stays refused here for that long.'
   ],
   [{ maxKeys: 0 }, 'options.maxKeys: 0 is wrong. It must be a whole number from 1 to 16000000.'],
   [{ maxKeys: 17e6 }, 'options.maxKeys: 17000000 is wrong. It must be a whole number from 1 to 16000000.'],

@@ -28,7 +28,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limit: 1 },
     '.limit',
     '1',
-    'There is no such option here; known are name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
+    'There is no such option here; known: name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
   ],
   [{ name: undefined }, '.name', 'undefined', `It is required and must ${aName}`],
   [{ name: '' }, '.name', '""', `It must ${aName}`],
@@ -60,7 +60,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { key: { value: 'body.a', region: 'CN' } },
     '.key.region',
     '"CN"',
-    'There is no such option here; known are value.'
+    'There is no such option here; known: value.'
   ],
   [{ key: { phone: 'phone' } }, '.key.phone', '"phone"', root],
   [{ key: ['ip', { value: 'cookies.id' }] }, '.key[1].value', '"cookies.id"', root],
@@ -146,13 +146,13 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ max: 1, window: '1s', timeZone: 'UTC' }] },
     '.limits[0].timeZone',
     '"UTC"',
-    'There is no such option here; known are max, ceiling, window.'
+    'There is no such option here; known: max, ceiling, window.'
   ],
   [
     { limits: [{ max: 1, per: 'day', timezone: 'UTC' }] },
     '.limits[0].timezone',
     '"UTC"',
-    'There is no such option here; known are max, ceiling, per, timeZone.'
+    'There is no such option here; known: max, ceiling, per, timeZone.'
   ],
 
   [
@@ -211,13 +211,13 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { limits: [{ max: 'request.quota', ceiling: 2, window: '60s' }] },
     '.limits[0].max',
     '"request.quota"',
-    'Beside a ceiling write a function or { value: path }.'
+    'With a ceiling write a function or { value: path }.'
   ],
   [
     { limits: [{ max: [5], ceiling: 5, window: '60s' }] },
     '.limits[0].max',
     '[5]',
-    'Beside a ceiling write a function or { value: path }.'
+    'With a ceiling write a function or { value: path }.'
   ],
   [{ limits: [{ max: 5, per: 'day', timeZone: ['UTC'] }] }, '.limits[0].timeZone', '["UTC"]', aZone],
 
@@ -361,16 +361,16 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { distinct: ['all', 'all'] },
     '.distinct',
     '["all","all"]',
-    'For one key it never differs: name what may.'
+    'For one key it never differs: name something that may.'
   ],
-  [{ distinct: 'ip' }, '.distinct', '"ip"', 'For one key it never differs: name what may.'],
+  [{ distinct: 'ip' }, '.distinct', '"ip"', 'For one key it never differs: name something that may.'],
   [{ distinct: { phone: 'phone' } }, '.distinct.phone', '"phone"', root],
   [{ distinct: ['ip', { value: 'cookies.id' }] }, '.distinct[1].value', '"cookies.id"', root],
   [
     { distinct: { value: 'body.to' }, limits: [...limits, { max: 5, per: 'day' }] },
     '.limits[1].per',
     '"day"',
-    'Different values are counted in a "window" alone.'
+    'Different values are counted only in a "window".'
   ],
   [
     { distinct: { value: 'body.to' }, limits: [{ max: 101, window: '1h' }] },
@@ -415,7 +415,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { key: 'all', allow: ['x'] },
     '.allow',
     '["x"]',
-    'Everybody is one here; allow or block in a rule keyed otherwise.'
+    'Everybody counts as one here; allow or block in a rule keyed otherwise.'
   ],
   [
     { block: () => true },
@@ -458,7 +458,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { key: { digest: ['body.a'] }, block: ['x'] },
     '.block',
     '["x"]',
-    'A content has no list; allow or block in a rule keyed otherwise.'
+    'Content has no list; allow or block in a rule keyed otherwise.'
   ]
 ]
 

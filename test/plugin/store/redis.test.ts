@@ -309,7 +309,10 @@ t.test('where the clock of Redis jumps with every call, nothing is counted, and 
     evalBuffer: { value: jumping('evalBuffer') },
     evalshaBuffer: { value: jumping('evalshaBuffer') }
   }) as Redis
-  await t.rejects(new RedisStore(jumpy, 'test:').reserve([entry(count(1, 'day'))], ''), /cannot be told/)
+  await t.rejects(
+    new RedisStore(jumpy, 'test:').reserve([entry(count(1, 'day'))], ''),
+    /cannot be determined/
+  )
   t.equal(await client.dbsize(), 0)
 })
 
