@@ -5,7 +5,7 @@ import { answerBrokenRequest, isUnbounded, refuseUnbounded } from './broken-requ
 import { type Clock, systemClock } from './clock.js'
 import { type Config, handlerTimeoutOf } from './config.js'
 import { documentOf, sendProblem } from './failure.js'
-import { loggerOptions } from './logger.js'
+import { type LogStream, loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
 import audit from './plugins/audit.js'
 import captchas from './plugins/captchas.js'
@@ -36,8 +36,8 @@ export interface BuildOptions {
   print?: (line: string) => void
   /** Time of everything that is kept in memory. */
   clock?: Clock
-  /** Where the log goes; standard output by default. */
-  logStream?: NodeJS.WritableStream
+  /** Where the log goes, and the audit trail if it is to go to standard output; that, by default. */
+  logStream?: LogStream
 }
 
 const MAX_BODY_BYTES = 16_384
@@ -60,11 +60,12 @@ const DOCS_CSP = {
 /** Builds the app; it listens to nothing yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
   const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
+  const { logStream = process.stdout } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const handlerTimeout = handlerTimeoutOf(config)
   const idleMs = handlerTimeout + PROXIES_IDLE_MS
   const app = fastify({
-    logger: loggerOptions(config, options.logStream),
+    logger: loggerOptions(config, logStream),
     genReqId: () => randomUUID(),
     trustProxy: config.TRUST_PROXY === 'false' ? false : config.TRUST_PROXY,
     bodyLimit: MAX_BODY_BYTES,
@@ -98,7 +99,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(redis, { url: config.REDIS_URL, timeoutMs: config.STORE_TIMEOUT })
   await app.register(swagger, { config })
   await app.register(metrics)
-  await app.register(audit, { config, secret, clock, prices: () => app.policy.prices })
+  await app.register(audit, { config, logStream, secret, clock, prices: () => app.policy.prices })
   await app.register(accounts, { config, clock })
   await app.register(lists, { config, secret, clock })
   await app.register(limits, { config, policy, secret, clock })

@@ -11,16 +11,18 @@ function err(error: Error & { code?: unknown }) {
   return { type: error.name, message: error.message, code: error.code, stack: error.stack }
 }
 
+/** Takes lines, each with its end. */
+export interface LogStream {
+  write(line: string): void
+}
+
 const PERSONAL = ['phone', 'to', 'email', 'body', 'text', 'headers', 'params']
 
-export function loggerOptions(
-  config: Config,
-  stream?: NodeJS.WritableStream
-): FastifyServerOptions['logger'] {
+export function loggerOptions(config: Config, stream: LogStream): FastifyServerOptions['logger'] {
   return {
     level: config.LOG_LEVEL,
     serializers: { req, err } as never,
     redact: { paths: PERSONAL.flatMap(name => [name, `*.${name}`]), censor: '[redacted]' },
-    ...(stream && { stream })
+    stream
   }
 }

@@ -3,6 +3,7 @@ import { isatty } from 'node:tty'
 import { build } from './app.js'
 import { ConfigError } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
+import { LineWriter } from './lines/line-writer.js'
 
 /** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
 const CLOSE_SLACK = 15_000
@@ -10,13 +11,24 @@ const CLOSE_SLACK = 15_000
 const STDOUT = 1
 const inTerminal = isatty(STDOUT)
 
-const print = (line: string) => void process.stdout.write(`${line}\n`)
+/** How long a signal that comes again is taken for the same one, in milliseconds: npm hands on what its whole group has got. */
+const ONE_SIGNAL = 1_000
+
+// Once it was looked at, a pipe that nobody reads takes no more instead of making the process wait.
+process.stdout.on('error', () => {})
+const output = new LineWriter(STDOUT, error => {
+  const { code, message } = error as NodeJS.ErrnoException
+  // A reader that is slow is waited for.
+  if (code !== 'EAGAIN') console.error(`standard output: ${message}`)
+})
+const print = (line: string) => output.write(line)
+const logStream = { write: (line: string) => output.write(line.slice(0, -1)) }
 
 type App = Awaited<ReturnType<typeof build>>
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
-  const building = build(config, config.NODE_ENV === 'development' ? { print } : {})
+  const building = build(config, { logStream, ...(config.NODE_ENV === 'development' && { print }) })
   // One that comes meanwhile waits: the policy may have been read before it was changed.
   process.on('SIGHUP', () => {
     endWithTerminal()
@@ -26,13 +38,20 @@ async function serve(): Promise<void> {
   let stopping = false
   let starting = Promise.resolve()
   const stop = (signal: string) => {
+    if (stopping) return
     stopping = true
-    for (const name of SIGNALS) process.removeListener(name, stop)
     app.log.info({ signal }, 'closing')
     // A second signal finds no listener and ends the process at once.
+    const listenNoMore = () => {
+      for (const name of SIGNALS) process.removeListener(name, stop)
+    }
+    setTimeout(listenNoMore, ONE_SIGNAL).unref()
     setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
     // An app that is closed while it starts would listen all the same, and never end.
-    starting.then(() => app.close()).catch(fail)
+    starting
+      .then(() => app.close())
+      .then(() => output.close())
+      .catch(fail)
   }
   for (const name of SIGNALS) process.on(name, stop)
   starting = start(app, config, () => stopping)

@@ -1,104 +1,49 @@
-import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { ConfigError } from '../check.js'
-import { Waiting } from './waiting.js'
-
-/** Where the lines of the audit trail go. */
-export interface Trail {
-  /** Writes one line, at once; what goes wrong is reported, never thrown. */
-  write(line: string): void
-  /** Ends it when what waits is written, or has been tried for two seconds. */
-  close(): Promise<void>
-}
-
-/** How long until a pipe that is full is tried again, in milliseconds; so often at the end. */
-const TRY_AGAIN = 50
-const LAST_TRIES = 40
+import { LineWriter } from '../lines/line-writer.js'
 
 /** Readable by its owner alone. */
 const MODE = 0o600
 
-const STDOUT = 1
-
 /**
- * Opens the trail. A file is appended to, a new one readable by its owner alone, and opened anew on SIGHUP, so that a log
- * can be rotated by renaming it.
- * @param to the path of a file, or `stdout`
+ * Opens the file of the audit trail. It is appended to, a new one readable by its owner alone, and opened anew on SIGHUP,
+ * so that a log can be rotated by renaming it.
  * @param report hears of a failure once, until writing works again
  * @throws ConfigError when the file cannot be opened
  */
-export function openTrail(to: string, report: (error: unknown) => void): Trail {
-  let fd = STDOUT
+export function openTrail(
+  file: string,
+  report: (error: unknown) => void
+): Pick<LineWriter, 'write' | 'close'> {
+  let fd: number
   try {
-    if (to !== 'stdout') fd = openFile(to)
+    fd = openFile(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(to)}) cannot be written: ${code}.`)
+    throw new ConfigError(`AUDIT_LOG (${JSON.stringify(file)}) cannot be written: ${code}.`)
   }
+  const writer = new LineWriter(fd, report, breaksOff(fd, file))
   let closed = false
-  let midLine = to !== 'stdout' && breaksOff(fd, to)
-  const waiting = new Waiting()
-  let retrying: NodeJS.Timeout | undefined
-  const told = new Set<string>()
-  const once = (kind: 'failing' | 'losing', error: unknown) => {
-    if (!told.has(kind)) report(error)
-    told.add(kind)
-  }
-  const lost = (why: string) => once('losing', new Error(`lines are lost: ${why}`))
-  /** @returns whether what waits may be taken soon: a pipe was full */
-  const flush = (): boolean => {
-    try {
-      if (midLine) writeSync(fd, '\n')
-      midLine = false
-      waiting.writeTo(fd)
-      // Not before: who reads a pipe slowly would have each line told of.
-      told.clear()
-      return false
-    } catch (error) {
-      once('failing', error)
-      return (error as NodeJS.ErrnoException).code === 'EAGAIN'
-    }
-  }
-  // The next line may be long in coming.
-  const pour = () => {
-    if (!flush() || retrying !== undefined) return
-    retrying = setTimeout(() => {
-      retrying = undefined
-      pour()
-    }, TRY_AGAIN).unref()
-  }
   const reopen = () => {
+    const former = fd
     try {
-      const former = fd
-      fd = openFile(to)
-      midLine = breaksOff(fd, to)
-      waiting.beginAnew()
+      fd = openFile(file)
+      writer.moveTo(fd, breaksOff(fd, file))
       closeSync(former)
     } catch (error) {
       report(error)
     }
-    pour()
   }
-  if (to !== 'stdout') process.on('SIGHUP', reopen)
+  process.on('SIGHUP', reopen)
   return {
-    write(line) {
-      if (closed) return lost('they came after the end')
-      const bytes = Buffer.from(`${line}\n`)
-      // There may be room by now.
-      if (!waiting.hasRoomFor(bytes)) flush()
-      if (!waiting.hasRoomFor(bytes)) return lost('too many wait to be written')
-      waiting.add(bytes)
-      pour()
-    },
+    write: line => writer.write(line),
     async close() {
       if (closed) return
       closed = true
       process.removeListener('SIGHUP', reopen)
-      clearTimeout(retrying)
-      for (let tries = 0; flush() && tries < LAST_TRIES; tries++) await sleep(TRY_AGAIN)
-      if (!waiting.empty) lost('they waited to be written until the end')
+      await writer.close()
       try {
-        if (to !== 'stdout') closeSync(fd)
+        closeSync(fd)
       } catch (error) {
         report(error)
       }

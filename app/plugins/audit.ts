@@ -10,6 +10,7 @@ import { openTrail } from '../audit/trail.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { keyedHash } from '../keyed-hash.js'
+import type { LogStream } from '../logger.js'
 import type { Recipient } from '../recipient.js'
 
 declare module 'fastify' {
@@ -27,6 +28,8 @@ declare module 'fastify' {
 
 interface Options {
   config: Pick<Config, 'AUDIT_LOG'>
+  /** Where the log goes. */
+  logStream: LogStream
   secret: string
   clock: Clock
   /** The prices in force. */
@@ -35,14 +38,16 @@ interface Options {
 
 const published = channel('verification-api:audit')
 
-const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock, prices }) => {
+const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
+  const { config, logStream, secret, clock, prices } = options
   const { AUDIT_LOG: to = 'off' } = config
   const report = (error: unknown) => fastify.log.error({ err: error }, 'the audit trail cannot be written')
-  const trail = to === 'off' ? null : openTrail(to, report)
+  const file = to === 'off' || to === 'stdout' ? null : openTrail(to, report)
   if (to === 'stdout')
     fastify.log.warn('AUDIT_LOG=stdout: lines with "audit":1 are the trail, others the log')
-  else if (trail !== null && isOpen(to))
+  else if (file !== null && isOpen(to))
     fastify.log.warn('AUDIT_LOG: everybody on this machine may read the file')
+  const write = to === 'stdout' ? (line: string) => logStream.write(`${line}\n`) : file?.write
   const hash = (use: string, text: string) => keyedHash(secret, `audit ${use} ${text}`)
 
   function complete(
@@ -78,7 +83,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
   fastify.decorate('audit', (fact, request = null, recipient = request?.recipient ?? null) => {
     try {
       const event = complete(fact, request, recipient)
-      trail?.write(JSON.stringify(event))
+      write?.(JSON.stringify(event))
       published.publish(event)
     } catch (error) {
       report(error)
@@ -90,7 +95,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, { config, secret, clo
     const recipient = request?.captcha ?? request?.recipient ?? null
     fastify.audit(refusalOf(event, request), request, recipient)
   })
-  fastify.addHook('onClose', () => trail?.close())
+  fastify.addHook('onClose', () => file?.close())
 }
 
 /** Of a file that is there already the mode is the operator's to choose. */

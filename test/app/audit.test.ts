@@ -475,18 +475,18 @@ t.test('what waits at the end is written if it can be, else it is told that it i
     { message: 'lines are lost: they waited to be written until the end' }
   ])
 
-  const trail = fileURLToPath(new URL('app/audit/trail.ts', root))
+  const writer = fileURLToPath(new URL('app/lines/line-writer.ts', root))
   // Once it was looked at, a standard output that nobody reads takes no more instead of making the process wait.
   const script = `import { once } from 'node:events'
-import { openTrail } from ${JSON.stringify(trail)}
+import { LineWriter } from ${JSON.stringify(writer)}
 process.stdout.fd
 let full = false
-const trail = openTrail('stdout', error => { full = true; console.error(error.message) })
+const writer = new LineWriter(1, error => { full = true; console.error(error.message) })
 let lines = 0
-while (!full) trail.write(String(lines++).padStart(999, '.'))
+while (!full) writer.write(String(lines++).padStart(999, '.'))
 process.send(lines)
 await once(process, 'message')
-await trail.close()
+await writer.close()
 process.disconnect()`
   const child = spawn(process.execPath, [...typescript, '--input-type=module', '-e', script], {
     cwd: fileURLToPath(root),
@@ -546,27 +546,17 @@ t.test('off writes nowhere, and the channel hears all the same', async t => {
   t.match(heard, [{ audit: 1, event: 'send' }])
 })
 
-t.test('stdout: lines of the trail can be told from those of the log', async t => {
-  const trail = fileURLToPath(new URL('app/audit/trail.ts', root))
-  const script = `import { openTrail } from ${JSON.stringify(trail)}
-const trail = openTrail('stdout', error => console.error(error))
-trail.write('{"audit":1}')
-trail.close()`
-  const { stdout, stderr } = spawnSync(
-    process.execPath,
-    [...typescript, '--input-type=module', '-e', script],
-    {
-      encoding: 'utf8',
-      cwd: fileURLToPath(root),
-      timeout: 60_000
-    }
-  )
-  t.equal(stdout, '{"audit":1}\n', stderr)
-  const log: string[] = []
-  const before = process.listenerCount('SIGHUP')
-  await open(t, { env: { AUDIT_LOG: '' }, log })
-  t.notMatch(log.join(''), 'AUDIT_LOG', 'none goes there unless it is said')
-  await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
-  t.match(log.join(''), 'AUDIT_LOG=stdout')
-  t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
-})
+t.test(
+  'stdout: the trail goes where the log goes, and its lines can be told from those of the log',
+  async t => {
+    const log: string[] = []
+    const before = process.listenerCount('SIGHUP')
+    await open(t, { env: { AUDIT_LOG: '' }, log })
+    t.notMatch(log.join(''), 'AUDIT_LOG', 'none goes there unless it is said')
+    const { app } = await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
+    t.match(log.join(''), 'AUDIT_LOG=stdout')
+    app.audit(sent)
+    t.match(log.at(-1), /^\{"audit":1,.*\}\n$/)
+    t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
+  }
+)

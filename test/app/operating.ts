@@ -67,7 +67,7 @@ export async function open(t: Teardown, options: Options = {}) {
   await app.register(requests, { clock })
   await app.register(redis, { url: config.REDIS_URL })
   await app.register(metrics)
-  await app.register(audit, { ...common, prices: () => prices })
+  await app.register(audit, { ...common, logStream: stream, prices: () => prices })
   await app.register(accounts, common)
   await app.register(lists, common)
   await app.register(limitPlugin, {

@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
@@ -82,17 +83,38 @@ t.test('where accounts are configured, it shows no key of development', async t 
   t.match(await line(), `${base}/v1/dev/outbox`)
 })
 
-t.test('what is being sent is finished first', async t => {
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  t.test(
+    `${signal}: what is being sent is finished first, though npm hands the signal on once more`,
+    async t => {
+      const mailbox = await startMail(t)
+      mailbox.mode = 'hang'
+      const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '1500' }
+      const { child, line, ended } = run(t, smtp)
+      const base = (await line()).replace('Listening on ', '')
+      const answer = post(`${base}/v1/mail`, { to: 'jane@example.com', template: 'password-changed' })
+      await mailbox.arrived
+      child.kill(signal)
+      await sleep(20)
+      child.kill(signal)
+      t.equal((await answer).status, 504)
+      t.match(await ended, { code: 0, signal: null })
+    }
+  )
+
+t.test('a signal that comes again later ends it at once', async t => {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
-  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '1500' }
+  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '25000' }
   const { child, line, ended } = run(t, smtp)
   const base = (await line()).replace('Listening on ', '')
   const answer = post(`${base}/v1/mail`, { to: 'jane@example.com', template: 'password-changed' })
   await mailbox.arrived
-  child.kill('SIGTERM')
-  t.equal((await answer).status, 504)
-  t.match(await ended, { code: 0 })
+  const asked = answer.catch(error => error.message)
+  const again = setInterval(() => child.kill('SIGTERM'), 100)
+  t.teardown(() => clearInterval(again))
+  t.match(await ended, { code: null, signal: 'SIGTERM' })
+  t.equal(await asked, 'fetch failed')
 })
 
 t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t => {

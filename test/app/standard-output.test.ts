@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { openSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { freePort } from '../helper/redis.js'
+import { typescript } from '../helper/typescript.js'
+import { until } from '../helper/until.js'
+
+const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+const KEY = 'k'.repeat(24)
+
+/** The server in production, its log and its audit trail going to this standard output. */
+async function run(t: Test, stdout: number | 'pipe') {
+  const port = await freePort()
+  const { PATH } = process.env
+  const production = { NODE_ENV: 'production', API_KEYS: `${KEY}:shop`, AUDIT_LOG: 'stdout', PORT: `${port}` }
+  const child = spawn(process.execPath, [...typescript, server], {
+    env: { PATH, ...production },
+    stdio: ['ignore', stdout, 'pipe']
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const said: string[] = []
+  child.stderr?.on('data', data => said.push(String(data)))
+  const ended = Promise.all([once(child, 'exit'), once(child.stderr as Readable, 'close')]).then(
+    ([[code, signal]]) => ({ code, signal })
+  )
+  const ask = () =>
+    fetch(`http://127.0.0.1:${port}/v1/captcha`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': KEY },
+      body: JSON.stringify({ phone: '13800138000', purpose: 'register' }),
+      signal: AbortSignal.timeout(20_000)
+    }).then(
+      ({ status }) => status,
+      error => String(error.cause?.code ?? error.name)
+    )
+  // There is no sender.
+  await until(async () => (await ask()) === 503, 'an answer')
+  return { child, ask, ended, said: () => said.join('') }
+}
+
+t.test('a disk that is full: requests go on, standard error says so, once, and it ends', async t => {
+  const { child, ask, ended, said } = await run(t, openSync('/dev/full', 'w'))
+  for (let i = 0; i < 5; i++) t.equal(await ask(), 503)
+  child.kill('SIGTERM')
+  t.match(await ended, { code: 0 })
+  t.match(
+    said(),
+    /^standard output: ENOSPC.*\nstandard output: lines are lost: they waited to be written until the end\n$/
+  )
+})
+
+t.test('nobody reads the log any more: requests go on, and it ends', async t => {
+  const { child, ask, ended, said } = await run(t, 'pipe')
+  const answers = new Set()
+  while (!said().includes('too many wait')) answers.add(await ask())
+  t.same([...answers], [503, 429], 'no sender, then too many attempts')
+  child.kill('SIGTERM')
+  t.match(await ended, { code: 0 })
+  t.match(said(), /^standard output: lines are lost: too many wait to be written\n$/)
+})
+
+t.test('who read the log has gone: requests go on, and it ends', async t => {
+  const { child, ask, ended, said } = await run(t, 'pipe')
+  child.stdout?.destroy()
+  await until(async () => (await ask()) === 503 && said().includes('EPIPE'), 'word of it')
+  child.kill('SIGTERM')
+  t.match(await ended, { code: 0 })
+})
