@@ -1,4 +1,4 @@
-import { subscribe } from 'node:diagnostics_channel'
+import { type Channel, channel, subscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { RouteTooEarlyError } from './errors.js'
 import { isForeign } from './foreign-schema.js'
@@ -18,21 +18,35 @@ interface Watched {
   foreign: boolean
 }
 
-// What apps have declared since this module was loaded. Fastify tells of a new instance on this channel before anything
-// is declared on it; the plugin itself comes too late to see.
-const apps = new WeakMap<object, Watched>()
+type Apps = WeakMap<object, Watched>
+const APPS = Symbol.for('fastify-send-limit.apps')
+
+// Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
+const INITIALIZATION = 'fastify.initialization'
+const apps = watchedApps(channel(INITIALIZATION))
 // Routes that a plugin's hook has heard of. Its decorator tells less: who was made before it inherits that, and not the hook.
 const heard = new WeakSet<RouteOptions>()
 
-subscribe('fastify.initialization', message => {
-  const { fastify } = message as { fastify: FastifyInstance }
-  const app: Watched = { declared: [], foreign: false }
-  apps.set(fastify, app)
-  fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
-    app.foreign ||= isForeign(route.schema)
-    app.declared.push({ instance: this, route })
+/**
+ * What apps have declared since this module was first loaded. It may be loaded again and again, as by Jest for each file of
+ * tests, while the channel is the process's own: a listener of each would be kept for good, and all that it refers to.
+ */
+function watchedApps(initialization: Channel & { [APPS]?: Apps }): Apps {
+  const known = initialization[APPS]
+  if (known) return known
+  const apps: Apps = new WeakMap()
+  initialization[APPS] = apps
+  subscribe(INITIALIZATION, message => {
+    const { fastify } = message as { fastify: FastifyInstance }
+    const app: Watched = { declared: [], foreign: false }
+    apps.set(fastify, app)
+    fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
+      app.foreign ||= isForeign(route.schema)
+      app.declared.push({ instance: this, route })
+    })
   })
-})
+  return apps
+}
 
 /** @throws RouteTooEarlyError when a limited route was declared below `fastify` before now: nothing would limit it. */
 export function refuseEarlyRoutes(fastify: FastifyInstance): void {

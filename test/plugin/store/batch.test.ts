@@ -24,6 +24,16 @@ t.test('while nothing is on its way, what is asked at once leaves at once', asyn
   t.strictSame(sent, ['a+', 'bcde+'])
 })
 
+t.test('fake timers of a test do not hold it up', async t => {
+  const { sent, ask } = recorded()
+  const { nextTick } = process
+  process.nextTick = () => {}
+  ask('a')
+  process.nextTick = nextTick
+  await now()
+  t.strictSame(sent, ['a'])
+})
+
 t.test('while something is, others wait for the end of the turn', async t => {
   const { sent, ask } = recorded()
   ask('a')

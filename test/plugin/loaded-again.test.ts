@@ -1,0 +1,29 @@
+import { subscribe } from 'node:diagnostics_channel'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+
+// As Jest does for each file of tests.
+const load = (time: number): Promise<typeof import('../../plugin/early-routes.js')> =>
+  import(new URL(`../../plugin/early-routes.ts?time=${time}`, import.meta.url).href)
+
+let hooks = 0
+subscribe('fastify.initialization', message => {
+  const { fastify } = message as { fastify: FastifyInstance }
+  const { addHook } = fastify
+  fastify.addHook = (...hook: unknown[]) => {
+    hooks++
+    return Reflect.apply(addHook, fastify, hook)
+  }
+})
+
+t.test('loaded again and again, it listens for new apps once, and sees all of them each time', async t => {
+  const first = await load(0)
+  const before = Fastify() as unknown as FastifyInstance
+  let last = first
+  for (let time = 1; time < 20; time++) last = await load(time)
+  t.ok(last.isWatched(before), 'made before it was loaded again')
+  hooks = 0
+  const app = Fastify() as unknown as FastifyInstance
+  t.equal(hooks, 1)
+  t.ok(first.isWatched(app) && last.isWatched(app))
+})
