@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest, RawServerBase, RouteGenericInterface } from 'fastify'
-import { isPromise } from './awaitable.js'
+import { type Awaitable, isPromise } from './awaitable.js'
 import type { Decision } from './decision.js'
 import { durationAt } from './duration.js'
 import { hasListeners, publish } from './events.js'
@@ -48,48 +48,44 @@ export interface LimitDecorator {
 
 /**
  * Builds `fastify.limit` over a limiter.
- * @param begin is awaited before anything is asked of the store
+ * @param begin is waited for, where it has something to wait for, before anything is asked of the store
  * @param log hears when `onDecision` fails
  */
 export function decorator(
   limiter: Limiter,
   options: SendLimitOptions,
-  begin: () => Promise<void>,
+  begin: () => Awaitable<void>,
   replace: LimitDecorator['replace'],
   log: FastifyBaseLogger
 ): LimitDecorator {
-  let begun = false
-  const start = async () => {
-    await begin()
-    begun = true
+  /** The same call, when the store has been looked at: at once, where it has. */
+  const begun =
+    <Given extends unknown[], Answer>(call: (...given: Given) => Awaitable<Answer>) =>
+    async (...given: Given): Promise<Answer> => {
+      const beginning = begin()
+      if (isPromise(beginning)) await beginning
+      return call(...given)
+    }
+  const tell = (decision: Decision, request: AnyRequest | null = null) => {
+    if (hasListeners(options)) {
+      const about = request as FastifyRequest | null
+      publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+    }
+    return decision
   }
   return {
-    async reserve(keys, request) {
-      if (!begun) await start()
+    reserve: begun((keys: Keys, request?: AnyRequest) => {
       const reserved = limiter.decideFor(keys, request ?? undefined)
-      const decision = isPromise(reserved) ? await reserved : reserved
-      if (hasListeners(options)) {
-        const about = (request ?? null) as FastifyRequest | null
-        publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
-      }
-      return decision
-    },
-    async peek(keys, request) {
-      if (!begun) await start()
-      return limiter.peek(keys, request ?? undefined)
-    },
-    async clear(keys) {
-      if (!begun) await start()
-      await limiter.clear(keys)
-    },
-    async block(keys, duration) {
-      if (!begun) await start()
-      await limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))
-    },
-    async unblock(keys) {
-      if (!begun) await start()
-      await limiter.unblock(keys)
-    },
+      return isPromise(reserved)
+        ? reserved.then(decision => tell(decision, request))
+        : tell(reserved, request)
+    }),
+    peek: begun((keys: Keys, request?: AnyRequest) => limiter.peek(keys, request ?? undefined)),
+    clear: begun((keys: Keys) => limiter.clear(keys)),
+    block: begun((keys: Keys, duration?: string | number) =>
+      limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))
+    ),
+    unblock: begun((keys: Keys) => limiter.unblock(keys)),
     replace,
     get rules() {
       return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))

@@ -1,3 +1,4 @@
+import type { Awaitable } from '../awaitable.js'
 import { SecretMismatchError } from '../errors.js'
 import { within } from '../within.js'
 import type { RedisServer } from './server.js'
@@ -13,6 +14,7 @@ interface Log {
  */
 export class Examination {
   private beginning: Promise<void> | undefined
+  private begun = false
   private checking: NodeJS.Timeout | undefined
   private closed = false
   private stopListening = () => {}
@@ -29,7 +31,8 @@ export class Examination {
   ) {}
 
   /** Begins once, whoever comes first. @throws SecretMismatchError when Redis answers in time, and others use another secret */
-  begin(): Promise<void> {
+  begin(): Awaitable<void> {
+    if (this.begun) return
     this.beginning ??= this.start()
     return this.beginning
   }
@@ -57,6 +60,7 @@ export class Examination {
       this.follow(looked, connection)
     }
     if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
+    this.begun = true
   }
 
   private stop(): void {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import type { Awaitable } from '../awaitable.js'
 import { durationAt } from '../duration.js'
 import { hasher } from '../identity/digest.js'
 import { IPV6_PREFIX } from '../identity/ip.js'
@@ -25,8 +26,11 @@ const MAX_REFUSAL_CACHE_MS = 60_000
 interface Opened {
   reserver: Reserver
   identity: IdentityOptions
-  /** Looks at the store before it decides, once; done when the server starts, or before. @throws SecretMismatchError */
-  begin(): Promise<void>
+  /**
+   * Looks at the store before it decides, once; done when the server starts, or before: from then on nobody waits a turn.
+   * @throws SecretMismatchError
+   */
+  begin(): Awaitable<void>
 }
 
 /**
@@ -53,8 +57,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv6Prefix, local: store === 'memory' }
-  if (store === 'memory')
-    return { reserver: alone(new MemoryStore(options)), identity, begin: async () => {} }
+  if (store === 'memory') return { reserver: alone(new MemoryStore(options)), identity, begin() {} }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -97,7 +100,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
   const begin = () => examination.begin()
-  fastify.addHook('onReady', begin)
+  fastify.addHook('onReady', async () => begin())
   fastify.addHook('onClose', async () => examination.end())
   return { reserver: cache?.over(reserver) ?? reserver, identity, begin }
 }
