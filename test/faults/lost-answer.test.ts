@@ -24,7 +24,7 @@ t.test('an answer that a lost connection has taken is no outage of a Redis that 
     await app.close()
     client.disconnect()
   })
-  await app.register(limitPlugin, { client, rules, secret: '0123456789abcdef', timeout: 600 })
+  await app.register(limitPlugin, { client, rules, secret: '0123456789abcdef', timeout: 2_000 })
   await app.ready()
   const storeOf = async (once: string) => (await app.limit.reserve({ once })).store
   t.equal(await storeOf('a'), 'redis')

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from './settlement/places.js'
+import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 /**
  * Fastify's handlerTimeout is over while a second attempt is decided.
@@ -12,9 +13,12 @@ import { gate } from './settlement/places.js'
  */
 async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: () => Promise<void>) => void) {
   const [decided, cut, left] = [gate(), gate(), gate()]
+  const timeOut = timeOutByHand(t)
   let slow = false
   const key = async () => {
-    if (slow) await decided.opened
+    if (!slow) return 'somebody'
+    timeOut()
+    await decided.opened
     return 'somebody'
   }
   const flood: Rule = { name: 'flood', key, counts: 'attempts', limits: [{ max, window: '60s' }] }
@@ -27,7 +31,7 @@ async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: (
     await left.opened
   })
   let ran = 0
-  app.post('/x', { config: { limit: 'flood' }, handlerTimeout: 50 }, async () => `${++ran}`)
+  app.post('/x', { config: { limit: 'flood' }, handlerTimeout: BY_HAND }, async () => `${++ran}`)
   t.equal((await post('/x')).statusCode, 200)
   slow = true
   const asked = post('/x')

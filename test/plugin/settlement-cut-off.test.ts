@@ -4,6 +4,7 @@ import type { RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import { until } from '../helper/until.js'
 import { gate, places } from './settlement/places.js'
+import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 const key = { value: 'query.id' }
 const rules = [
@@ -34,7 +35,9 @@ for (const place of await places(t)) {
         return reply.code(504).send(page)
       })
       const done = gate()
-      app.get('/send', { config: { limit }, handlerTimeout: 100 }, async (_, reply) => {
+      const timeOut = timeOutByHand(t)
+      app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, async (_, reply) => {
+        timeOut()
         await streams.opened
         await sleep(5)
         setImmediate(done.open)
@@ -62,20 +65,23 @@ for (const place of await places(t)) {
         reporting.open()
         await done.opened
       })
+      const timeOut = timeOutByHand(t)
       const send: RouteHandlerMethod =
         style === 'async'
           ? async (_, reply) => {
+              timeOut()
               await reporting.opened
               setImmediate(done.open)
               return reply.code(202).send('sent')
             }
           : (_, reply) => {
+              timeOut()
               void reporting.opened.then(() => {
                 setImmediate(done.open)
                 reply.code(202).send('sent')
               })
             }
-      app.get('/send', { config: { limit }, handlerTimeout: 100 }, send)
+      app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, send)
       t.equal((await app.inject('/send?id=a')).statusCode, 503)
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
       t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
