@@ -8,6 +8,7 @@ import { ConfigError } from '../../app/check.js'
 import { recipientOf } from '../../app/recipient.js'
 import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
 import { ADMIN_KEY, ask, linesOf, open, REGION } from './operating.js'
 
 type Test = Parameters<typeof open>[0]
@@ -514,7 +515,7 @@ t.test('an act that ends after its answer is told once', async t => {
   }
   t.equal((await act(app, 'block', { phone, reason: 'abuse' })).status, 503)
   end()
-  while ((await app.lists.get('+8613800138000')) === null);
+  await until(async () => (await app.lists.get('+8613800138000')) !== null, 'the entry')
   await turn()
   t.match(events(), [{ action: 'block', outcome: 'failed', recipient: masked, reason: 'abuse' }])
   t.equal(events().length, 1)
