@@ -74,7 +74,7 @@ export class Cluster implements Reserver {
   ): Reserved {
     const all = found.map(each => each.facts)
     const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
-    const uncounted = all.includes(null)
+    const uncounted = facts?.[1] === 1 && all.includes(null)
     if (!uncounted && found.every(({ store }) => store === this.nodes.store))
       return { facts, store: this.store }
     const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
