@@ -7,7 +7,7 @@ type Params = Record<string, string | string[] | number | undefined>
 
 /**
  * What is answered to what its schema refuses.
- * @param validation ajv's errors: the first one found; behind it, where there is a choice, what the other schemas miss
+ * @param validation ajv's errors: the first is told; where a schema is a choice, the others are of its other branches
  */
 export function invalid(validation: readonly Validation[]): ProblemDocument {
   const errors = validation.slice(0, 1).map(flawOf)

@@ -14,8 +14,10 @@ const inTerminal = isatty(STDOUT)
 /** How long a signal that comes again is taken for the same one, in milliseconds: npm hands on what its whole group has got. */
 const ONE_SIGNAL = 1_000
 
-// Once it was looked at, a pipe that nobody reads takes no more instead of making the process wait.
+// To look at it makes a pipe answer EAGAIN when it is full, in place of making the process wait.
 process.stdout.on('error', () => {})
+// Who read it may have gone with who read the log.
+process.stderr.on('error', () => {})
 const output = new LineWriter(STDOUT, error => {
   const { code, message } = error as NodeJS.ErrnoException
   // A reader that is slow is waited for.

@@ -94,7 +94,7 @@ export class Decision implements Verdict {
     return this.#means.subjects.find(({ name }) => name === rule)?.number
   }
 
-  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none for it, or for a part of it. */
+  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none, or a part of it was admitted uncounted. */
   get store(): string {
     return this.#means.facts ? this.#means.store.name : 'none'
   }

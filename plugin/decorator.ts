@@ -18,7 +18,7 @@ export interface LimitDecorator {
    * Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks
    * with `end()`.
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
-   *   StoreFullError; before the server is ready SecretMismatchError, too, as do all of these
+   *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw then
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
@@ -66,19 +66,15 @@ export function decorator(
       if (isPromise(beginning)) await beginning
       return call(...given)
     }
-  const tell = (decision: Decision, request: AnyRequest | null = null) => {
-    if (hasListeners(options)) {
-      const about = request as FastifyRequest | null
-      publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
-    }
-    return decision
-  }
   return {
-    reserve: begun((keys: Keys, request?: AnyRequest) => {
+    reserve: begun(async (keys: Keys, request?: AnyRequest) => {
       const reserved = limiter.decideFor(keys, request ?? undefined)
-      return isPromise(reserved)
-        ? reserved.then(decision => tell(decision, request))
-        : tell(reserved, request)
+      const decision = isPromise(reserved) ? await reserved : reserved
+      if (hasListeners(options)) {
+        const about = (request ?? null) as FastifyRequest | null
+        publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+      }
+      return decision
     }),
     peek: begun((keys: Keys, request?: AnyRequest) => limiter.peek(keys, request ?? undefined)),
     clear: begun((keys: Keys) => limiter.clear(keys)),

@@ -19,7 +19,8 @@ interface Watched {
 }
 
 type Apps = WeakMap<object, Watched>
-const APPS = Symbol.for('fastify-send-limit.apps')
+// With the number of its shape: another version of this module may be loaded, too.
+const APPS = Symbol.for('fastify-send-limit.apps.1')
 
 // Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
 const INITIALIZATION = 'fastify.initialization'

@@ -24,5 +24,7 @@ function partsOf(schema: FastifySchema | null | undefined): unknown[] {
 function isStandard(part: unknown): boolean {
   if ((part as { '~standard'?: unknown } | null | undefined)?.['~standard'] === undefined) return false
   const hidden = Object.getOwnPropertyDescriptor(part, '~standard')?.enumerable === false
-  return !hidden || Object.getPrototypeOf(part) !== Object.prototype
+  // Whether it is a plain object, of whatever realm: the one listener for routes (early-routes.ts) may be of another one.
+  const above = Object.getPrototypeOf(part)
+  return !hidden || (above !== null && Object.getPrototypeOf(above) !== null)
 }

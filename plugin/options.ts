@@ -16,8 +16,8 @@ export interface DecisionEvent extends Verdict {
   /** The hashed identity of each rule that applied. */
   keys: Record<string, string>
   /**
-   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it, or on a cluster a part of it,
-   * was decided without one.
+   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it was decided without one or, on a
+   * cluster, admitted with a part of it uncounted.
    */
   store: string
 }

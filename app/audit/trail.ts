@@ -8,7 +8,7 @@ const MODE = 0o600
 /**
  * Opens the file of the audit trail. It is appended to, a new one readable by its owner alone, and opened anew on SIGHUP,
  * so that a log can be rotated by renaming it.
- * @param report hears of a failure once, until writing works again
+ * @param report hears of each kind of failure once, until writing works again
  * @throws ConfigError when the file cannot be opened
  */
 export function openTrail(

@@ -12,13 +12,14 @@ const LAST_TRIES = 40
  */
 export class LineWriter {
   private readonly waiting = new Waiting()
-  private readonly told = new Set<'failing' | 'losing'>()
+  /** What was told of since writing last worked: `losing`, and codes of errors. */
+  private readonly told = new Set<unknown>()
   private retrying: NodeJS.Timeout | undefined
   private closed = false
 
   /**
    * @param fd a pipe must not block
-   * @param report hears of a failure once, until writing works again
+   * @param report hears of each kind of failure once, until writing works again
    * @param midLine whether the last line there broke off
    */
   constructor(
@@ -72,8 +73,9 @@ export class LineWriter {
       this.told.clear()
       return false
     } catch (error) {
-      this.tell('failing', error)
-      return (error as NodeJS.ErrnoException).code === 'EAGAIN'
+      const { code } = error as NodeJS.ErrnoException
+      this.tell(code, error)
+      return code === 'EAGAIN'
     }
   }
 
@@ -81,7 +83,7 @@ export class LineWriter {
     this.tell('losing', new Error(`lines are lost: ${why}`))
   }
 
-  private tell(kind: 'failing' | 'losing', error: unknown): void {
+  private tell(kind: unknown, error: unknown): void {
     if (!this.told.has(kind)) this.report(error)
     this.told.add(kind)
   }

@@ -42,7 +42,7 @@ export async function deliver(
     const lost = problem(
       503,
       'LOCK_LOST',
-      'The message was not sent: its lock was lost. Nothing was counted.'
+      'The message was not sent: its lock was lost. The message was not counted.'
     )
     return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', ofMessage: false, problem: lost }
   }
@@ -93,22 +93,30 @@ function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Mess
         problem(
           429,
           'SEND_LIMITED',
-          'The provider accepts no more messages for now. Nothing was counted.',
+          'The provider accepts no more messages for now. The message was not counted.',
           wait
         )
       )
     case 'refused':
-      return problem(422, 'RECIPIENT_REFUSED', 'The provider refused this recipient. Nothing was counted.')
+      return problem(
+        422,
+        'RECIPIENT_REFUSED',
+        'The provider refused this recipient. The message was not counted.'
+      )
     case 'unknown':
-      return problem(504, 'SEND_UNKNOWN', 'It is not known whether the message was sent. It was counted.')
+      return problem(
+        504,
+        'SEND_UNKNOWN',
+        'It is not known whether the message was sent. The message was counted.'
+      )
     case 'failed':
       if (code === 'NO_SENDER')
         return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
       if (code !== 'BREAKER_OPEN') {
-        return problem(502, 'SEND_FAILED', 'The message could not be sent. Nothing was counted.')
+        return problem(502, 'SEND_FAILED', 'The message could not be sent. The message was not counted.')
       }
       return later(
-        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. Nothing was counted.', wait)
+        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. The message was not counted.', wait)
       )
   }
 }

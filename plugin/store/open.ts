@@ -99,10 +99,9 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
-  const begin = () => examination.begin()
-  fastify.addHook('onReady', async () => begin())
+  fastify.addHook('onReady', async () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
-  return { reserver: cache?.over(reserver) ?? reserver, identity, begin }
+  return { reserver: cache?.over(reserver) ?? reserver, identity, begin: () => examination.begin() }
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {

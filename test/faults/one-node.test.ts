@@ -51,6 +51,8 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await partly.refund()
       const [daily] = (await allows.app.limit.peek({ daily: here })).rules
       t.match(daily, { limits: [{ remaining: 99 }] }, 'daily was given back')
+      const refused = await allows.app.limit.reserve({ both: there, once: lost })
+      t.match(refused, { allowed: false, store: 'redis' }, 'what was not asked has not refused')
       await sleep(TIMEOUT_MS * 1.2)
     }
     t.strictSame(admitted, ['a send'])

@@ -1,4 +1,5 @@
 import { subscribe } from 'node:diagnostics_channel'
+import { runInNewContext } from 'node:vm'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 
@@ -26,4 +27,13 @@ t.test('loaded again and again, it listens for new apps once, and sees all of th
   const app = Fastify() as unknown as FastifyInstance
   t.equal(hooks, 1)
   t.ok(first.isWatched(app) && last.isWatched(app))
+})
+
+t.test('JSON Schema that Zod has written in another realm is JSON Schema', async t => {
+  const { isForeign } = await import('../../plugin/foreign-schema.js')
+  const written = runInNewContext(
+    `Object.defineProperty({ type: 'object' }, '~standard', { value: {}, enumerable: false })`
+  )
+  t.notOk(isForeign({ body: written }))
+  t.ok(isForeign({ body: runInNewContext(`new (class Zod { '~standard' = {} })()`) }))
 })
