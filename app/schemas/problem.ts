@@ -42,9 +42,9 @@ const descriptions = {
   422: 'What was sent is not as documented, or cannot be.',
   429: 'A limit is reached.',
   500: 'Something went wrong.',
-  502: 'The message could not be sent. The message was not counted.',
+  502: 'The message could not be sent, and was not counted.',
   503: 'This cannot be done now.',
-  504: 'It is not known whether the message was sent. The message was counted.'
+  504: 'It is not known whether the message was sent; it was counted.'
 }
 type Status = keyof typeof descriptions
 

@@ -42,7 +42,7 @@ export async function deliver(
     const lost = problem(
       503,
       'LOCK_LOST',
-      'The message was not sent: its lock was lost. The message was not counted.'
+      'The message was not sent, since its lock was lost, and was not counted.'
     )
     return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', ofMessage: false, problem: lost }
   }
@@ -93,7 +93,7 @@ function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Mess
         problem(
           429,
           'SEND_LIMITED',
-          'The provider accepts no more messages for now. The message was not counted.',
+          'The provider accepts no more messages for now; this one was not counted.',
           wait
         )
       )
@@ -101,22 +101,18 @@ function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Mess
       return problem(
         422,
         'RECIPIENT_REFUSED',
-        'The provider refused this recipient. The message was not counted.'
+        'The provider refused this recipient; the message was not counted.'
       )
     case 'unknown':
-      return problem(
-        504,
-        'SEND_UNKNOWN',
-        'It is not known whether the message was sent. The message was counted.'
-      )
+      return problem(504, 'SEND_UNKNOWN', 'It is not known whether the message was sent; it was counted.')
     case 'failed':
       if (code === 'NO_SENDER')
         return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
       if (code !== 'BREAKER_OPEN') {
-        return problem(502, 'SEND_FAILED', 'The message could not be sent. The message was not counted.')
+        return problem(502, 'SEND_FAILED', 'The message could not be sent, and was not counted.')
       }
       return later(
-        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now. The message was not counted.', wait)
+        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now; the message was not counted.', wait)
       )
   }
 }
