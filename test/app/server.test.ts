@@ -83,38 +83,41 @@ t.test('where accounts are configured, it shows no key of development', async t 
   t.match(await line(), `${base}/v1/dev/outbox`)
 })
 
+/** A server that is just sending a mail, whose provider does not answer. */
+async function sending(t: Test, timeoutMs: number) {
+  const mailbox = await startMail(t)
+  mailbox.mode = 'hang'
+  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: `${timeoutMs}` }
+  const { child, line, ended } = run(t, smtp)
+  const base = (await line()).replace('Listening on ', '')
+  const mail = { to: 'jane@example.com', template: 'password-changed' }
+  const answer = post(`${base}/v1/mail`, mail).then(
+    ({ status }) => status,
+    ({ message }) => message
+  )
+  await mailbox.arrived
+  return { child, ended, answer }
+}
+
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   t.test(
     `${signal}: what is being sent is finished first, though npm hands the signal on once more`,
     async t => {
-      const mailbox = await startMail(t)
-      mailbox.mode = 'hang'
-      const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '1500' }
-      const { child, line, ended } = run(t, smtp)
-      const base = (await line()).replace('Listening on ', '')
-      const answer = post(`${base}/v1/mail`, { to: 'jane@example.com', template: 'password-changed' })
-      await mailbox.arrived
+      const { child, ended, answer } = await sending(t, 1_500)
       child.kill(signal)
       await sleep(20)
       child.kill(signal)
-      t.equal((await answer).status, 504)
+      t.equal(await answer, 504)
       t.match(await ended, { code: 0, signal: null })
     }
   )
 
 t.test('a signal that comes again later ends it at once', async t => {
-  const mailbox = await startMail(t)
-  mailbox.mode = 'hang'
-  const smtp = { SMTP_URL: mailbox.url, MAIL_FROM: 'shop@example.com', SEND_TIMEOUT: '25000' }
-  const { child, line, ended } = run(t, smtp)
-  const base = (await line()).replace('Listening on ', '')
-  const answer = post(`${base}/v1/mail`, { to: 'jane@example.com', template: 'password-changed' })
-  await mailbox.arrived
-  const asked = answer.catch(error => error.message)
+  const { child, ended, answer } = await sending(t, 25_000)
   const again = setInterval(() => child.kill('SIGTERM'), 100)
   t.teardown(() => clearInterval(again))
   t.match(await ended, { code: null, signal: 'SIGTERM' })
-  t.equal(await asked, 'fetch failed')
+  t.equal(await answer, 'fetch failed')
 })
 
 t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t => {
