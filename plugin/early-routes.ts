@@ -18,35 +18,38 @@ interface Watched {
   foreign: boolean
 }
 
-type Apps = WeakMap<object, Watched>
-// With the number of its shape: another version of this module may be loaded, too.
-const APPS = Symbol.for('fastify-send-limit.apps.1')
+/** What all copies of this module share: a package manager may install two of them, a bundler make them. */
+interface Shared {
+  apps: WeakMap<object, Watched>
+  /** Routes that a plugin's hook has heard of. Its decorator tells less: who was made before it inherits that, and not the hook. */
+  heard: WeakSet<RouteOptions>
+}
+// With the number of its shape: they may be of two versions.
+const SHARED = Symbol.for('fastify-send-limit.routes.1')
 
 // Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
 const INITIALIZATION = 'fastify.initialization'
-const apps = watchedApps(channel(INITIALIZATION))
-// Routes that a plugin's hook has heard of. Its decorator tells less: who was made before it inherits that, and not the hook.
-const heard = new WeakSet<RouteOptions>()
+const { apps, heard } = sharedBy(channel(INITIALIZATION))
 
 /**
  * What apps have declared since this module was first loaded. It may be loaded again and again, as by Jest for each file of
  * tests, while the channel is the process's own: a listener of each would be kept for good, and all that it refers to.
  */
-function watchedApps(initialization: Channel & { [APPS]?: Apps }): Apps {
-  const known = initialization[APPS]
+function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
+  const known = initialization[SHARED]
   if (known) return known
-  const apps: Apps = new WeakMap()
-  initialization[APPS] = apps
+  const shared: Shared = { apps: new WeakMap(), heard: new WeakSet() }
+  initialization[SHARED] = shared
   subscribe(INITIALIZATION, message => {
     const { fastify } = message as { fastify: FastifyInstance }
     const app: Watched = { declared: [], foreign: false }
-    apps.set(fastify, app)
+    shared.apps.set(fastify, app)
     fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
       app.foreign ||= isForeign(route.schema)
       app.declared.push({ instance: this, route })
     })
   })
-  return apps
+  return shared
 }
 
 /** @throws RouteTooEarlyError when a limited route was declared below `fastify` before now: nothing would limit it. */

@@ -39,8 +39,8 @@ export interface LimitedRoute {
   readonly replaceable: boolean
 }
 
-/** Where a route's `config` says what limits it. */
-export const LIMITED: unique symbol = Symbol('limited route')
+/** Where a route's `config` says what limits it; the same to all copies of this module. */
+export const LIMITED: unique symbol = Symbol.for('fastify-send-limit.limited')
 
 /** What limits the route of this `config`, if anything does. */
 export function limitedBy(config: object): LimitedRoute | undefined {

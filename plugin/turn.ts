@@ -1,3 +1,4 @@
+import { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Awaitable, isPromise } from './awaitable.js'
 import { whenCutOff } from './cut-off.js'
@@ -174,7 +175,7 @@ export class Turn {
 
   // Whether it is on its way: sent, hijacked, or written by the handler itself.
   private get leaves(): boolean {
-    return this.reply.sent || this.reply.raw.headersSent
+    return this.reply.sent || headersSent(this.reply.raw)
   }
 
   // Where the handler does not send by the reply. The client may have gone while it was decided.
@@ -196,6 +197,13 @@ export class Turn {
     }
     return isPromise(settled) ? settled.then(end) : end()
   }
+}
+
+/** As Node tells it: @fastify/express puts another answer in its place, which does not hear of what is written. */
+function headersSent(raw: object & { headersSent: boolean }): boolean {
+  return raw instanceof ServerResponse
+    ? Reflect.get(ServerResponse.prototype, 'headersSent', raw)
+    : raw.headersSent
 }
 
 /** A stream that fails while it waits for a refund has nobody else who listens: that would end the process. Fastify looks later. */

@@ -9,7 +9,7 @@ import { startRedis } from '../helper/redis.js'
 import { root } from './clone.js'
 import { install } from './installed.js'
 import { type Fetched, nodeOf } from './registry.js'
-import { run } from './run.js'
+import { must, run } from './run.js'
 
 // A build, a compiler and a download take their time on a busy machine.
 t.setTimeout(300_000)
@@ -154,6 +154,29 @@ t.test('an app is bundled with it, as a module and as CommonJS', async t => {
   t.match(await sends(process.execPath, 'bundled.js', { REDIS_URL: redis.url }), once, 'on Redis')
   t.match(await sends(process.execPath, 'bundled.cjs'), once, 'in memory')
   t.match(await sends(process.execPath, 'minified.cjs'), once, 'with Fastify, minified')
+})
+
+// As pnpm makes of one version where packages of a workspace have other peers, and a bundler of each of its bundles.
+t.test('of two copies in one process each limits its own scope', async t => {
+  cpSync(folder, join(project, 'node_modules/another-copy'), { recursive: true })
+  const script = `import Fastify from 'fastify'
+const early = Fastify()
+const names = ['fastify-send-limit', './node_modules/another-copy/dist/plugin/index.js']
+const copies = await Promise.all(names.map(name => import(name)))
+const limit = { name: 'one', key: 'ip', limits: [{ max: 1, window: '60s' }] }
+const answers = []
+for (const app of [early, Fastify()]) {
+  for (const [i, copy] of copies.entries())
+    app.register(async scope => {
+      await scope.register(copy.limitPlugin)
+      scope.get('/' + i, { config: { limit } }, async () => 'sent')
+    })
+  for (const url of ['/0', '/0', '/1', '/1']) answers.push((await app.inject(url)).statusCode)
+}
+console.log(JSON.stringify(answers))`
+  writeFileSync(join(project, 'two-copies.mjs'), script)
+  const printed = await must(project, process.execPath, ['two-copies.mjs'])
+  t.same(JSON.parse(printed), [200, 429, 200, 429, 200, 429, 200, 429])
 })
 
 for (const [i, major] of majors.entries()) {

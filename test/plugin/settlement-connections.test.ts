@@ -4,7 +4,7 @@ import { type ClientRequest, type IncomingMessage, request as open } from 'node:
 import { connect, constants, type Http2ServerRequest } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import Fastify, { type FastifyRequest, type RouteHandlerMethod } from 'fastify'
+import Fastify, { type FastifyReply, type FastifyRequest, type RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
@@ -442,4 +442,38 @@ t.test('redis: a process is killed while its handler runs', async t => {
   t.ok(next.allowed)
   next.keep()
   next.end()
+})
+
+/** What @fastify/express 4 does to each response. */
+function hideHeadersSent({ raw }: FastifyReply): void {
+  Object.defineProperty(raw, 'headersSent', { get: () => false, configurable: true })
+}
+
+t.test('a handler that writes to reply.raw ends with its connection, with @fastify/express, too', async t => {
+  const app = Fastify({ forceCloseConnections: true })
+  t.teardown(() => app.close())
+  app.addHook('onRequest', async (_request, reply) => hideHeadersSent(reply))
+  await app.register(limitPlugin, { rules: [{ name: 'lock', key: 'ip', lock: '30s' }] })
+  const write = ({ raw }: FastifyReply) => {
+    raw.writeHead(200)
+    raw.write('data: 1\n\n')
+  }
+  const config = { limit: 'lock' }
+  app.get('/callback', { config }, (_request, reply) => write(reply))
+  app.get('/promise', { config }, async (_request, reply) => {
+    write(reply)
+    return reply
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const isFree = async () => (await app.limit.peek({ lock: '127.0.0.1' })).allowed
+  for (const path of ['/callback', '/promise']) {
+    const call = open({ host: '127.0.0.1', port, path, agent: false }).on('error', () => {})
+    call.end()
+    const [response] = await once(call, 'response')
+    response.on('error', () => {})
+    t.notOk(await isFree(), `${path}: held`)
+    call.destroy()
+    await until(isFree, `${path}: the release of the lock`)
+  }
 })
