@@ -60,11 +60,10 @@ export function decorator(
 ): LimitDecorator {
   /** The same call, when the store has been looked at: at once, where it has. */
   const begun =
-    <Given extends unknown[], Answer>(call: (...given: Given) => Awaitable<Answer>) =>
-    async (...given: Given): Promise<Answer> => {
+    <Given extends unknown[], Answer>(call: (...given: Given) => Promise<Answer>) =>
+    (...given: Given): Promise<Answer> => {
       const beginning = begin()
-      if (isPromise(beginning)) await beginning
-      return call(...given)
+      return isPromise(beginning) ? beginning.then(() => call(...given)) : call(...given)
     }
   return {
     reserve: begun(async (keys: Keys, request?: AnyRequest) => {
@@ -78,7 +77,7 @@ export function decorator(
     }),
     peek: begun((keys: Keys, request?: AnyRequest) => limiter.peek(keys, request ?? undefined)),
     clear: begun((keys: Keys) => limiter.clear(keys)),
-    block: begun((keys: Keys, duration?: string | number) =>
+    block: begun(async (keys: Keys, duration?: string | number) =>
       limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))
     ),
     unblock: begun((keys: Keys) => limiter.unblock(keys)),
