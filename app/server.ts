@@ -23,14 +23,13 @@ const output = new LineWriter(STDOUT, error => {
   // A reader that is slow is waited for.
   if (code !== 'EAGAIN') console.error(`standard output: ${message}`)
 })
-const print = (line: string) => output.write(line)
-const logStream = { write: (line: string) => output.write(line.slice(0, -1)) }
+const print = (line: string) => output.write(`${line}\n`)
 
 type App = Awaited<ReturnType<typeof build>>
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
-  const building = build(config, { logStream, ...(config.NODE_ENV === 'development' && { print }) })
+  const building = build(config, { logStream: output, ...(config.NODE_ENV === 'development' && { print }) })
   // One that comes meanwhile waits: the policy may have been read before it was changed.
   process.on('SIGHUP', () => {
     endWithTerminal()

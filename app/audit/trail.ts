@@ -5,16 +5,21 @@ import { LineWriter } from '../lines/line-writer.js'
 /** Readable by its owner alone. */
 const MODE = 0o600
 
+/** Where the lines of the audit trail go. */
+export interface Trail {
+  /** Writes one, at once. @param line without its end */
+  write(line: string): void
+  /** Ends it when what waits is written, or has been tried for two seconds. */
+  close(): Promise<void>
+}
+
 /**
  * Opens the file of the audit trail. It is appended to, a new one readable by its owner alone, and opened anew on SIGHUP,
  * so that a log can be rotated by renaming it.
  * @param report hears of each kind of failure once, until writing works again
  * @throws ConfigError when the file cannot be opened
  */
-export function openTrail(
-  file: string,
-  report: (error: unknown) => void
-): Pick<LineWriter, 'write' | 'close'> {
+export function openTrail(file: string, report: (error: unknown) => void): Trail {
   let fd: number
   try {
     fd = openFile(file)
@@ -25,10 +30,10 @@ export function openTrail(
   const writer = new LineWriter(fd, report, breaksOff(fd, file))
   let closed = false
   const reopen = () => {
-    const former = fd
     try {
-      fd = openFile(file)
-      writer.moveTo(fd, breaksOff(fd, file))
+      const [former, next] = [fd, openFile(file)]
+      writer.moveTo(next, breaksOff(next, file))
+      fd = next
       closeSync(former)
     } catch (error) {
       report(error)
@@ -36,7 +41,7 @@ export function openTrail(
   }
   process.on('SIGHUP', reopen)
   return {
-    write: line => writer.write(line),
+    write: line => writer.write(`${line}\n`),
     async close() {
       if (closed) return
       closed = true

@@ -28,9 +28,10 @@ export class LineWriter {
     private midLine = false
   ) {}
 
+  /** @param line with its end */
   write(line: string): void {
     if (this.closed) return this.lost('they came after the end')
-    const bytes = Buffer.from(`${line}\n`)
+    const bytes = Buffer.from(line)
     // There may be room by now.
     if (!this.waiting.hasRoomFor(bytes)) this.flush()
     if (!this.waiting.hasRoomFor(bytes)) return this.lost('too many wait to be written')

@@ -30,7 +30,10 @@ export class Examination {
     private readonly log: Log
   ) {}
 
-  /** Begins once, for whoever asks first; others wait for the same. @throws SecretMismatchError when Redis answers in time, and others use another secret */
+  /**
+   * Begins once, for whoever asks first; others wait for the same.
+   * @throws SecretMismatchError when Redis answers in time, and others use another secret
+   */
   begin(): Awaitable<void> {
     if (this.begun) return
     this.beginning ??= this.start()

@@ -483,7 +483,7 @@ process.stdout.fd
 let full = false
 const writer = new LineWriter(1, error => { full = true; console.error(error.message) })
 let lines = 0
-while (!full) writer.write(String(lines++).padStart(999, '.'))
+while (!full) writer.write(String(lines++).padStart(999, '.') + '\\n')
 process.send(lines)
 await once(process, 'message')
 await writer.close()

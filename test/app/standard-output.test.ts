@@ -91,9 +91,9 @@ t.test('of a reader that is slow at first and then gone both is told', async t =
   t.teardown(() => closeSync(fd))
   const codes: unknown[] = []
   const writer = new LineWriter(fd, error => codes.push((error as NodeJS.ErrnoException).code))
-  while (codes.length === 0) writer.write('.'.repeat(999))
+  while (codes.length === 0) writer.write(`${'.'.repeat(999)}\n`)
   closeSync(reader)
-  for (let i = 0; i < 5; i++) writer.write('a line')
+  for (let i = 0; i < 5; i++) writer.write('a line\n')
   t.same(codes, ['EAGAIN', 'EPIPE'])
   await writer.close()
 })
