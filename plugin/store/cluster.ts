@@ -102,8 +102,7 @@ function scattered(store: Reserver['store']): Reserver['store'] {
     },
     clear: entries => each(entries, group => store.clear(group)),
     block: (entries, ms) => each(entries, group => store.block(group, ms)),
-    unblock: entries => each(entries, group => store.unblock(group)),
-    close: () => store.close()
+    unblock: entries => each(entries, group => store.unblock(group))
   }
 }
 

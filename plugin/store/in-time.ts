@@ -29,7 +29,6 @@ export function inTime(store: Store, timeout: number): Reserver['store'] {
     renew: (entries, token) => call(store.renew(entries, token)),
     clear: entries => asked(store.clear(entries)),
     block: (entries, ms) => asked(store.block(entries, ms)),
-    unblock: entries => asked(store.unblock(entries)),
-    close: () => store.close()
+    unblock: entries => asked(store.unblock(entries))
   }
 }

@@ -8,6 +8,8 @@ const COUNTING_MS = 1_000
 /** For how long it counts at a time, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
 
+type Following = Pick<Store, 'clear' | 'block' | 'unblock'>
+
 /**
  * The memory that decides while another store does not. The sends which that one admits here are noted, and counted
  * little by little; all the rest when the memory has to decide. Locks, attempts and what is only observed are not.
@@ -47,7 +49,7 @@ export class StandIn {
   }
 
   /** Clears, blocks and unblocks in that store, then in the memory. */
-  following(store: Omit<Store, 'reserve'>): Pick<Store, 'clear' | 'block' | 'unblock'> {
+  following(store: Following): Following {
     return {
       clear: async entries => {
         // What was asked later is answered later, and may be heard of before.

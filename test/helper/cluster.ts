@@ -132,5 +132,5 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
   const cluster = new Cluster(new Fallback(nodes, { ...options, onError() {}, onKept() {} }), fail)
   const reserve: Store['reserve'] = async (entries, token) =>
     (await cluster.reserve(entries, token)).facts ?? []
-  return { cluster, store: { ...cluster.store, reserve } }
+  return { cluster, store: { ...cluster.store, reserve, close: () => cluster.close() } }
 }
