@@ -43,18 +43,15 @@ export class Mixtures {
 
   /** @returns nothing for a mixture that has none: its limits come from this request, or there are too many */
   scriptFor(entries: readonly Entry[]): Script | undefined {
-    let branch = this.root
+    let branch: Branch | undefined = this.root
     for (const { spec, max, zoned } of entries) {
       if (max !== undefined || zoned) return undefined
-      const next = branch.next.get(spec)
-      if (next === undefined) return this.add(entries)
-      branch = next
+      branch = branch?.next.get(spec)
     }
-    return branch.script ?? this.add(entries)
+    return branch?.script ?? this.add(entries)
   }
 
   private add(entries: readonly Entry[]): Script | undefined {
-    if (entries.some(({ max, zoned }) => max !== undefined || zoned)) return undefined
     const script = this.scriptOf(entries)
     if (script === undefined) return undefined
     let branch = this.root
