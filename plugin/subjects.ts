@@ -107,25 +107,15 @@ export function isAdmitted(subjects: readonly Subject[], facts: Facts | null): b
 
 /** @param facts what the store answered; null when it was not asked */
 export function verdictOf(subjects: readonly Subject[], facts: Facts | null): Verdict {
-  if (isBlocked(subjects)) return blockedVerdict(subjects)
   const verdict = facts ? decide(askedOf(subjects), facts) : admittedVerdict()
   verdict.observed.push(...blockedBy(subjects, true))
-  return verdict
+  if (!isBlocked(subjects)) return verdict
+  const violated = blockedBy(subjects, false)
+  return { ...verdict, allowed: false, retryAfterMs: null, violated, refusal: 'blocked' }
 }
 
 function isBlocked(subjects: readonly Subject[]): boolean {
   return subjects.some(({ blocked, spec }) => blocked && !spec.observed)
-}
-
-function blockedVerdict(subjects: readonly Subject[]): Verdict {
-  return {
-    ...admittedVerdict(),
-    allowed: false,
-    retryAfterMs: null,
-    violated: blockedBy(subjects, false),
-    observed: blockedBy(subjects, true),
-    refusal: 'blocked'
-  }
 }
 
 function blockedBy(subjects: readonly Subject[], observed: boolean): Violation[] {
