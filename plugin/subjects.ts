@@ -4,7 +4,7 @@ import { isAllowed, maxOf, specOf } from './per-request.js'
 import type { Applied } from './states.js'
 import { HalfSipHash } from './store/half-sip-hash.js'
 import type { Facts, Spec } from './store/store.js'
-import { admittedVerdict, decide, type Verdict, type Violation } from './verdict.js'
+import { admittedVerdict, type Verdict, type Violation, verdictFrom } from './verdict.js'
 
 const hash = new HalfSipHash()
 
@@ -107,7 +107,7 @@ export function isAdmitted(subjects: readonly Subject[], facts: Facts | null): b
 
 /** @param facts what the store answered; null when it was not asked */
 export function verdictOf(subjects: readonly Subject[], facts: Facts | null): Verdict {
-  const verdict = facts ? decide(askedOf(subjects), facts) : admittedVerdict()
+  const verdict = facts ? verdictFrom(askedOf(subjects), facts) : admittedVerdict()
   verdict.observed.push(...blockedBy(subjects, true))
   if (!isBlocked(subjects)) return verdict
   const violated = blockedBy(subjects, false)

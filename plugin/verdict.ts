@@ -31,7 +31,7 @@ export function admittedVerdict(): Verdict {
 }
 
 /** Turns the facts of any store into a verdict. */
-export function decide(applied: readonly Applied[], facts: Facts): Verdict {
+export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict {
   const verdict = admittedVerdict()
   verdict.allowed = facts[1] === 1
   let head = 2

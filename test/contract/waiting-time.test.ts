@@ -3,7 +3,7 @@ import t from 'tap'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import type { Entry, Store } from '../../plugin/store/store.js'
-import { decide } from '../../plugin/verdict.js'
+import { verdictFrom } from '../../plugin/verdict.js'
 import { startRedis } from '../helper/redis.js'
 import { type Asked, appliedOf, askedOf, entriesOf, seeded } from './history.js'
 import { named, takenOf, token } from './specs.js'
@@ -80,7 +80,7 @@ t.test('whoever comes at retryAfterMs is admitted, whoever comes 1 ms before is 
         )
         const entries = entriesOf(question)
         const verdict = async (store: Store, entries: readonly Entry[]) =>
-          decide(appliedOf(question), await store.peek(entries))
+          verdictFrom(appliedOf(question), await store.peek(entries))
         const [first, second] = [await verdict(memory, entries), await verdict(stores[1] as Store, entries)]
         if (JSON.stringify(first) !== JSON.stringify(second))
           throw new Error(`memory and Redis differ:\n${JSON.stringify(first)}\n${JSON.stringify(second)}`)

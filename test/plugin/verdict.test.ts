@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Applied } from '../../plugin/states.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from '../../plugin/store/store.js'
-import { decide as decideOver, type Verdict } from '../../plugin/verdict.js'
+import { type Verdict, verdictFrom } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
 const NOW = 1_000_000
@@ -12,7 +12,7 @@ const made = (name: string, entries: Entry[], observed: boolean): Applied[] => {
 }
 const rule = (name: string, ...entries: Entry[]) => made(name, entries, false)
 const watched = (name: string, ...entries: Entry[]) => made(name, entries, true)
-const decide = (rules: Applied[][], facts: Facts) => decideOver(rules.flat(), facts)
+const decide = (rules: Applied[][], facts: Facts) => verdictFrom(rules.flat(), facts)
 const verdict = (changes: Partial<Verdict>): Verdict => ({
   allowed: true,
   retryAfterMs: 0,
