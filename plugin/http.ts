@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { isPromise } from './awaitable.js'
 import {
   BlockedError,
@@ -15,6 +15,7 @@ import { misanswered } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
+import type { RefusalLog } from './refusal-log.js'
 import type { LimitState } from './states.js'
 import type { Verdict } from './verdict.js'
 
@@ -74,20 +75,19 @@ function add(names: string[], name: string): void {
 
 /**
  * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
- * @param handled whether the route has an error handler; a request does not tell
  * @throws the refusal, for that handler; FunctionError
  */
 export function refuse(
   reply: FastifyReply,
   error: LimitError,
   errorResponse: SendLimitOptions['errorResponse'],
-  handled: boolean
+  route: RouteOptions
 ): void {
   const { request } = reply
   if (errorResponse) error.problem = bodyOf(errorResponse(error as LimitError<Problem>, request, reply))
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
-  if (handled || hasOwnErrorHandler(request)) throw error
+  if (isHandled(route, request)) throw error
   if (errorResponse) reply.code(error.statusCode).send(error.problem)
   else sendProblem(reply, error.statusCode, error.problem)
 }
@@ -102,19 +102,14 @@ function bodyOf(built: unknown): unknown {
  * document when the app has no error handler.
  * @throws any other error, and this one when the app has an error handler
  */
-export function fail(
-  reply: FastifyReply,
-  error: unknown,
-  handled: boolean,
-  log: { fail(error: Error, request: FastifyRequest): void }
-): void {
+export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, log: RefusalLog): void {
   // To Fastify a promise that rejects with nothing is no error.
   const thrown =
     error ??
     new FunctionError('a function of a rule or filter', 'something, or throw an error: it threw nothing')
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
-  if (!own || (status >= 500 && status !== 503) || handled || hasOwnErrorHandler(reply.request)) throw thrown
+  if (!own || (status >= 500 && status !== 503) || isHandled(route, reply.request)) throw thrown
   // That a store is lost was told when it was.
   if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, reply.request)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
@@ -124,8 +119,11 @@ function sendProblem(reply: FastifyReply, status: number, problem: unknown): voi
   reply.code(status).type('application/problem+json').serializer(JSON.stringify).send(problem)
 }
 
-// Fastify's own handler would reduce the error to code and message. One that the app sets is bound, and so named: that
-// name, unlike the other's, survives a minifier.
-function hasOwnErrorHandler({ server }: FastifyRequest): boolean {
-  return server.errorHandler.name.startsWith('bound ')
+/**
+ * Whether an error is for a handler of the app; Fastify's own would reduce it to code and message. Of the route's, which
+ * later hooks may set, a request does not tell.
+ */
+function isHandled({ errorHandler }: RouteOptions, { server }: FastifyRequest): boolean {
+  // One that the app sets is bound, and so named: that name, unlike the other's, survives a minifier.
+  return errorHandler !== undefined || server.errorHandler.name.startsWith('bound ')
 }

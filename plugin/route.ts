@@ -6,11 +6,10 @@ import type {
   RouteHandlerMethod,
   RouteOptions
 } from 'fastify'
-import { answer, decide, enter, type Shared, tell, tellLeft } from './admission.js'
+import { Admission, type Shared, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
-import { fail } from './http.js'
 import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan } from './plan.js'
 import { Turn } from './turn.js'
 import { Watch } from './watch.js'
@@ -24,9 +23,10 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
   const { plan, replaceable } = limited
   // In a copy: the object may be that of other routes, too.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
+  const admission = new Admission(route, shared)
   if (replaceable || plan.attempts.length > 0)
-    guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(route, limited, shared)].flat())
-  guard(route, 'handler', limitHandler(route, limited, shared))
+    guard(route, 'onRequest', [route.onRequest ?? [], countAttempts(limited, admission)].flat())
+  guard(route, 'handler', limitHandler(route.handler, limited, admission))
 }
 
 /**
@@ -50,18 +50,13 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
   })
 }
 
-/** Whether it has an error handler of its own. Later hooks may set it, too; a request does not tell. */
-function isHandled({ errorHandler }: RouteOptions): boolean {
-  return errorHandler !== undefined
-}
-
 /** Whether this stands on a route that another plugin made of a limited one, and that has limits of its own. */
 function isCopied(config: object, limited: LimitedRoute): boolean {
   const own = limitedBy(config)
   return own !== undefined && own !== limited
 }
 
-function countAttempts(route: RouteOptions, limited: LimitedRoute, shared: Shared): onRequestHookHandler {
+function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHookHandler {
   return (request, reply, done) => {
     const { plan } = limited
     if (isCopied(request.routeOptions.config, limited)) return done()
@@ -69,19 +64,19 @@ function countAttempts(route: RouteOptions, limited: LimitedRoute, shared: Share
     if (plan.attempts.length === 0) return done()
     const watch = new Watch(request, reply)
     cohort()
-      .then(() => decide(plan.attempts, shared, request))
+      .then(() => admission.decide(plan.attempts, request))
       .then(decision => {
         if (watch.end()) {
           // It stays counted.
-          tell(decision, 'attempts', plan, shared, reply)
+          admission.tell(decision, 'attempts', plan, reply)
           return false
         }
-        answer(decision, 'attempts', plan, shared, reply, isHandled(route))
+        admission.answer(decision, 'attempts', plan, reply)
         return decision.allowed
       })
       .catch(error => {
         if (watch.end()) return false
-        fail(reply, error, isHandled(route), shared.refusals)
+        admission.fail(error, reply)
         return false
       })
       .then(allowed => {
@@ -93,8 +88,11 @@ function countAttempts(route: RouteOptions, limited: LimitedRoute, shared: Share
 /**
  * Decides right before the handler runs, so that nothing can come between a reservation and its handler.
  */
-function limitHandler(route: RouteOptions, limited: LimitedRoute, shared: Shared): RouteHandlerMethod {
-  const { handler } = route
+function limitHandler(
+  handler: RouteHandlerMethod,
+  limited: LimitedRoute,
+  admission: Admission
+): RouteHandlerMethod {
   return function (this: FastifyInstance, request, reply) {
     const begun = (request as Begun)[PLAN]
     const plan = begun ?? limited.plan
@@ -107,7 +105,7 @@ function limitHandler(route: RouteOptions, limited: LimitedRoute, shared: Shared
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.
       if (watch.end()) return abandon(decision, reply)
-      answer(decision, 'sends', plan, shared, reply, isHandled(route))
+      admission.answer(decision, 'sends', plan, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
       const told = reply.getHeader('ratelimit')
@@ -121,11 +119,11 @@ function limitHandler(route: RouteOptions, limited: LimitedRoute, shared: Shared
     }
     const failed = (error: unknown) => {
       if (watch.end()) return reply
-      fail(reply, error, isHandled(route), shared.refusals)
+      admission.fail(error, reply)
       return reply
     }
     return cohort()
-      .then(() => enter(plan, shared, reply, watch))
+      .then(() => admission.enter(plan, reply, watch))
       .then(run, failed)
   }
 }
