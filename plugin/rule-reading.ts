@@ -6,10 +6,9 @@ import type { Source } from './identity/path.js'
 
 /** How a rule reads what it counts by: who, and which of the different values. */
 export function readingOf(
-  key: CompiledKey,
-  distinct: CompiledKey | undefined,
+  { key, distinct }: Pick<CompiledRule, 'key' | 'distinct'>,
   optional: boolean
-): Pick<CompiledRule, 'distinct' | 'read' | 'late' | 'whoOf' | 'valueOf'> {
+): Pick<CompiledRule, 'read' | 'late' | 'whoOf' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
   const late = parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.'))
   const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
@@ -19,7 +18,6 @@ export function readingOf(
     return late && values.some(isPromise) ? unheard(Promise.all(values)) : values
   }
   return {
-    distinct,
     read: others.length === 0 ? only.read : readAll,
     late,
     whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),

@@ -16,6 +16,8 @@ const HOLD_TIMES = 10
 /** What the memory store can tell apart. */
 const MOST_SERIES = 0xffff
 
+type Keys = Pick<CompiledRule, 'key' | 'distinct'>
+
 /**
  * Compiles rules for one limiter; numbers them, and what they keep in the store. A rule that takes the place of one
  * of its name gets the same numbers: it goes on with what that one has counted.
@@ -39,26 +41,8 @@ export class RuleCompiler {
     }
     if (lock !== undefined && counts !== 'sends')
       throw wrongOption(`${at}.counts`, counts, 'A lock goes with "sends".')
-    const key = compileKey(rule.key, { ...this.identity, called: `the key of ${name}` }, `${at}.key`)
-    const apart = { ...this.identity, called: `the distinct value of ${name}` }
-    const distinct =
-      rule.distinct === undefined ? undefined : compileKey(rule.distinct, apart, `${at}.distinct`)
-    if (lock !== undefined && distinct !== undefined)
-      throw wrongOption(`${at}.distinct`, rule.distinct, 'It goes with "limits", not with a "lock".')
-    if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(rule.distinct, rule.key))
-      throw wrongOption(
-        `${at}.distinct`,
-        rule.distinct,
-        'For one key it never differs: name something that may.'
-      )
-    for (const [of, compiled] of Object.entries({ key, distinct })) {
-      if (counts === 'attempts' && compiled?.body !== undefined)
-        throw wrongOption(
-          `${at}.${of}`,
-          compiled.body,
-          'Attempts are counted before the body is read; use the address, headers, query or params.'
-        )
-    }
+    const keys = this.keysOf(rule, at)
+    const { key, distinct } = keys
     const index = this.rules.of(name + owner)
     const observed = mode === 'observe'
     // What refuses nobody admits nobody more when it is forgotten.
@@ -83,8 +67,8 @@ export class RuleCompiler {
       counts,
       observed,
       optional,
-      key,
-      ...readingOf(key, distinct, optional),
+      ...keys,
+      ...readingOf(keys, optional),
       specs: structures.map(each => each.spec),
       max: structures.some(each => each.max.some(max => typeof max === 'function'))
         ? structures.map(each => each.max)
@@ -95,6 +79,26 @@ export class RuleCompiler {
       allows: typeof allow === 'function' ? undefined : compileList(key, allow, `${at}.allow`),
       blocks: compileList(key, block, `${at}.block`)
     }
+  }
+
+  /** Whom it counts, and what different values of. */
+  private keysOf({ name, key: who, distinct: what, counts, lock }: Rule, at: string): Keys {
+    const key = compileKey(who, { ...this.identity, called: `the key of ${name}` }, `${at}.key`)
+    const apart = { ...this.identity, called: `the distinct value of ${name}` }
+    const distinct = what === undefined ? undefined : compileKey(what, apart, `${at}.distinct`)
+    if (lock !== undefined && distinct !== undefined)
+      throw wrongOption(`${at}.distinct`, what, 'It goes with "limits", not with a "lock".')
+    if (distinct?.parts.every(({ kind }) => kind === 'all') || isDeepStrictEqual(what, who))
+      throw wrongOption(`${at}.distinct`, what, 'For one key it never differs: name something that may.')
+    for (const [of, compiled] of Object.entries({ key, distinct })) {
+      if (counts === 'attempts' && compiled?.body !== undefined)
+        throw wrongOption(
+          `${at}.${of}`,
+          compiled.body,
+          'Attempts are counted before the body is read; use the address, headers, query or params.'
+        )
+    }
+    return { key, distinct }
   }
 }
 
