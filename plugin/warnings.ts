@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { pathsOf } from './identity/part.js'
+import { isAddress } from './identity/path.js'
 import { rootOf } from './root.js'
 
 /** Warns of what makes a rule weaker than it reads. */
@@ -9,7 +10,7 @@ export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): v
   if (danger === undefined) return
   for (const { name, key, distinct } of rules) {
     const paths = [...key.parts, ...(distinct?.parts ?? [])].flatMap(pathsOf)
-    if (!paths.includes('ip') && !paths.includes('request.ip')) continue
+    if (!paths.some(isAddress)) continue
     fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
   }
 }

@@ -24,9 +24,14 @@ export function phonePart(
   region: string,
   at: string
 ): CompiledPart {
-  if (!isRegion(region))
-    throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
-  return scalarPart('phone', label, read, value => canonicalPhone(value, region as CountryCode))
+  const known = regionAt(region, at)
+  return scalarPart('phone', label, read, value => canonicalPhone(value, known))
+}
+
+/** The region that stands in an option. @throws OptionError when there is no such region */
+export function regionAt(region: string, at: string): CountryCode {
+  if (isRegion(region)) return region
+  throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
 }
 
 export function ipPart(label: string, read: CompiledPart['read'], ipv6Prefix: number): CompiledPart {

@@ -5,7 +5,7 @@ import { durationAt } from '../duration.js'
 import { hasher } from '../identity/digest.js'
 import { IPV6_PREFIX } from '../identity/ip.js'
 import type { IdentityOptions } from '../identity/part.js'
-import { isRegion } from '../identity/phone.js'
+import { regionAt } from '../identity/scalar.js'
 import { wrongOption } from '../mistakes.js'
 import type { SendLimitOptions } from '../options.js'
 import { isClient, type RedisClient } from './client.js'
@@ -38,14 +38,8 @@ interface Opened {
  * @throws OptionError
  */
 export function openStore(fastify: FastifyInstance, options: SendLimitOptions, timeout: number): Opened {
-  const {
-    store = options.client ? 'redis' : 'memory',
-    region = 'CN',
-    ipv6Prefix = IPV6_PREFIX,
-    digest = 'md5'
-  } = options
-  if (!isRegion(region))
-    throw wrongOption('options.region', region, 'Write a country as two letters, such as "CN" or "US".')
+  const { store = options.client ? 'redis' : 'memory', ipv6Prefix = IPV6_PREFIX, digest = 'md5' } = options
+  const region = regionAt(options.region ?? 'CN', 'options.region')
   if (store === 'memory' && options.client)
     throw wrongOption('options.store', store, 'A client goes with the store "redis".')
   if (options.store === undefined && !options.client && options.namespace !== undefined)
