@@ -13,6 +13,8 @@ export interface CompiledRule {
   counts: 'sends' | 'attempts' | 'failures'
   observed: boolean
   optional: boolean
+  /** Whether it is a lock, in place of limits. */
+  lock: boolean
   key: CompiledKey
   /** What different values are counted of. */
   distinct: CompiledKey | undefined

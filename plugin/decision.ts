@@ -187,11 +187,11 @@ export class Decision implements Verdict {
   }
 }
 
-function isLock({ options }: CompiledRule): boolean {
-  return options.lock !== undefined
+function isLock({ lock }: CompiledRule): boolean {
+  return lock
 }
 
 /** Attempts are counted whatever becomes of them. */
-function isSettled({ counts, options }: CompiledRule): boolean {
-  return counts !== 'attempts' && options.lock === undefined
+function isSettled({ counts, lock }: CompiledRule): boolean {
+  return counts !== 'attempts' && !lock
 }

@@ -80,7 +80,7 @@ export class Limiter {
 
   /** Refuses the identities for `ms` milliseconds, 0: until unblocked. */
   async block(keys: Keys, ms: number): Promise<void> {
-    const lock = namedBy(keys, this.rules).rules.find(rule => rule.options.lock !== undefined)
+    const lock = namedBy(keys, this.rules).rules.find(rule => rule.lock)
     if (lock) throw wrongOption('keys', lock.name, 'A lock blocks nobody for good; name a rule with limits.')
     await this.reserver.store.block(entriesOf(keys, this.rules), ms)
   }
@@ -97,7 +97,7 @@ export class Limiter {
   ): Awaitable<Decision> {
     const subjects = subjectsOf(rules, values, source)
     if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
-    const locks = subjects.some(({ rule }) => rule.options.lock !== undefined)
+    const locks = subjects.some(({ rule }) => rule.lock)
     const holder = locks
       ? { token: randomBytes(18).toString('base64url'), since: performance.now() }
       : NO_LOCK

@@ -66,7 +66,7 @@ export class Documentation {
  */
 function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
-  const locks = rules.filter(rule => rule.options.lock !== undefined)
+  const locks = rules.filter(rule => rule.lock)
   const filtered = plan.filters.length > 0
   // Of a private rule neither tells, nor is there anything to tell of a filter.
   const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
@@ -106,7 +106,7 @@ function answer(description: string): object {
 function sentence(rule: CompiledRule): string {
   const written = [rule.options.key].flat() as KeyPart[]
   const by = rule.key.parts.map(({ label }, i) => label + networkOf(written[i])).join(' and ')
-  if (rule.options.lock !== undefined) return `${rule.name}: one at a time by ${by}.`
+  if (rule.lock) return `${rule.name}: one at a time by ${by}.`
   const different = rule.distinct?.parts.map(part => part.label).join(' and ')
   const limits = (rule.options.limits ?? []).map(limit => {
     const most = typeof limit.max === 'number' ? limit.max : `up to ${limit.ceiling}`

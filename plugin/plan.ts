@@ -63,9 +63,9 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
 }
 
 function disclosureOf(rule: CompiledRule): Disclosure {
-  const { key, observed, options } = rule
+  const { key, observed, lock, options } = rule
   const names = policyNames(rule)
-  const onCaller = key.caller && !observed && options.lock === undefined
+  const onCaller = key.caller && !observed && !lock
   return {
     policies: windowsOf(rule).map((windowMs, i) => new Policy(names[i] as string, windowMs)),
     to: options.private === true ? 'nobody' : onCaller ? 'caller' : 'met'

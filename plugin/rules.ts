@@ -67,6 +67,7 @@ export class RuleCompiler {
       counts,
       observed,
       optional,
+      lock: lock !== undefined,
       ...keys,
       ...readingOf(keys, optional),
       specs: structures.map(each => each.spec),
