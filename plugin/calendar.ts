@@ -3,7 +3,7 @@ import { Temporal } from 'temporal-polyfill'
 export const PERIODS = ['hour', 'day', 'week', 'month'] as const
 export type Period = (typeof PERIODS)[number]
 /** Starts of four periods in a row, in ms since the epoch: previous, current, next, the one after */
-export type Boundaries = readonly [number, number, number, number]
+type Boundaries = readonly [number, number, number, number]
 
 const HOUR = 3_600_000
 const MAX_ZONES = 256

@@ -61,7 +61,7 @@ function wanted(schema: unknown): string {
 }
 
 /** `rules` and ['0', 'max'] make `rules[0].max`. */
-export function dotted(at: string, path: readonly string[]): string {
+function dotted(at: string, path: readonly string[]): string {
   return path.reduce(
     (text, name) => (/^\d+$/.test(name) ? `${text}[${name}]` : text === '' ? name : `${text}.${name}`),
     at

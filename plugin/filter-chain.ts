@@ -3,7 +3,7 @@ import { FunctionError, TimeoutError } from './errors.js'
 import type { Filter, FilterResult } from './filter.js'
 import { within } from './within.js'
 
-export interface FilterRefusal {
+interface FilterRefusal {
   /** Of the filter. */
   name: string
   /** In milliseconds; null where waiting does not help. */

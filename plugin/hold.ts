@@ -12,7 +12,7 @@ export function reporting(report: (error: unknown) => void, what: () => Awaitabl
 }
 
 /** Who holds locks, and where. */
-export interface Holder {
+interface Holder {
   store: Settling
   /** The holder's name on them. */
   token: string
@@ -23,7 +23,7 @@ export interface Holder {
 }
 
 /** A lock that was taken; its rule says how long it may be renewed, in milliseconds. */
-export type Lock = Taken<Entry & { rule: { maxHold: number } }>
+type Lock = Taken<Entry & { rule: { maxHold: number } }>
 
 /** The locks of one request, each renewed until released, lost or held for its `maxHold`. */
 export class Hold {

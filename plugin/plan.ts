@@ -5,7 +5,7 @@ import type { Filter } from './filter.js'
 import { Policy } from './policy.js'
 
 /** What headers tell of a rule. */
-export interface Disclosure {
+interface Disclosure {
   /** Of each limit. */
   policies: readonly Policy[]
   /** Whom: the caller, since the rule is on the caller itself; who has just met it; nobody, of a private rule. */

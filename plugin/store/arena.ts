@@ -8,7 +8,7 @@ const CELL = 5
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
 
-export interface ArenaOptions {
+interface ArenaOptions {
   /** The most records at a time; each takes about 28 bytes beside its fields. */
   maxKeys: number
   /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2 MiB. */

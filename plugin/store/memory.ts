@@ -18,7 +18,7 @@ import {
 } from './store.js'
 import { takenOf } from './taken.js'
 
-export interface MemoryOptions {
+interface MemoryOptions {
   /** How many live keys are held at most. */
   maxKeys?: number
   clock?: Clock

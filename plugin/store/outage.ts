@@ -1,4 +1,4 @@
-export interface OutageEvents {
+interface OutageEvents {
   /** Hears when it is lost, with the first error. */
   onLost?: (error: unknown) => void
   /** Hears when it is back. */

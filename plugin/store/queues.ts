@@ -20,7 +20,7 @@ interface Queue {
   lowered: boolean
 }
 
-export interface QueueOptions {
+interface QueueOptions {
   evictable: (series: number) => boolean
   /** A record's first field. */
   first: (record: number) => number

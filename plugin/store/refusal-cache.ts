@@ -5,7 +5,7 @@ import type { Reserved, Reserver } from './reserver.js'
 import { type Entry, type Facts, PASSES, type Store, TICKS_PER_MS } from './store.js'
 import { watched } from './watched.js'
 
-export interface RefusalCacheOptions {
+interface RefusalCacheOptions {
   /** How long a refusal is known at most, in milliseconds. */
   ms: number
   clock?: Pick<Clock, 'monotonic'>
