@@ -18,18 +18,15 @@ export interface CompiledRule {
   key: CompiledKey
   /** What different values are counted of. */
   distinct: CompiledKey | undefined
-  /**
-   * What it counts by: the value of the key's part, or a list, where it has several, of theirs and then of those of
-   * `distinct`.
-   */
+  /** The value that it counts by; of several parts a list, those of the key first, then those of `distinct`. */
   read(source: Source): unknown
   /** Whether `read` may give a promise. */
   late: boolean
   /** Of what was read, what belongs to the key. */
   whoOf(values: unknown): unknown
   /**
-   * Of what was read, which one of the different values it is, by number; undefined where none are told apart, null when
-   * the rule does not apply.
+   * Of what was read, the number of the value that `distinct` tells apart; undefined without `distinct`, null when the
+   * rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
   valueOf(values: unknown): number | null | undefined

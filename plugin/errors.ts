@@ -33,7 +33,7 @@ export interface LimitErrorConstructor {
   readonly prototype: LimitError
 }
 
-/** Of a class of refusals, what `instanceof` tells: who makes one fills its members in. */
+/** A class of refusals, for `instanceof`. Whoever makes a refusal fills in its members. */
 function refusalError(code: string, message: string, status: number): LimitErrorConstructor {
   return createError(code, message, status, Error, false) as unknown as LimitErrorConstructor
 }

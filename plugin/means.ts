@@ -18,8 +18,8 @@ interface Earlier {
 }
 
 /**
- * What a decision follows from, and what it settles by. Of a class, like all that a request under way keeps: V8 may take
- * what a literal makes for long-lived, and then a busy server collects more garbage (docs/speed.md).
+ * What a decision follows from, and what it settles by. A class, like everything that a request under way keeps: V8 may
+ * make literals in the old generation at once, and then a busy server collects more garbage (docs/speed.md).
  */
 export class Means {
   /**

@@ -8,7 +8,7 @@ import { Policy } from './policy.js'
 interface Disclosure {
   /** Of each limit. */
   policies: readonly Policy[]
-  /** Whom: the caller, since the rule is on the caller itself; who has just met it; nobody, of a private rule. */
+  /** Who is told: the caller, always, since the rule counts the caller itself; who has just met a limit; or nobody. */
   to: 'caller' | 'met' | 'nobody'
 }
 

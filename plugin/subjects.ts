@@ -42,8 +42,8 @@ export class Subject implements Applied {
 }
 
 /**
- * Finds out which rules apply, and to whom; not to who is on their allow lists. All that is asked about a rule stands
- * together.
+ * Finds out which rules apply, and to whom. Who is on a rule's allow list is left out. All that is asked about a rule
+ * stands together.
  * @param values what each rule counts by
  * @throws KeyMissingError, KeyInvalidError, FunctionError
  */

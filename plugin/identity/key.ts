@@ -14,7 +14,8 @@ export interface CompiledKey {
   /** Path of the first part that needs the body, if any. */
   body: string | undefined
   /**
-   * Whom a value means, of several parts a list of values, as the store is asked; null when the rule does not apply.
+   * Whom a value means; of several parts, a list of values.
+   * @returns the identity, as the store is asked about it; null when the rule does not apply
    * @throws KeyMissingError, KeyInvalidError
    */
   identify(value: unknown, optional: boolean): string | null
@@ -58,7 +59,7 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify: (value, optional) =>
       known && typeof value === 'string' ? known(value) : identityOf(value, optional),
-    // What is remembered stays in memory as text: no content, which may hold a code, nor several parts, of which one may be one.
+    // Remembered texts stay in memory: no contents, which may hold a code, nor several parts, since one may be a content.
     pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
   }
 }

@@ -27,7 +27,8 @@ interface Opened {
   reserver: Reserver
   identity: IdentityOptions
   /**
-   * Looks at the store before it decides, once; done when the server starts, or before: from then on nobody waits a turn.
+   * Looks at the store once, before it decides: when the server starts, or a call comes before that. Afterwards it answers
+   * at once, so that nobody waits a turn.
    * @throws SecretMismatchError
    */
   begin(): Awaitable<void>

@@ -6,8 +6,8 @@ import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
 const blank = [0.5]
 
 /**
- * The facts before any entry is read, at their final length. Copied, not written: V8 may take what a literal makes for
- * long-lived (docs/speed.md).
+ * The facts before any entry is read, at their final length. A copy, no literal: V8 may make those in the old
+ * generation at once (docs/speed.md).
  * @param now ticks of the wall clock
  */
 export function factsAt(now: number, entries: readonly Entry[]): number[] {

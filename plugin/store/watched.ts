@@ -3,8 +3,8 @@ import type { Entry, Settling, Store, Taken } from './store.js'
 
 /**
  * The same store.
- * @param ended hears of entries that are given back, cleared, blocked or unblocked: before, for who does not wait for
- *   the end, and after, for what was answered meanwhile
+ * @param ended hears twice of entries that are given back, cleared, blocked or unblocked: before the call, since not all
+ *   callers wait for its end, and after it, since other calls may have been answered meanwhile
  */
 export function watched(store: Store, ended: (entries: readonly Entry[]) => void): Store {
   const end = async (entries: readonly Entry[], call: () => Awaitable<void>) => {
