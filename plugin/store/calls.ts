@@ -1,4 +1,4 @@
-import { type Answer, answersOf } from './answer.js'
+import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
 import type { Argument, Binary, RedisClient } from './client.js'
 import type { Script } from './scripts.js'
@@ -23,18 +23,13 @@ export class Calls {
     this.client = client as RedisClient & Binary
   }
 
-  /** @returns what Redis answered */
+  /** @returns what Redis answered; of a script that decides an `Answer` */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const { stream } = this.client
     // What a lost connection has left unanswered may never settle (retold.ts).
     if (stream !== this.stream) this.batch.lost()
     this.stream = stream
     return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))
-  }
-
-  /** @param script decides */
-  decide(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<Answer> {
-    return this.call(script, keys, args) as Promise<Answer>
   }
 
   private send(calls: readonly Call[]): void {

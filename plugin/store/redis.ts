@@ -106,7 +106,7 @@ export class RedisStore implements Store, Teller {
       if (argument !== undefined) args.push(argument)
     }
     if (script === undefined) args.push(specsOf(entries))
-    return this.calls.decide(script ?? anyMixture, this.keys(entries), args)
+    return this.run(script ?? anyMixture, entries, args) as Promise<Answer>
   }
 
   private keys(entries: readonly Entry[]): string[] {
