@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** The last one comes after four waits: three for Redis, and one for the connection, which is made anew ever less often. */
-const TRIES = 5
+/** A connection that leaves so many pings in a row without an answer is dead: its other end may be gone without a word. */
+export const SILENT = 10
+/** Over a silent connection each takes as long as two pings. The last three are for the next one, which may take a while. */
+const TRIES = SILENT / 2 + 3
 
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.

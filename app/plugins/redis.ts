@@ -4,13 +4,12 @@ import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Cluster, type Redis, ReplyError } from 'ioredis'
+import { SILENT } from '../answered.js'
 import { ConfigError } from '../check.js'
 import { clientOf, FIRST_CONNECT } from '../redis-client.js'
 
 /** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
 const SLOTS_REFRESH = 2_000
-/** A connection that leaves so many pings in a row without an answer is dead: its other end may be gone without a word. */
-const SILENT = 10
 
 interface Options {
   url: string | undefined
@@ -101,7 +100,8 @@ function endSilent(client: Redis, pingMs: number): void {
     if (client.status !== 'ready' && client.status !== 'connect') return heard()
     if (unheard++ === SILENT) {
       heard()
-      return client.disconnect(true)
+      // Not by `disconnect`, which waits for the other end to agree.
+      return client.stream.destroy()
     }
     // A user who may not ping is told so.
     if (client.status === 'ready') client.ping().then(heard, error => error instanceof ReplyError && heard())

@@ -24,12 +24,12 @@ export class RedisStore implements Store, Teller {
 
   /**
    * @param prefix begins the name of every key
-   * @param patience how long a settlement whose connection is lost is told again, in milliseconds
+   * @param timeout how long a call may take, in milliseconds
    */
   constructor(
     private readonly client: RedisClient,
     prefix: string,
-    private readonly patience = 1_000
+    private readonly timeout = 1_000
   ) {
     this.calls = new Calls(client)
     this.head = `${prefix}{`
@@ -59,7 +59,7 @@ export class RedisStore implements Store, Teller {
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     const entries = taken.map(each => each.entry)
     const tell = () => this.run(scripts.refund, entries, [JSON.stringify(what), token])
-    await retold(tell, this, this.patience)
+    await retold(tell, this, this.timeout)
   }
 
   async renew(entries: readonly Entry[], token: string): Promise<boolean> {

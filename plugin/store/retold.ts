@@ -1,5 +1,7 @@
-/** So often is it looked, at equal intervals, whether to tell again. */
-const LOOKS = 9
+/** For so many time-outs it is told: a client takes several to find its connection silent, and then makes another. */
+const TIMEOUTS = 15
+/** So often in each of them is it looked, at equal intervals, whether to tell again. */
+const LOOKS = 10
 
 /** Answers that change when the client is with the right server, or the server is ready. */
 const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
@@ -14,11 +16,11 @@ export interface Teller {
 /**
  * Tells what may be told twice without harm, and again after its connection was lost: with
  * `autoResendUnfulfilledCommands: false` ioredis never settles what a lost connection has left unanswered.
- * @param ms for how long, in milliseconds
+ * @param timeout how long a call may take, in milliseconds; it is told for longer, while its caller no longer waits
  */
-export function retold(tell: () => Promise<unknown>, teller: Teller, ms: number): Promise<void> {
+export function retold(tell: () => Promise<unknown>, teller: Teller, timeout: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    let looks = LOOKS
+    let looks = TIMEOUTS * LOOKS
     let asked: unknown
     let failure: unknown
     const end = (settle: () => void) => {
@@ -34,13 +36,10 @@ export function retold(tell: () => Promise<unknown>, teller: Teller, ms: number)
       asked = teller.connection
       tell().then(() => end(resolve), fail)
     }
-    const looking = setInterval(
-      () => {
-        if (--looks === 0) clearInterval(looking)
-        if (failure !== undefined || teller.connection !== asked) attempt()
-      },
-      ms / (LOOKS + 1)
-    )
+    const looking = setInterval(() => {
+      if (--looks === 0 || teller.closed) clearInterval(looking)
+      if (failure !== undefined || teller.connection !== asked) attempt()
+    }, timeout / LOOKS)
     attempt()
   })
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -12,6 +12,7 @@ import { startCluster } from '../helper/cluster.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
 import { ask, PHONE, resend, status } from './captcha.js'
 import { type Answer, inject, post, startApp } from './helper.js'
 import { provider } from './provider.js'
@@ -25,21 +26,6 @@ const answers = (command: Promise<unknown>) =>
     () => true,
     () => false
   )
-
-/** A way to a server: each connection goes where the port then is. */
-async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
-  const proxy = createServer(client => {
-    const server = connect(port(), '127.0.0.1')
-    meet(client, server)
-    client.pipe(server).pipe(client)
-    for (const socket of [client, server]) socket.on('error', () => {})
-    t.teardown(() => [client, server].map(socket => socket.destroy()))
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => proxy.close())
-  await once(proxy, 'listening')
-  const { port: at } = proxy.address() as AddressInfo
-  return { url: `redis://127.0.0.1:${at}` }
-}
 
 /** A way to a server that keeps back all answers on a connection once `what` was asked there. */
 async function holding(t: Test, port: number, what: string) {
@@ -182,6 +168,40 @@ t.test('a connection on which nothing comes any more is given up', async t => {
   await until(() => answers(app.redis.set('a key', '')), 'an answer')
   t.ok(await next.client.exists('a key'))
 })
+
+t.test(
+  'the connection falls silent while a message is sent: its answer is kept over the next one',
+  async t => {
+    const { port } = await startRedis(t)
+    const ways: [Socket, Socket][] = []
+    const { url } = await way(
+      t,
+      () => port,
+      (...both) => ways.push(both)
+    )
+    const sms = provider()
+    sms.does(async () => {
+      for (const [client, server] of ways) {
+        client.unpipe(server)
+        server.unpipe(client)
+      }
+      sms.work()
+    })
+    const app = await startApp(
+      t,
+      { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' },
+      { senders: { sms } }
+    )
+    const send = () => {
+      const options = { headers: { 'idempotency-key': 'one-message' } }
+      return post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' }, options)
+    }
+    t.match(await send(), { status: 202 })
+    const isReplayed = async () => (await send()).headers['idempotency-replayed'] === 'true'
+    await until(isReplayed, 'the answer')
+    t.equal(sms.messages.length, 1)
+  }
+)
 
 t.test('a connection on which answers wait is kept, however long this process was busy', async t => {
   const { port, url } = await startRedis(t)

@@ -11,13 +11,13 @@ import { startCluster } from '../../helper/cluster.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
-const PATIENCE_MS = 10_000
+const TIMEOUT_MS = 10_000
 
 const { client: admin } = await startRedis(t)
 
 /** Two reservations of the same, of which the one with the lock is to be given back. */
 async function reserved(client: unknown) {
-  const store = new RedisStore(client as RedisClient, 'test:', PATIENCE_MS)
+  const store = new RedisStore(client as RedisClient, 'test:', TIMEOUT_MS)
   const counts = [entry(log([2, 60_000])), entry(count(2, 'day'))]
   const entries = [...counts, entry(lock(600_000))]
   const holder = token()
@@ -50,13 +50,13 @@ function telling(t: Test, ...answers: (() => Promise<unknown>)[]) {
   const teller = { connection: 0, closed: false }
   let told = 0
   const tell = () => answers[told++]?.() ?? new Promise(() => {})
-  void retold(tell, teller, PATIENCE_MS)
+  void retold(tell, teller, TIMEOUT_MS)
   return {
     teller,
     told: () => told,
     async look() {
       await turn()
-      mock.timers.tick(PATIENCE_MS / 10)
+      mock.timers.tick(TIMEOUT_MS / 10)
     }
   }
 }
@@ -69,6 +69,23 @@ t.test('what is never answered is told once over each connection', async t => {
     t.equal(told(), times)
     teller.connection++
   }
+})
+
+t.test('a client that finds its connection silent late, and makes another', async t => {
+  const { teller, told, look } = telling(t)
+  for (let looks = 0; looks < 148; looks++) await look()
+  teller.connection++
+  await look()
+  t.equal(told(), 2)
+})
+
+t.test('it looks no longer than it tells, and not after its store is closed', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+  const before = timers()
+  const silent = () => new Promise(() => {})
+  void retold(silent, { connection: 0, closed: false }, 10)
+  void retold(silent, { connection: 0, closed: true }, 1_000)
+  await until(() => timers() <= before, 'the end of both')
 })
 
 t.test('what failed is told again, and not while that is under way', async t => {
@@ -144,7 +161,7 @@ t.test('closing ends it', async t => {
   const refunded = refund()
   store.close()
   await t.rejects(refunded, /enableOfflineQueue/)
-  t.ok(performance.now() - started < PATIENCE_MS / 2)
+  t.ok(performance.now() - started < TIMEOUT_MS / 2)
 })
 
 t.test('a refund to a node of a cluster whose connections are lost', async t => {

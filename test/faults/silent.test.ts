@@ -1,0 +1,47 @@
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import { limitPlugin, type Rule } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
+
+const TIMEOUT_MS = 200
+const rules: Rule[] = [{ name: 'in-flight', key: { phone: 'body.phone' }, lock: '30m' }]
+
+t.test('a lock that was taken as the connection fell silent is released over the next one', async t => {
+  const server = await startRedis(t)
+  const ways: [Socket, Socket][] = []
+  const { url } = await way(
+    t,
+    () => server.port,
+    (...both) => ways.push(both)
+  )
+  const client = new Redis(url, {
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    retryStrategy: () => 10,
+    socketTimeout: 4 * TIMEOUT_MS
+  })
+  client.on('error', () => {})
+  await once(client, 'ready')
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(async () => {
+    await app.close()
+    client.disconnect()
+  })
+  await app.register(limitPlugin, { client, rules, secret: '0123456789abcdef', timeout: TIMEOUT_MS })
+  await app.ready()
+  const isLocked = async () => (await server.client.keys('*:lock')).length === 1
+
+  for (const [client, server] of ways) server.unpipe(client)
+  const asked = app.limit.reserve({ 'in-flight': '13800138000' })
+  await until(isLocked, 'the lock')
+  for (const [client, server] of ways) client.unpipe(server)
+  const decision = await asked
+  t.equal(decision.store, 'memory')
+  decision.end()
+  await until(async () => !(await isLocked()), 'the release')
+})

@@ -1,0 +1,18 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
+
+/** A way to a server: each connection goes where the port then is. */
+export async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
+  const proxy = createServer(client => {
+    const server = connect(port(), '127.0.0.1')
+    meet(client, server)
+    client.pipe(server).pipe(client)
+    for (const socket of [client, server]) socket.on('error', () => {})
+    t.teardown(() => [client, server].map(socket => socket.destroy()))
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => proxy.close())
+  await once(proxy, 'listening')
+  const { port: at } = proxy.address() as AddressInfo
+  return { url: `redis://127.0.0.1:${at}` }
+}
