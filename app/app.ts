@@ -92,7 +92,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   })
   await app.register(connections)
   await app.register(closing)
-  await app.register(requests, { clock })
+  await app.register(requests, { clock, region: config.REGION })
   await app.register(locale, { config })
   await app.register(errors)
   await app.register(security)

@@ -12,19 +12,17 @@ interface Asked {
 /**
  * Finds out what a message of an account is to be and to whom, before anything is counted: `request.message` is what
  * rules see and what is sent.
- * @param region where phone numbers without a country code are from
  * @throws a problem (403, 422) when it cannot be sent
  */
 export function prepareMessage(
   request: FastifyRequest,
   to: { phone: string } | { email: string },
-  { template, params = {}, locale }: Asked,
-  region: string
+  { template, params = {}, locale }: Asked
 ): void {
   const { server, account } = request
   const language = localeOf(request, locale)
   const recipient = recipientOf(to, {
-    region,
+    region: server.region,
     // A mail names its address `to`.
     ...('email' in to && { pointer: '#/to' })
   })

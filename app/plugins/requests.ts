@@ -11,6 +11,8 @@ import type { Message } from '../senders/sender.js'
 declare module 'fastify' {
   interface FastifyInstance {
     clock: Clock
+    /** The country of phone numbers without a country code (ISO 3166-1 alpha-2). */
+    region: string
   }
   // What rules, filters and the audit trail read of a request; null until a hook of the route has found it out.
   interface FastifyRequest {
@@ -42,8 +44,9 @@ export function endUserOf(request: FastifyRequest): string {
   throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is not an IP address.')
 }
 
-const requests: FastifyPluginAsync<{ clock: Clock }> = async (fastify, { clock }) => {
+const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {
   fastify.decorate('clock', clock)
+  fastify.decorate('region', region)
   for (const name of ['recipient', 'message', 'captcha', 'purpose', 'endUserIp'] as const) {
     fastify.decorateRequest(name, null)
   }

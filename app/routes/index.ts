@@ -1,6 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
 import type { Config } from '../config.js'
-import { recipientOf } from '../recipient.js'
 import healthz from './healthz.js'
 import metrics from './metrics.js'
 import readyz from './readyz.js'
@@ -11,24 +10,14 @@ import mail from './v1/mail.js'
 import sms from './v1/sms.js'
 
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
-  const region = config.REGION
   await fastify.register(healthz)
   await fastify.register(readyz, { timeoutMs: config.STORE_TIMEOUT })
   await fastify.register(metrics)
-  await fastify.register(captcha, { prefix: '/v1/captcha', region })
-  await fastify.register(sms, { prefix: '/v1', region })
-  await fastify.register(mail, { prefix: '/v1', region })
+  await fastify.register(captcha, { prefix: '/v1/captcha' })
+  await fastify.register(sms, { prefix: '/v1' })
+  await fastify.register(mail, { prefix: '/v1' })
   if (config.ADMIN_KEY !== undefined) {
-    await fastify.register(admin, {
-      prefix: '/v1/admin',
-      adminKey: config.ADMIN_KEY,
-      // An operator may look up and block whomever a message could not go to now.
-      recipientOf: body => recipientOf(body, { region }),
-      async reloadPolicy(request) {
-        const { rules, purposes } = await fastify.reloadPolicy(request)
-        return { rules: rules.length, purposes: Object.keys(purposes).length }
-      }
-    })
+    await fastify.register(admin, { prefix: '/v1/admin', adminKey: config.ADMIN_KEY })
   }
   if (fastify.outbox !== null) await fastify.register(outbox, { prefix: '/v1/dev', outbox: fastify.outbox })
 }

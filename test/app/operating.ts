@@ -13,7 +13,7 @@ import lists from '../../app/plugins/lists.js'
 import metrics from '../../app/plugins/metrics.js'
 import redis from '../../app/plugins/redis.js'
 import requests from '../../app/plugins/requests.js'
-import { recipientOf } from '../../app/recipient.js'
+import { loadPolicy } from '../../app/policy.js'
 import { passAllowed } from '../../app/recipient-rules.js'
 import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
@@ -37,7 +37,7 @@ interface Options {
   prices?: Prices
   /** In milliseconds. */
   handlerTimeout?: number
-  reloadPolicy?: () => Promise<{ rules: number; purposes: number }>
+  reloadPolicy?: FastifyInstance['reloadPolicy']
   /** Declares the routes of the test. */
   routes?: (app: FastifyInstance) => unknown
   log?: string[]
@@ -64,7 +64,7 @@ export async function open(t: Teardown, options: Options = {}) {
   t.teardown(() => app.close())
   const common = { config, secret: SECRET, clock }
   await app.register(errors)
-  await app.register(requests, { clock })
+  await app.register(requests, { clock, ...REGION })
   await app.register(redis, { url: config.REDIS_URL })
   await app.register(metrics)
   await app.register(audit, { ...common, logStream: stream, prices: () => prices })
@@ -82,13 +82,8 @@ export async function open(t: Teardown, options: Options = {}) {
       app.auditRefusal(event, request)
     }
   })
-  const reloadPolicy = options.reloadPolicy ?? (async () => ({ rules: 0, purposes: 0 }))
-  await app.register(admin, {
-    prefix: '/v1/admin',
-    adminKey: ADMIN_KEY,
-    recipientOf: body => recipientOf(body, REGION),
-    reloadPolicy
-  })
+  app.decorate('reloadPolicy', options.reloadPolicy ?? (async () => loadPolicy()))
+  await app.register(admin, { prefix: '/v1/admin', adminKey: ADMIN_KEY })
   await options.routes?.(app)
   await app.ready()
   return { app, file, events: () => linesOf(file).map(line => JSON.parse(line) as AuditEvent) }

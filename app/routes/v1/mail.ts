@@ -4,7 +4,7 @@ import { MailBody, MessageAnswer } from '../../schemas/message.js'
 import { problems } from '../../schemas/problem.js'
 
 // Without a key it would be a relay for anybody.
-const mail: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+const mail: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/mail',
     {
@@ -14,7 +14,7 @@ const mail: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
       preHandler: [
         async request => {
           const { to: email, ...message } = request.body
-          prepareMessage(request, { email }, message, region)
+          prepareMessage(request, { email }, message)
         },
         fastify.idempotent
       ],

@@ -3,7 +3,7 @@ import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
 import { problems } from '../../schemas/problem.js'
 
-const sms: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+const sms: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/sms',
     {
@@ -13,7 +13,7 @@ const sms: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { reg
       preHandler: [
         async request => {
           const { phone, ...message } = request.body
-          prepareMessage(request, { phone }, message, region)
+          prepareMessage(request, { phone }, message)
         },
         fastify.idempotent
       ],

@@ -1,6 +1,5 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import type { AdminEvent } from '../../../audit/event.js'
-import type { Recipient } from '../../../recipient.js'
 import { adminOnly } from './key.js'
 import lists from './lists.js'
 import lookup from './lookup.js'
@@ -19,16 +18,11 @@ declare module 'fastify' {
   }
 }
 
-export interface AdminOptions {
-  adminKey: string
-  /** Reads the recipient of a body. @throws a problem (422) */
-  recipientOf: (body: { phone?: string; email?: string }) => Recipient
-  /** Puts the policy file in force. @throws what is wrong with it, with its path */
-  reloadPolicy: (request: FastifyRequest) => Promise<{ rules: number; purposes: number }>
-}
-
-/** For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. */
-const admin: FastifyPluginAsync<AdminOptions> = async (fastify, { adminKey, recipientOf, reloadPolicy }) => {
+/**
+ * For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. An operator may look
+ * up and block whomever a message could not go to now.
+ */
+const admin: FastifyPluginAsync<{ adminKey: string }> = async (fastify, { adminKey }) => {
   fastify.decorateRequest('actor', null)
   fastify.decorateRequest('told', null)
   fastify.addHook('preParsing', adminOnly(adminKey))
@@ -40,9 +34,9 @@ const admin: FastifyPluginAsync<AdminOptions> = async (fastify, { adminKey, reci
     const outcome = reply.statusCode < 400 ? 'done' : 'failed'
     fastify.audit({ event: 'admin', action, actor, outcome, ...told }, request)
   })
-  await fastify.register(lookup, { recipientOf })
-  await fastify.register(lists, { recipientOf })
-  await fastify.register(policy, { reloadPolicy })
+  await fastify.register(lookup)
+  await fastify.register(lists)
+  await fastify.register(policy)
 }
 
 export default admin

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
+import { recipientOf } from '../../../recipient.js'
 import { recipientRules } from '../../../recipient-rules.js'
 import {
   ListBody,
@@ -11,7 +12,6 @@ import {
   UnblockAnswer
 } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import type { AdminOptions } from './index.js'
 import { shown } from './shown.js'
 
 const LIMIT = 'admin-attempts'
@@ -20,10 +20,7 @@ const errors = problems(400, 401, 413, 415, 422, 500, 503)
 const PAGE = 50
 const MAX_MS = 366 * 86_400_000
 
-const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = async (
-  fastify,
-  { recipientOf }
-) => {
+const lists: FastifyPluginAsyncTypebox = async fastify => {
   for (const [action, standing, operationId, summary] of [
     ['block', 'blocked', 'blockRecipient', 'Sends nothing to a recipient, for a duration or until unblocked'],
     [
@@ -47,7 +44,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
       },
       async request => {
         const { reason, duration } = request.body
-        request.recipient = recipientOf(request.body)
+        request.recipient = recipientOf(request.body, { region: fastify.region })
         const { identity, masked } = request.recipient
         const why = reason === undefined ? {} : { reason }
         request.told = why
@@ -73,7 +70,7 @@ const lists: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asyn
       }
     },
     async request => {
-      request.recipient = recipientOf(request.body)
+      request.recipient = recipientOf(request.body, { region: fastify.region })
       const { identity, masked } = request.recipient
       await fastify.lists.remove(identity)
       // A lock stays: what is being sent now is still one message.

@@ -1,17 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import type { Found } from '../../../lists/lists.js'
+import { recipientOf } from '../../../recipient.js'
 import { isOfRecipient, passesAllowed, recipientRules } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import type { AdminOptions } from './index.js'
 import { shown } from './shown.js'
 
 /** "Why is this number blocked?" */
-const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = async (
-  fastify,
-  { recipientOf }
-) => {
+const lookup: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/recipients/lookup',
     {
@@ -26,7 +23,7 @@ const lookup: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'recipientOf'>> = asy
       }
     },
     async request => {
-      const recipient = recipientOf(request.body)
+      const recipient = recipientOf(request.body, { region: fastify.region })
       request.recipient = recipient
       const placed = await fastify.lists.get(recipient.identity)
       const { rules } = fastify.limit

@@ -3,12 +3,8 @@ import { ConfigError } from '../../../check.js'
 import { problem } from '../../../problem.js'
 import { PolicyAnswer } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import type { AdminOptions } from './index.js'
 
-const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = async (
-  fastify,
-  { reloadPolicy }
-) => {
+const policy: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/policy',
     {
@@ -23,8 +19,8 @@ const policy: FastifyPluginAsyncTypebox<Pick<AdminOptions, 'reloadPolicy'>> = as
     },
     async request => {
       try {
-        const { rules, purposes } = await reloadPolicy(request)
-        return { rules, purposes }
+        const { rules, purposes } = await fastify.reloadPolicy(request)
+        return { rules: rules.length, purposes: Object.keys(purposes).length }
       } catch (error) {
         if (!isMistake(error)) throw error
         const detail = 'The policy file is not valid; the one before stays in force: {reason}'

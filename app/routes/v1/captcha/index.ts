@@ -7,11 +7,11 @@ import status from './status.js'
 import verify from './verify.js'
 
 /** The life of a code: send, resend, verify, status, cancel. Browsers may use it, where an account lists their origin. */
-const captcha: FastifyPluginAsync<{ region: string }> = async (fastify, { region }) => {
+const captcha: FastifyPluginAsync = async fastify => {
   await fastify.register(browsers)
-  await fastify.register(send, { region })
+  await fastify.register(send)
   await fastify.register(resend)
-  await fastify.register(verify, { region })
+  await fastify.register(verify)
   await fastify.register(status)
   await fastify.register(cancel)
 }

@@ -7,7 +7,7 @@ import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { SEND_LIMITS } from './limits.js'
 
-const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+const send: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '',
     {
@@ -19,7 +19,7 @@ const send: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { re
           const { purpose, locale, ...recipient } = request.body
           preparePurpose(request, purpose, '#/purpose')
           localeOf(request, locale)
-          request.recipient = recipientOf(recipient, { region })
+          request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request.recipient, fastify.policy.countries, '#/phone')
         },
         fastify.idempotent

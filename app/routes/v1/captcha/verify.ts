@@ -7,7 +7,7 @@ import { isSame, type Recipient, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 
-const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { region }) => {
+const verify: FastifyPluginAsyncTypebox = async fastify => {
   async function check(
     captcha: Captcha | null,
     { code, purpose = captcha?.purpose }: { code: string; purpose?: string },
@@ -26,7 +26,8 @@ const verify: FastifyPluginAsyncTypebox<{ region: string }> = async (fastify, { 
       preParsing: fastify.identify,
       preHandler: async request => {
         const { id, phone, email } = request.body
-        if ((phone ?? email) !== undefined) request.recipient = recipientOf({ phone, email }, { region })
+        if ((phone ?? email) !== undefined)
+          request.recipient = recipientOf({ phone, email }, { region: fastify.region })
         await findCaptcha(request, id)
       },
       schema: {
