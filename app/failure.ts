@@ -5,7 +5,7 @@ import { translate } from './locales/translate.js'
 import { PROBLEM_JSON, type ProblemDocument, type ProblemError, problemDocument } from './problem.js'
 
 /** Whatever Fastify, the plugin or the app may throw. */
-export type Failure = FastifyError & Partial<ProblemError> & { headers?: Record<string, string> }
+export type Failure = FastifyError & Partial<ProblemError>
 
 /** What is answered to an error; what is not meant for clients becomes a plain 500. */
 export function documentOf(error: Failure): ProblemDocument {

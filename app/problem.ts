@@ -18,6 +18,8 @@ export interface ProblemError extends Error {
   statusCode: number
   code: string
   problem: ProblemDocument
+  /** Further headers of the answer. */
+  headers?: Record<string, string>
 }
 
 /**

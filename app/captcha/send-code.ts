@@ -65,7 +65,7 @@ async function sendUnseen(
     await request.server.dispatch(request, reply.limit)
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
-    const { outcome = 'failed', ofMessage = false } = undeliveredOf(error) ?? {}
+    const { outcome, ofMessage } = undeliveredOf(error)
     if (outcome !== 'failed' || ofMessage) return
     await reply.limit?.refund()
     // Codes that cost nothing would fill the store while a provider fails.
@@ -88,7 +88,7 @@ async function undone(
   { server, log }: FastifyRequest,
   { issued, undo }: Sending
 ): Promise<boolean> {
-  const unknown = undeliveredOf(error)?.outcome === 'unknown'
+  const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
     await (unknown ? server.captchas.noteDelivery(issued, 'unknown') : undo())
   } catch (failed) {

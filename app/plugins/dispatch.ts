@@ -82,7 +82,7 @@ const dispatch: FastifyPluginAsync<Options> = async (fastify, { clock, patienceM
       fastify.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
       return receipt
     } catch (error) {
-      const { outcome = 'failed', sender = 'none', code } = undeliveredOf(error) ?? {}
+      const { outcome, sender, code } = undeliveredOf(error)
       fastify.audit(
         { ...fact, sender, outcome, ...(code !== undefined && { code }), latencyMs: latencyMs() },
         request

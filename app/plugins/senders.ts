@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
-import { deliver } from '../senders/deliver.js'
+import { deliver, undeliveredOf } from '../senders/deliver.js'
 import { checkCodes, missingCodes, openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
 import type { Message, Receipt, Senders } from '../senders/sender.js'
@@ -49,17 +49,17 @@ const senders: FastifyPluginAsync<Options> = async (
 
   async function send(message: Message, decision: Decision | null): Promise<Receipt> {
     const { channel } = message
-    const told = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
-    if (told.outcome === 'sent') {
-      fastify.metrics.sent({ channel, sender: told.receipt.sender, outcome: 'sent' })
-      return told.receipt
+    try {
+      const receipt = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
+      fastify.metrics.sent({ channel, sender: receipt.sender, outcome: 'sent' })
+      return receipt
+    } catch (error) {
+      const { sender, outcome, code } = undeliveredOf(error)
+      fastify.metrics.sent({ channel, sender, outcome })
+      const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
+      fastify.log.warn({ send: { channel, sender, outcome, code } }, heard)
+      throw error
     }
-    const { problem, ...undelivered } = told
-    const { sender, outcome, code } = undelivered
-    fastify.metrics.sent({ channel, sender, outcome })
-    const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
-    fastify.log.warn({ send: { channel, sender, outcome, code } }, heard)
-    throw Object.assign(problem, { undelivered })
   }
 
   fastify.decorate('outbox', opened.outbox)

@@ -1,50 +1,36 @@
 import type { Decision } from '../../plugin/index.js'
 import { type ProblemError, problem } from '../problem.js'
-import { type Failing, type Message, type Receipt, SendError, type Sender, sendErrorOf } from './sender.js'
+import {
+  type Message,
+  type Receipt,
+  SendError,
+  type Sender,
+  sendErrorOf,
+  type Undelivered
+} from './sender.js'
 
-/** What is answered when a message did not go out; it may carry headers. */
-export type SendProblem = ProblemError & { headers?: Record<string, string> }
-
-/** What became of a message that is not known to have gone out. */
-export interface Undelivered {
-  outcome: Failing
-  sender: string
-  code: string | undefined
-  /** As in SendError. */
-  ofMessage: boolean
-}
-
-export type Delivery =
-  | { outcome: 'sent'; receipt: Receipt }
-  | (Undelivered & {
-      /** What is answered. */
-      problem: SendProblem
-    })
-
-/** What an error of `fastify.deliver` says of the message; undefined for any other error. */
-export function undeliveredOf(error: unknown): Undelivered | undefined {
-  return (error as { undelivered?: Undelivered }).undelivered
+/** What an error of `deliver` says of the message; before any other error it surely was not sent. */
+export function undeliveredOf(error: unknown): Undelivered {
+  return (error as { undelivered?: Undelivered }).undelivered ?? sendErrorOf(error, 'none')
 }
 
 /**
  * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the
  * reservation has lost its lock. What may have gone out keeps its slot; what surely has not is given back when the
  * handler ends with the problem.
+ * @throws a problem, of which `undeliveredOf` tells more
  */
 export async function deliver(
   sender: Sender,
   message: Message,
   decision: Decision | null,
   timeoutMs: number
-): Promise<Delivery> {
+): Promise<Receipt> {
   // An abort of before is not told again: somebody else may be sending, and nothing has left here.
   if (decision?.signal.aborted) {
-    const lost = problem(
-      503,
-      'LOCK_LOST',
-      'The message was not sent, since its lock was lost, and was not counted.'
-    )
-    return { outcome: 'failed', sender: sender.name, code: 'LOCK_LOST', ofMessage: false, problem: lost }
+    const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), sender.name)
+    const detail = 'The message was not sent, since its lock was lost, and was not counted.'
+    throw Object.assign(problem(503, 'LOCK_LOST', detail), { undelivered })
   }
   const waiting = new AbortController()
   let giveUp = (_error: SendError) => {}
@@ -60,15 +46,11 @@ export async function deliver(
   decision?.signal.addEventListener('abort', lose)
   try {
     const { sender: by, reference } = await Promise.race([sender.send(message, waiting.signal), givenUp])
-    return {
-      outcome: 'sent',
-      receipt: { sender: by, ...(isReference(reference, message) && { reference }) }
-    }
+    return { sender: by, ...(isReference(reference, message) && { reference }) }
   } catch (thrown) {
-    const error = sendErrorOf(thrown, sender.name)
-    if (error.outcome === 'unknown') decision?.keep()
-    const { outcome, code, ofMessage, sender: name = sender.name } = error
-    return { outcome, sender: name, code, ofMessage, problem: problemOf(error, message) }
+    const undelivered = sendErrorOf(thrown, sender.name)
+    if (undelivered.outcome === 'unknown') decision?.keep()
+    throw Object.assign(problemOf(undelivered, message), { undelivered })
   } finally {
     clearTimeout(timer)
     decision?.signal.removeEventListener('abort', lose)
@@ -81,9 +63,9 @@ function isReference(text: unknown, { to }: Message): text is string {
   return typeof text === 'string' && /^[!-~]{1,128}$/.test(text) && !text.includes(number)
 }
 
-function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): SendProblem {
+function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): ProblemError {
   const wait = retryAfterMs === undefined ? {} : { retryAfterMs }
-  const later = (each: ProblemError): SendProblem => {
+  const later = (each: ProblemError): ProblemError => {
     if (retryAfterMs === undefined) return each
     return Object.assign(each, { headers: { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } })
   }

@@ -91,12 +91,15 @@ export function statusError(status: number): SendError {
   return new SendError(sure ? 'failed' : 'unknown', { code: `HTTP_${status}` })
 }
 
+/** A SendError that names its sender. */
+export type Undelivered = SendError & { sender: string }
+
 /** What any error of a sender means. */
-export function sendErrorOf(error: unknown, sender: string): SendError {
-  if (error instanceof SendError) {
-    error.sender ??= sender
-    return error
-  }
-  const { code, name } = error as { code?: unknown; name?: unknown }
-  return new SendError('failed', { sender, code: String(code ?? name ?? 'ERROR') })
+export function sendErrorOf(thrown: unknown, sender: string): Undelivered {
+  const { code, name } = thrown as { code?: unknown; name?: unknown }
+  const error =
+    thrown instanceof SendError
+      ? thrown
+      : new SendError('failed', { sender, code: String(code ?? name ?? 'ERROR') })
+  return Object.assign(error, { sender: error.sender ?? sender })
 }
