@@ -7,11 +7,11 @@ import { type Config, handlerTimeoutOf } from './config.js'
 import { documentOf, sendProblem } from './failure.js'
 import { type LogStream, loggerOptions } from './logger.js'
 import accounts from './plugins/accounts.js'
+import afterwards from './plugins/afterwards.js'
 import audit from './plugins/audit.js'
 import captchas from './plugins/captchas.js'
 import closing from './plugins/closing.js'
 import connections from './plugins/connections.js'
-import dispatch from './plugins/dispatch.js'
 import errors from './plugins/errors.js'
 import idempotency from './plugins/idempotency.js'
 import limits from './plugins/limits.js'
@@ -118,7 +118,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     timeoutMs: config.STORE_TIMEOUT,
     leaseMs: 2 * handlerTimeout
   })
-  await app.register(dispatch, { clock, patienceMs: handlerTimeout })
+  await app.register(afterwards, { patienceMs: handlerTimeout })
   // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: DOCS_CSP })
   await app.register(routes, { config })

@@ -1,5 +1,6 @@
 import { finished } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { dispatch } from '../dispatch.js'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
@@ -42,7 +43,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     return
   }
   try {
-    await server.dispatch(request, reply.limit)
+    await dispatch(request, reply.limit)
   } catch (error) {
     if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
     throw error
@@ -62,7 +63,7 @@ async function sendUnseen(
   // What sending takes must not show in the time of the answer.
   await left
   try {
-    await request.server.dispatch(request, reply.limit)
+    await dispatch(request, reply.limit)
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
     const { outcome, ofMessage } = undeliveredOf(error)

@@ -4,12 +4,12 @@ import { request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
-import fp from 'fastify-plugin'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
-import dispatch from '../../app/plugins/dispatch.js'
+import { dispatch } from '../../app/dispatch.js'
+import afterwards from '../../app/plugins/afterwards.js'
 import { SendError } from '../../app/senders/sender.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -148,10 +148,10 @@ async function dispatching(
   { clock = systemClock, deliver = async () => ({ sender: 'told' }), told = [] as unknown[] } = {}
 ) {
   const app = fastify()
-  for (const name of ['audit', 'senders', 'requests']) await app.register(fp(async () => {}, { name }))
+  app.decorate('clock', clock)
   app.decorate('audit', fact => void told.push(fact))
   app.decorate('deliver', deliver)
-  await app.register(dispatch, { clock, patienceMs })
+  await app.register(afterwards, { patienceMs })
   return app
 }
 
@@ -160,12 +160,13 @@ t.test('what became of a message is told with what it is and how long its sender
   const clock = { ...systemClock, monotonic: () => (now += 10.4) }
   const undelivered = { outcome: 'refused', sender: 'told', code: 'X', ofMessage: true }
   const refuse = () => Promise.reject(Object.assign(new Error('refused'), { undelivered }))
-  const request = { message: { template: 'a', segments: 2 }, standing: null, purpose: null } as never
+  const about = { message: { template: 'a', segments: 2 }, standing: null, purpose: null }
   const what = { event: 'send', template: 'a', segments: 2, sender: 'told', latencyMs: 10 }
   const told: unknown[] = []
-  await (await dispatching(0, { clock, told })).dispatch(request, null)
-  const refuses = await dispatching(0, { clock, deliver: refuse, told })
-  await t.rejects(refuses.dispatch(request, null), { message: 'refused' })
+  const send = async (options: object) =>
+    dispatch({ ...about, server: await dispatching(0, { clock, told, ...options }) } as never, null)
+  await send({})
+  await t.rejects(send({ deliver: refuse }), { message: 'refused' })
   t.same(told, [
     { ...what, outcome: 'sent' },
     { ...what, outcome: 'refused', code: 'X' }
@@ -176,7 +177,7 @@ t.test('once answered, nobody is waited for', async t => {
   // Longer than any test may take.
   const app = await dispatching(1_000_000)
   app.get('/', async request => {
-    await app.dispatch(Object.assign(request, { message: {} as never }), null)
+    await dispatch(Object.assign(request, { message: {} as never }), null)
     return 'done'
   })
   t.equal((await app.inject('/')).body, 'done')
@@ -184,15 +185,17 @@ t.test('once answered, nobody is waited for', async t => {
 })
 
 t.test('of what is sent after the answer, no other answer is waited for', async t => {
-  const app = await dispatching(1_000_000)
-  const sent = new Promise(resolve => {
+  const told: unknown[] = []
+  const app = await dispatching(1_000_000, { told })
+  const sent = new Promise<void>(resolve => {
     app.addHook('onResponse', async request => {
-      resolve(await app.dispatch(Object.assign(request, { message: {} as never }), null))
+      resolve(await dispatch(Object.assign(request, { message: {} as never }), null))
     })
   })
   app.get('/', async () => 'done')
   t.equal((await app.inject('/')).body, 'done')
-  t.match(await sent, { sender: 'told' })
+  await sent
+  t.match(told, [{ sender: 'told', outcome: 'sent' }])
   await app.close()
 })
 
@@ -219,7 +222,7 @@ t.test('an answer that never comes is waited for no longer than a handler may ta
   const app = await dispatching(50)
   const sent = new Promise<void>(resolve => {
     app.get('/', async request => {
-      await app.dispatch(Object.assign(request, { message: {} as never }), null)
+      await dispatch(Object.assign(request, { message: {} as never }), null)
       resolve()
       await new Promise(() => {})
     })

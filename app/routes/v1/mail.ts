@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
 import { problems } from '../../schemas/problem.js'
@@ -31,7 +32,7 @@ const mail: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async (request, reply) => {
-      await fastify.dispatch(request, reply.limit)
+      await dispatch(request, reply.limit)
       return reply.code(202).send({ id: request.id })
     }
   )

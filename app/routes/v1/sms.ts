@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
 import { problems } from '../../schemas/problem.js'
@@ -30,7 +31,7 @@ const sms: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async (request, reply) => {
-      await fastify.dispatch(request, reply.limit)
+      await dispatch(request, reply.limit)
       return reply.code(202).send({ id: request.id })
     }
   )

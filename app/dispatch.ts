@@ -1,0 +1,35 @@
+import type { FastifyRequest } from 'fastify'
+import type { Decision } from '../plugin/index.js'
+import { undeliveredOf } from './senders/deliver.js'
+
+/**
+ * Sends the request's message and tells the audit trail what became of it. To a recipient who is blocked nothing is
+ * sent: that this is asked for at all means that the answer conceals it.
+ * @throws a problem that says why the message could not be sent
+ */
+export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
+  const { server, message, standing, purpose } = request
+  if (message === null) throw new Error('there is no message to send')
+  const { template, segments } = message
+  const fact = {
+    event: 'send' as const,
+    template,
+    ...(segments !== undefined && { segments }),
+    ...(purpose !== null && { purpose })
+  }
+  if (standing === 'blocked') {
+    server.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
+    return
+  }
+  const began = server.clock.monotonic()
+  const latencyMs = () => Math.round(server.clock.monotonic() - began)
+  try {
+    const receipt = await server.deliver(message, decision)
+    server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
+  } catch (error) {
+    const { outcome, sender, code } = undeliveredOf(error)
+    const why = code === undefined ? {} : { code }
+    server.audit({ ...fact, sender, outcome, ...why, latencyMs: latencyMs() }, request)
+    throw error
+  }
+}
