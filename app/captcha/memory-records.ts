@@ -2,13 +2,13 @@ import type { Clock } from '../clock.js'
 import { problem } from '../problem.js'
 import { type Checked, type Delivery, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
-type Held = Omit<Kept, 'lifeMs'> & { until: number; resends: Resend[] }
+type Held = Omit<Kept, 'lifeMs'> & { expiresAt: number; until: number; resends: Resend[] }
 
 /** What a resend has made, and what was before it. */
 interface Resend {
   token: string
   generation: number
-  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'unknown'>
+  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'delivery'>
 }
 
 const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
@@ -52,9 +52,9 @@ export class MemoryRecords implements Records {
   async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
     const held = this.find(key)
     if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
-    const { sealed, generation, attemptsLeft, expiresAt, ended, unknown } = held
+    const { sealed, generation, attemptsLeft, expiresAt, ended, delivery } = held
     const next = held.made + 1
-    const former = { generation, attemptsLeft, expiresAt, ended, unknown }
+    const former = { generation, attemptsLeft, expiresAt, ended, delivery }
     // More than these are not under way at once.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.hold(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
@@ -89,7 +89,7 @@ export class MemoryRecords implements Records {
 
   async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
     const held = this.find(key)
-    if (held?.generation === generation) held.unknown = delivery === 'unknown'
+    if (held?.generation === generation) held.delivery = delivery
   }
 
   async drop(key: string): Promise<void> {
@@ -101,7 +101,7 @@ export class MemoryRecords implements Records {
     return {
       attemptsLeft: tries,
       ended: '',
-      unknown: true,
+      delivery: 'unknown',
       expiresAt: now + lifeMs,
       until: now + RETENTION_MS
     }
@@ -123,8 +123,8 @@ export class MemoryRecords implements Records {
     return held !== undefined && held.ended === '' && this.kept(held).lifeMs > 0 ? held : undefined
   }
 
-  private kept({ until: _, resends: __, ...held }: Held): Kept {
-    return { ...held, lifeMs: held.expiresAt - this.clock.monotonic() }
+  private kept({ until: _, resends: __, expiresAt, ...held }: Held): Kept {
+    return { ...held, lifeMs: expiresAt - this.clock.monotonic() }
   }
 
   private sweep(): void {

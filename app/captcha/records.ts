@@ -13,13 +13,11 @@ export interface Kept {
   /** The last generation that was made: that of a code that was taken back is not made again. One more for each reuse. */
   made: number
   attemptsLeft: number
-  /** When it expires, in milliseconds by the store's clock. */
-  expiresAt: number
-  /** Until then, in milliseconds; 0 or less: it has expired. */
+  /** Until it expires, in milliseconds; 0 or less: it has expired. */
   lifeMs: number
   ended: Ended
-  /** Whether it is not known that the message went out: from the start on, until that is noted. */
-  unknown: boolean
+  /** Of the valid code; unknown until it is noted. */
+  delivery: Delivery
 }
 
 /** The lifetime of a code in milliseconds, and how often it may be tried. */

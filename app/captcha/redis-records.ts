@@ -73,7 +73,7 @@ export class RedisRecords implements Records {
   }
 
   async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
-    await this.run('delivery', key, generation, delivery === 'unknown' ? '1' : '')
+    await this.run('delivery', key, generation, delivery)
   }
 
   async drop(key: string): Promise<void> {
@@ -99,15 +99,14 @@ const nameOf = (key: string) => `captcha:{${key}}`
 
 function keptOf(reply: unknown): Kept | null {
   if (reply === null) return null
-  const [now, sealed, generation, made, left, ends, ended, unknown] = reply as string[]
+  const [now, sealed, generation, made, left, ends, ended, delivery] = reply as string[]
   return {
     sealed: sealed as string,
     generation: Number(generation),
     made: Number(made),
     attemptsLeft: Number(left),
-    expiresAt: Number(ends),
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
-    unknown: unknown === '1'
+    delivery: delivery as Delivery
   }
 }

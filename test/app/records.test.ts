@@ -44,7 +44,7 @@ for (const [store, open] of Object.entries(stores)) {
         attemptsLeft: 3,
         lifeMs: 300_000,
         ended: '',
-        unknown: true
+        delivery: 'unknown'
       })
       t.equal(await records.get(name()), null)
     })
@@ -121,7 +121,7 @@ for (const [store, open] of Object.entries(stores)) {
       for (let i = 0; i < 3; i++) await records.check(failed, 0)
       await records.rotate(failed, terms, 'c')
       await records.restore(failed, 'c')
-      t.match(await records.get(failed), { ended: 'failed', unknown: true })
+      t.match(await records.get(failed), { ended: 'failed', delivery: 'unknown' })
     })
 
     await t.test('of several at once each is taken back for itself, in any order', async t => {
@@ -171,13 +171,13 @@ for (const [store, open] of Object.entries(stores)) {
     await t.test('a delivery is unknown until it is noted, until the next generation', async t => {
       const key = await put()
       await records.noteDelivery(key, 1, 'accepted')
-      t.match(await records.get(key), { unknown: false })
+      t.match(await records.get(key), { delivery: 'accepted' })
       await records.rotate(key, terms, 'a')
-      t.match(await records.get(key), { unknown: true })
+      t.match(await records.get(key), { delivery: 'unknown' })
       await records.restore(key, 'a')
-      t.match(await records.get(key), { unknown: false })
+      t.match(await records.get(key), { delivery: 'accepted' })
       await records.noteDelivery(key, 1, 'unknown')
-      t.match(await records.get(key), { unknown: true })
+      t.match(await records.get(key), { delivery: 'unknown' })
     })
 
     await t.test('what is dropped is gone', async t => {

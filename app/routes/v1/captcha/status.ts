@@ -34,7 +34,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         recipient: masked,
         purpose,
         status: statusOf(kept),
-        delivery: kept.unknown && !concealed ? ('unknown' as const) : ('accepted' as const),
+        delivery: concealed ? ('accepted' as const) : kept.delivery,
         attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
         expiresAt: new Date(now + kept.lifeMs).toISOString(),
         resendAt: new Date(now + (retryAfterMs ?? 0)).toISOString()
