@@ -11,22 +11,21 @@ export type Scripts<Name extends string> = Record<
 type Commands = Record<string, (...args: Argument[]) => Promise<unknown>>
 
 /**
- * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip.
- * @param prelude what stands before each of them
+ * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip. Before each stand
+ * `now.lua` and the folder's `prelude.lua`.
  */
 export function scriptsOf<Name extends string>(
   client: Redis,
   folder: 'captcha' | 'idempotency' | 'lists',
-  names: readonly Name[],
-  prelude?: string
+  names: readonly Name[]
 ): Scripts<Name> {
-  const text = (name: string) => readFileSync(new URL(`${folder}/${name}.lua`, import.meta.url), 'utf8')
-  const before = prelude === undefined ? '' : `${text(prelude)}\n`
+  const text = (path: string) => readFileSync(new URL(`${path}.lua`, import.meta.url), 'utf8')
+  const before = text('now') + text(`${folder}/prelude`)
   const commands = client as unknown as Commands
   const scripts = {} as Scripts<Name>
   for (const name of names) {
     const command = `${folder}.${name}`
-    client.defineCommand(command, { lua: before + text(name) })
+    client.defineCommand(command, { lua: before + text(`${folder}/${name}`) })
     scripts[name] = (keys, ...args) => (commands[command] as Commands[string])(keys.length, ...keys, ...args)
   }
   return scripts

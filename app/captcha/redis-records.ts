@@ -28,7 +28,7 @@ export class RedisRecords implements Records {
     client: Redis,
     private readonly timeoutMs = 1_000
   ) {
-    this.scripts = scriptsOf(client, 'captcha', SCRIPTS, 'prelude')
+    this.scripts = scriptsOf(client, 'captcha', SCRIPTS)
   }
 
   async put(key: string, sealed: string, { lifeMs, tries }: Terms): Promise<void> {

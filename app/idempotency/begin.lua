@@ -13,8 +13,7 @@
   Returns { state }: begun, running, other-body or full; or { finished, answer }.
 ]]
 local slots, ends = KEYS[1], KEYS[2]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local ms = now()
 
 local function drop(key)
   redis.call('HDEL', slots, key)
@@ -38,7 +37,7 @@ local function drop_oldest()
   return false
 end
 
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do drop(key) end
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', ms)) do drop(key) end
 
 local value = redis.call('HGET', slots, ARGV[1])
 if value then
@@ -49,7 +48,7 @@ end
 
 if redis.call('ZCARD', ends) >= tonumber(ARGV[5]) and not drop_oldest() then return { 'full' } end
 redis.call('HSET', slots, ARGV[1], 'R' .. ARGV[2] .. ARGV[3])
-redis.call('ZADD', ends, now + ARGV[4], ARGV[1])
+redis.call('ZADD', ends, ms + ARGV[4], ARGV[1])
 for _, name in ipairs(KEYS) do
   if redis.call('PTTL', name) < tonumber(ARGV[4]) then redis.call('PEXPIRE', name, ARGV[4]) end
 end

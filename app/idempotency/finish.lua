@@ -10,12 +10,11 @@
 
   Returns 1, or 0 when the slot is not or no longer this holder's.
 ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local value = redis.call('HGET', KEYS[1], ARGV[1])
-if not value or string.sub(value, 1, 1) ~= 'R' or string.sub(value, 24) ~= ARGV[2] then return 0 end
-if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) <= now then return 0 end
+local ms = now()
+local value = running(KEYS[1], ARGV[1], ARGV[2])
+if not value then return 0 end
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0) <= ms then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], 'F' .. string.sub(value, 2, 23) .. ARGV[3])
-redis.call('ZADD', KEYS[2], now + ARGV[4], ARGV[1])
+redis.call('ZADD', KEYS[2], ms + ARGV[4], ARGV[1])
 for _, name in ipairs(KEYS) do redis.call('PEXPIRE', name, ARGV[4]) end
 return 1

@@ -1,11 +1,5 @@
 -- Stands before the other scripts.
 
--- Now, in milliseconds since the epoch.
-local function now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-end
-
 -- What is kept of one; '' for nobody or one that has ended.
 local function read(entries, id, ms)
   local kept = redis.call('HGET', entries, id)

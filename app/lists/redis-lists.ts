@@ -31,7 +31,7 @@ export class RedisLists implements Lists {
     private readonly timeoutMs = 500
   ) {
     this.hash = hasherOf(secret)
-    this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'], 'prelude')
+    this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'])
   }
 
   async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
