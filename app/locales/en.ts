@@ -1,10 +1,5 @@
-import { STATUS_CODES } from 'node:http'
-
 /** English. The app's own problems have their words where they are thrown; these are for what others throw. */
 export const en = {
-  comma: ', ',
-  // RFC 9457, section 4.2.1: with about:blank the title is the status phrase.
-  titles: STATUS_CODES as Record<number, string>,
   problems: {
     FST_ERR_BAD_URL: { detail: 'The address cannot be read: a % in it is followed by no valid code.' },
     FST_ERR_MAX_PARAM_LENGTH: { detail: 'A part of the address is too long.' },

@@ -1,8 +1,7 @@
-import { en } from './en.js'
 import type { Locale } from './locale.js'
 import { zh } from './zh.js'
 
-/** What a language has to say. `{name}` stands for a member of the problem or flaw. */
+/** What a language says in place of the English. `{name}` stands for a member of the problem or flaw. */
 export interface Texts {
   /** Between the values of a list. */
   comma: string
@@ -14,4 +13,4 @@ export interface Texts {
   flaws: Readonly<Record<string, string | undefined>>
 }
 
-export const texts: Readonly<Record<Locale, Texts>> = { en, zh }
+export const texts: Readonly<Record<Exclude<Locale, 'en'>, Texts>> = { zh }
