@@ -109,7 +109,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     print,
     clock,
     override: options.senders,
-    templates: app.templates.texts
+    smsParameters: app.templates.smsParameters
   })
   await app.register(captchas, { config, secret, clock })
   await app.register(idempotency, {

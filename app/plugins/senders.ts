@@ -27,24 +27,22 @@ interface Options {
   clock: Clock
   print: (line: string) => void
   override: Partial<Senders> | undefined
-  /** What may be sent, as in `captcha.zh`, and its parameters: a provider that has no code for one is warned of. */
-  templates?: ReadonlyMap<string, readonly string[]>
+  /** Of each template in each language, as in `captcha.zh`: a provider that has no code for one is warned of. */
+  smsParameters: ReadonlyMap<string, readonly string[]>
 }
 
 /** @throws ConfigError that names the variable at fault */
 const senders: FastifyPluginAsync<Options> = async (
   fastify,
-  { config, clock, print, override, templates }
+  { config, clock, print, override, smsParameters }
 ) => {
   const opened = await openSenders(config, clock, print)
   const all = { ...opened.senders, ...override }
   for (const [channel, { name }] of Object.entries(all)) {
     if (name === 'none') fastify.log.warn(`no sender for ${channel}: what needs one is answered 503`)
   }
-  if (templates !== undefined) {
-    checkCodes(config, templates)
-    for (const missing of missingCodes(config, [...templates.keys()])) fastify.log.warn(missing)
-  }
+  checkCodes(config, smsParameters)
+  for (const missing of missingCodes(config, [...smsParameters.keys()])) fastify.log.warn(missing)
   const underWay = new Set<Promise<unknown>>()
 
   async function send(message: Message, decision: Decision | null): Promise<Receipt> {

@@ -1,5 +1,5 @@
-import { type Static, Type } from 'typebox'
-import type { LOCALES } from '../locales/locale.js'
+import { type Static, type TSchema, Type } from 'typebox'
+import type { Locale } from '../locales/locale.js'
 import { strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
@@ -43,19 +43,12 @@ const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSc
 })
 
 /** The templates of a channel: every one has its parameters, and its words in every language. */
-export const TemplatesSchemas = {
-  sms: Type.Record(
-    name,
-    Type.Object({ params, locales: Type.Object({ en: Sms, zh: Sms } satisfies Each, strict) }, strict),
-    named
-  ),
-  mail: Type.Record(
-    name,
-    Type.Object({ params, locales: Type.Object({ en: Mail, zh: Mail } satisfies Each, strict) }, strict),
-    named
-  )
-} satisfies Record<Channel, unknown>
-type Each = Record<(typeof LOCALES)[number], unknown>
+function templates<Words extends TSchema>(words: Words) {
+  const locales = Type.Object({ en: words, zh: words } satisfies Record<Locale, Words>, strict)
+  return Type.Record(name, Type.Object({ params, locales }, strict), named)
+}
+
+export const TemplatesSchemas = { sms: templates(Sms), mail: templates(Mail) }
 
 /** As it stands in a file: `subject` and `html` belong to mail. */
 export interface Words {
@@ -65,6 +58,6 @@ export interface Words {
 }
 export interface Template {
   params: Record<string, Param>
-  locales: Record<(typeof LOCALES)[number], Words>
+  locales: Record<Locale, Words>
 }
 export type TemplateFiles = Record<Channel, Record<string, Template>>

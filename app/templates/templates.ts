@@ -20,8 +20,8 @@ export interface Rendered extends Filled {
 }
 
 export interface Templates {
-  /** All that an SMS may be made of, with its language, as in `captcha.en`, and the parameters of each. */
-  readonly texts: ReadonlyMap<string, readonly string[]>
+  /** The parameters of each SMS template in each language, as in `captcha.en`. */
+  readonly smsParameters: ReadonlyMap<string, readonly string[]>
   /** What callers may name, with its parameters; `captcha` is the app's own. */
   offered(channel: Channel): Readonly<Record<string, Template>>
   /**
@@ -67,7 +67,7 @@ export function templatesOf(files: TemplateFiles): Templates {
     }
   }
   return {
-    texts: new Map(
+    smsParameters: new Map(
       Object.entries(files.sms).flatMap(([name, { params }]) =>
         LOCALES.map((locale): [string, string[]] => [`${name}.${locale}`, Object.keys(params)])
       )

@@ -347,7 +347,7 @@ t.test('names', async t => {
       `nobody else sends a code by ${channel}`
     )
   }
-  for (const text of ['captcha.en', 'captcha.zh', 'order-shipped.en']) t.ok(templates.texts.has(text))
+  for (const text of ['captcha.en', 'captcha.zh', 'order-shipped.en']) t.ok(templates.smsParameters.has(text))
   for (const name of ['appointment-reminder', 'toString'])
     t.match(
       problemOf(() => templates.render('mail', name, 'en', {})),

@@ -33,8 +33,9 @@ async function start(t: Test, env = {}) {
   const metrics = { sent: labels => void counted.push(labels) } as Metrics
   await app.register(fp(async () => void app.decorate('metrics', metrics), { name: 'metrics' }))
   await app.register(fp(async () => {}, { name: 'limits' }))
-  const templates = new Map(['captcha.zh', 'captcha.en'].map(name => [name, ['code', 'minutes']]))
-  await app.register(senders, { config: config(env), clock, print: () => {}, override: { sms }, templates })
+  const smsParameters = new Map(['captcha.zh', 'captcha.en'].map(name => [name, ['code', 'minutes']]))
+  const options = { config: config(env), clock, print: () => {}, override: { sms }, smsParameters }
+  await app.register(senders, options)
   await app.ready()
   return { app, sms, lines, counted }
 }
