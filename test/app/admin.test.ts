@@ -11,10 +11,10 @@ import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ADMIN_KEY, ask, linesOf, open, REGION } from './operating.js'
+import { START_MS, stillClock } from './still-clock.js'
 
 type Test = Parameters<typeof open>[0]
 
-const START = Date.UTC(2026, 2, 1)
 const key = { value: 'request.recipient.identity' }
 const rules: Rule[] = [
   {
@@ -63,15 +63,10 @@ const list = (app: FastifyInstance, query = '') =>
 
 const places = {
   async memory() {
-    let now = 0
-    return {
-      env: {},
-      clock: { monotonic: () => now, wall: () => START + now },
-      advance: (ms: number) => void (now += ms)
-    }
+    return { env: {}, ...stillClock() }
   },
   async redis(t: Test) {
-    const { url, clock } = await startRedis(t, { clock: true, startMs: START })
+    const { url, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     return {
       env: { REDIS_URL: url },
       clock: { monotonic: () => clock.now(), wall: () => clock.now() },
@@ -146,7 +141,7 @@ for (const [name, place] of Object.entries(places)) {
   t.test(`block, allow, unblock (${name})`, async t => {
     const { env, clock, advance } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
-    const since = new Date(START).toISOString()
+    const since = new Date(START_MS).toISOString()
     const blocked = await act(app, 'block', { phone, reason: 'asked for it' })
     t.match(blocked, {
       status: 200,
@@ -163,7 +158,7 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await act(app, 'unblock', { phone })).status, 200)
     t.equal((await send(app)).status, 200, 'what was counted is forgotten')
 
-    const until = new Date(START + 120_000).toISOString()
+    const until = new Date(START_MS + 120_000).toISOString()
     for (const [duration, ms] of [
       ['90s', 90_000],
       ['3h', 10_800_000],
@@ -171,7 +166,7 @@ for (const [name, place] of Object.entries(places)) {
       ['2m', 120_000]
     ] as const) {
       const { body } = await act(app, 'block', { phone, duration })
-      t.equal(Date.parse(body.until) - START, ms, duration)
+      t.equal(Date.parse(body.until) - START_MS, ms, duration)
     }
     t.match((await act(app, 'lookup', { phone })).body, { standing: { until }, retryAfterMs: 120_000 })
     advance(120_000)

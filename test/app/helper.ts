@@ -3,10 +3,10 @@ import type { Test } from 'tap'
 import { type BuildOptions, build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { startRedis } from '../helper/redis.js'
+import { START_MS, stillClock } from './still-clock.js'
 
 export type App = Awaited<ReturnType<typeof build>>
 export const KEY = 'development-key'
-const START_MS = Date.UTC(2026, 2, 1)
 
 /** Where instances run that share one store, as far as the store can be shared, and its time. */
 export interface Place {
@@ -25,10 +25,9 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: BuildOp
 }
 
 async function memory(t: Test): Promise<Place> {
-  let now = 0
-  const clock = { monotonic: () => now, wall: () => START_MS + now }
+  const { clock, advance } = stillClock()
   return {
-    advance: ms => void (now += ms),
+    advance,
     start: (env = {}, options = {}) => startApp(t, env, { clock, ...options })
   }
 }
@@ -36,11 +35,10 @@ async function memory(t: Test): Promise<Place> {
 async function redis(t: Test): Promise<Place> {
   const server = await startRedis(t, { clock: true, startMs: START_MS })
   const shared = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
-  let now = 0
-  const clock = { monotonic: () => now, wall: () => START_MS + now }
+  const { clock, advance } = stillClock()
   return {
     advance(ms) {
-      now += ms
+      advance(ms)
       server.clock.advance(ms)
     },
     start: (env = {}, options = {}) => startApp(t, { ...shared, ...env }, { clock, ...options })

@@ -9,11 +9,11 @@ import type { Recipient } from '../../app/recipient.js'
 import { busier } from '../helper/busy.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 import { ask, open } from './operating.js'
+import { START_MS, stillClock } from './still-clock.js'
 
 type Test = Parameters<typeof startRedis>[0]
 
 const SECRET = 'a secret of these tests'
-const START = Date.UTC(2026, 2, 1)
 const NUMBER = '+8613800138000'
 const masked = '+86*******8000'
 
@@ -24,15 +24,14 @@ interface Place {
 
 const places = {
   async memory(): Promise<Place> {
-    let now = 0
-    const clock = { monotonic: () => now, wall: () => START + now }
+    const { clock, advance } = stillClock()
     return {
-      advance: ms => void (now += ms),
+      advance,
       lists: (secret = SECRET, max) => new MemoryLists(secret, clock, max)
     }
   },
   async redis(t: Test): Promise<Place> {
-    const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+    const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     return {
       advance: ms => clock.advance(ms),
       lists: (secret = SECRET, max) => new RedisLists(client, secret, max)
@@ -49,7 +48,7 @@ for (const [name, place] of Object.entries(places)) {
         standing: 'blocked',
         masked,
         reason: 'asked us\u2028to {"since":1}',
-        since: START
+        since: START_MS
       } as const
       t.same(await lists.put(NUMBER, placed), placed)
       t.same(await lists.get(NUMBER), placed)
@@ -66,7 +65,7 @@ for (const [name, place] of Object.entries(places)) {
       await lists.put(NUMBER, { standing: 'blocked', masked, reason: 'a', durationMs: 1_000 })
       advance(500)
       await lists.put(NUMBER, { standing: 'allowed', masked })
-      const allowed = { standing: 'allowed', masked, since: START + 500 }
+      const allowed = { standing: 'allowed', masked, since: START_MS + 500 }
       t.same(await lists.get(NUMBER), allowed)
       t.same((await lists.all({ limit: 10 })).entries, [allowed])
       t.same((await lists.all({ limit: 10, standing: 'blocked' })).entries, [])
@@ -78,7 +77,7 @@ for (const [name, place] of Object.entries(places)) {
       const { lists: open, advance } = await place(t)
       const lists = open()
       const placed = await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 60_000 })
-      t.equal(placed.until, START + 60_000)
+      t.equal(placed.until, START_MS + 60_000)
       advance(59_999)
       t.same(await lists.get(NUMBER), { ...placed, leftMs: 1 })
       advance(1)
@@ -167,7 +166,7 @@ t.test('in Redis stands no number, and one hash tag', async t => {
 })
 
 t.test('who has ended is on no list, however many are to be cleaned up', async t => {
-  const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+  const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = new RedisLists(client, SECRET, undefined, 10_000)
   const many = Array.from({ length: 4_500 }, (_, i) => `${i}`)
   await Promise.all(many.map(each => lists.put(each, { standing: 'blocked', masked, durationMs: 1_000 })))
@@ -182,7 +181,7 @@ t.test('who has ended is on no list, however many are to be cleaned up', async t
 t.test(
   'who has ended is cleaned up when somebody is put on a list, looked up, and when they are read',
   async t => {
-    const { client, clock } = await startRedis(t, { clock: true, startMs: START })
+    const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     const lists = new RedisLists(client, SECRET)
     for (const cleanUp of [
       () => lists.put('new', { standing: 'allowed', masked }),
@@ -311,7 +310,7 @@ for (const [onError, status] of [
 
 t.test('in memory, what has ended is held no longer than until somebody is looked up', async t => {
   let now = 0
-  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })
+  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START_MS })
   const { held } = lists as unknown as { held: Map<string, unknown> }
   for (const [identity, durationMs] of [
     ['a', 1_000],
@@ -334,7 +333,7 @@ t.test('in memory, what has ended is held no longer than until somebody is looke
 
 t.test('in memory, who is found has time left, also while the clock goes on', async t => {
   let now = 0
-  const lists = new MemoryLists(SECRET, { monotonic: () => now++, wall: () => START })
+  const lists = new MemoryLists(SECRET, { monotonic: () => now++, wall: () => START_MS })
   await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 10 })
   const left: unknown[] = []
   for (let found = await lists.get(NUMBER); found !== null; found = await lists.get(NUMBER))
@@ -344,7 +343,7 @@ t.test('in memory, who is found has time left, also while the clock goes on', as
 
 t.test('in memory, what is left of an entry is whole milliseconds, too', async t => {
   let now = 0.25
-  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START })
+  const lists = new MemoryLists(SECRET, { monotonic: () => now, wall: () => START_MS })
   const placed = await lists.put(NUMBER, { standing: 'blocked', masked, durationMs: 10 })
   now = 10.125
   t.same(await lists.get(NUMBER), { ...placed, leftMs: 1 })

@@ -4,19 +4,17 @@ import { MemoryRecords } from '../../app/captcha/memory-records.js'
 import { RETENTION_MS, type Records } from '../../app/captcha/records.js'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { startRedis } from '../helper/redis.js'
+import { START_MS, stillClock } from './still-clock.js'
 
 interface Place {
   records: Records
   advance(ms: number): void
 }
 
-const START_MS = Date.UTC(2026, 2, 1)
-
 const stores: Record<string, (t: Test) => Promise<Place>> = {
   async memory() {
-    let now = 0
-    const clock = { monotonic: () => now, wall: () => START_MS + now }
-    return { records: new MemoryRecords(clock), advance: ms => void (now += ms) }
+    const { clock, advance } = stillClock()
+    return { records: new MemoryRecords(clock), advance }
   },
   async redis(t) {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })

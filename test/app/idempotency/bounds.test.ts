@@ -5,7 +5,8 @@ import { MemoryAnswers } from '../../../app/idempotency/memory-answers.js'
 import { namingOf } from '../../../app/idempotency/naming.js'
 import { RedisAnswers } from '../../../app/idempotency/redis-answers.js'
 import { startRedis } from '../../helper/redis.js'
-import { DAY, LEASE, type Place, places, signal, start } from './scene.js'
+import { stillClock } from '../still-clock.js'
+import { DAY, LEASE, places, signal, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -113,10 +114,7 @@ t.test('in memory a lease that has ended and is begun anew takes no second place
 })
 
 t.test('in memory nothing is held of a scope whose keys are all free', async t => {
-  const answers = new MemoryAnswers(
-    { monotonic: () => 0, wall: () => 0 },
-    { perScope: 10, max: 10, keepMs: DAY }
-  )
+  const answers = new MemoryAnswers(stillClock().clock, { perScope: 10, max: 10, keepMs: DAY })
   const { scopes } = answers as unknown as { scopes: Map<string, unknown> }
   const slot = { scope: 'scope', key: 'key' }
   await answers.begin(slot, 'body', 'token', LEASE)
@@ -139,7 +137,7 @@ t.test('full of running ones, a further key is 503 and others are served', async
 
 t.test('what is kept tells nothing, and everything expires', async t => {
   const { url, client } = await startRedis(t)
-  const place = { url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url, clock: stillClock().clock }
   const { post, seen } = await start(t, place)
   const ask = (key: string) =>
     post('/free', key, { to: '+8613800138000' }, { headers: { 'x-account': 'an-account' } })

@@ -5,7 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
-import { LEASE, type Place, places, signal, start } from './scene.js'
+import { stillClock } from '../still-clock.js'
+import { LEASE, places, signal, start } from './scene.js'
+
+const { clock } = stillClock()
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -60,7 +63,7 @@ for (const [name, open] of Object.entries(places)) {
 
 t.test('Redis that is gone: 503 with a key, none without; the answer of what runs still arrives', async t => {
   const server = await startRedis(t)
-  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url: server.url, clock }
   const { post, seen } = await start(t, place)
   seen.gate = seen.open.promise
   const running = post('/free', 'a-key')
@@ -76,7 +79,7 @@ t.test('Redis that is gone: 503 with a key, none without; the answer of what run
 
 t.test('the connection breaks before the answer is kept: it is kept soon', async t => {
   const server = await startRedis(t)
-  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url: server.url, clock }
   for (const answer of [202, 503]) {
     const { app, post, seen } = await start(t, place, { timeoutMs: 300 })
     const key = `key-${answer}`
@@ -100,7 +103,7 @@ t.test('the connection breaks before the answer is kept: it is kept soon', async
 t.test('Redis takes nothing for nearly three time-outs: the answer is kept all the same', async t => {
   const timeoutMs = 600
   const server = await startRedis(t)
-  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url: server.url, clock }
   const { post, seen } = await start(t, place, { timeoutMs })
   seen.gate = seen.open.promise
   const running = post('/free', 'a-key')
@@ -116,7 +119,7 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
 
 t.test('Redis that hangs: what came too late is given back', async t => {
   const server = await startRedis(t)
-  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url: server.url, clock }
   const { post } = await start(t, place)
   process.kill(server.pid, 'SIGSTOP')
   const refused = await post('/free', 'a-key')
@@ -127,7 +130,7 @@ t.test('Redis that hangs: what came too late is given back', async t => {
 
 t.test('a request that was answered while Redis hung keeps no key in use', async t => {
   const server = await startRedis(t)
-  const place = { url: server.url, clock: { monotonic: () => 0, wall: () => 0 } } as Place
+  const place = { url: server.url, clock }
   const { post, seen } = await start(t, place)
   process.kill(server.pid, 'SIGSTOP')
   t.equal((await post('/cut-off', 'a-key')).status, 503)

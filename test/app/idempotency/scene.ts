@@ -11,10 +11,10 @@ import redis from '../../../app/plugins/redis.js'
 import { problem } from '../../../app/problem.js'
 import limitPlugin from '../../../plugin/index.js'
 import { startRedis } from '../../helper/redis.js'
+import { START_MS, stillClock } from '../still-clock.js'
 
 export const DAY = 86_400_000
 export const LEASE = 20_000
-const START_MS = Date.UTC(2026, 2, 1)
 const secret = 'a secret of these tests'
 
 export interface Place {
@@ -26,9 +26,7 @@ export interface Place {
 
 export const places = {
   async memory(_t: Test): Promise<Place> {
-    let now = 0
-    const clock = { monotonic: () => now, wall: () => START_MS + now }
-    const advance = (ms: number) => void (now += ms)
+    const { clock, advance } = stillClock()
     return { clock, advance, url: undefined, answers: bounds => new MemoryAnswers(clock, bounds) }
   },
   async redis(t: Test): Promise<Place> {
@@ -74,7 +72,7 @@ function ofBytes(id: string, bytes: number) {
 /** A small app with the plugin. */
 export async function start(
   t: Test,
-  place: Place,
+  place: Pick<Place, 'clock' | 'url'>,
   options: Partial<IdempotencyOptions> = {},
   seen: Scene = scene()
 ) {
