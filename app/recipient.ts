@@ -21,7 +21,7 @@ export interface Recipient {
   masked: string
 }
 
-export interface RecipientOptions {
+interface RecipientOptions {
   /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2). */
   region: string
   /** Where it stands, for the errors: as a JSON pointer. */

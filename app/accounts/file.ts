@@ -37,7 +37,7 @@ const AccountSchema = Type.Object(
   },
   strict
 )
-export type AccountEntry = Omit<Static<typeof AccountSchema>, 'keys' | 'revoked'> & {
+type AccountEntry = Omit<Static<typeof AccountSchema>, 'keys' | 'revoked'> & {
   keys: string[]
   revoked?: string[]
 }

@@ -6,7 +6,7 @@ import { LineWriter } from '../lines/line-writer.js'
 const MODE = 0o600
 
 /** Where the lines of the audit trail go. */
-export interface Trail {
+interface Trail {
   /** Writes one, at once. @param line without its end */
   write(line: string): void
   /** Ends it when what waits is written, or has been tried for two seconds. */

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 /** What a code is derived from: it is kept nowhere. */
-export interface CodeOf {
+interface CodeOf {
   id: string
   /** The recipient's one spelling. */
   identity: string

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 
-export interface AccessKey {
+interface AccessKey {
   id: string
   secret: string
 }

@@ -1,7 +1,7 @@
 import { turns } from './choice.js'
 import { SendError, type Sender, sendErrorOf } from './sender.js'
 
-export interface Link {
+interface Link {
   sender: Sender
   weight: number
 }

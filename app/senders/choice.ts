@@ -1,5 +1,5 @@
 /** A sender and its share among its equals. */
-export interface Share {
+interface Share {
   name: string
   weight: number
 }

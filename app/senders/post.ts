@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { agents, notConnected } from './agents.js'
 import { SendError } from './sender.js'
 
-export interface Post {
+interface Post {
   url: URL
   headers: OutgoingHttpHeaders
   body: string

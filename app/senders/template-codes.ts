@@ -7,7 +7,7 @@ interface TemplateCode {
 }
 
 /** How a provider calls our templates: by `name.locale`. */
-export type TemplateCodes = ReadonlyMap<string, TemplateCode>
+type TemplateCodes = ReadonlyMap<string, TemplateCode>
 
 /** @param text as in `captcha.zh=SMS_154950909:code,order-shipped.en=SMS_1` */
 export function readTemplateCodes(text: string): TemplateCodes {

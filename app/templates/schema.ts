@@ -7,7 +7,7 @@ const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u
 const Lines = Type.Array(Line, { minItems: 1 })
 
 /** What may stand for a `{name}`. */
-export const ParamSchema = Type.Object(
+const ParamSchema = Type.Object(
   {
     type: Type.Enum(['string', 'integer', 'url'], {
       description: 'string: a text without any link; integer: a whole number; url: an https address'

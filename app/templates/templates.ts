@@ -10,7 +10,7 @@ import { type Template, type TemplateFiles, TemplatesSchemas } from './schema.js
 import { type Filled, fillWords } from './words.js'
 
 /** A template with its parameters filled in. */
-export interface Rendered extends Filled {
+interface Rendered extends Filled {
   template: string
   locale: Locale
   /** As they stand in the text: `17` and `"17"` are the same. */
@@ -35,7 +35,7 @@ export interface Templates {
 
 const OWN = 'captcha'
 /** A longer SMS is a mistake more often than it is meant. */
-export const MAX_SEGMENTS = 3
+const MAX_SEGMENTS = 3
 
 /**
  * Checks templates and makes them ready.

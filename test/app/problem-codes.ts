@@ -11,7 +11,7 @@ import { parse } from '../helper/parse.js'
 const root = new URL('../../app/', import.meta.url)
 
 /** A problem that the source throws. */
-export interface Thrown {
+interface Thrown {
   code: string
   detail: string
   /** Undefined where a function that makes it says so. */

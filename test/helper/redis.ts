@@ -29,7 +29,7 @@ export interface RedisOptions {
   args?: string[]
 }
 
-export interface ClockOptions extends RedisOptions {
+interface ClockOptions extends RedisOptions {
   /** Time stands still and is moved by `clock` alone. Linux only. */
   clock: true
   /** What the clock shows first, milliseconds since 1970; by default 2026-03-01T00:00:00Z. */
