@@ -8,9 +8,9 @@ const TRIES = SILENT / 2 + 3
 /**
  * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.
  * @param unavailable makes the problem that is thrown, with its cause
- * @param takeBack undoes what the command did, if it did anything. Where no answer came it is asked at once, and up to
- * `TRIES` times until it is answered itself, since an answer to the command may never come; and once more behind one that
- * comes late, since a cluster may have carried the command out after that
+ * @param takeBack undoes what the command did, if it did anything. Where no answer came in time it is called at once, and
+ * again until it succeeds, `TRIES` times at most; and once more if the answer comes late, since a cluster may have carried
+ * the command out meanwhile
  */
 export async function answered<T>(
   command: Promise<T>,

@@ -43,7 +43,7 @@ export interface BuildOptions {
 const MAX_BODY_BYTES = 16_384
 /** For how long a request may be on its way, in milliseconds. Node looks every thirty seconds. */
 const REQUEST_TIMEOUT_MS = 10_000
-/** For how long a proxy keeps an idle connection, as nginx does. Closed sooner here, a request may be on its way on it. */
+/** How long a proxy such as nginx keeps an idle connection. Were it closed here first, a request might be on its way. */
 const PROXIES_IDLE_MS = 60_000
 /** Over plain HTTP, too, as from inside of a network; the page's own scripts set styles. */
 const DOCS_CSP = {
@@ -83,7 +83,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     },
     // The plugin closing answers instead.
     return503OnClosing: false,
-    // Of what is not routed no hook hears.
+    // No hook runs for what is not routed.
     frameworkErrors: (error, { raw }, reply) =>
       void (isUnbounded(raw) ? refuseUnbounded(reply) : sendProblem(reply, documentOf(error))),
     clientErrorHandler: answerBrokenRequest,

@@ -23,7 +23,7 @@ export function answerExpectation(response: ServerResponse, locale: Locale): voi
   response.writeHead(document.status, headers).end(body)
 }
 
-/** Answers that what is broken on the same connection waits for. */
+/** Answers under way that the answer to a broken request on their connection has to wait for. */
 const awaited = new WeakSet<ServerResponse>()
 
 /** Answers what is no HTTP request, or came too slowly, or has too large a head. */
@@ -36,8 +36,8 @@ export function answerBrokenRequest(
   const underWay = [...(this?.connections.get(socket) ?? [])]
   const before = underWay.find(({ req, headersSent }) => req.complete || headersSent)
   if (before !== undefined) {
-    // Before earlier answers it would be read as one of them, before the end of that to this very request as a part of it.
-    // Node tells anew of all that comes.
+    // Sent before an earlier answer it would be read as that answer, sent within one as a part of it. Node reports the error
+    // again with all that comes.
     if (!awaited.has(before)) before.once('close', () => answerBrokenRequest.call(this, error, socket))
     awaited.add(before)
     return

@@ -17,7 +17,7 @@ const URLS = {
   TWILIO_ENDPOINT: WEB
 } satisfies Partial<Record<keyof Config, string[]>>
 
-/** Whether their clients take a path of a URL; all else but the host they would leave out, or ask elsewhere, without a word. */
+/** Whether the client of an endpoint takes a path. Anything else beside the host it would drop or misread without a word. */
 const ENDPOINTS = {
   ALIYUN_ENDPOINT: false,
   TENCENT_ENDPOINT: false,

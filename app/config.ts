@@ -22,8 +22,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 }
 
 /**
- * So often one request may wait for Redis at most, one time after another: for its Idempotency-Key, limits, lists, codes and
- * the settlement. A resend that fails does.
+ * How often one request waits for Redis at most, one wait after another: for its Idempotency-Key, limits, lists, codes and
+ * the settlement. A failed resend takes them all.
  */
 export const STORE_WAITS = 9
 

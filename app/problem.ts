@@ -38,7 +38,7 @@ export function problemDocument(
   return { type: 'about:blank', title, status, detail: fill(detail, more), code, ...more }
 }
 
-/** What is answered to whom a key would let in: a 401 names the way (RFC 9110, section 11.6.1). */
+/** A 401, which has to say how to authenticate (RFC 9110, section 11.6.1). */
 export function unauthorized(code: string, detail: string, realm: string, header: string): ProblemError {
   const headers = { 'www-authenticate': `ApiKey realm="${realm}", header="${header}"` }
   return Object.assign(problem(401, code, detail), { headers })

@@ -35,7 +35,7 @@ interface RecipientOptions {
 const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
 
 /**
- * Reads the one recipient of a body, served or not.
+ * Reads the one recipient of a body, whether its country is served or not.
  * @throws a problem (422) when there is none or two, or no message can go there
  */
 export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {

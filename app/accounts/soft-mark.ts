@@ -22,7 +22,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     labelNames: ['account'],
     registers: [fastify.metrics.registry]
   })
-  // When the period ends that was seen last, by account and limit: no more than these. By a clock that is never set back.
+  // By account and limit, so no more than these: when the last period seen ends, by a clock that is never set back.
   const seen = new Map<string, number>()
   // Rather twice than never, where Redis does not answer.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {

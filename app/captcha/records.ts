@@ -58,8 +58,8 @@ export interface Records {
    */
   rotate(key: string, terms: Terms, token: string): Promise<Kept | null>
   /**
-   * Takes a resend back: the generation that was valid before is so again, as it was, unless the one that it made has
-   * ended. Of several at once, in whatever order they are taken back. What was not answered is asked again.
+   * Takes a resend back: the generation before it is valid again, as it was, unless the one that the resend made has
+   * ended. Several resends may be taken back, in any order. Where no answer came it is asked again.
    */
   restore(key: string, token: string): Promise<void>
   /** Gives the valid code out once more. @returns the record as it was, or null when the code has ended */

@@ -14,8 +14,8 @@ interface Sending {
 }
 
 /**
- * Sends a code and answers 202. For a purpose that conceals it answers first, alike for every recipient, and sends then.
- * What surely did not go out is refunded, but there only when it was not for the message's sake.
+ * Sends a code and answers 202; for a concealed purpose it answers first, alike for every recipient, and sends then. A
+ * message that surely did not go out is refunded; for a concealed purpose only when the message itself was not the reason.
  * @throws a problem that says how the message could not be sent
  */
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
@@ -36,7 +36,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     resendAt: iso(now + (reply.limit?.retryAfterMs ?? 0))
   }
   if (request.concealed) {
-    // Asked before it is sent: of a reply that has left already nobody hears again.
+    // From before it is sent: nobody is told of an answer that has left already.
     const left = finished(reply.raw).catch(() => {})
     reply.code(202).send(answer)
     await server.afterwards(sendUnseen(request, reply, sending, left))

@@ -24,8 +24,8 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
   /** Ends the wait for an answer. */
   const waits = new WeakMap<FastifyRequest, () => void>()
 
-  // Of a client that has hung up the server waits for no answer, but its message would go all the same: after the end, when
-  // nothing can be counted or told of it any more.
+  // A server that closes does not wait for the answer to a client that has hung up. Its message would still go, but after
+  // the end, when it can be neither counted nor audited.
   async function answered(request: FastifyRequest): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {

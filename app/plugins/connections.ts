@@ -20,7 +20,8 @@ const MAX_UNDER_WAY = 10
 
 /**
  * Closes a connection on which too many requests are under way: who asks on without reading the answers would have them
- * pile up in memory, each with its file when it comes from one. And does nothing that is asked behind the end of one, which comes in stages.
+ * pile up in memory, each with its file when it comes from one. And carries out nothing that is asked on a connection after
+ * the answer that ends it: the end comes in stages.
  */
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()

@@ -43,7 +43,7 @@ async function connect(
 ): Promise<Redis | Cluster> {
   client.on('error', (error: RedisError) => {
     fastify.log.warn({ err: error }, 'redis')
-    // It would go on in the first database.
+    // Else it would go on in database 0.
     if (isOfDatabase(error)) client.disconnect(true)
   })
   if (client instanceof Cluster) {

@@ -52,7 +52,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
       } catch (thrown) {
         throw sendErrorOf(thrown, name)
       }
-      // Fired, it would count among the messages of the minute, of which more than half must fail.
+      // What the breaker itself turns away counts among its messages, and so makes the share of failures smaller.
       if (!breaker.closed && !breaker.pendingClose) throw passedOver()
       return breaker.fire(message, signal).catch(error => {
         throw error instanceof SendError ? error : passedOver()

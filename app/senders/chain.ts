@@ -42,7 +42,7 @@ export function chain(steps: readonly (readonly Link[])[]): Sender {
 }
 
 function summary(all: readonly SendError[]): SendError {
-  // By another one the message may go, once that works again.
+  // A sender that failed for another reason may take this message once it works again.
   const others = all.filter(({ ofMessage }) => !ofMessage)
   const errors = others.length > 0 ? others : all
   const open = ({ code }: SendError) => code === 'BREAKER_OPEN'
