@@ -34,6 +34,8 @@ export interface Issued {
   code: string
   /** How long it is valid, in milliseconds. */
   lifeMs: number
+  /** Takes it back: the code before it is valid again, and a first one is forgotten, unless it was sent again. */
+  undo(): Promise<void>
 }
 
 export interface Captchas {
@@ -47,13 +49,11 @@ export interface Captchas {
    * The code to send again: the next one, which ends the former, or the same one, as the policy says.
    * @returns null when the code was verified or cancelled, or is to be the same and has ended
    */
-  renew(captcha: Captcha): Promise<(Issued & { undo(): Promise<void> }) | null>
+  renew(captcha: Captcha): Promise<Issued | null>
   /** @returns whether it was still to be used */
   cancel(captcha: Captcha): Promise<boolean>
   /** Notes whether a sender has taken the message. */
   noteDelivery(issued: Issued, delivery: Delivery): Promise<void>
-  /** Forgets it, unless it was sent again. */
-  drop(id: string): Promise<void>
 }
 
 /** 128 random bits in base64url. */
@@ -88,7 +88,8 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       const about: About = { ...asked, digits: policy().code.digits }
       const begun = terms()
       await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), begun)
-      return { id, generation: 1, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs }
+      const undo = () => records.drop(keyOf(id))
+      return { id, generation: 1, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs, undo }
     },
 
     async find(id, account) {
@@ -122,7 +123,6 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    noteDelivery: ({ id, generation }, delivery) => records.noteDelivery(keyOf(id), generation, delivery),
-    drop: id => records.drop(keyOf(id))
+    noteDelivery: ({ id, generation }, delivery) => records.noteDelivery(keyOf(id), generation, delivery)
   }
 }

@@ -6,25 +6,17 @@ import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
 import { minutesOf } from './code.js'
 
-interface Sending {
-  asked: Asked
-  issued: Issued
-  /** Takes back what was made for a message that surely did not go out. */
-  undo: () => Promise<void>
-}
-
 /**
  * Sends a code and answers 202; for a concealed purpose it answers first, alike for every recipient, and sends then. A
  * message that surely did not go out is refunded; for a concealed purpose only when the message itself was not the reason.
  * @throws a problem that says how the message could not be sent
  */
-export async function sendCode(request: FastifyRequest, reply: FastifyReply, sending: Sending) {
-  const { asked, issued } = sending
+export async function sendCode(request: FastifyRequest, reply: FastifyReply, asked: Asked, issued: Issued) {
   const { server } = request
   try {
-    request.message = messageOf(request, sending)
+    request.message = messageOf(request, asked, issued)
   } catch (error) {
-    await undone(error, request, sending)
+    await undone(error, request, issued)
     throw error
   }
   const now = server.clock.wall()
@@ -39,13 +31,13 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
     // From before it is sent: nobody is told of an answer that has left already.
     const left = finished(reply.raw).catch(() => {})
     reply.code(202).send(answer)
-    await server.afterwards(sendUnseen(request, reply, sending, left))
+    await server.afterwards(sendUnseen(request, reply, issued, left))
     return
   }
   try {
     await dispatch(request, reply.limit)
   } catch (error) {
-    if (!(await undone(error, request, sending))) Object.assign((error as ProblemError).problem, answer)
+    if (!(await undone(error, request, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
   await noteAccepted(request, issued)
@@ -55,7 +47,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, sen
 async function sendUnseen(
   request: FastifyRequest,
   reply: FastifyReply,
-  sending: Sending,
+  issued: Issued,
   left: Promise<void>
 ): Promise<void> {
   // A lock that is held would tell that something is being sent.
@@ -70,7 +62,7 @@ async function sendUnseen(
     if (outcome !== 'failed' || ofMessage) return
     await reply.limit?.refund()
     // Codes that cost nothing would fill the store while a provider fails.
-    await undone(error, request, sending)
+    await undone(error, request, issued)
   }
 }
 
@@ -84,21 +76,17 @@ async function noteAccepted({ server, log }: FastifyRequest, issued: Issued): Pr
 }
 
 /** Takes the code back, unless its message may have gone out: then it must be of use. @returns whether it did */
-async function undone(
-  error: unknown,
-  { server, log }: FastifyRequest,
-  { issued, undo }: Sending
-): Promise<boolean> {
+async function undone(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.noteDelivery(issued, 'unknown') : undo())
+    await (unknown ? server.captchas.noteDelivery(issued, 'unknown') : issued.undo())
   } catch (failed) {
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }
   return !unknown
 }
 
-function messageOf({ server }: FastifyRequest, { asked, issued }: Sending) {
+function messageOf({ server }: FastifyRequest, asked: Asked, issued: Issued) {
   const { channel, purpose, locale, to } = asked
   const action = server.policy.purposes[purpose]?.action[locale] ?? purpose
   return {

@@ -43,7 +43,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
       const asked = { ...captcha, locale: body?.locale ? localeOf(request, body.locale) : captcha.locale }
       const issued = await fastify.captchas.renew(captcha)
       if (issued === null) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
-      return sendCode(request, reply, { asked, issued, undo: issued.undo })
+      return sendCode(request, reply, asked, issued)
     }
   )
 }

@@ -46,7 +46,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         account: account?.id ?? null
       }
       const issued = await fastify.captchas.start(asked)
-      return sendCode(request, reply, { asked, issued, undo: () => fastify.captchas.drop(issued.id) })
+      return sendCode(request, reply, asked, issued)
     }
   )
 }
