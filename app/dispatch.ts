@@ -1,5 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../plugin/index.js'
+import { msUntil } from './clock.js'
+import { problem } from './problem.js'
 import { undeliveredOf } from './senders/deliver.js'
 
 /**
@@ -24,6 +26,7 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   const began = server.clock.monotonic()
   const latencyMs = () => Math.round(server.clock.monotonic() - began)
   try {
+    checkLease(request)
     const receipt = await server.deliver(message, decision)
     server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
   } catch (error) {
@@ -32,4 +35,11 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
     server.audit({ ...fact, sender, outcome, ...why, latencyMs: latencyMs() }, request)
     throw error
   }
+}
+
+/** A process that stood still for long may have lost the key, and somebody else may be sending. @throws a problem (503) */
+function checkLease({ server, idempotency }: FastifyRequest): void {
+  if (!idempotency || msUntil(idempotency.until, server.clock) > 0) return
+  const detail = 'The message was not sent, since its Idempotency-Key was lost, and was not counted.'
+  throw problem(503, 'IDEMPOTENCY_KEY_LOST', detail)
 }

@@ -74,6 +74,8 @@ class Renewal {
   private readonly renewing: NodeJS.Timeout
   private ending: NodeJS.Timeout | undefined
   private ends = 0
+  // While a machine is suspended, the clock of `ends` stands still, and that of the store does not.
+  private wallEnds = 0
   private ended = false
 
   constructor(
@@ -93,7 +95,8 @@ class Renewal {
 
   /** Loses the lock when its time is over. */
   look(): void {
-    if (!this.ended && performance.now() >= this.ends) this.lose()
+    if (this.ended) return
+    if (performance.now() >= this.ends || Date.now() >= this.wallEnds) this.lose()
   }
 
   private get ttl(): number {
@@ -115,8 +118,9 @@ class Renewal {
 
   private endAt(time: number): void {
     clearTimeout(this.ending)
-    this.ends = time
     const left = Math.max(time - performance.now(), 0)
+    this.ends = time
+    this.wallEnds = Date.now() + left
     this.ending = setTimeout(() => this.lose(), left).unref()
   }
 

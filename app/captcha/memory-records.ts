@@ -1,8 +1,8 @@
-import type { Clock } from '../clock.js'
+import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { problem } from '../problem.js'
 import { type Checked, type Delivery, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
-type Held = Omit<Kept, 'lifeMs'> & { expiresAt: number; until: number; resends: Resend[] }
+type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
 
 /** What a resend has made, and what was before it. */
 interface Resend {
@@ -97,13 +97,12 @@ export class MemoryRecords implements Records {
   }
 
   private begin({ lifeMs, tries }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends'> {
-    const now = this.clock.monotonic()
     return {
       attemptsLeft: tries,
       ended: '',
       delivery: 'unknown',
-      expiresAt: now + lifeMs,
-      until: now + RETENTION_MS
+      expiresAt: instantIn(lifeMs, this.clock),
+      until: this.clock.monotonic() + RETENTION_MS
     }
   }
 
@@ -124,7 +123,7 @@ export class MemoryRecords implements Records {
   }
 
   private kept({ until: _, resends: __, expiresAt, ...held }: Held): Kept {
-    return { ...held, lifeMs: expiresAt - this.clock.monotonic() }
+    return { ...held, lifeMs: msUntil(expiresAt, this.clock) }
   }
 
   private sweep(): void {

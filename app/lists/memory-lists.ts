@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js'
+import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import {
   type Found,
   full,
@@ -14,9 +14,11 @@ interface Held {
   placed: Placed
   /** Counts up with each placing: newer is higher. */
   order: number
-  /** By the monotonic clock; Infinity: never. */
-  endsAt: number
+  /** Infinity: never. */
+  ends: Instant
 }
+
+const NEVER: Instant = { monotonic: Number.POSITIVE_INFINITY, wall: Number.POSITIVE_INFINITY }
 
 /** Lists of this process. */
 export class MemoryLists implements Lists {
@@ -24,8 +26,8 @@ export class MemoryLists implements Lists {
   private readonly held = new Map<string, Held>()
   private readonly hash: (identity: string) => string
   private placings = 0
-  /** When the next entry ends. */
-  private earliest = Number.POSITIVE_INFINITY
+  /** No entry ends before. */
+  private earliest = NEVER
 
   constructor(
     secret: string,
@@ -36,7 +38,7 @@ export class MemoryLists implements Lists {
   }
 
   async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
-    const now = this.sweep()
+    this.sweep()
     const key = this.hash(identity)
     if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
     const since = this.clock.wall()
@@ -48,18 +50,20 @@ export class MemoryLists implements Lists {
       ...(durationMs !== undefined && { until: since + durationMs })
     }
     this.held.delete(key)
-    const endsAt = now + (durationMs ?? Number.POSITIVE_INFINITY)
-    this.held.set(key, { placed, order: ++this.placings, endsAt })
-    this.earliest = Math.min(this.earliest, endsAt)
+    const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
+    this.held.set(key, { placed, order: ++this.placings, ends })
+    this.earliest = earlier(this.earliest, ends)
     return placed
   }
 
   async get(identity: string): Promise<Found | null> {
-    const now = this.sweep()
+    this.sweep()
     const found = this.held.get(this.hash(identity))
     if (found === undefined) return null
-    const { placed, endsAt } = found
-    const leftMs = Math.ceil(endsAt - now)
+    const { placed, ends } = found
+    const leftMs = Math.ceil(msUntil(ends, this.clock))
+    // It may have ended since it was swept.
+    if (leftMs <= 0) return null
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
@@ -82,15 +86,17 @@ export class MemoryLists implements Lists {
     }
   }
 
-  /** @returns now: what is held then has not ended */
-  private sweep(): number {
-    const now = this.clock.monotonic()
-    if (now < this.earliest) return now
-    this.earliest = Number.POSITIVE_INFINITY
-    for (const [key, { endsAt }] of this.held) {
-      if (endsAt <= now) this.held.delete(key)
-      else this.earliest = Math.min(this.earliest, endsAt)
+  private sweep(): void {
+    if (msUntil(this.earliest, this.clock) > 0) return
+    this.earliest = NEVER
+    for (const [key, { ends }] of this.held) {
+      if (msUntil(ends, this.clock) <= 0) this.held.delete(key)
+      else this.earliest = earlier(this.earliest, ends)
     }
-    return now
   }
 }
+
+const earlier = (one: Instant, other: Instant): Instant => ({
+  monotonic: Math.min(one.monotonic, other.monotonic),
+  wall: Math.min(one.wall, other.wall)
+})

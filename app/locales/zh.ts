@@ -85,6 +85,7 @@ export const zh = {
     IDEMPOTENCY_KEY_INVALID: { detail: '请求头 Idempotency-Key 只能出现一次，且须为 1 至 64 个可见字符。' },
     IDEMPOTENCY_KEY_IN_USE: { detail: '使用此 Idempotency-Key 的首个请求仍在处理中。' },
     IDEMPOTENCY_KEY_REUSED: { detail: '此 Idempotency-Key 曾用于内容不同的请求。' },
+    IDEMPOTENCY_KEY_LOST: { detail: 'Idempotency-Key 已失效，消息未发送，不计入次数。' },
     IDEMPOTENCY_FULL: { detail: '暂时无法受理更多 Idempotency-Key。' },
     IDEMPOTENCY_UNAVAILABLE: { detail: '暂时无法确认此 Idempotency-Key 是否用过。' },
     LISTS_FULL: { detail: '名单最多容纳 {max} 个接收方，已满。请先解除一部分。' },

@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Clock } from '../clock.js'
+import { type Clock, type Instant, instantIn } from '../clock.js'
 import type { Begun, Slot } from '../idempotency/answers.js'
 import { keyOf } from '../idempotency/header.js'
 import { isKept, replay, textOf } from '../idempotency/kept.js'
@@ -15,6 +15,8 @@ import { seal, unseal } from '../seal.js'
 interface Holder {
   slot: Slot
   token: string
+  /** End of its lease, at the earliest. */
+  until: Instant
 }
 
 declare module 'fastify' {
@@ -54,8 +56,9 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
 
   async function begin(key: string, request: FastifyRequest, reply: FastifyReply) {
     const { slot, body } = nameOf(key, request)
-    const holder = { slot, token: randomBytes(16).toString('base64url') }
-    const begun = await answers.begin(slot, body, holder.token, leaseMs)
+    const token = randomBytes(16).toString('base64url')
+    const holder = { slot, token, until: instantIn(leaseMs, clock) }
+    const begun = await answers.begin(slot, body, token, leaseMs)
     if (begun.is === 'finished') return replay(reply, unseal(sealing, begun.answer, slot.key))
     if (begun.is !== 'begun') throw refusals[begun.is]()
     // Answered meanwhile (Fastify's handlerTimeout), it does not reach its handler.

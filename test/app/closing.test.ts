@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
 import t from 'tap'
 import { build } from '../../app/app.js'
-import { systemClock } from '../../app/clock.js'
+import { instantIn, systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
 import { dispatch } from '../../app/dispatch.js'
 import afterwards from '../../app/plugins/afterwards.js'
@@ -16,6 +16,7 @@ import { until } from '../helper/until.js'
 import { ask, PHONE } from './captcha.js'
 import { KEY, startApp } from './helper.js'
 import { provider } from './provider.js'
+import { stillClock } from './still-clock.js'
 
 const HELD = 'GET /held HTTP/1.1\r\nhost: a\r\n\r\n'
 const HEALTHZ = 'GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n'
@@ -171,6 +172,23 @@ t.test('what became of a message is told with what it is and how long its sender
     { ...what, outcome: 'sent' },
     { ...what, outcome: 'refused', code: 'X' }
   ])
+})
+
+t.test('nothing is sent for a request that stood still until its Idempotency-Key was lost', async t => {
+  const about = { message: { template: 'a' }, standing: null, purpose: null }
+  const told: unknown[] = []
+  for (const stopped of ['monotonic', 'wall']) {
+    const { clock: moving, advance } = stillClock()
+    const clock = { ...moving, [stopped]: () => 0 }
+    const idempotency = { until: instantIn(1_000, clock) }
+    const server = await dispatching(0, { clock, told })
+    const send = () => dispatch({ ...about, idempotency, server } as never, null)
+    advance(999)
+    await send()
+    advance(1)
+    await t.rejects(send(), { statusCode: 503, code: 'IDEMPOTENCY_KEY_LOST' })
+    t.match(told.splice(0), [{ outcome: 'sent' }, { outcome: 'failed', code: 'IDEMPOTENCY_KEY_LOST' }])
+  }
 })
 
 t.test('once answered, nobody is waited for', async t => {

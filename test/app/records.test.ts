@@ -213,6 +213,18 @@ t.test('in memory, what is over is held no longer than until another one is aske
   }
 })
 
+t.test('in memory a code is over when one of both clocks says so: a machine may be suspended', async t => {
+  for (const stopped of ['monotonic', 'wall']) {
+    const { clock, advance } = stillClock()
+    const records = new MemoryRecords({ ...clock, [stopped]: () => 0 })
+    await records.put('a', 'sealed', terms)
+    advance(terms.lifeMs - 1)
+    t.match(await records.get('a'), { lifeMs: 1 })
+    advance(1)
+    t.match(await records.check('a', 1), { verified: false })
+  }
+})
+
 t.test('full memory takes no more, rather than forget', async t => {
   let now = 0
   const records = new MemoryRecords({ monotonic: () => now, wall: () => now }, 2)

@@ -73,6 +73,23 @@ t.test('a renewed lock lasts from when the renewal was asked for', async t => {
   t.ok(signal.aborted)
 })
 
+t.test(
+  'a machine that was suspended for longer than the lock has lost it, though its clock stood still',
+  async t => {
+    const hold = holding(lock(3_000), () => new Promise(() => {}))
+    t.teardown(() => hold.release())
+    const wall = Date.now()
+    for (const [ms, aborted] of [
+      [2_900, false],
+      [3_000, true]
+    ] as const) {
+      const resumed = mock.method(Date, 'now', () => wall + ms)
+      t.equal(hold.signal.aborted, aborted, `after ${ms} ms`)
+      resumed.mock.restore()
+    }
+  }
+)
+
 t.test('a lock that is only observed aborts nothing when it is lost', async t => {
   const watched = holding(observed(lock(300)), async () => false)
   const held = holding(lock(300), async () => false)
