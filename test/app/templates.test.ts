@@ -303,6 +303,12 @@ t.test('parameters at their bounds, and beyond', async t => {
   const errorsOf = (param: Param, v: unknown) => readParams({ v: param }, { v }).flaws
   const text: Param = { type: 'string', maxLength: 5, example: 'x' }
   for (const value of ['12345', ' 12345 ', '1   5', '😀'.repeat(5)]) t.same(errorsOf(text, value), [], value)
+  // Of four parts each, and eight units.
+  for (const value of ['ᾧ'.normalize('NFD'), '\u{1109a}'.normalize('NFD')])
+    t.same(errorsOf(text, value.repeat(5)), [], value)
+  // To put these accents in order would take minutes.
+  const disordered = '\u0344'.repeat(300_000) + '\u0f73'.repeat(200_000)
+  t.match(errorsOf(text, disordered), [{ code: 'TOO_LONG' }])
   t.match(errorsOf(text, '123456'), [{ code: 'TOO_LONG', limit: 5, detail: /5/ }])
   const number: Param = { type: 'integer', minimum: -3, maximum: 60, example: '0' }
   for (const value of [-3, '-3', -0, 60]) t.same(errorsOf(number, value), [], String(value))
