@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { type Entry, REFUSES, TICKS_PER_MS } from '../../../plugin/store/store.js'
+import { BLOCKED, type Entry, type Facts, REFUSES, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -140,6 +140,36 @@ t.test('a count that a block has kept past its period begins anew, without what 
   t.equal((await store.reserve(entries, ''))[1], 1)
   t.strictSame(usedOf(entries, await store.peek(entries)), [1])
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 18)
+})
+
+t.test('what was given back is remembered, and not told with each decision', async t => {
+  const { store } = await open()
+  const entries = [entry(count(100_000, 'day'))]
+  const send = () => store.reserve(entries, '')
+  const together = () => Promise.all(Array.from({ length: 40 }, send))
+  const giveBack = async (facts: Facts) => store.refund(takenOf(entries, named(entries, facts)), '')
+  const output = async () => Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))?.[1])
+  const told = async () => {
+    const before = await output()
+    await together()
+    return (await output()) - before
+  }
+  const [first] = await together()
+  const fresh = await told()
+  for (const facts of await together()) await giveBack(facts)
+  const sent = await send()
+  t.ok(Math.abs((await told()) - fresh) < 100, 'as few bytes as before')
+  await giveBack(first as Facts)
+  await giveBack(sent)
+  const used = usedOf(entries, await store.peek(entries))
+  await giveBack(first as Facts)
+  await giveBack(sent)
+  t.strictSame(usedOf(entries, await store.peek(entries)), used, 'each once')
+  const [key] = entries.map(keyOf)
+  t.equal(await client.strlen(key as string), 18 + 42 * 6)
+  await store.block(entries, 60_000)
+  t.equal((await send())[2], BLOCKED)
+  t.equal(await client.strlen(key as string), 18 + 42 * 6 + 7)
 })
 
 t.test('what is given back wholly leaves no key', async t => {
