@@ -17,6 +17,8 @@ declare module 'fastify' {
   }
 }
 
+/** No person asks for more; to rank what fits into a head takes milliseconds. */
+const LONGEST = 1_000
 const ACCEPT_LANGUAGE = `Language of problems, and of first messages whose body names none: ${LOCALES.join(' or ')}`
 
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
@@ -29,7 +31,9 @@ const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fa
   fastify.decorate('defaultLocale', config.LOCALE)
   fastify.decorateRequest('locale', {
     getter(this: FastifyRequest) {
-      // Each once: for each `*` the whole header is read, which may hold thousands of them.
+      const asked = this.headers['accept-language']
+      if (asked !== undefined && asked.length > LONGEST) return config.LOCALE
+      // Each once: for each `*` the whole header is read.
       for (const tag of new Set(this.languages())) {
         // Any that is there, as the other ranges rank them: with q=0, none.
         const found = tag === '*' ? (this.language(byDefault) as Locale | false) : lookUp(tag)

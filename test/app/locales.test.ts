@@ -96,7 +96,8 @@ t.test('Accept-Language', async t => {
     ['*;q=0', 'en', 'zh'],
     ['zhx', 'en', 'zh'],
     [';;;,q=,--', 'en', 'zh'],
-    [`${'fr,'.repeat(2_000)}zh`, 'zh', 'zh']
+    [`${'fr,'.repeat(332)}zh`, 'zh', 'zh'],
+    [`${'fr,'.repeat(333)}zh`, 'en', 'zh']
   ]
   const place = await places.memory(t)
   for (const [i, LOCALE] of LOCALES.entries()) {
@@ -110,7 +111,7 @@ t.test('Accept-Language', async t => {
   }
 })
 
-t.test('an Accept-Language of nothing but * is read twice, however long it is', async t => {
+t.test('an Accept-Language of nothing but * is read three times, however long it is', async t => {
   const app = fastify()
   t.teardown(() => app.close())
   await app.register(locale, { config: { LOCALE: 'en' } })
@@ -127,9 +128,9 @@ t.test('an Accept-Language of nothing but * is read twice, however long it is', 
   })
   const answer = await app.inject({
     url: '/',
-    headers: { 'accept-language': `en;q=0,zh;q=0${',*'.repeat(7_000)}` }
+    headers: { 'accept-language': `en;q=0,zh;q=0${',*'.repeat(490)}` }
   })
-  t.same(answer.json(), { locale: 'en', read: 2 })
+  t.same(answer.json(), { locale: 'en', read: 3 })
 })
 
 t.test('the language of a message', async t => {
