@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../plugin/index.js'
 import { msUntil } from './clock.js'
 import { problem } from './problem.js'
-import { undeliveredOf } from './senders/deliver.js'
+import { checkLock, undeliveredOf } from './senders/deliver.js'
 
 /**
  * Sends the request's message and tells the audit trail what became of it. To a recipient who is blocked nothing is
@@ -35,6 +35,15 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
     server.audit({ ...fact, sender, outcome, ...why, latencyMs: latencyMs() }, request)
     throw error
   }
+}
+
+/**
+ * For a message that is sent behind its answer, where nothing is held any more: whether it may be sent is asked before.
+ * @throws a problem (503)
+ */
+export function checkHeld(request: FastifyRequest, decision: Decision | null): void {
+  checkLease(request)
+  checkLock(decision, 'none')
 }
 
 /** A process that stood still for long may have lost the key, and somebody else may be sending. @throws a problem (503) */

@@ -5,3 +5,13 @@ export interface Clock {
 }
 
 export const systemClock: Clock = { monotonic: () => performance.now(), wall: () => Date.now() }
+
+/** By both clocks: while a machine is suspended, the one that never steps stands still. */
+export interface Instant {
+  readonly monotonic: number
+  readonly wall: number
+}
+
+export function present(): Instant {
+  return { monotonic: systemClock.monotonic(), wall: systemClock.wall() }
+}

@@ -1,4 +1,5 @@
 import { type Awaitable, isPromise } from './awaitable.js'
+import { type Instant, present } from './clock.js'
 import type { Entry, Settling, Taken } from './store/store.js'
 
 /** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
@@ -16,8 +17,8 @@ interface Holder {
   store: Settling
   /** The holder's name on them. */
   token: string
-  /** When they were asked for, by `performance.now()`. */
-  since: number
+  /** When they were asked for. */
+  since: Instant
   /** Hears of calls that failed. */
   report(error: unknown): void
 }
@@ -73,9 +74,7 @@ export class Hold {
 class Renewal {
   private readonly renewing: NodeJS.Timeout
   private ending: NodeJS.Timeout | undefined
-  private ends = 0
-  // While a machine is suspended, the clock of `ends` stands still, and that of the store does not.
-  private wallEnds = 0
+  private ends = { monotonic: 0, wall: 0 }
   private ended = false
 
   constructor(
@@ -83,7 +82,7 @@ class Renewal {
     private readonly holder: Holder,
     private readonly lost: () => void
   ) {
-    this.endAt(holder.since + this.ttl)
+    this.holdFrom(holder.since, this.ttl)
     this.renewing = setInterval(() => void this.renew(), this.ttl / 3).unref()
   }
 
@@ -95,8 +94,8 @@ class Renewal {
 
   /** Loses the lock when its time is over. */
   look(): void {
-    if (this.ended) return
-    if (performance.now() >= this.ends || Date.now() >= this.wallEnds) this.lose()
+    const now = present()
+    if (!this.ended && (now.monotonic >= this.ends.monotonic || now.wall >= this.ends.wall)) this.lose()
   }
 
   private get ttl(): number {
@@ -106,21 +105,20 @@ class Renewal {
   private async renew(): Promise<void> {
     const { holder } = this
     const { entry } = this.lock
-    const asked = performance.now()
-    if (asked >= holder.since + entry.rule.maxHold) return
+    const asked = present()
+    if (asked.monotonic >= holder.since.monotonic + entry.rule.maxHold) return
     try {
       const held = await holder.store.renew([entry], holder.token)
-      if (!this.ended) this.endAt(held ? asked + this.ttl : asked)
+      if (!this.ended) this.holdFrom(asked, held ? this.ttl : 0)
     } catch (error) {
       holder.report(error)
     }
   }
 
-  private endAt(time: number): void {
+  private holdFrom({ monotonic, wall }: Instant, ms: number): void {
     clearTimeout(this.ending)
-    const left = Math.max(time - performance.now(), 0)
-    this.ends = time
-    this.wallEnds = Date.now() + left
+    this.ends = { monotonic: monotonic + ms, wall: wall + ms }
+    const left = Math.max(this.ends.monotonic - performance.now(), 0)
     this.ending = setTimeout(() => this.lose(), left).unref()
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Awaitable, isPromise } from './awaitable.js'
-import type { Clock } from './clock.js'
+import { type Clock, present } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
 import { TimeoutError } from './errors.js'
@@ -14,7 +14,7 @@ import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
 
 /** The name of who holds locks, and when they were asked for. */
-const NO_LOCK = { token: '', since: 0 }
+const NO_LOCK = { token: '', since: { monotonic: 0, wall: 0 } }
 
 /** Decides by rules, over any store; knows nothing of HTTP. */
 export class Limiter {
@@ -98,9 +98,7 @@ export class Limiter {
     const subjects = subjectsOf(rules, values, source)
     if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
     const locks = subjects.some(({ rule }) => rule.lock)
-    const holder = locks
-      ? { token: randomBytes(18).toString('base64url'), since: performance.now() }
-      : NO_LOCK
+    const holder = locks ? { token: randomBytes(18).toString('base64url'), since: present() } : NO_LOCK
     const reserved = this.reserver.reserve(askedOf(subjects), holder.token)
     return isPromise(reserved)
       ? reserved.then(found => this.conclude(subjects, found, holder, earlier))

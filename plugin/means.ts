@@ -1,3 +1,4 @@
+import type { Instant } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { RuleState } from './states.js'
 import type { Facts, Settling, Taken } from './store/store.js'
@@ -26,7 +27,7 @@ export class Means {
    * @param facts what the store answered; null when it was not asked
    * @param at when it was decided, by the monotonic clock
    * @param token the holder's name on its locks
-   * @param since when it was asked for, by `performance.now()`; 0 when no lock was
+   * @param since when locks were asked for
    * @param report hears of settlements that failed
    * @param earlier the decision of the request's first stage
    * @param said the verdict, where it does not follow from the facts
@@ -37,7 +38,7 @@ export class Means {
     readonly at: number,
     readonly store: Settling,
     readonly token: string,
-    readonly since: number,
+    readonly since: Instant,
     readonly report: (error: unknown) => void,
     readonly earlier: Earlier | null,
     readonly said: Verdict | null

@@ -107,6 +107,6 @@ function keptOf(reply: unknown): Kept | null {
     attemptsLeft: Number(left),
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
-    delivery: delivery as Delivery
+    delivery: delivery === 'accepted' ? 'accepted' : 'unknown'
   }
 }

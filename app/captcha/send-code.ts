@@ -1,6 +1,6 @@
 import { finished } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { dispatch } from '../dispatch.js'
+import { checkHeld, dispatch } from '../dispatch.js'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
@@ -15,6 +15,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
   const { server } = request
   try {
     request.message = messageOf(request, asked, issued)
+    if (request.concealed) checkHeld(request, reply.limit)
   } catch (error) {
     await undone(error, request, issued)
     throw error

@@ -14,6 +14,14 @@ export function undeliveredOf(error: unknown): Undelivered {
   return (error as { undelivered?: Undelivered }).undelivered ?? sendErrorOf(error, 'none')
 }
 
+/** Somebody else may be sending, and nothing has left here. @throws a problem (503) when the lock is lost */
+export function checkLock(decision: Decision | null, sender: string): void {
+  if (!decision?.signal.aborted) return
+  const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), sender)
+  const detail = 'The message was not sent, since its lock was lost, and was not counted.'
+  throw Object.assign(problem(503, 'LOCK_LOST', detail), { undelivered })
+}
+
 /**
  * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the
  * reservation has lost its lock. What may have gone out keeps its slot; what surely has not is given back when the
@@ -26,12 +34,8 @@ export async function deliver(
   decision: Decision | null,
   timeoutMs: number
 ): Promise<Receipt> {
-  // An abort of before is not told again: somebody else may be sending, and nothing has left here.
-  if (decision?.signal.aborted) {
-    const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), sender.name)
-    const detail = 'The message was not sent, since its lock was lost, and was not counted.'
-    throw Object.assign(problem(503, 'LOCK_LOST', detail), { undelivered })
-  }
+  // An abort of before is not told again.
+  checkLock(decision, sender.name)
   const waiting = new AbortController()
   let giveUp = (_error: SendError) => {}
   const givenUp = new Promise<never>((_, reject) => (giveUp = reject))

@@ -1,7 +1,7 @@
-/** For so many time-outs it is told: a client takes several to find its connection silent, and then makes another. */
-const TIMEOUTS = 15
-/** So often in each of them is it looked, at equal intervals, whether to tell again. */
+/** So often is it looked in the first time-out, at equal intervals, whether to tell again. */
 const LOOKS = 10
+/** And once in each later one: a client takes several to find its connection silent, and to make another. */
+const LATER_LOOKS = 14
 
 /** Answers that change when the client is with the right server, or the server is ready. */
 const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
@@ -16,30 +16,38 @@ export interface Teller {
 /**
  * Tells what may be told twice without harm, and again after its connection was lost: with
  * `autoResendUnfulfilledCommands: false` ioredis never settles what a lost connection has left unanswered.
- * @param timeout how long a call may take, in milliseconds; it is told for longer, while its caller no longer waits
+ * @param timeout how long its caller waits, in milliseconds. It is told for fifteen times as long
+ * @returns when it is done; rejects with the last failure before the caller is gone
  */
 export function retold(tell: () => Promise<unknown>, teller: Teller, timeout: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    let looks = TIMEOUTS * LOOKS
+    let looks = 0
+    let looking: NodeJS.Timeout
     let asked: unknown
     let failure: unknown
-    const end = (settle: () => void) => {
-      clearInterval(looking)
-      settle()
+    const done = () => {
+      clearTimeout(looking)
+      resolve()
     }
     const fail = (error: unknown) => {
       failure = error
-      if (looks === 0 || teller.closed || !isOfConnection(error)) end(() => reject(error))
+      if (looks >= LOOKS - 1 || teller.closed || !isOfConnection(error)) reject(error)
+      if (teller.closed || !isOfConnection(error)) clearTimeout(looking)
     }
     const attempt = () => {
       failure = undefined
       asked = teller.connection
-      tell().then(() => end(resolve), fail)
+      tell().then(done, fail)
     }
-    const looking = setInterval(() => {
-      if (--looks === 0 || teller.closed) clearInterval(looking)
+    const look = () => {
+      looks++
+      if (looks < LOOKS + LATER_LOOKS && !teller.closed) wait()
       if (failure !== undefined || teller.connection !== asked) attempt()
-    }, timeout / LOOKS)
+    }
+    const wait = () => {
+      looking = setTimeout(look, looks < LOOKS ? timeout / LOOKS : timeout)
+    }
+    wait()
     attempt()
   })
 }

@@ -132,6 +132,35 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(sms.messages.length, 1)
     })
 
+    await t.test(
+      'nothing is promised under a key or a lock that was lost as the machine stood still',
+      async t => {
+        const DAY = 86_400_000
+        const { now } = Date
+        t.teardown(() => {
+          Date.now = now
+        })
+        for (const phone of [PHONE, BLOCKED])
+          for (const [code, headers] of [
+            ['IDEMPOTENCY_KEY_LOST', { 'idempotency-key': 'a-key' }],
+            ['LOCK_LOST', {}]
+          ] as const) {
+            const { app, sms, place } = await start()
+            const issue = app.captchas.start
+            app.captchas.start = async asked => {
+              const issued = await issue(asked)
+              place.advance(DAY)
+              Date.now = () => now() + DAY
+              return issued
+            }
+            t.match(await ask(app, { purpose, phone }, { headers }), { status: 503, body: { code } })
+            Date.now = now
+            await app.unfinished()
+            t.same(sms.messages, [])
+          }
+      }
+    )
+
     await t.test('the app closes when what goes on has ended', async t => {
       const { app, sms } = await start()
       const order: string[] = []

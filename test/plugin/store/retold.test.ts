@@ -45,18 +45,19 @@ async function open(t: Test, options: RedisOptions = {}) {
 
 /** Tells as `answers` says, in turn, and then never hears. */
 function telling(t: Test, ...answers: (() => Promise<unknown>)[]) {
-  mock.timers.enable({ apis: ['setInterval'] })
+  mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const teller = { connection: 0, closed: false }
   let told = 0
   const tell = () => answers[told++]?.() ?? new Promise(() => {})
-  void retold(tell, teller, TIMEOUT_MS)
+  const done = retold(tell, teller, TIMEOUT_MS)
   return {
     teller,
+    done,
     told: () => told,
-    async look() {
+    async look(ms = TIMEOUT_MS / 10) {
       await turn()
-      mock.timers.tick(TIMEOUT_MS / 10)
+      mock.timers.tick(ms)
     }
   }
 }
@@ -73,10 +74,25 @@ t.test('what is never answered is told once over each connection', async t => {
 
 t.test('a client that finds its connection silent late, and makes another', async t => {
   const { teller, told, look } = telling(t)
-  for (let looks = 0; looks < 148; looks++) await look()
+  for (let looks = 0; looks < 10; looks++) await look()
+  for (let timeouts = 1; timeouts < 14; timeouts++) await look(TIMEOUT_MS)
   teller.connection++
-  await look()
+  await look(TIMEOUT_MS)
   t.equal(told(), 2)
+  teller.connection++
+  await look(TIMEOUT_MS)
+  t.equal(told(), 2, 'no more after fifteen time-outs')
+})
+
+t.test('its caller hears why it failed last, and it is told on', async t => {
+  let told = 0
+  const failing = Array.from({ length: 20 }, () => () => Promise.reject(new Error(`READONLY ${++told}`)))
+  const { done, look } = telling(t, ...failing)
+  const rejected = t.rejects(done, { message: 'READONLY 10' })
+  for (let looks = 0; looks < 10; looks++) await look()
+  await rejected
+  await look(TIMEOUT_MS)
+  t.equal(told, 12)
 })
 
 t.test('it looks no longer than it tells, and not after its store is closed', async () => {
