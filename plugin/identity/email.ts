@@ -27,6 +27,7 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f]/
  * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
  */
 export function canonicalEmail(text: string): string | undefined {
+  if (typeof text !== 'string') return undefined
   return text.length > MAX_LENGTH ? undefined : (plainEmail(text) ?? spelled(text))
 }
 

@@ -20,6 +20,8 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
  * @throws RangeError for a prefix that is none
  */
 export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
+  // Of a client on a Unix socket `request.ip` is no text, whatever its type says.
+  if (typeof text !== 'string') return undefined
   if (isIP(text) === 4) return text
   if (!(Number.isInteger(ipv6Prefix) && ipv6Prefix > 0 && ipv6Prefix <= 128))
     throw new RangeError(`ipv6Prefix must be a whole number from 1 to 128, not ${ipv6Prefix}`)

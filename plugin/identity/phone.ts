@@ -37,6 +37,7 @@ export function isRegion(text: string): text is CountryCode {
  * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
  */
 export function canonicalPhone(text: string, region: CountryCode): string | undefined {
+  if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
   return plain ?? read(text, region)
 }

@@ -233,3 +233,8 @@ t.test('case, a tag and white space never matter', async () => {
     })
   )
 })
+
+t.test('what is no text is no such identity', async t => {
+  for (const value of [undefined, null, 13800138000, ['a']] as never[])
+    t.equal(canonicalEmail(value), undefined)
+})

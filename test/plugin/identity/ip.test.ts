@@ -296,3 +296,7 @@ t.test('a prefix that is none', async t => {
     t.throws(() => canonicalIp('2001:db8::1', prefix), { name: 'RangeError', message: /from 1 to 128/ })
   t.equal(canonicalIp('2001:db8::1', 128), '2001:db8::1/128')
 })
+
+t.test('what is no text is no such identity', async t => {
+  for (const value of [undefined, null, 13800138000, ['a']] as never[]) t.equal(canonicalIp(value), undefined)
+})

@@ -338,3 +338,8 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('+80012345678', 'CN'), undefined, 'the number of no country')
   t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
 })
+
+t.test('what is no text is no such identity', async t => {
+  for (const value of [undefined, null, 13800138000, ['a']] as never[])
+    t.equal(canonicalPhone(value, 'CN'), undefined)
+})
