@@ -8,6 +8,7 @@ import { ConfigError } from '../../app/check.js'
 import { loadPolicy } from '../../app/policy.js'
 import { recipientOf } from '../../app/recipient.js'
 import type { Rule } from '../../plugin/index.js'
+import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ADMIN_KEY, ask, linesOf, open, REGION } from './operating.js'
@@ -274,10 +275,8 @@ for (const [name, place] of Object.entries(places)) {
   t.test(`a lock shows, and stays when unblocked (${name})`, async t => {
     const { env, clock } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
-    let free = () => {}
-    hold = new Promise(resolve => {
-      free = resolve
-    })
+    const { open: free, opened } = gate()
+    hold = opened
     const sending = send(app)
     const lock = async () =>
       (await act(app, 'lookup', { phone })).body.rules.find(

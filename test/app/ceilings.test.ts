@@ -2,6 +2,7 @@ import t from 'tap'
 import { check } from '../../app/check.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
+import { gate } from '../helper/gate.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
 import { provider } from './provider.js'
@@ -62,23 +63,20 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       let guesses = 0
       for (let round = 1; round <= 30; round++) {
-        let guessed = () => {}
-        const wait = new Promise<void>(resolve => (guessed = resolve))
-        const begun = new Promise<void>(begin =>
-          sms.does(async () => {
-            begin()
-            await wait
-            throw new SendError('limited')
-          })
-        )
+        const [begun, guessed] = [gate(), gate()]
+        sms.does(async () => {
+          begun.open()
+          await guessed.opened
+          throw new SendError('limited')
+        })
         const resent = resend(app, id, { remoteAddress: `203.0.113.${round}` })
-        await Promise.race([begun, resent])
+        await Promise.race([begun.opened, resent])
         for (let i = 0; i < 4; i++) {
           const remoteAddress = `198.18.${round}.${i}`
           const { status } = await verify(app, id, wrong(sms.lastCode()), {}, { remoteAddress })
           if (status === 422) guesses++
         }
-        guessed()
+        guessed.open()
         t.equal((await resent).status, 429)
       }
       t.equal(guesses, 100)

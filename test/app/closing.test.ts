@@ -11,6 +11,7 @@ import { readConfig } from '../../app/config.js'
 import { dispatch } from '../../app/dispatch.js'
 import afterwards from '../../app/plugins/afterwards.js'
 import { SendError } from '../../app/senders/sender.js'
+import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, PHONE } from './captcha.js'
@@ -26,12 +27,11 @@ const HALF = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\n'
 t.test('whoever asks for nothing does not hold it up, whoever waits is answered', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.server.closeAllConnections())
-  let release = () => {}
-  const held = new Promise<void>(resolve => (release = resolve))
+  const held = gate()
   let arrived = 0
   app.get('/held', async () => {
     arrived++
-    await held
+    await held.opened
     return 'done'
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -65,7 +65,7 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
 
   const closed = app.close()
   for (const one of idle) await one.closed
-  release()
+  held.open()
   await closed
   for (const one of [waiting, pipelined]) {
     await one.closed

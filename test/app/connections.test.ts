@@ -5,6 +5,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import { gate } from '../helper/gate.js'
 import { until } from '../helper/until.js'
 import { E164, PHONE } from './captcha.js'
 import { KEY } from './helper.js'
@@ -22,8 +23,7 @@ function gotBy(socket: Socket): () => string {
 async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }))
   let arrived = 0
-  let release = () => {}
-  const released = new Promise<void>(resolve => (release = resolve))
+  const { open: release, opened: released } = gate()
   app.get('/held', async () => {
     arrived++
     await released
@@ -72,14 +72,11 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
   const { app, open, release } = await listening(t)
   const early = new Readable({ read() {} })
   const late = new Readable({ read() {} })
-  let asked = () => {}
-  const all = new Promise<void>(resolve => (asked = resolve))
-  let hungUp = () => {}
-  const after = new Promise<void>(resolve => (hungUp = resolve))
+  const [asked, hungUp] = [gate(), gate()]
   app.get('/early', async () => early)
   app.get('/late', async () => {
-    asked()
-    await after
+    asked.open()
+    await hungUp.opened
     return late
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -95,10 +92,10 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
     `content-length: ${body.length}`
   ]
   client.write(`${get('/held')}${get('/early')}${head.join('\r\n')}\r\n\r\n${body}${get('/late')}`)
-  await all
+  await asked.opened
   client.destroy()
   await once(socket, 'close')
-  hungUp()
+  hungUp.open()
   await Promise.all([early, late].map(stream => stream.closed || once(stream, 'close')))
   release()
   await app.close()
@@ -199,14 +196,11 @@ t.test('an idle connection that has asked before is closed no later than another
 
 t.test('what is no request is answered, too, behind one that came too late', async t => {
   const { app, open, breakBy, release } = await listening(t)
-  let answer = () => {}
-  const answered = new Promise<void>(resolve => (answer = resolve))
-  const late = new Promise<void>(resolve => {
-    app.get('/late', async () => {
-      resolve()
-      await answered
-      return 'late'
-    })
+  const [late, answer] = [gate(), gate()]
+  app.get('/late', async () => {
+    late.open()
+    await answer.opened
+    return 'late'
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
   const connected = once(app.server, 'connection')
@@ -220,13 +214,13 @@ t.test('what is no request is answered, too, behind one that came too late', asy
   const tooLate = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   app.server.emit('clientError', tooLate, socket)
   client.write('te HTTP/1.1\r\nhost: a\r\n\r\n')
-  await late
+  await late.opened
   const first = once(client, 'data')
   release()
   await first
   await breakBy(client, 'what?\r\n\r\n')
   const closed = once(client, 'close')
-  answer()
+  answer.open()
   await closed
   t.match(got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*lateHTTP\/1.1 408 [\s\S]*}$/)
 })

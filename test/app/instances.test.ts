@@ -1,4 +1,5 @@
 import t from 'tap'
+import { gate } from '../helper/gate.js'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
 import { type App, places } from './helper.js'
 import { provider } from './provider.js'
@@ -17,13 +18,12 @@ t.test('three instances: 50 parallel sends make one message', async t => {
   const { sms, any } = await three(t)
   // The message is under way until all others are answered.
   let answered = 0
-  let arrive = () => {}
-  const all = new Promise<void>(resolve => (arrive = resolve))
-  sms.does(() => all)
+  const all = gate()
+  sms.does(() => all.opened)
   const answers = await Promise.all(
     Array.from({ length: 50 }, async (_, i) => {
       const answer = await ask(any(i), {}, { remoteAddress: `192.0.2.${i}` })
-      if (++answered === 49) arrive()
+      if (++answered === 49) all.open()
       return answer
     })
   )

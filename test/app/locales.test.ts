@@ -11,6 +11,7 @@ import { texts } from '../../app/locales/texts.js'
 import locale, { localeOf } from '../../app/plugins/locale.js'
 import type { ProblemDocument, ProblemError } from '../../app/problem.js'
 import { blocksOf } from '../docs/blocks.js'
+import { gate } from '../helper/gate.js'
 import { type App, KEY, places } from './helper.js'
 import { thrownProblems } from './problem-codes.js'
 
@@ -327,9 +328,8 @@ t.test('what is no request is answered in the language of the service', async t 
 
 t.test('while it closes: 503 as a problem, and the connection goes with it', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  let release = () => {}
-  const held = new Promise<void>(resolve => (release = resolve))
-  app.addHook('preClose', () => held)
+  const held = gate()
+  app.addHook('preClose', () => held.opened)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const closed = app.close()
   try {
@@ -345,7 +345,7 @@ t.test('while it closes: 503 as a problem, and the connection goes with it', asy
     t.equal(page.status, 503)
     t.equal(page.headers.get('access-control-allow-origin'), origin, 'a page can read it')
   } finally {
-    release()
+    held.open()
     await closed
   }
 })

@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
+import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import type { Teardown } from '../helper/teardown.js'
 import { until } from '../helper/until.js'
@@ -58,21 +59,14 @@ async function open(t: Teardown, options: SendLimitOptions) {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(limitPlugin, { ...options, rules, secret: '0123456789abcdef', timeout: '10s' })
-  let finish = () => {}
-  const hold = new Promise<void>(resolve => {
-    finish = resolve
-  })
-  let entered = () => {}
-  const inside = new Promise<void>(resolve => {
-    entered = resolve
-  })
+  const [entered, onward] = [gate(), gate()]
   app.post<{ Body: { hold?: boolean; status?: number } }>(
     '/send',
     { config: { limit: rules.map(rule => rule.name) } },
     async (request, reply) => {
       if (request.body.hold) {
-        entered()
-        await hold
+        entered.open()
+        await onward.opened
       }
       return reply.code(request.body.status ?? 200).send('done')
     }
@@ -80,7 +74,7 @@ async function open(t: Teardown, options: SendLimitOptions) {
   const send = async (body: object) =>
     (await app.inject({ method: 'POST', url: '/send', payload: body })).statusCode
   const hanging = send({ phone: '13800138000', account: 'held', text: 'x', order: 'held', hold: true })
-  await inside
+  await entered.opened
   const statuses: number[] = []
   for (const [i, body] of [
     { phone: '13800138001', account: 'a', text: 'same' },
@@ -97,7 +91,7 @@ async function open(t: Teardown, options: SendLimitOptions) {
     send,
     statuses,
     end: () => {
-      finish()
+      onward.open()
       return hanging
     }
   }

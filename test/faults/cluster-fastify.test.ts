@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { startCluster } from '../helper/cluster.js'
+import { gate } from '../helper/gate.js'
 import { until } from '../helper/until.js'
 
 const secret = '0123456789abcdef'
@@ -53,17 +54,15 @@ async function open(t: Test, options: SendLimitOptions, client?: Cluster) {
   t.teardown(() => app.close())
   if (client) await app.register(fastifyRedis, { client, closeClient: true })
   await app.register(limitPlugin, { ...options, rules, secret, timeout: '10s', onStoreError: 'deny' })
-  let finish = () => {}
-  const inside: (() => void)[] = []
-  const hold = new Promise<void>(resolve => {
-    finish = resolve
-  })
+  const [entered, onward] = [gate(), gate()]
   app.post<{ Body: { status?: number; hold?: boolean } }>(
     '/send',
     { config: { limit: rules.map(rule => rule.name) } },
     async (request, reply) => {
-      for (const enter of inside) enter()
-      if (request.body.hold) await hold
+      if (request.body.hold) {
+        entered.open()
+        await onward.opened
+      }
       return reply
         .code(request.body.status ?? 200)
         .send({ store: reply.limit?.store, observed: reply.limit?.observed })
@@ -71,8 +70,7 @@ async function open(t: Test, options: SendLimitOptions, client?: Cluster) {
   )
   await app.ready()
   const post = (payload: object) => app.inject({ method: 'POST', url: '/send', payload })
-  const entered = () => new Promise<void>(resolve => inside.push(resolve))
-  return { app, post, entered, finish: () => finish() }
+  return { app, post, entered, onward }
 }
 
 /** What each node counts, by rule; the fingerprint of the secret left out. */
@@ -85,10 +83,9 @@ async function counted(): Promise<string[][]> {
   )
 }
 
-async function story(t: Test, { post, entered, finish }: Awaited<ReturnType<typeof open>>): Promise<void> {
-  const hanging = entered()
+async function story(t: Test, { post, entered, onward }: Awaited<ReturnType<typeof open>>): Promise<void> {
   const first = post(body(0, 0, 0, { hold: true }))
-  await hanging
+  await entered.opened
   t.strictSame(await counted(), [['mobile'], ['account', 'watched'], ['order']], 'each on its own node')
 
   const before = await cluster.contents()
@@ -100,7 +97,7 @@ async function story(t: Test, { post, entered, finish }: Awaited<ReturnType<type
   t.match(again.json()['violated-policies'].join(), /order.*mobile|mobile.*order/, 'both are named')
   t.strictSame(await cluster.contents(), before, 'a refusal writes nothing on any node')
 
-  finish()
+  onward.open()
   t.strictSame((await first).json(), { store: 'redis', observed: [] })
   await until(async () => (await counted())[2]?.length === 0, 'a free lock')
 

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
-import { gate } from './settlement/places.js'
+import { gate } from '../helper/gate.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 /**

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { gate } from '../helper/gate.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 const flood: Rule = { ...send, name: 'flood', counts: 'attempts' }
@@ -11,14 +12,13 @@ const PROBLEM = 'application/problem+json'
 
 /** A handler that answers when it is let. */
 function held() {
-  let release = () => {}
-  let enter = () => {}
-  const inside = new Promise<void>(resolve => (enter = resolve))
-  const handler = () => {
-    enter()
-    return new Promise<string>(resolve => (release = () => resolve('sent')))
+  const [entered, onward] = [gate(), gate()]
+  const handler = async () => {
+    entered.open()
+    await onward.opened
+    return 'sent'
   }
-  return { handler, inside, release: () => release() }
+  return { handler, inside: entered.opened, release: onward.open }
 }
 
 t.test('problem documents (RFC 9457)', async t => {

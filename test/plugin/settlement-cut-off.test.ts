@@ -2,8 +2,9 @@ import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
+import { gate } from '../helper/gate.js'
 import { until } from '../helper/until.js'
-import { gate, places } from './settlement/places.js'
+import { places } from './settlement/places.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 const key = { value: 'query.id' }

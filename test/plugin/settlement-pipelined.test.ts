@@ -5,8 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import { open } from '../helper/face.js'
+import { gate } from '../helper/gate.js'
 import { until } from '../helper/until.js'
-import { gate, gone } from './settlement/places.js'
+import { gone } from './settlement/places.js'
 
 const flight = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
 const ask = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`

@@ -4,9 +4,10 @@ import type { Slot } from '../../../app/idempotency/answers.js'
 import { MemoryAnswers } from '../../../app/idempotency/memory-answers.js'
 import { namingOf } from '../../../app/idempotency/naming.js'
 import { RedisAnswers } from '../../../app/idempotency/redis-answers.js'
+import { gate } from '../../helper/gate.js'
 import { startRedis } from '../../helper/redis.js'
 import { stillClock } from '../still-clock.js'
-import { DAY, LEASE, places, signal, start } from './scene.js'
+import { DAY, LEASE, places, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -126,11 +127,11 @@ t.test('in memory nothing is held of a scope whose keys are all free', async t =
 t.test('full of running ones, a further key is 503 and others are served', async t => {
   const place = await places.memory(t)
   const { post, seen } = await start(t, place, { perScope: 1 })
-  seen.gate = seen.open.promise
+  seen.wait = seen.onward.opened
   const first = post('/free', 'a-key')
-  await seen.begun.promise
+  await seen.begun.opened
   t.match(await post('/free', 'b-key'), { status: 503, body: { code: 'IDEMPOTENCY_FULL' } })
-  seen.open.resolve()
+  seen.onward.open()
   t.equal((await first).status, 202)
   t.equal((await post('/free', undefined)).status, 202)
 })
@@ -142,10 +143,10 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   const ask = (key: string) =>
     post('/free', key, { to: '+8613800138000' }, { headers: { 'x-account': 'an-account' } })
   await ask('a-secret-key')
-  seen.gate = seen.open.promise
-  seen.begun = signal()
+  seen.wait = seen.onward.opened
+  seen.begun = gate()
   const running = ask('b-secret-key')
-  await seen.begun.promise
+  await seen.begun.opened
   const keys = (await client.keys('*')).filter(key => key.startsWith('idempotency:'))
   t.equal(keys.length, 2)
   for (const key of keys) t.ok((await client.pttl(key)) > DAY - 60_000)
@@ -154,7 +155,7 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   const held = JSON.stringify([keys, await client.hgetall(slots)])
   t.equal(new Set(values.map(value => value.slice(1, 23))).size, 2, 'nor that two bodies are the same')
   for (const word of ['secret', 'account', '13800138000', 'message', '192.0.2.1']) t.notMatch(held, word)
-  seen.open.resolve()
+  seen.onward.open()
   await running
 })
 

@@ -3,10 +3,11 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { gate } from '../../helper/gate.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 import { stillClock } from '../still-clock.js'
-import { LEASE, places, signal, start } from './scene.js'
+import { LEASE, places, start } from './scene.js'
 
 const { clock } = stillClock()
 
@@ -15,35 +16,35 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a holder that is never heard of again loses the key with its lease, for good', async t => {
       const place = await open(t)
       const { post, seen } = await start(t, place)
-      seen.gate = seen.open.promise
+      seen.wait = seen.onward.opened
       const lost = post('/free', 'a-key')
-      await seen.begun.promise
-      seen.gate = Promise.resolve()
+      await seen.begun.opened
+      seen.wait = Promise.resolve()
       place.advance(LEASE - 1)
       t.equal((await post('/free', 'a-key')).status, 409)
       place.advance(1)
       t.match(await post('/free', 'a-key'), { status: 202, replayed: false, body: { id: 'message 2' } })
-      seen.open.resolve()
+      seen.onward.open()
       t.match(await lost, { status: 202, body: { id: 'message 1' } })
       t.match(await post('/free', 'a-key'), { replayed: true, body: { id: 'message 2' } })
     })
 
     await t.test('a client that hangs up finds the answer when it comes back', async t => {
       const { app, post, seen } = await start(t, await open(t))
-      seen.gate = seen.open.promise
+      seen.wait = seen.onward.opened
       await app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = app.server.address() as AddressInfo
       const headers = { 'idempotency-key': 'a-key', 'content-type': 'application/json' }
       const lost = request({ port, method: 'POST', path: '/free', headers })
       lost.on('error', () => {})
       lost.end('{}')
-      const [socket] = await Promise.all([once(app.server, 'connection'), seen.begun.promise])
+      const [socket] = await Promise.all([once(app.server, 'connection'), seen.begun.opened])
       lost.destroy()
       await once(socket[0], 'close')
       t.equal((await post('/free', 'a-key', {}, { remoteAddress: '127.0.0.1' })).status, 409)
-      seen.left = signal()
-      seen.open.resolve()
-      await seen.left.promise
+      seen.left = gate()
+      seen.onward.open()
+      await seen.left.opened
       const again = await post('/free', 'a-key', {}, { remoteAddress: '127.0.0.1' })
       t.match(again, { status: 202, replayed: true, body: { id: 'message 1' } })
     })
@@ -51,10 +52,10 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a handler that was cut off runs on: its key stays in use', async t => {
       const place = await open(t)
       const { post, seen } = await start(t, place)
-      seen.gate = seen.open.promise
+      seen.wait = seen.onward.opened
       t.equal((await post('/cut-off', 'a-key')).status, 503)
       t.equal((await post('/cut-off', 'a-key')).status, 409)
-      seen.open.resolve()
+      seen.onward.open()
       place.advance(LEASE)
       t.match(await post('/cut-off', 'a-key'), { status: 200, replayed: false })
     })
@@ -65,11 +66,11 @@ t.test('Redis that is gone: 503 with a key, none without; the answer of what run
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   const { post, seen } = await start(t, place)
-  seen.gate = seen.open.promise
+  seen.wait = seen.onward.opened
   const running = post('/free', 'a-key')
-  await seen.begun.promise
+  await seen.begun.opened
   await server.kill()
-  seen.open.resolve()
+  seen.onward.open()
   t.match(await running, { status: 202, replayed: false })
   const refused = await post('/free', 'a-key')
   t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
@@ -83,12 +84,12 @@ t.test('the connection breaks before the answer is kept: it is kept soon', async
   for (const answer of [202, 503]) {
     const { app, post, seen } = await start(t, place, { timeoutMs: 300 })
     const key = `key-${answer}`
-    seen.gate = seen.open.promise
+    seen.wait = seen.onward.opened
     const running = post('/free', key, { answer })
-    await seen.begun.promise
+    await seen.begun.opened
     await server.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await until(async () => app.redis.status !== 'ready', 'the loss')
-    seen.open.resolve()
+    seen.onward.open()
     t.match(await running, { status: answer, replayed: false })
     const kept = answer === 202
     const again = async () => {
@@ -105,11 +106,11 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   const { post, seen } = await start(t, place, { timeoutMs })
-  seen.gate = seen.open.promise
+  seen.wait = seen.onward.opened
   const running = post('/free', 'a-key')
-  await seen.begun.promise
+  await seen.begun.opened
   await server.client.config('SET', 'maxmemory', '1')
-  seen.open.resolve()
+  seen.onward.open()
   t.match(await running, { status: 202, replayed: false })
   await sleep(2.5 * timeoutMs)
   await server.client.config('SET', 'maxmemory', '0')

@@ -1,6 +1,7 @@
 import type { InjectOptions } from 'fastify'
 import t from 'tap'
-import { DAY, places, scene, signal, start } from './scene.js'
+import { gate } from '../../helper/gate.js'
+import { DAY, places, scene, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -112,18 +113,18 @@ for (const [name, open] of Object.entries(places)) {
       async t => {
         const place = await open(t)
         const seen = scene()
-        seen.gate = seen.open.promise
+        seen.wait = seen.onward.opened
         const one = await start(t, place, {}, seen)
         const two = place.url === undefined ? one : await start(t, place, {}, seen)
         const posts = Array.from({ length: 30 }, (_, i) =>
           (i % 2 ? one : two).post('/free', 'a-key', { to: 'x' })
         )
         let answered = 0
-        const others = signal()
-        for (const each of posts) void each.then(() => ++answered === 29 && others.resolve())
-        await others.promise
+        const others = gate()
+        for (const each of posts) void each.then(() => ++answered === 29 && others.open())
+        await others.opened
         t.match(await one.post('/free', 'a-key', { to: 'y' }), { status: 422 }, 'another body, meanwhile')
-        seen.open.resolve()
+        seen.onward.open()
         const all = await Promise.all(posts)
         t.equal(seen.runs, 1)
         t.equal(all.filter(({ status }) => status === 202).length, 1)

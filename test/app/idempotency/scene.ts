@@ -10,6 +10,7 @@ import idempotency, { type IdempotencyOptions } from '../../../app/plugins/idemp
 import redis from '../../../app/plugins/redis.js'
 import { problem } from '../../../app/problem.js'
 import limitPlugin from '../../../plugin/index.js'
+import { gate } from '../../helper/gate.js'
 import { startRedis } from '../../helper/redis.js'
 import { START_MS, stillClock } from '../still-clock.js'
 
@@ -46,20 +47,9 @@ interface Body {
   params?: object
 }
 
-export function signal() {
-  let resolve: () => void = () => {}
-  const promise = new Promise<void>(done => {
-    resolve = done
-  })
-  return { promise, resolve }
-}
-
 /** What a handler of these tests waits for, and what it has done. */
 export function scene() {
-  const open = signal()
-  const begun = signal()
-  const left = signal()
-  return { runs: 0, gate: Promise.resolve() as Promise<void>, open, begun, left }
+  return { runs: 0, wait: Promise.resolve() as Promise<void>, onward: gate(), begun: gate(), left: gate() }
 }
 type Scene = ReturnType<typeof scene>
 
@@ -97,12 +87,12 @@ export async function start(
     if (typeof id === 'string') Object.assign(request, { account: { id }, caller })
   })
   await app.register(idempotency, { secret, clock, leaseMs: LEASE, ...options })
-  const route = { preHandler: app.idempotent, onSend: async () => seen.left.resolve() }
+  const route = { preHandler: app.idempotent, onSend: async () => seen.left.open() }
   const handle = async (body: Body) => {
     seen.runs++
     const id = `message ${seen.runs}`
-    seen.begun.resolve()
-    await seen.gate
+    seen.begun.open()
+    await seen.wait
     const { answer = 202 } = body
     if (answer === 'full') return ofBytes(id, 16_384)
     if (answer === 'large') return ofBytes(id, 16_385)

@@ -4,6 +4,7 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import type { Test } from 'tap'
 import { type Config, readConfig } from '../../../app/config.js'
 import { type Message, SendError, type Sender } from '../../../app/senders/sender.js'
+import { gate } from '../../helper/gate.js'
 
 export const START_MS = Date.UTC(2026, 2, 1, 3)
 /** Stands still. At 11 o'clock in China: 13 hours are left of the day. */
@@ -118,8 +119,7 @@ function answer(response: ServerResponse, does: Doing): void {
 
 /** A provider whose answer goes on and on, `bytes` at a time; and when it is given up. */
 export async function startEndless(t: Test, status: number, bytes: number, headers = {}) {
-  let close = () => {}
-  const closed = new Promise<void>(resolve => (close = resolve))
+  const { open: close, opened: closed } = gate()
   const server = createServer((request, response) => {
     request.resume()
     response.writeHead(status, headers)
@@ -134,8 +134,7 @@ export async function startEndless(t: Test, status: number, bytes: number, heade
 
 /** A provider that wants to speak another protocol; and when that is given up. */
 export async function startUpgrade(t: Test) {
-  let close = () => {}
-  const closed = new Promise<void>(resolve => (close = resolve))
+  const { open: close, opened: closed } = gate()
   const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
   const server = createServer(({ socket }) => socket.once('close', close).write(head))
   return { url: await listen(t, server), closed }

@@ -97,12 +97,3 @@ export async function gone(request: FastifyRequest): Promise<void> {
   // What hears of it, too, goes first.
   await new Promise(setImmediate)
 }
-
-/** What one waits for, and another lets come. */
-export function gate() {
-  let open: () => void = () => {}
-  const opened = new Promise<void>(resolve => {
-    open = resolve
-  })
-  return { open, opened }
-}
