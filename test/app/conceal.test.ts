@@ -89,14 +89,13 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('the answer comes before the message, and its lock is free', async t => {
       const { app, sms } = await start()
-      let arrive = () => {}
-      sms.does(() => new Promise(resolve => (arrive = resolve)))
+      const { letGo } = sms.hold()
       t.equal((await ask(app, { purpose })).status, 202)
       const second = await ask(app, { purpose })
       t.equal(second.status, 429)
       t.same(second.body['violated-policies'], ['recipient-60s'])
       t.equal(sms.messages.length, 1)
-      arrive()
+      letGo()
     })
 
     await t.test('the message goes when the answer has left', async t => {

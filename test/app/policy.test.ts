@@ -60,19 +60,13 @@ for (const [name, open] of Object.entries(places)) {
       'whom the operator allows is counted with others, and sent one message at a time',
       async t => {
         const told = provider()
-        let finish = () => {}
         const app = await (await open(t)).start({}, { senders: { sms: told } })
         await app.lists.put(E164, { standing: 'allowed', masked: '' })
-        const begun = new Promise<void>(resolve =>
-          told.does(async () => {
-            resolve()
-            await new Promise<void>(done => (finish = done))
-          })
-        )
+        const { held, letGo } = told.hold()
         const first = ask(app)
-        await begun
+        await held
         t.match(await ask(app), { status: 409, body: { code: 'FST_SEND_LIMIT_IN_FLIGHT' } })
-        finish()
+        letGo()
         t.equal((await first).status, 202)
         told.work()
         for (let i = 0; i < 4; i++) t.equal((await ask(app)).status, 202)

@@ -1,4 +1,5 @@
 import { type Failing, type Message, SendError, type Sender } from '../../app/senders/sender.js'
+import { gate } from '../helper/gate.js'
 
 /** A provider that does what it is told, and remembers what it was given. */
 export function provider() {
@@ -22,6 +23,15 @@ export function provider() {
     },
     does(what: typeof behave) {
       behave = what
+    },
+    /** A message that comes waits until it is let go. */
+    hold() {
+      const [held, onward] = [gate(), gate()]
+      behave = () => {
+        held.open()
+        return onward.opened
+      }
+      return { held: held.opened, letGo: onward.open }
     },
     lastCode: () => /\d{6}/.exec(messages.at(-1)?.text ?? '')?.[0] ?? ''
   } satisfies Sender & Record<string, unknown>

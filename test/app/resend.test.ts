@@ -166,20 +166,14 @@ for (const [name, open] of Object.entries(places)) {
       const app = await place.start({}, { senders: { sms } })
       const { id } = (await ask(app)).body
       place.advance(60_000)
-      let take = () => {}
-      const begun = new Promise<void>(begin => {
-        sms.does(async () => {
-          begin()
-          await new Promise<void>(resolve => (take = resolve))
-        })
-      })
+      const { held, letGo } = sms.hold()
       const former = resend(app, id)
-      await begun
+      await held
       // Its lock ends, as of a process that stands still.
       place.advance(60_000)
       sms.fail('unknown')
       t.equal((await resend(app, id)).status, 504)
-      take()
+      letGo()
       t.equal((await former).status, 202)
       t.match(await status(app, id), { body: { delivery: 'unknown' } })
     })

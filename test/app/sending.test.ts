@@ -108,15 +108,12 @@ for (const [name, open] of Object.entries(places)) {
       const app = await (await open(t)).start({}, { senders: { sms } })
       await app.lists.put(E164, { standing: 'allowed', masked: '' })
       const { id } = (await ask(app)).body
-      let arrive = () => {}
-      const arriving = new Promise<void>(resolve => {
-        sms.does(() => new Promise(done => resolve(void (arrive = done))))
-      })
+      const { held, letGo } = sms.hold()
       const first = ask(app)
-      await arriving
+      await held
       const taken = { status: 409, body: { code: 'FST_SEND_LIMIT_IN_FLIGHT' } }
       t.match([await ask(app), await resend(app, id)], [taken, taken])
-      arrive()
+      letGo()
       t.equal((await first).status, 202)
       const { body } = await app.inject('/metrics')
       for (const route of ['POST /v1/captcha', 'POST /v1/captcha/:id/resend'])
