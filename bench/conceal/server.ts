@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { loadPolicy } from '../../app/policy.js'
+import { folderOf } from '../../test/helper/folder.js'
 
 /** What closes when the bench ends; the last first. */
 export class Closing {
@@ -30,8 +30,7 @@ const START_LIMIT_MS = 30_000
 
 /** The app as it is started, in a process of its own, sending through {@link startMailServer}. */
 export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Promise<Server> {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-bench-'))
-  closing.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = folderOf(closing)
   const write = (name: string, content: unknown) => {
     writeFileSync(join(folder, name), JSON.stringify(content))
     return join(folder, name)

@@ -8,10 +8,11 @@ import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
+import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { post, startApp } from './helper.js'
-import { ask, folderOf, open } from './operating.js'
+import { ask, open } from './operating.js'
 
 type Test = Parameters<typeof folderOf>[0]
 

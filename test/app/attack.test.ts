@@ -2,9 +2,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { folderOf } from '../helper/folder.js'
 import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
 import { type App, KEY, lastCode, places } from './helper.js'
-import { folderOf } from './operating.js'
 import { provider } from './provider.js'
 
 const LOGIN = { purpose: 'login' }

@@ -18,9 +18,10 @@ import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
+import { folderOf } from '../helper/folder.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
-import { ask, folderOf, linesOf, open, REGION } from './operating.js'
+import { ask, linesOf, open, REGION } from './operating.js'
 
 const START = Date.UTC(2026, 2, 1)
 const clock = { monotonic: () => 0, wall: () => START }

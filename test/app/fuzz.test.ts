@@ -5,11 +5,12 @@ import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Sender } from '../../app/senders/sender.js'
+import { folderOf } from '../helper/folder.js'
 import { operationsOf } from './fuzz/operations.js'
 import { type Case, LIVE_CODE, LIVE_ID, requestsTo } from './fuzz/requests.js'
 import { checkProblem, judgeOf } from './fuzz/verdict.js'
 import { type App, KEY, places } from './helper.js'
-import { ADMIN_KEY, folderOf } from './operating.js'
+import { ADMIN_KEY } from './operating.js'
 
 const SEED = Number(process.env.FUZZ_SEED ?? 20_260_301)
 const RUNS = Number(process.env.FUZZ_RUNS ?? 300)

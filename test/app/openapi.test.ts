@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { KEY, places } from './helper.js'
 
@@ -118,9 +118,7 @@ t.test('passes a linter, which has nothing to warn of', async t => {
   const place = await places.memory(t)
   for (const env of [{ ADMIN_KEY: 'the key of the operator of these tests' }, { DEV_OUTBOX: 'off' }]) {
     const app = await place.start(env)
-    const folder = mkdtempSync(join(tmpdir(), 'send-limit-openapi-'))
-    t.teardown(() => rmSync(folder, { recursive: true }))
-    const file = join(folder, 'openapi.json')
+    const file = join(folderOf(t), 'openapi.json')
     writeFileSync(file, JSON.stringify(app.swagger(), null, 2))
     const quiet = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
     const { status, stdout, stderr } = spawnSync(redocly, ['lint', file], { env: quiet, encoding: 'utf8' })

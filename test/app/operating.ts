@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import type { Prices } from '../../app/audit/cost.js'
@@ -17,6 +16,7 @@ import { loadPolicy } from '../../app/policy.js'
 import { passAllowed } from '../../app/recipient-rules.js'
 import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
+import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
 
 export const ADMIN_KEY = 'an admin key of these tests'
@@ -41,13 +41,6 @@ interface Options {
   /** Declares the routes of the test. */
   routes?: (app: FastifyInstance) => unknown
   log?: string[]
-}
-
-/** A folder of this test's own, gone after it. */
-export function folderOf(t: Teardown): string {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-operating-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
 }
 
 /** The part of the app that accounts, lists, audit trail and admin API need, and nothing else. */

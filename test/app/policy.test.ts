@@ -1,14 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Template } from '../../app/templates/schema.js'
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
+import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post } from './helper.js'
@@ -20,9 +20,7 @@ const reload = (app: App) =>
   inject(app, { method: 'POST', url: '/v1/admin/policy', headers: { 'x-admin-key': ADMIN_KEY } })
 
 function policyFile(t: Test) {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-policy-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
-  const file = join(folder, 'policy.json')
+  const file = join(folderOf(t), 'policy.json')
   const write = (change: (policy: Policy) => object) => {
     writeFileSync(file, JSON.stringify(change(structuredClone(loadPolicy()))))
   }

@@ -1,6 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fastify from 'fastify'
 import type { Redis } from 'ioredis'
@@ -9,6 +8,7 @@ import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { loggerOptions } from '../../app/logger.js'
 import { recipientOf } from '../../app/recipient.js'
+import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
@@ -36,8 +36,7 @@ async function contentOf(redis: Redis): Promise<string> {
 t.test(
   'no recipient, address, code or key in logs, events, errors, metrics and Redis after a busy run',
   async t => {
-    const folder = mkdtempSync(join(tmpdir(), 'send-limit-privacy-'))
-    t.teardown(() => rmSync(folder, { recursive: true }))
+    const folder = folderOf(t)
     const { lines, stream } = logStream()
     let events = ''
     for (const name of ['fastify-send-limit:decision', 'verification-api:audit']) {

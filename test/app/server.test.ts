@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { tapWire } from '../contract/wire.js'
+import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
@@ -121,9 +121,7 @@ t.test('a signal that comes again later ends it at once', async t => {
 })
 
 t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-server-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
-  const POLICY_FILE = join(folder, 'policy.json')
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
   const write = (text: string) => writeFileSync(POLICY_FILE, text)
   const policy = loadPolicy()
   write(JSON.stringify(policy))
@@ -147,9 +145,7 @@ t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t
 })
 
 t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-server-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
-  const POLICY_FILE = join(folder, 'policy.json')
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
   // A Redis that takes connections and says nothing: the start waits for it.
   // At an address of its own: a client of another test may look for a Redis that was at its port before.

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Check } from 'typebox/value'
@@ -7,6 +6,7 @@ import { AuditEventSchema } from '../../app/audit/event.js'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { loadPolicy } from '../../app/policy.js'
 import { problem } from '../../app/problem.js'
+import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, cancel, E164, PHONE, status, verify, wrong } from './captcha.js'
@@ -22,9 +22,7 @@ const eventsOf = (file: string) =>
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
     await t.test('each try of a code is in the audit trail', async t => {
-      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const file = join(folder, 'audit.log')
+      const file = join(folderOf(t), 'audit.log')
       const place = await open(t)
       const app = await place.start({ AUDIT_LOG: file })
       const { id } = (await ask(app)).body
@@ -57,9 +55,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('a refused try is of whom the code was sent to, whoever is named beside it', async t => {
-      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const file = join(folder, 'audit.log')
+      const file = join(folderOf(t), 'audit.log')
       const { rules, ...policy } = loadPolicy()
       const limits = [{ max: 1, window: '1h' as const }]
       const once = rules.map(rule =>
@@ -82,9 +78,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('so is what is sent, refused and suppressed, and the quota', async t => {
-      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const file = join(folder, 'audit.log')
+      const file = join(folderOf(t), 'audit.log')
       const limits = [{ max: 5, per: 'day', timeZone: 'UTC' } as const]
       const { rules, ...policy } = loadPolicy()
       const own = rules.map(rule =>
@@ -126,9 +120,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('what may have been done all the same is unknown there', async t => {
-      const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const file = join(folder, 'audit.log')
+      const file = join(folderOf(t), 'audit.log')
       const app = await (await open(t)).start({ AUDIT_LOG: file })
       const { id } = (await ask(app)).body
       const late = async () => {
@@ -150,9 +142,7 @@ for (const [name, open] of Object.entries(places)) {
 }
 
 t.test('persons have other hashes there under another secret', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-tries-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
-  const file = join(folder, 'audit.log')
+  const file = join(folderOf(t), 'audit.log')
   for (const which of ['one', 'another']) {
     const env = { AUDIT_LOG: file, LIMIT_SECRET: `${which} secret of these tests` }
     await ask(await (await places.memory(t)).start(env))

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { type Clock, createClock } from './clock.js'
+import { folderOf } from './folder.js'
 import type { Teardown } from './teardown.js'
 
 export type { Clock }
@@ -147,8 +147,7 @@ export async function startRedis(
   t: Teardown,
   options: RedisOptions | ClockOptions = {}
 ): Promise<RedisServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-redis-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = folderOf(t)
   if (!('clock' in options)) return launchSafely(t, folder, options, {})
   const { clock, env, close } = createClock(folder, options.startMs ?? Date.UTC(2026, 2, 1))
   t.teardown(close)

@@ -1,18 +1,11 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
 import { must } from './run.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-
-/** A folder outside of the repository, gone after its teardown. */
-export function folderOf(t: Teardown): string {
-  const folder = mkdtempSync(join(tmpdir(), 'send-limit-package-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
 
 /** The working tree as a fresh clone has it: nothing built, but its dependencies installed. */
 export async function clone(t: Teardown): Promise<string> {

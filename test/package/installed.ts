@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
-import { clone, folderOf, link } from './clone.js'
+import { clone, link } from './clone.js'
 import { must } from './run.js'
 
 /** What a consumer has besides the package and what that asks for. */

@@ -1,5 +1,5 @@
+import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
-import { folderOf } from './clone.js'
 import { run } from './run.js'
 
 /** Something that the npm registry gave, or why it could not be asked. */

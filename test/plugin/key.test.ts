@@ -1,12 +1,11 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -559,8 +558,7 @@ t.test(
   'a Unix socket has no address: rules by address do not apply',
   { skip: process.platform === 'win32' },
   async t => {
-    const folder = mkdtempSync(join(tmpdir(), 'send-limit-'))
-    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const folder = folderOf(t)
     for (const trustProxy of [false, 'loopback'] as const) {
       const { app } = await open(t, {}, { trustProxy })
       const limit = [
