@@ -1,7 +1,7 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
 import { type App, KEY, lastCode, places } from './helper.js'
@@ -78,10 +78,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('the audit trail tells of a code that was called off too late', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
-      const events: unknown[] = []
-      const hear = (event: unknown) => void events.push(event)
-      subscribe('verification-api:audit', hear)
-      t.teardown(() => unsubscribe('verification-api:audit', hear))
+      const events = heardOn(t, 'verification-api:audit')
       t.equal((await cancel(app, id)).status, 204)
       t.equal((await cancel(app, id)).status, 410)
       t.match(events, [

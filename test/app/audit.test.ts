@@ -1,5 +1,4 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,6 +17,7 @@ import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
+import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
@@ -539,10 +539,7 @@ t.test('a file that cannot be opened ends the start', async t => {
 
 t.test('off writes nowhere, and the channel hears all the same', async t => {
   const { app } = await open(t, { env: { AUDIT_LOG: 'off' } })
-  const heard: unknown[] = []
-  const hear = (event: unknown) => void heard.push(event)
-  subscribe('verification-api:audit', hear)
-  t.teardown(() => unsubscribe('verification-api:audit', hear))
+  const heard = heardOn(t, 'verification-api:audit')
   app.audit(sent)
   t.match(heard, [{ audit: 1, event: 'send' }])
 })

@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -11,6 +10,7 @@ import { readConfig } from '../../app/config.js'
 import { dispatch } from '../../app/dispatch.js'
 import afterwards from '../../app/plugins/afterwards.js'
 import { SendError } from '../../app/senders/sender.js'
+import { heardOn } from '../helper/channel.js'
 import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -120,10 +120,7 @@ t.test('of a client that has hung up before its message was sent: it is counted 
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
   const sms = provider()
   const app = await startApp(t, env, { senders: { sms } })
-  const told: unknown[] = []
-  const tell = (event: unknown) => void told.push(event)
-  subscribe('verification-api:audit', tell)
-  t.teardown(() => unsubscribe('verification-api:audit', tell))
+  const told = heardOn(t, 'verification-api:audit')
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
   const headers = { 'content-type': 'application/json', 'x-api-key': KEY }

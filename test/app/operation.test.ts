@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
@@ -6,6 +5,7 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
+import { heardOn } from '../helper/channel.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { type App, places, post } from './helper.js'
@@ -88,20 +88,17 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
 
 t.test('a message has the name in the audit trail that its answer says', async t => {
   const app = await (await places.memory(t)).start()
-  const told: unknown[] = []
-  const hear = (event: unknown) => {
-    const { event: kind, requestId } = event as AuditEvent
-    told.push({ kind, id: requestId })
-  }
-  subscribe('verification-api:audit', hear)
-  t.teardown(() => unsubscribe('verification-api:audit', hear))
+  const told = heardOn<AuditEvent>(t, 'verification-api:audit')
   const template = 'password-changed'
   const sms = await post(app, '/v1/sms', { phone: '13800138000', template })
   const mail = await post(app, '/v1/mail', { to: 'jane@example.com', template })
-  t.same(told, [
-    { kind: 'send', id: sms.body.id },
-    { kind: 'send', id: mail.body.id }
-  ])
+  t.same(
+    told.map(({ event, requestId }) => [event, requestId]),
+    [
+      ['send', sms.body.id],
+      ['send', mail.body.id]
+    ]
+  )
   t.match([sms.status, mail.status], [202, 202])
 })
 

@@ -1,13 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Template } from '../../app/templates/schema.js'
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
+import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
@@ -114,10 +113,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('the audit trail says who had it replaced', async t => {
       const { file, write } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
-      const told: AuditEvent[] = []
-      const hear = (event: unknown) => void told.push(event as AuditEvent)
-      subscribe('verification-api:audit', hear)
-      t.teardown(() => unsubscribe('verification-api:audit', hear))
+      const told = heardOn(t, 'verification-api:audit')
       await reload(app)
       write(withRecipient([]))
       await reload(app)

@@ -2,8 +2,10 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
+import { heardOn } from '../helper/channel.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
+import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
 
 const phone = '13800138000'
@@ -40,10 +42,7 @@ async function sending(t: Teardown, options: SendLimitOptions = {}) {
 
 t.test('every decision is told, by the option and on the channel', async t => {
   const events: DecisionEvent[] = []
-  const published: unknown[] = []
-  const note = (event: unknown) => published.push(event)
-  subscribe('fastify-send-limit:decision', note)
-  t.teardown(() => unsubscribe('fastify-send-limit:decision', note))
+  const published = heardOn(t, 'fastify-send-limit:decision')
   const requests: unknown[] = []
   const { app, send } = await sending(t, {
     onDecision: (event, request) => {
@@ -139,10 +138,7 @@ t.test('the keys name every rule, whatever it is called', async t => {
 })
 
 t.test('an onDecision that throws or rejects hurts nobody', async t => {
-  const unhandled: unknown[] = []
-  const note = (error: unknown) => unhandled.push(error)
-  process.on('unhandledRejection', note)
-  t.teardown(() => process.off('unhandledRejection', note))
+  const stray = strays(t)
   for (const onDecision of [
     () => {
       throw new Error('no metrics')
@@ -157,7 +153,7 @@ t.test('an onDecision that throws or rejects hurts nobody', async t => {
     t.ok((await app.limit.reserve({ mobile: '13900139000' })).allowed)
     t.equal(lines.filter(line => /"msg":"onDecision failed"/.test(line) && /no metrics/.test(line)).length, 5)
   }
-  t.same(unhandled, [])
+  t.same(stray, [])
 })
 
 t.test('every refusal is logged, with the hashed key', async t => {

@@ -5,6 +5,7 @@ import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { strays } from '../helper/strays.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 const flood: Rule = { ...send, name: 'flood', counts: 'attempts' }
@@ -197,10 +198,7 @@ t.test('errorResponse', async t => {
 })
 
 t.test('an errorResponse that throws refuses all the same, and harms nobody', async t => {
-  const unhandled: unknown[] = []
-  const note = (error: unknown) => unhandled.push(error)
-  process.on('unhandledRejection', note)
-  t.teardown(() => process.off('unhandledRejection', note))
+  const stray = strays(t)
   for (const rule of [send, flood]) {
     for (const key of ['ip', async () => 'a'] as const) {
       const { app } = await open(t, {
@@ -217,7 +215,7 @@ t.test('an errorResponse that throws refuses all the same, and harms nobody', as
       await app.close()
     }
   }
-  t.same(unhandled, [])
+  t.same(stray, [])
 })
 
 t.test('an errorResponse that answers later, or throws nothing, refuses all the same', async t => {

@@ -6,6 +6,7 @@ import t from 'tap'
 import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { folderOf } from '../helper/folder.js'
+import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -362,10 +363,7 @@ t.test('when two key functions fail at once, one answer, and no crash', async t 
     throw new Error('now')
   }
   const later = async () => Promise.reject(new Error('later'))
-  const unhandled: unknown[] = []
-  const note = (error: unknown) => unhandled.push(error)
-  process.on('unhandledRejection', note)
-  t.teardown(() => process.off('unhandledRejection', note))
+  const stray = strays(t)
   // In one rule, or in two.
   const onRequest = { value: 'request.later' }
   for (const keys of [
@@ -384,7 +382,7 @@ t.test('when two key functions fail at once, one answer, and no crash', async t 
     await new Promise(resolve => setImmediate(resolve))
     await app.close()
   }
-  t.same(unhandled, [])
+  t.same(stray, [])
 })
 
 t.test('max as a function', async t => {

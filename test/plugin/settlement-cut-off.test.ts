@@ -1,8 +1,9 @@
 import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RouteHandlerMethod } from 'fastify'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { gate } from '../helper/gate.js'
+import { strays } from '../helper/strays.js'
 import { until } from '../helper/until.js'
 import { places } from './settlement/places.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
@@ -13,15 +14,6 @@ const rules = [
   { name: 'flight', key, lock: '30s' }
 ]
 const limit = ['send', 'flight']
-
-/** What nobody has caught. */
-function strays(t: Test): unknown[] {
-  const found: unknown[] = []
-  const hear = (error: unknown) => void found.push(error)
-  process.on('unhandledRejection', hear).on('uncaughtException', hear)
-  t.teardown(() => process.off('unhandledRejection', hear).off('uncaughtException', hear))
-  return found
-}
 
 for (const place of await places(t)) {
   t.test(

@@ -8,6 +8,7 @@ import { hearAsking, isOfOther, nodesOf, outagesOf, slotOf } from '../../../plug
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 import { startRedis } from '../../helper/redis.js'
+import { strays } from '../../helper/strays.js'
 import { until } from '../../helper/until.js'
 
 t.test(
@@ -36,10 +37,7 @@ t.test('who owns the client may call ASKING back', async t => {
 
 t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
   const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
-  const stray: unknown[] = []
-  const hear = (error: unknown) => void stray.push(error)
-  process.on('unhandledRejection', hear)
-  t.teardown(() => process.off('unhandledRejection', hear))
+  const stray = strays(t)
   hearAsking({ nodes: () => [node], on: () => {} } as unknown as RedisClient)
   void node.asking()
   await until(() => node.status === 'end', 'its loss')
