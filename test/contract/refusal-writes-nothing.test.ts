@@ -1,10 +1,9 @@
 import Fastify from 'fastify'
-import type { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { gate } from '../helper/gate.js'
-import { startRedis } from '../helper/redis.js'
+import { contentsOf, startRedis } from '../helper/redis.js'
 import type { Teardown } from '../helper/teardown.js'
 import { until } from '../helper/until.js'
 import { entriesOf, everything, rules as kinds } from './history.js'
@@ -37,22 +36,6 @@ const rules: Rule[] = [
   // Longer than this test: its renewal is not a refusal's doing.
   { name: 'in-flight', key: { value: 'body.order' }, lock: '30m' }
 ]
-
-/** Every key, its bytes and its expiry. */
-async function contents(client: Redis): Promise<Record<string, string>> {
-  const found: Record<string, string> = {}
-  const [seconds, micros] = await client.time()
-  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
-  for (const key of (await client.keys('*')).sort()) {
-    const [value, dump, left] = await Promise.all([
-      client.getBuffer(key),
-      client.dumpBuffer(key),
-      client.pttl(key)
-    ])
-    found[key] = `${value?.toString('hex')} ${dump?.toString('hex')} ${now + left}`
-  }
-  return found
-}
 
 /** An app on which one send hangs in its handler until the end. */
 async function open(t: Teardown, options: SendLimitOptions) {
@@ -122,7 +105,7 @@ t.test('Redis: after 1,000 refused attempts every key is byte for byte what it w
   t.strictSame(statuses, [200, 200, 200, 200, 200, 200, 422, 422])
   // A lock's release delays no reply.
   await until(async () => (await client.keys('*:lock')).length === 1, 'the one that hangs has a lock')
-  const before = await contents(client)
+  const before = await contentsOf(client)
   t.ok(Object.keys(before).length > 20)
   const wrong: number[] = []
   for (let i = 0; i < 1_000; i++) {
@@ -131,10 +114,10 @@ t.test('Redis: after 1,000 refused attempts every key is byte for byte what it w
     if ((await send(body)) !== status) wrong.push(i)
   }
   t.strictSame(wrong, [], 'each is refused as it should be')
-  t.strictSame(await contents(client), before)
+  t.strictSame(await contentsOf(client), before)
   t.equal(await end(), 200)
   await until(async () => (await client.keys('*:lock')).length === 0, 'it has none')
-  t.notSame(await contents(client), before, 'the comparison sees a lock that is released')
+  t.notSame(await contentsOf(client), before, 'the comparison sees a lock that is released')
 })
 
 t.test('memory: after 1,000 refused attempts its size and its facts are what they were', async t => {

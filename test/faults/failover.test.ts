@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { slotOf } from '../../plugin/store/nodes.js'
 import { startApp } from '../app/helper.js'
-import { SLOTS } from '../helper/cluster.js'
+import { replicate, SLOTS } from '../helper/cluster.js'
 import type { RedisServer } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { PATIENCE, startFourNodes } from './four-nodes.js'
@@ -14,17 +14,8 @@ async function startNodes(t: Test) {
   const [first, second, third, replica] = await startFourNodes(t, { 'cluster-node-timeout': NODE_TIMEOUT })
   const nodes = [first, second, third, replica]
   const info = async ({ client }: RedisServer) => String(await client.call('CLUSTER', 'INFO'))
+  await replicate(replica, first, PATIENCE)
   const id = String(await first.client.call('CLUSTER', 'MYID'))
-  await until(
-    async () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false),
-    'a replica',
-    PATIENCE
-  )
-  await until(
-    async () => (await replica.client.info('replication')).includes('master_link_status:up'),
-    'its link',
-    PATIENCE
-  )
   await until(
     async () => String(await second.client.call('CLUSTER', 'REPLICAS', id)).includes(`:${replica.port}@`),
     'word of it',

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { slotOf } from '../../plugin/store/nodes.js'
-import { introduce, SLOTS } from '../helper/cluster.js'
+import { beginMove, introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
@@ -41,7 +41,7 @@ export async function onTheFirst(limit: LimitDecorator, count: number, keysOf: (
 
 /** Sets out to move a slot from the first node to the fourth. @returns what is in it, and what stays on the first node */
 export async function startMove(
-  [{ client: from }, , , { client: to }]: FourNodes,
+  [from, , , to]: FourNodes,
   limit: LimitDecorator,
   keysOf: (i: number) => Keys
 ) {
@@ -49,13 +49,6 @@ export async function startMove(
   if (staying === undefined || moving === undefined) throw new Error('too few')
   // What is not there is asked for on the other side.
   await limit.clear(moving.keys)
-  const ids = await Promise.all([from, to].map(client => client.call('CLUSTER', 'MYID')))
-  const setSlot = (client: typeof from, how: string, id: unknown) =>
-    client.call('CLUSTER', 'SETSLOT', moving.slot, how, String(id))
-  await setSlot(to, 'IMPORTING', ids[0])
-  await setSlot(from, 'MIGRATING', ids[1])
-  const finish = async () => {
-    for (const client of [to, from]) await setSlot(client, 'NODE', ids[1])
-  }
+  const finish = await beginMove(moving.slot, from, to)
   return { staying: staying.keys, moving: moving.keys, finish }
 }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { beginMove, replicate } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { onTheFirst, PATIENCE, startFourNodes } from './four-nodes.js'
 import { open } from './process.js'
@@ -24,19 +25,13 @@ for (const [what, happens] of Object.entries(halves))
   t.test(`a slot that ${what} is no outage of the node that has it`, async t => {
     const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
     const [first, , target, replica] = nodes
-    const idOf = async ({ client }: typeof first) => String(await client.call('CLUSTER', 'MYID'))
-    const [firstId, targetId] = [await idOf(first), await idOf(target)]
-    const replicate = () => replica.client.call('CLUSTER', 'REPLICATE', targetId)
-    await until(() => replicate().then(Boolean, () => false), 'a replica', PATIENCE)
-    const isLinked = async () => (await replica.client.info('replication')).includes('master_link_status:up')
-    await until(isLinked, 'its link', PATIENCE)
+    await replicate(replica, target, PATIENCE)
     // No outage ends by its time.
     const { app, changes } = await open(t, { nodes: [nodes[1]] }, { timeout: 10_000 })
     const [staying, moving] = await onTheFirst(app.limit, 2, i => ({ other: `p${i}` }))
     if (!staying || !moving) throw new Error('too few')
     await app.limit.clear(moving.keys)
-    await target.client.call('CLUSTER', 'SETSLOT', moving.slot, 'IMPORTING', firstId)
-    await first.client.call('CLUSTER', 'SETSLOT', moving.slot, 'MIGRATING', targetId)
+    await beginMove(moving.slot, first, target)
     await happens(nodes, moving.slot)
     t.equal((await app.limit.reserve(moving.keys)).store, 'memory', 'nobody knows who has it')
     t.equal((await app.limit.reserve(staying.keys)).store, 'redis', 'another key of the node')

@@ -3,7 +3,7 @@ import { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
-import { type ClusterNode, startCluster } from '../helper/cluster.js'
+import { beginMove, type ClusterNode, startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { open, TIMEOUT_MS, values } from './process.js'
 
@@ -87,9 +87,7 @@ t.test('a slot that is half moved is no outage of its node', async t => {
   const { keys } = await app.limit.reserve({ once: here })
   const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
   const slot = slotOf(`sl:{${keys.once}}`)
-  const ids = await Promise.all([first, second].map(({ client }) => client.call('CLUSTER', 'MYID')))
-  await second.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
-  await first.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
+  await beginMove(slot, first, second)
 
   t.match(await app.limit.reserve({ once: here }), { allowed: false, store: 'redis' }, 'what has not moved')
   t.match(await app.limit.reserve({ daily: here }), { allowed: true, store: 'redis' }, 'what is new')
@@ -114,13 +112,10 @@ t.test(
     const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
     const held = await app.limit.reserve({ once: here })
     const slot = slotOf(`sl:{${held.keys.once}}`)
-    const ids = await Promise.all([first, second].map(({ client }) => client.call('CLUSTER', 'MYID')))
-    await second.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
-    await first.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
+    const finish = await beginMove(slot, first, second)
     const keys = (await first.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 9)) as string[]
     for (const key of keys) await first.client.migrate('127.0.0.1', second.port, key, 0, 5_000)
-    for (const { client } of [second, first])
-      await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[1]))
+    await finish()
 
     let beside = ''
     for (let i = 0; beside === ''; i++) {

@@ -1,13 +1,12 @@
 import t from 'tap'
+import { replicate } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { onTheFirst, PATIENCE, startFourNodes } from './four-nodes.js'
 import { open } from './process.js'
 
 t.test('a node is gone and its replica has its place: that is its return', async t => {
   const [first, second, , replica] = await startFourNodes(t, { 'cluster-node-timeout': PATIENCE })
-  await replica.client.call('CLUSTER', 'REPLICATE', String(await first.client.call('CLUSTER', 'MYID')))
-  const linked = async () => (await replica.client.info('replication')).includes('master_link_status:up')
-  await until(linked, 'its link', PATIENCE)
+  await replicate(replica, first, PATIENCE)
   await replica.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
   const { app, lines, changes } = await open(t, { nodes: [second] }, {})
   const [{ keys } = { keys: {} }] = await onTheFirst(app.limit, 1, i => ({ daily: `p${i}` }))

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
@@ -6,8 +5,9 @@ import { Outage } from '../../plugin/store/outage.js'
 import { isOfKey, isOfWrites } from '../../plugin/store/redis.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
-import { type RedisServer, startRedis } from './redis.js'
+import { contentsOf, type RedisServer, startRedis } from './redis.js'
 import type { Teardown } from './teardown.js'
+import { until } from './until.js'
 
 export type ClusterNode = RedisServer & { clock: Clock }
 
@@ -63,22 +63,43 @@ async function join(nodes: readonly ClusterNode[]): Promise<void> {
       info.includes(`cluster_${part}`)
     )
   }
-  const deadline = AbortSignal.timeout(JOIN_LIMIT_MS)
-  while (!(await Promise.all(nodes.map(joined))).every(Boolean)) {
-    if (deadline.aborted) throw new Error(`the nodes did not join within ${JOIN_LIMIT_MS} ms`)
+  const allJoined = async () => {
     // A node takes writes when its clock has gone on for two seconds.
     for (const { clock } of nodes) clock.advance(100)
-    await sleep(20)
+    return (await Promise.all(nodes.map(joined))).every(Boolean)
   }
+  await until(allJoined, 'a cluster', JOIN_LIMIT_MS)
 }
 
-async function contentsOf({ client }: ClusterNode): Promise<Record<string, string>> {
-  const found: Record<string, string> = {}
-  for (const key of (await client.keys('*')).sort()) {
-    const [dump, expiry] = await Promise.all([client.dumpBuffer(key), client.call('PEXPIRETIME', key)])
-    found[key] = `${dump?.toString('hex')} ${expiry}`
+async function idOf({ client }: RedisServer): Promise<string> {
+  return String(await client.call('CLUSTER', 'MYID'))
+}
+
+/** Makes a node the replica of another one. */
+export async function replicate(
+  replica: RedisServer,
+  master: RedisServer,
+  patienceMs: number
+): Promise<void> {
+  const id = await idOf(master)
+  const isReplica = () => replica.client.call('CLUSTER', 'REPLICATE', id).then(Boolean, () => false)
+  await until(isReplica, 'a replica', patienceMs)
+  const isLinked = async () => (await replica.client.info('replication')).includes('master_link_status:up')
+  await until(isLinked, 'its link', patienceMs)
+}
+
+/** Sets out to move a slot. @returns what ends the move */
+export async function beginMove(
+  slot: number,
+  from: RedisServer,
+  to: RedisServer
+): Promise<() => Promise<void>> {
+  const [fromId, toId] = [await idOf(from), await idOf(to)]
+  await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId)
+  await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId)
+  return async () => {
+    for (const { client } of [to, from]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId)
   }
-  return found
 }
 
 /** Starts a Redis Cluster of this test's own on 127.0.0.1: three masters whose clocks stand still. Linux only. */
@@ -112,7 +133,7 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
       const slot = Number(await first.client.call('CLUSTER', 'KEYSLOT', key))
       return Math.floor((slot * nodes.length) / SLOTS)
     },
-    contents: () => Promise.all(nodes.map(contentsOf))
+    contents: () => Promise.all(nodes.map(({ client }) => contentsOf(client)))
   }
 }
 

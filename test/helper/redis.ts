@@ -140,6 +140,16 @@ export async function scriptCalls(client: Redis): Promise<{ sent: number; called
   return { sent, called, all: sent + called }
 }
 
+/** Every key with its bytes and its expiry. */
+export async function contentsOf(client: Redis): Promise<Record<string, string>> {
+  const found: Record<string, string> = {}
+  for (const key of (await client.keys('*')).sort()) {
+    const [dump, expiry] = await Promise.all([client.dumpBuffer(key), client.call('PEXPIRETIME', key)])
+    found[key] = `${dump?.toString('hex')} ${expiry}`
+  }
+  return found
+}
+
 /** Starts a Redis server of this test's own on 127.0.0.1, without persistence; gone after its teardown. */
 export function startRedis(t: Teardown, options: ClockOptions): Promise<RedisServer & { clock: Clock }>
 export function startRedis(t: Teardown, options?: RedisOptions): Promise<RedisServer>
