@@ -3,12 +3,14 @@
 import { spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { Agent, request } from 'node:http'
-import { cpus, loadavg, totalmem } from 'node:os'
+import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startRedis } from '../test/helper/redis.js'
 import { equivalenceOf } from './conceal/equivalence.js'
-import { Closing, type Server, startMailServer, startServer } from './conceal/server.js'
+import { type Server, startMailServer, startServer } from './conceal/server.js'
+import { Closing } from './lib/closing.js'
+import { machine } from './lib/machine.js'
 
 /** How far the means may be apart, in milliseconds. */
 const MARGIN = 5
@@ -76,12 +78,12 @@ function figures(values: readonly number[]) {
 
 const round = (ms: number) => Number(ms.toFixed(3))
 
-async function compare(store: string, env: NodeJS.ProcessEnv, samples: number, warmUp: number) {
-  const closing = new Closing()
+async function compare(store: string, samples: number, warmUp: number) {
+  const all = new Closing()
   try {
-    if (store === 'redis') env.REDIS_URL = (await startRedis(closing)).url
-    const SMTP_URL = await startMailServer(closing)
-    const times = await measure(await startServer(closing, { ...env, SMTP_URL }), samples, warmUp)
+    const env: NodeJS.ProcessEnv = { SMTP_URL: await startMailServer(all) }
+    if (store === 'redis') env.REDIS_URL = (await startRedis(all)).url
+    const times = await measure(await startServer(all, env), samples, warmUp)
     const { difference, interval, equivalent } = equivalenceOf(times.known, times.suppressed, MARGIN)
     return {
       store,
@@ -92,7 +94,7 @@ async function compare(store: string, env: NodeJS.ProcessEnv, samples: number, w
       equivalent
     }
   } finally {
-    await closing.close()
+    await all.close()
   }
 }
 
@@ -102,10 +104,9 @@ const hasRedis = spawnSync('redis-server', ['--version']).status === 0
 const load = loadavg()[0]?.toFixed(1)
 const results = []
 for (const store of hasRedis ? ['memory', 'redis'] : ['memory'])
-  results.push(await compare(store, {}, samples, values.quick ? 20 : 100))
+  results.push(await compare(store, samples, values.quick ? 20 : 100))
 agent.destroy()
 
-const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
 const about = { date: new Date().toISOString(), machine, node: process.version, load, marginMs: MARGIN }
 console.log(`${about.date}, ${machine}, Node ${about.node}, load ${load}; POST /v1/captcha, ms`)
 console.table(

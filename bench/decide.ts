@@ -7,8 +7,6 @@ import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { floor } from './lib/floors.js'
 import {
   type Ask,
-  FIVE,
-  FOUR,
   fastifyRateLimit,
   flexible,
   type Limiter,
@@ -16,7 +14,7 @@ import {
   oursPlain,
   rateLimitRedis
 } from './lib/limiters.js'
-import { sendOf } from './lib/policy.js'
+import { FIVE, FOUR, sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
 import { interleave, type Sample, type Samples } from './lib/rounds.js'

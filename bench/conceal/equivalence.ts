@@ -8,9 +8,6 @@ export interface Equivalence {
   equivalent: boolean
 }
 
-/** 95 % quantile of the normal distribution. */
-const Z = 1.6448536269514722
-
 /**
  * Two one-sided tests at 5 % each (D. J. Schuirmann, A comparison of the two one-sided tests procedure and the power
  * approach for assessing the equivalence of average bioavailability, 1987), by Welch's t for unequal variances: both
@@ -39,7 +36,8 @@ function summaryOf(values: readonly number[]): { mean: number; error: number } {
  * 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5): right to three digits from 10 degrees of freedom on.
  */
 export function quantile(freedom: number): number {
-  const z = Z
+  // That of the normal distribution.
+  const z = 1.6448536269514722
   const terms = [
     (z ** 3 + z) / 4,
     (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96,

@@ -7,17 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { loadPolicy } from '../../app/policy.js'
 import { folderOf } from '../../test/helper/folder.js'
-
-/** What closes when the bench ends; the last first. */
-export class Closing {
-  private readonly all: (() => unknown)[] = []
-  teardown(close: () => unknown): void {
-    this.all.push(close)
-  }
-  async close(): Promise<void> {
-    for (const close of this.all.reverse()) await close()
-  }
-}
+import type { Closing } from '../lib/closing.js'
 
 export interface Server {
   url: string

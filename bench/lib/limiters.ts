@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import limitPlugin, { type Rule, type SendLimitOptions } from '../../plugin/index.js'
-import { FIVE, FOUR, keysOf, PEER_MAX, plainRules, rules, type Send, textsOf } from './policy.js'
+import { keysOf, PEER_MAX, plainRules, rules, type Send, textsOf } from './policy.js'
 
 /** Asks whether one send may go. */
 export type Ask = () => Promise<boolean>
@@ -86,20 +86,16 @@ interface Checked {
   isAllowed: boolean
   isExceeded?: boolean
 }
-export type Check = (request: object) => Promise<Checked>
+type Check = (request: object) => Promise<Checked>
 
 /** The manual checks of \@fastify/rate-limit, one a window: its hooks run once a request. */
-export async function checksOf(
-  app: FastifyInstance,
-  client?: Redis,
-  windows = [0, 1, 2, 3]
-): Promise<Check[]> {
+export async function checksOf(app: FastifyInstance, client?: Redis): Promise<Check[]> {
   const rateLimit = createRequire(import.meta.url)('@fastify/rate-limit')
   await app.register(rateLimit, { global: false, cache: 1_000_000, ...(client && { redis: client }) })
   const create = (app as unknown as { createRateLimit(options: object): Check }).createRateLimit
-  return windows.map(i =>
+  return PEER_MAX.map((max, i) =>
     create({
-      max: PEER_MAX[i],
+      max,
       timeWindow: MINUTE * 1000,
       cache: 1_000_000,
       keyGenerator: (request: { texts: string[] }) => `${i}${request.texts[i]}`
@@ -148,5 +144,3 @@ export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined
     }
   })
 }
-
-export { FIVE, FOUR }

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { startRedis } from '../../test/helper/redis.js'
+import { scriptCalls, startRedis } from '../../test/helper/redis.js'
 import type { Closing } from './closing.js'
 import { pin } from './cores.js'
 
@@ -27,11 +27,7 @@ export async function openRedis(closing: Closing, core: number): Promise<BenchRe
       const info = await client.info('cpu')
       return (figure(info, 'used_cpu_user') + figure(info, 'used_cpu_sys')) * 1e6
     },
-    async scripts() {
-      const info = await client.info('commandstats')
-      const all = info.matchAll(/cmdstat_(?:evalsha|eval|fcall):calls=(\d+)/g)
-      return [...all].reduce((sum, [, calls]) => sum + Number(calls), 0)
-    }
+    scripts: async () => (await scriptCalls(client)).all
   }
 }
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
-import { cpus, totalmem } from 'node:os'
 import { parse } from 'node:path'
 import { parseArgs } from 'node:util'
+import { machine } from './machine.js'
 import { type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
 
 /** One subject against another, in the same round; or its figure as it is. */
@@ -51,7 +51,6 @@ export function report(
     )
   })) as Report['results']
   const ratios = comparisons.flatMap(comparison => compare(samples, comparison))
-  const machine = `${cpus()[0]?.model}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
   const bench = parse(process.argv[1] ?? '').name
   const about = { bench, date: new Date().toISOString(), machine, node: process.version, rounds: size.rounds }
   console.log(`${bench}, ${about.date}, ${machine}, Node ${about.node}`)

@@ -3,7 +3,6 @@ export type Sample = Record<string, number>
 /** Each subject with its samples, one a round. */
 export type Samples = Map<string, Sample[]>
 
-/** Five rounds are the least; no sixth is begun after the deadline. */
 const ROUNDS = 5
 
 export interface Size {
@@ -24,13 +23,13 @@ export function sizeOf(quick: boolean): Size {
 export async function interleave(
   subjects: readonly string[],
   size: Size,
-  measure: (subject: string, round: number) => Promise<Sample>
+  measure: (subject: string) => Promise<Sample>
 ): Promise<Samples> {
   const samples: Samples = new Map(subjects.map(subject => [subject, []]))
   for (let round = size.quick ? 1 : 0; round <= size.rounds; round++) {
     for (let i = 0; i < subjects.length; i++) {
       const subject = subjects[(i + round) % subjects.length] as string
-      const sample = await measure(subject, round)
+      const sample = await measure(subject)
       if (round > 0) samples.get(subject)?.push(sample)
     }
   }

@@ -6,12 +6,12 @@ import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
 import { answer, asked } from './child.js'
 import { Closing } from './closing.js'
 import { floor } from './floors.js'
-import { checksOf, FIVE, flexible, STRICT } from './limiters.js'
-import { rules, type Send, textsOf } from './policy.js'
+import { checksOf, flexible, STRICT } from './limiters.js'
+import { FIVE, rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
 
 /** What the server is asked: where it listens, or what processor time it has used, in µs. */
-export type Question = 'port' | 'cpu'
+type Question = 'port' | 'cpu'
 
 const WINDOWS = [0, 1, 2, 3]
 const PROBLEM = {
