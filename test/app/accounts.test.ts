@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
 import { mayUse } from '../../app/accounts/account.js'
@@ -474,6 +475,7 @@ t.test('of whatever quota it is told where 80 % are reached, no sooner', async t
   for (const remaining of [201, 200, 199]) tell(true, remaining)
   await until(() => events().length > 0, 'the report')
   t.match(events(), [{ event: 'quota', used: 800, max: 1_000 }])
+  t.equal(events().length, 1)
 })
 
 const recipient: Rule = {
@@ -500,6 +502,9 @@ t.test('of several instances on one Redis, one reports', async t => {
   // What the other rule refuses finds the count where the other instance has reported it.
   t.equal(await send(8, { 'x-to': 'a' }), 429)
   t.equal(await send(8), 200)
+  // Its report, were there one, would follow the answer of Redis.
+  await apps[0].app.redis.ping()
+  await turn()
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)
@@ -534,4 +539,5 @@ t.test('of several instances one reports, also where the answer of that very sen
   t.equal(await send(1), 200)
   await until(async () => (await send(0)) === 429, 'Redis to decide there again')
   t.match(marks(), [{ account: 'first', used: 5, max: 5 }])
+  t.equal(marks().length, 1)
 })
