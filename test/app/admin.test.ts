@@ -341,7 +341,8 @@ t.test('rules that take more than their key from a request are not shown, but fo
   const told = (purpose: string) => ({ payload: { phone, purpose } })
   t.equal((await ask(app, 'POST', '/send', told('a'))).status, 200)
   t.equal((await ask(app, 'POST', '/send', told('b'))).status, 429)
-  t.match(await act(app, 'lookup', { phone }), { status: 200, body: { rules: [], retryAfterMs: 0 } })
+  const { rules: found, retryAfterMs } = (await act(app, 'lookup', { phone })).body
+  t.same([found, retryAfterMs], [[], 0])
   t.equal((await act(app, 'unblock', { phone })).status, 200)
   t.equal((await ask(app, 'POST', '/send', told('b'))).status, 200)
 })

@@ -137,6 +137,7 @@ t.test('of a client that has hung up before its message was sent: it is counted 
   await app.close()
   t.equal(sms.messages.length, 1)
   t.match(told, [{ event: 'send', outcome: 'sent' }])
+  t.equal(told.length, 1)
   t.equal((await server.client.keys('sl:*:mobile')).length, 1)
 })
 

@@ -47,7 +47,12 @@ for (const [how, destroy] of Object.entries(breaks)) {
       await t.rejects(denies.app.limit.reserve({ once: lost }), /cannot be checked/)
       t.equal((await denies.app.limit.reserve({ once: here })).store, 'redis')
       const partly = await allows.app.limit.reserve({ daily: here, once: lost })
-      t.match(partly, { allowed: true, store: 'none', rules: [{ name: 'daily' }] }, 'once is not counted')
+      t.match(partly, { allowed: true, store: 'none' })
+      t.same(
+        partly.rules.map(({ name }) => name),
+        ['daily'],
+        'once is not counted'
+      )
       await partly.refund()
       const [daily] = (await allows.app.limit.peek({ daily: here })).rules
       t.match(daily, { limits: [{ remaining: 99 }] }, 'daily was given back')

@@ -533,7 +533,8 @@ t.test('block lists cost other rules nothing, and peek knows them', async t => {
     retryAfterMs: null,
     violated: [{ rule: 'mobile', windowMs: 0 }]
   })
-  t.match(await app.limit.peek({ mobile: '13900139000' }), { allowed: true, violated: [], rules: [] })
+  const other = await app.limit.peek({ mobile: '13900139000' })
+  t.same([other.allowed, other.violated, other.rules], [true, [], []])
   t.match(await app.limit.peek({ seen: '13800138001' }), {
     allowed: true,
     observed: [{ rule: 'seen', windowMs: 0 }]

@@ -204,13 +204,13 @@ t.test('observed rules refuse nothing and count what is admitted', async t => {
   ]
   app.get('/x', { config: { limit } }, async (_req, reply) => reply.limit)
   const first = await app.inject('/x')
-  t.match(first.json(), { allowed: true, observed: [], violated: [] })
+  const verdictOf = (reply: typeof first) => {
+    const { allowed, observed, violated } = reply.json()
+    return [allowed, observed, violated]
+  }
+  t.same(verdictOf(first), [true, [], []])
   t.notMatch(first.headers.ratelimit, 'strict', 'what is not in force is not told')
-  t.match((await app.inject('/x')).json(), {
-    allowed: true,
-    observed: [{ rule: 'strict', windowMs: 60_000 }],
-    violated: []
-  })
+  t.same(verdictOf(await app.inject('/x')), [true, [{ rule: 'strict', windowMs: 60_000 }], []])
   t.same((await app.inject('/x')).json()['violated-policies'], ['loose'])
   t.same(
     events.map(event => [event.allowed, event.observed.length, event.violated.length]),
