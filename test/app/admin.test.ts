@@ -282,7 +282,7 @@ for (const [name, place] of Object.entries(places)) {
       (await act(app, 'lookup', { phone })).body.rules.find(
         ({ rule }: { rule: string }) => rule === 'in-flight'
       )
-    while (!(await lock()).refuses);
+    await until(async () => (await lock()).refuses, 'the lock')
     t.match(await lock(), { used: 1, remaining: 0, refuses: true })
     await act(app, 'unblock', { phone })
     t.match(await lock(), { refuses: true })

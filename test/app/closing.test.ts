@@ -3,6 +3,7 @@ import { request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
 import { instantIn, systemClock } from '../../app/clock.js'
@@ -103,7 +104,7 @@ t.test('of a client that has hung up: what surely did not go out is given back',
   lost.end(JSON.stringify({ phone: PHONE, purpose: 'register' }))
   await sending
   lost.destroy()
-  while ((await connections(one)) > 0) await sleep(10)
+  await until(async () => (await connections(one)) === 0, 'the hang-up')
 
   const closed = one.close()
   // The server itself waits for nothing.
@@ -126,13 +127,16 @@ t.test('of a client that has hung up before its message was sent: it is counted 
   const headers = { 'content-type': 'application/json', 'x-api-key': KEY }
   const lost = request({ port, method: 'POST', path: '/v1/sms', headers }).on('error', () => {})
   lost.write(' ')
-  // What follows the attempt finds a Redis that is slow.
+  // What follows the attempt finds a Redis that hangs.
   await until(async () => (await server.client.keys('sl:*:api-attempts')).length === 1, 'the attempt')
-  await server.client.client('PAUSE', 500, 'ALL')
+  const { stream } = app.redis as Redis
+  const before = stream.bytesWritten
+  process.kill(server.pid, 'SIGSTOP')
   lost.end(JSON.stringify({ phone: PHONE, template: 'order-shipped', params: { order: 'A-17' } }))
-  await sleep(100)
+  await until(() => stream.bytesWritten > before, 'its command')
   lost.destroy()
-  while ((await connections(app)) > 0) await sleep(10)
+  await until(async () => (await connections(app)) === 0, 'the hang-up')
+  process.kill(server.pid, 'SIGCONT')
 
   await app.close()
   t.equal(sms.messages.length, 1)

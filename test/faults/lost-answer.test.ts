@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
 
 const rules: Rule[] = [{ name: 'once', key: { value: 'body.a' }, limits: [{ max: 9, window: '10m' }] }]
 
@@ -29,10 +29,12 @@ t.test('an answer that a lost connection has taken is no outage of a Redis that 
   const storeOf = async (once: string) => (await app.limit.reserve({ once })).store
   t.equal(await storeOf('a'), 'redis')
 
+  const connection = client.stream
+  const before = connection.bytesWritten
   process.kill(server.pid, 'SIGSTOP')
   const lost = storeOf('a')
-  await sleep(20)
-  client.stream.destroy()
+  await until(() => connection.bytesWritten > before, 'its command')
+  connection.destroy()
   process.kill(server.pid, 'SIGCONT')
   await once(client, 'ready')
   t.equal(await storeOf('b'), 'redis', 'asked later, answered')

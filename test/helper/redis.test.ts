@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { startRedis } from './redis.js'
 import { typescript } from './typescript.js'
+import { until } from './until.js'
 
 const START_MS = Date.UTC(2026, 2, 1)
 
@@ -144,6 +144,5 @@ t.test('dies with a test process that is killed', async t => {
   t.ok(await listens(port))
   child.kill('SIGKILL')
   await once(child, 'exit')
-  for (let turn = 0; (await listens(port)) && turn < 500; turn++) await sleep(10)
-  t.notOk(await listens(port))
+  await until(async () => !(await listens(port)), 'its end')
 })
