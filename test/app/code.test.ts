@@ -72,7 +72,7 @@ t.test('what is kept of one code does not open under the id of another', async t
   const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
   const [one, other] = [await captchas.start({ ...of, ...asked }), await captchas.start({ ...of, ...asked })]
   t.match(await captchas.find(one.id, null), { identity: of.identity })
-  await t.rejects(captchas.find(other.id, null))
+  await t.rejects(captchas.find(other.id, null), /unable to authenticate/)
   t.notOk(names.includes(one.id), 'its name tells no id')
   const policy = () => loadPolicy()
   const others = captchasOf({ records, secret: 'another secret of these tests', policy })

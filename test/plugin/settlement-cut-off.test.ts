@@ -114,7 +114,7 @@ for (const place of await places(t)) {
       const asked = app.inject({ url: '/send?id=a', signal: abort.signal })
       await runs.opened
       abort.abort()
-      await t.rejects(asked)
+      await t.rejects(asked, { name: 'AbortError' })
       await sleep(10)
       t.same(await used({ flight: 'a' }), [1], 'the lock is held while the handler runs')
       onward.open()
@@ -146,7 +146,7 @@ for (const place of await places(t)) {
     const asked = app.inject({ url: '/send?id=a', signal: abort.signal })
     await sent.opened
     abort.abort()
-    await t.rejects(asked)
+    await t.rejects(asked, { name: 'AbortError' })
     cut.open()
     await until(() => goesOn, 'its end')
     left.open()

@@ -131,7 +131,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       if (how !== 'answers errors') {
         const { store } = fallback
         const failing = [store.block(notBlocked, 0), store.clear(sent), store.unblock(blocked)]
-        await Promise.all(failing.map(each => t.rejects(Promise.resolve(each))))
+        await Promise.all(failing.map(each => t.rejects(Promise.resolve(each), UNAVAILABLE)))
         const states = [await state(notBlocked), await state(sent), await state(blocked)]
         t.strictSame(states, [PASSES, REFUSES, BLOCKED], 'what has failed changes nothing')
       }
