@@ -1,6 +1,6 @@
-import { BLOCKED, type Entry, PASSES, REFUSES, type Taken } from '../../plugin/store/store.js'
-import { distinct, entry, log, observed, sentTo, takenOf } from './specs.js'
-import type { Subject } from './store.js'
+import { BLOCKED, type Entry, PASSES, REFUSES, type Taken } from '../../../plugin/store/store.js'
+import { distinct, entry, log, observed, sentTo, takenOf } from '../specs.js'
+import type { Promised, Subject } from './subject.js'
 
 const minute = 60_000
 
@@ -25,7 +25,7 @@ async function facts(s: Subject, one: Entry) {
 }
 
 /** What every store promises of different values. */
-export const distinctCases: [string, (s: Subject) => Promise<void>][] = [
+export const distincts: Promised[] = [
   [
     'different values are counted; one that was sent to passes when all are used',
     async s => {

@@ -1,0 +1,67 @@
+import { entry, lock, token } from '../specs.js'
+import type { Promised } from './subject.js'
+
+/** What every store promises of locks. */
+export const locks: Promised[] = [
+  [
+    "a lock is one holder's until it ends",
+    async s => {
+      const held = [entry(lock(30_000))]
+      await s.take(held)
+      s.time.advance(3_000_000 - 1)
+      s.t.strictSame((await s.reserve(held)).entries[0]?.limits, [{ used: 1, reset: 1 }])
+      s.time.advance(1)
+      await s.take(held)
+    }
+  ],
+  [
+    'a lock is released by its holder alone',
+    async s => {
+      const held = [entry(lock(30_000))]
+      const mine = token()
+      const taken = await s.take(held, mine)
+      const [first, second, third] = [mine.slice(0, 8), mine.slice(8, 16), mine.slice(16)]
+      const other = token().slice(0, 8)
+      for (const stranger of [token(), other + second + third, first + other + third, first + second + other])
+        await s.refund(taken, stranger)
+      await s.admits(held, false, 'a stranger released nothing')
+      await s.refund(taken, mine)
+      await s.admits(held, true, 'its holder did')
+      await s.refund(taken, mine)
+      s.t.equal(await s.store.renew(held, mine), false, 'nothing is left to renew')
+      const theirs = token()
+      await s.take(held, theirs)
+      await s.refund(taken, mine)
+      await s.admits(held, false, 'once')
+    }
+  ],
+  [
+    'a lock is renewed by its holder alone, while it lasts',
+    async s => {
+      const held = [entry(lock(30_000))]
+      const mine = token()
+      await s.take(held, mine)
+      s.time.advanceMs(20_000)
+      s.t.equal(await s.store.renew(held, token()), false, 'not by a stranger')
+      s.t.equal(await s.store.renew(held, mine), true)
+      s.time.advanceMs(29_999)
+      await s.admits(held, false, 'it lasts from the renewal on')
+      s.time.advanceMs(1)
+      s.t.equal(await s.store.renew(held, mine), false, 'not once it has ended')
+      await s.take(held)
+      s.t.equal(await s.store.renew(held, mine), false, "not once it is another's")
+    }
+  ],
+  [
+    'several locks are renewed; one that is lost is told, the others go on',
+    async s => {
+      const all = [entry(lock(10_000)), entry(lock(30_000)), entry(lock(10_000))]
+      const mine = token()
+      await s.take(all, mine)
+      s.time.advanceMs(10_000)
+      s.t.equal(await s.store.renew(all, mine), false)
+      s.time.advanceMs(25_000)
+      s.t.strictSame(await s.used(all), [[0], [1], [0]])
+    }
+  ]
+]

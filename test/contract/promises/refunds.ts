@@ -1,0 +1,152 @@
+import type { Taken } from '../../../plugin/store/store.js'
+import { count, entry, log } from '../specs.js'
+import { hour, type Promised } from './subject.js'
+
+/** What every store promises of what is given back. */
+export const refunds: Promised[] = [
+  [
+    'a refund returns its own slot, once, however often it is told',
+    async s => {
+      const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+      const first = await s.take(entries)
+      await s.take(entries)
+      s.time.advanceMs(1)
+      await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[1], [1]])
+      await s.take(entries)
+      for (let i = 0; i < 5; i++) await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[2], [2]], "nothing of a stranger's")
+      s.time.advanceMs(59_999)
+      s.t.strictSame(await s.used(entries), [[2], [2]])
+      s.time.advance(1)
+      s.t.strictSame(await s.used(entries), [[1], [2]], "the second one's instant is still its own")
+    }
+  ],
+  [
+    'a refund of the later one stays known while others are counted',
+    async s => {
+      const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
+      await s.take(entries)
+      const second = await s.take(entries)
+      s.time.advanceMs(1)
+      await s.refund(second)
+      await s.take(entries)
+      await s.refund(second)
+      s.t.strictSame(await s.used(entries), [[2], [2]])
+    }
+  ],
+  [
+    'refunds in any order each return one slot',
+    async s => {
+      const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
+      const taken: Taken[][] = []
+      for (let i = 0; i < 5; i++) taken.push(await s.take(entries))
+      for (const [i, which] of [3, 0, 4, 2, 1].entries()) {
+        await s.refund(taken[which] as Taken[])
+        await s.refund(taken[which] as Taken[])
+        s.t.strictSame(await s.used(entries), [[4 - i], [4 - i]])
+      }
+    }
+  ],
+  [
+    'a refund after the window changes nothing',
+    async s => {
+      const entries = [entry(log([2, 60_000]))]
+      const first = await s.take(entries)
+      s.time.advanceMs(60_000)
+      await s.take(entries)
+      await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[1]])
+      s.time.advanceMs(hour)
+      await s.refund(first)
+      await s.take(entries)
+      await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[1]])
+    }
+  ],
+  [
+    'a refund in the next period changes nothing there',
+    async s => {
+      const entries = [entry(count(2, 'hour'))]
+      const first = await s.take(entries)
+      s.time.advanceMs(hour)
+      await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[0]])
+      await s.take(entries)
+      await s.refund(first)
+      s.t.strictSame(await s.used(entries), [[1]])
+    }
+  ],
+  [
+    'what was never issued is not given back',
+    async s => {
+      const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+      const [stamp, number] = (await s.take(entries)) as [Taken, Taken]
+      await s.refund([
+        { ...stamp, receipt: stamp.receipt + 1 },
+        { ...number, receipt: number.receipt + 1 }
+      ])
+      await s.refund([
+        { ...stamp, receipt: 1 },
+        { ...number, receipt: 1 }
+      ])
+      await s.refund([{ ...number, ends: number.ends + 1 }])
+      await s.refund([
+        { ...stamp, entry: entry(stamp.entry.spec, 'b') },
+        { ...number, entry: entry(number.entry.spec, 'b') }
+      ])
+      s.t.strictSame(await s.used(entries), [[1], [1]])
+    }
+  ],
+  [
+    'a refund of some entries leaves the others',
+    async s => {
+      const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+      const [stamp, number] = (await s.take(entries)) as [Taken, Taken]
+      await s.refund([number])
+      s.t.strictSame(await s.used(entries), [[1], [0]])
+      await s.refund([stamp])
+      s.t.strictSame(await s.used(entries), [[0], [0]])
+    }
+  ],
+  [
+    'a refund from before a clear does not touch what came after',
+    async s => {
+      const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+      const before = [...(await s.take(entries)), ...(await s.take(entries))]
+      // The next tick: a receipt later than the last one.
+      s.time.advance(2)
+      await s.store.clear(entries)
+      await s.take(entries)
+      for (let i = 0; i < 3; i++) await s.refund(before.slice(0, 2))
+      await s.refund(before.slice(2))
+      s.t.strictSame(await s.used(entries), [[1], [1]])
+    }
+  ],
+  [
+    'a count remembers a thousand refunds; then old receipts pass for refunded',
+    async s => {
+      const entries = [entry(count(5_000, 'month'))]
+      const all: Taken[] = []
+      for (let i = 0; i < 1_004; i++) all.push(...(await s.take(entries)))
+      const among = all[700] as Taken
+      for (const taken of all.slice(2, 1_002)) if (taken !== among) await s.refund([taken])
+      await s.refund([all[1] as Taken])
+      s.t.strictSame(await s.used(entries), [[4]])
+      await s.refund([all[500] as Taken])
+      s.t.strictSame(await s.used(entries), [[4]], 'each is remembered')
+      await s.refund([all[0] as Taken])
+      s.t.strictSame(
+        await s.used(entries),
+        [[4]],
+        'older than all that are remembered: too few messages rather than too many'
+      )
+      await s.refund([all[1_002] as Taken])
+      s.t.strictSame(await s.used(entries), [[3]], 'a later one is still given back')
+      await s.refund([among])
+      s.t.strictSame(await s.used(entries), [[2]], 'and one among them')
+      for (const taken of all.slice(0, 1_003)) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[2]], 'and none twice, those forgotten neither')
+    }
+  ]
+]
