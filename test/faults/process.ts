@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import { Cluster, type ClusterOptions } from 'ioredis'
+import { Cluster, type ClusterOptions, type Redis } from 'ioredis'
 import type { Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import type { RedisCluster } from '../helper/cluster.js'
@@ -15,24 +15,33 @@ const rules: Rule[] = [
   { name: 'other', key: { value: 'body.other' }, limits: [{ max: 99, window: '1h' }] }
 ]
 
-/** A process on this cluster, and what it logs of Redis. */
-export async function open(
-  t: Test,
-  cluster: { nodes: readonly RedisServer[] },
-  options: SendLimitOptions,
-  more: ClusterOptions = {}
-) {
-  const { lines, stream } = logStream()
-  const client = new Cluster([cluster.nodes[0]?.port as number], {
+/** A client of this cluster that waits for nothing; not connected yet. */
+export function clientOf({ nodes }: { nodes: readonly RedisServer[] }, more: ClusterOptions = {}): Cluster {
+  return new Cluster([nodes[0]?.port as number], {
     enableOfflineQueue: false,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 1,
     lazyConnect: true,
     ...more
-  })
-  client.on('error', () => {})
+  }).on('error', () => {})
+}
+
+/** A process on this cluster. */
+export async function open(
+  t: Test,
+  cluster: { nodes: readonly RedisServer[] },
+  options: SendLimitOptions,
+  more?: ClusterOptions
+) {
+  const client = clientOf(cluster, more)
   await client.connect()
+  return { client, ...(await openOn(t, client, options)) }
+}
+
+/** A process with this client, and what it logs of Redis. */
+export async function openOn(t: Test, client: Redis | Cluster, options: SendLimitOptions) {
+  const { lines, stream } = logStream()
   const app = Fastify({ logger: { stream } }) as unknown as FastifyInstance
   t.teardown(async () => {
     await app.close()
@@ -45,7 +54,7 @@ export async function open(
     lines
       .map(line => JSON.parse(line))
       .filter(({ msg }) => /^redis (does not decide|decides again)$/.test(msg))
-  return { app, client, lines, changes }
+  return { app, lines, changes }
 }
 
 /** A value whose keys stand on each node. */

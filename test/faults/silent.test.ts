@@ -1,15 +1,13 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
+import { openOn } from './process.js'
 
 const TIMEOUT_MS = 200
-const rules: Rule[] = [{ name: 'in-flight', key: { phone: 'body.phone' }, lock: '30m' }]
 
 t.test('a lock that was taken as the connection fell silent is released over the next one', async t => {
   const server = await startRedis(t)
@@ -27,17 +25,11 @@ t.test('a lock that was taken as the connection fell silent is released over the
   })
   client.on('error', () => {})
   await once(client, 'ready')
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
-  await app.register(limitPlugin, { client, rules, secret: '0123456789abcdef', timeout: TIMEOUT_MS })
-  await app.ready()
+  const { app } = await openOn(t, client, { timeout: TIMEOUT_MS })
   const isLocked = async () => (await server.client.keys('*:lock')).length === 1
 
   for (const [client, server] of ways) server.unpipe(client)
-  const asked = app.limit.reserve({ 'in-flight': '13800138000' })
+  const asked = app.limit.reserve({ order: 'a' })
   await until(isLocked, 'the lock')
   for (const [client, server] of ways) client.unpipe(server)
   const decision = await asked
