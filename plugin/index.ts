@@ -73,7 +73,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   fastify.decorate('limit', decorator(limiter, options, begin, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
-  const documentation = new Documentation()
+  const documentation = new Documentation(options.errorResponse !== undefined)
   const routes = new DeclaredLimits()
   const sockets = fastify.hasDecorator('websocketServer')
   fastify.addHook('onRoute', route => {

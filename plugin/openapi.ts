@@ -38,6 +38,9 @@ export class Documentation {
   private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
   private foreign = false
 
+  /** @param rewritten whether an `errorResponse` builds the bodies of refusals */
+  constructor(private readonly rewritten: boolean) {}
+
   /** Hears of every route, limited or not: the transform of an app with other schemas than JSON may read those alone. */
   see(schema: FastifySchema | undefined): void {
     this.foreign ||= isForeign(schema)
@@ -56,7 +59,7 @@ export class Documentation {
   write(foreign: boolean): void {
     if (this.foreign || foreign) return
     for (const { route, limited } of this.routes.splice(0))
-      route.schema = documented(route.schema, limited.plan)
+      route.schema = documented(route.schema, limited.plan, this.rewritten)
   }
 }
 
@@ -64,7 +67,8 @@ export class Documentation {
  * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
  * that each answer names the headers which tell the caller what is left.
  */
-function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchema {
+function documented(schema: FastifySchema | undefined, plan: Plan, rewritten: boolean): FastifySchema {
+  const refusal = rewritten ? bodiless : answer
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.lock)
   const filtered = plan.filters.length > 0
@@ -76,11 +80,11 @@ function documented(schema: FastifySchema | undefined, plan: Plan): FastifySchem
     422: answer('What a rule is keyed by cannot be such an identity.'),
     503: answer('The limits cannot be checked now.')
   }
-  if (filtered || rules.length > 0) answers[403] = answer('Blocked.')
+  if (filtered || rules.length > 0) answers[403] = refusal('Blocked.')
   if (filtered || rules.length > locks.length)
-    answers[429] = { ...answer(['Limit reached.', ...rules.map(sentence)].join(' ')), headers }
+    answers[429] = { ...refusal(['Limit reached.', ...rules.map(sentence)].join(' ')), headers }
   if (locks.length > 0)
-    answers[409] = { ...answer(['The same send is under way.', ...locks.map(sentence)].join(' ')), headers }
+    answers[409] = { ...refusal(['The same send is under way.', ...locks.map(sentence)].join(' ')), headers }
   // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
   // What covers a whole class is the app's word on these answers, too.
@@ -100,6 +104,11 @@ function withPolicies(its: Answer): Answer {
 
 function answer(description: string): object {
   return { description, content: { [PROBLEM]: { schema: problem } } }
+}
+
+/** By `null` @fastify/swagger says nothing of a body. */
+function bodiless(description: string): object {
+  return { description, type: 'null' }
 }
 
 /** What a rule says, in words. */

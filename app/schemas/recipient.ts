@@ -16,7 +16,8 @@ export const Email = Type.String({
 
 /** A language by its name, as in `en` or `zh`; which ones there are, the answer to another one says. */
 export const LocaleName = Type.String({
-  pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}$',
+  maxLength: 100,
+  pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$',
   description: 'language of the message; else that of Accept-Language',
   examples: ['en', 'zh']
 })

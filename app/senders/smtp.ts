@@ -39,7 +39,7 @@ export const smtp = provider({
         const mail = {
           from,
           to: { name: '', address: to },
-          subject,
+          headers: { subject: encoded(subject), 'auto-submitted': 'auto-generated' },
           text,
           ...(html && { html }),
           signal,
@@ -49,7 +49,7 @@ export const smtp = provider({
           const { messageId } = await transport.sendMail(mail)
           return { sender: 'smtp', reference: messageId }
         } catch (error) {
-          throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true)
+          throw outcomeOf(error as SmtpError, watch.body?.readableDidRead === true, to)
         }
       },
       close: () => transport.close()
@@ -61,6 +61,15 @@ export const smtp = provider({
 /** nodemailer would write spaces in place of these, and so another mailbox. */
 function check({ to }: Message): void {
   if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
+}
+
+/** nodemailer leaves ASCII alone, also what mail programs would decode (RFC 2047, section 6.2). */
+function encoded(subject: string) {
+  if (!subject.includes('=?')) return subject
+  const words = subject
+    .match(/.{1,10}/gsu)
+    ?.map(part => `=?utf-8?B?${Buffer.from(part).toString('base64')}?=`)
+  return { prepared: true, value: words?.join('\r\n ') ?? '' }
 }
 
 interface Watched {
@@ -81,7 +90,14 @@ const MAILBOX = /^\d{3}[ -][45]\.(?:1\.(?:[1236]|10)|2\.[12])\b/
 /** What Amazon SES and Gmail say at their limits. */
 const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
 
-function outcomeOf({ code, command, response = '', responseCode }: SmtpError, begun: boolean): SendError {
+/** A mailbox beyond ASCII (RFC 6531): servers without SMTPUTF8, such as Amazon SES, may refuse it behind the data alone. */
+const BEYOND_ASCII = /[^\0-\x7f].*@/
+
+function outcomeOf(
+  { code, command, response = '', responseCode }: SmtpError,
+  begun: boolean,
+  to: string
+): SendError {
   const answer = { code: String(responseCode ?? code ?? 'ERROR') }
   // With 4yz and 5yz a server says that it has not taken the message (RFC 5321, section 4.2.1). All else tells nothing of it,
   // as 354, which belongs to something else.
@@ -93,6 +109,7 @@ function outcomeOf({ code, command, response = '', responseCode }: SmtpError, be
   const ofRecipient = command === 'RCPT TO' || (command === 'DATA' && MAILBOX.test(response))
   // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
   if (ofRecipient && responseCode >= 500 && !policy) return new SendError('refused', answer)
+  const ofAddress = command === 'DATA' && responseCode >= 500 && BEYOND_ASCII.test(to)
   // A server that answers to a recipient works, unless it says goodbye (421).
-  return new SendError('failed', { ...answer, ofMessage: ofRecipient && responseCode !== 421 })
+  return new SendError('failed', { ...answer, ofMessage: (ofRecipient && responseCode !== 421) || ofAddress })
 }

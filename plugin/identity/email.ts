@@ -14,6 +14,7 @@ const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
 const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
+const JOINERS = /[\u200c\u200d]/g
 /** Labels of letters, digits and hyphens (RFC 1123 section 2.1), 63 octets each. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 /** All of ASCII but letters, digits, hyphen and dot. */
@@ -47,9 +48,10 @@ function plainEmail(text: string): string | undefined {
 
 function readEmail(text: string): string | undefined {
   const address = text.trim()
-  if (NEVER.test(address)) return undefined
   const at = address.lastIndexOf('@')
   const local = address.slice(0, at)
+  // Joiners belong to some names; where they may stand the reading of a domain knows (RFC 5892, appendix A).
+  if (NEVER.test(local) || NEVER.test(address.slice(at + 1).replace(JOINERS, ''))) return undefined
   const domain = domains(address.slice(at + 1))
   if (at < 1 || domain === undefined || !fits(Buffer.byteLength(local), domain)) return undefined
   const mailbox = canonicalLocal(local, domain === 'gmail.com')

@@ -12,7 +12,7 @@ import locale, { localeOf } from '../../app/plugins/locale.js'
 import type { ProblemDocument, ProblemError } from '../../app/problem.js'
 import { blocksOf } from '../docs/blocks.js'
 import { gate } from '../helper/gate.js'
-import { type App, KEY, places } from './helper.js'
+import { type App, inject, KEY, places, post } from './helper.js'
 import { thrownProblems } from './problem-codes.js'
 
 const zh = texts.zh
@@ -132,6 +132,17 @@ t.test('an Accept-Language of nothing but * is read three times, however long it
     headers: { 'accept-language': `en;q=0,zh;q=0${',*'.repeat(490)}` }
   })
   t.same(answer.json(), { locale: 'en', read: 3 })
+})
+
+t.test('a language tag as platforms name it chooses in a body as in the header', async t => {
+  const app = await (await places.memory(t)).start()
+  for (const [i, tag] of ['zh-Hans-CN-u-nu-latn', 'en-US-u-fw-mon-mu-celsius'].entries()) {
+    const phone = `1380013800${i}`
+    const sent = await post(app, '/v1/captcha', { phone, purpose: 'register', locale: tag })
+    t.equal(sent.status, 202, tag)
+    const { headers } = await inject(app, { url: '/nothing', headers: { 'accept-language': tag } })
+    t.equal(headers['content-language'], tag.slice(0, 2))
+  }
 })
 
 t.test('the language of a message', async t => {

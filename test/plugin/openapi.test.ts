@@ -124,6 +124,21 @@ t.test('a route documents no refusal that its rules never give', async t => {
   }
 })
 
+t.test('of bodies that errorResponse builds nothing is said', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(swagger, openapi)
+  await app.register(limitPlugin, { errorResponse: () => ({ wait: 1 }) })
+  const lock: Rule = { name: 'one', key: 'ip', lock: '30s' }
+  app.post('/', { config: { limit: [send, lock] } }, async () => 'sent')
+  await app.ready()
+  const { responses } = (app.swagger() as unknown as Document).paths['/']?.post ?? { responses: {} }
+  const told = (status: number) => Object.keys(responses[status]?.content ?? {})
+  for (const status of [403, 409, 429]) t.same(told(status), [], `${status}`)
+  for (const status of [400, 422, 503]) t.same(told(status), ['application/problem+json'], `${status}`)
+  t.match(responses[429], { description: /send: 1 in 60s/, headers: { 'Retry-After': {} } })
+})
+
 t.test('without @fastify/swagger the schema of a route is not touched', async t => {
   const { app } = await open(t)
   let schema: unknown = 'none'

@@ -24,6 +24,7 @@ t.test('what arrives', async t => {
   t.same(to, ['jane@example.com'])
   t.match(raw, /^From: Shop <shop@example\.com>\r$/m)
   t.match(raw, /^Subject: Your code\r$/m)
+  t.match(raw, /^Auto-Submitted: auto-generated\r$/m)
   t.match(raw, /^Content-Type: multipart\/alternative;/m)
   t.match(raw, /042137 is your code[\s\S]*<p>042137<\/p>/)
   await sent(t, sender, {
@@ -193,6 +194,37 @@ t.test('a server that never greets is given up, and nothing was sent', { timeout
   for (const protocol of ['smtp', 'smtps']) {
     const sender = await open(t, `${protocol}://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
     t.match(await sent(t, sender, mail()), { outcome: 'failed', code: 'ETIMEDOUT' }, protocol)
+  }
+})
+
+t.test(
+  'what a server without SMTPUTF8 says behind the data of a mailbox beyond ASCII is about that',
+  async t => {
+    const mailbox = await startMail(t, 'off', { hideSMTPUTF8: true })
+    const sender = await open(t, mailbox.url)
+    mailbox.mode = {
+      at: 'data',
+      reply: '554 Transaction failed: Local address contains control or whitespace'
+    }
+    for (const [to, ofMessage] of [
+      ['jürgen@example.com', true],
+      ['jane@bücher.example', false]
+    ] as const)
+      t.match(await sent(t, sender, { ...mail(), to }), { outcome: 'failed', code: '554', ofMessage })
+  }
+)
+
+t.test('what an ASCII subject looks like is what it says', async t => {
+  const mailbox = await startMail(t)
+  const sender = await open(t, mailbox.url)
+  // Mail programs would show a link, or another direction.
+  for (const word of ['=?utf-8?b?aHR0cDovL2V2aWwuZXhhbXBsZS9h?=', '=?utf-8?q?evil=E2=80=AE?=']) {
+    const subject = `Welcome, ${word} and 😀 to a subject that is longer than one line of a mail may be at most`
+    await sent(t, sender, { ...mail(), subject })
+    const [, value = ''] = /^Subject: (.*(?:\r\n .*)*)\r$/m.exec(mailbox.received.at(-1)?.raw ?? '') ?? []
+    const words = value.split('\r\n ')
+    for (const each of words) t.match(each, /^=\?utf-8\?B\?[A-Za-z0-9+/=]{4,60}\?=$/)
+    t.equal(words.map(each => Buffer.from(each.slice(10, -2), 'base64').toString()).join(''), subject)
   }
 })
 

@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
 import { canonicalEmail } from '../../../plugin/identity/email.js'
@@ -232,6 +233,17 @@ t.test('case, a tag and white space never matter', async () => {
       return canonicalEmail(spelling) === `${local}@${host}.example`
     })
   )
+})
+
+t.test('a domain with a joiner is the same in Unicode and in punycode', async t => {
+  for (const domain of ['نامه\u200cای.com', 'ශ්\u200dරී.com']) {
+    const ascii = `jane@${domainToASCII(domain)}`
+    t.match(ascii, /@xn--/)
+    t.equal(canonicalEmail(ascii), ascii)
+    t.equal(canonicalEmail(`jane@${domain}`), ascii)
+  }
+  for (const address of ['jane@exam\u200cple.com', 'ja\u200cne@example.com'])
+    t.equal(canonicalEmail(address), undefined)
 })
 
 t.test('what is no text is no such identity', async t => {
