@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { answered } from '../answered.js'
-import type { Clock } from '../clock.js'
+import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 
 export type SoftMark = (event: DecisionEvent, request: FastifyRequest | null) => void
 
@@ -22,8 +22,8 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     labelNames: ['account'],
     registers: [fastify.metrics.registry]
   })
-  // By account and limit, so no more than these: when the last period seen ends, by a clock that is never set back.
-  const seen = new Map<string, number>()
+  // By account and kind of period, so no more than these: when the last period seen ends.
+  const seen = new Map<string, Instant>()
   // Rather twice than never, where Redis does not answer.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
     if (!fastify.hasDecorator('redis')) return true
@@ -40,15 +40,16 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     if (!event.allowed || account === undefined || state === undefined) return
     const limits = fastify.limit.rules[RULE]?.limits ?? []
     // Calendar limits come last in a state.
-    const calendar = state.limits.slice(limits.filter(limit => !('per' in limit)).length)
+    const periods = limits.flatMap(limit => ('per' in limit ? limit.per : []))
+    const calendar = state.limits.slice(limits.length - periods.length)
     for (const [i, { max, remaining, resetMs }] of calendar.entries()) {
       const used = max - remaining
       // The answer to that very send may have been lost.
       if (used < max * SHARE) continue
-      const now = clock.monotonic()
-      const mark = `${account}:${i}`
-      if ((seen.get(mark) ?? 0) > now) continue
-      seen.set(mark, now + resetMs)
+      const mark = `${account}:${periods[i]}`
+      const last = seen.get(mark)
+      if (last !== undefined && msUntil(last, clock) > 0) continue
+      seen.set(mark, instantIn(resetMs, clock))
       void isFirst(mark, resetMs).then(first => {
         if (!first) return
         marks.inc({ account })

@@ -8,6 +8,7 @@ export interface Metrics {
   registry: Registry
   decided(event: DecisionEvent): void
   sent(labels: { channel: string; sender: string; outcome: 'sent' | Failing }): void
+  passedOn(labels: { channel: string; sender: string; outcome: Failing }): void
 }
 
 declare module 'fastify' {
@@ -32,7 +33,13 @@ const metrics: FastifyPluginAsync = async fastify => {
     'rule'
   ])
   const duplicates = counter('limit_duplicates_total', 'Messages held back as duplicates.', ['route'])
-  const sends = counter('sends_total', 'Messages handed to a sender.', ['channel', 'sender', 'outcome'])
+  const byOutcome = ['channel', 'sender', 'outcome']
+  const sends = counter('sends_total', 'Messages, by the sender that ended their sending.', byOutcome)
+  const passes = counter(
+    'sends_passed_on_total',
+    'Messages that a sender did not take, so that the next was asked.',
+    byOutcome
+  )
 
   fastify.decorate('metrics', {
     registry,
@@ -45,7 +52,8 @@ const metrics: FastifyPluginAsync = async fastify => {
       const rules = fastify.policy.rules.filter(rule => names.has(rule.name))
       if (rules.some(isAgainstDuplicates)) duplicates.inc({ route })
     },
-    sent: labels => sends.inc(labels)
+    sent: labels => sends.inc(labels),
+    passedOn: labels => passes.inc(labels)
   })
 }
 

@@ -36,7 +36,11 @@ const senders: FastifyPluginAsync<Options> = async (
   fastify,
   { config, clock, print, override, smsParameters }
 ) => {
-  const opened = await openSenders(config, clock, print)
+  const opened = await openSenders(config, clock, print, (channel, { sender, outcome, code }) => {
+    fastify.metrics.passedOn({ channel, sender, outcome })
+    // While it is open, each message would say so.
+    if (code !== 'BREAKER_OPEN') fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
+  })
   const all = { ...opened.senders, ...override }
   for (const [channel, { name }] of Object.entries(all)) {
     if (name === 'none') fastify.log.warn(`no sender for ${channel}: what needs one is answered 503`)

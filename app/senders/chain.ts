@@ -1,5 +1,5 @@
 import { turns } from './choice.js'
-import { SendError, type Sender, sendErrorOf } from './sender.js'
+import { SendError, type Sender, sendErrorOf, type Undelivered } from './sender.js'
 
 interface Link {
   sender: Sender
@@ -12,19 +12,25 @@ const SURELY_NOT = new Set(['failed', 'limited'])
 /**
  * Senders one after another: the next is tried only when the one before surely did not send. Equals of a step take
  * turns by weight.
+ * @param passedOn hears why the next one is asked
  * @throws SendError of the sender that ended it. When none was left, of those that did not fail for the message's sake
  *   alone, if there are any: failed if one did, else limited if one was, with the shortest waiting time of all, else
  *   BREAKER_OPEN.
  */
-export function chain(steps: readonly (readonly Link[])[]): Sender {
+export function chain(
+  steps: readonly (readonly Link[])[],
+  passedOn: (error: Undelivered) => void = () => {}
+): Sender {
   const rounds = steps.map(turns)
   const name = steps.map(step => step.map(({ sender }) => sender.name).join('|')).join(',')
   return {
     name,
     async send(message, signal) {
-      const errors: SendError[] = []
+      const errors: Undelivered[] = []
       for (const { sender } of rounds.flatMap(round => round())) {
-        if (signal.aborted && errors.length > 0) break
+        const last = errors.at(-1)
+        if (signal.aborted && last !== undefined) break
+        if (last !== undefined) passedOn(last)
         try {
           return await sender.send(message, signal)
         } catch (thrown) {

@@ -8,7 +8,7 @@ import { none } from './none.js'
 import { Outbox } from './outbox.js'
 import { openProvider } from './provider.js'
 import { providers } from './providers.js'
-import type { Channel, Sender, Senders } from './sender.js'
+import type { Channel, Sender, Senders, Undelivered } from './sender.js'
 import { readTemplateCodes } from './template-codes.js'
 
 export interface Opened {
@@ -25,7 +25,8 @@ export interface Opened {
 export async function openSenders(
   config: Config,
   clock: Clock,
-  print: (line: string) => void
+  print: (line: string) => void,
+  passedOn: (channel: Channel, error: Undelivered) => void = () => {}
 ): Promise<Opened> {
   const kept = config.NODE_ENV !== 'production' && config.DEV_OUTBOX === 'on'
   const outbox = kept ? new Outbox(clock, print) : null
@@ -61,7 +62,7 @@ export async function openSenders(
       }
       links.push(link)
     }
-    return chain(links)
+    return chain(links, error => passedOn(channel, error))
   }
 
   const mail = config.MAIL_SENDERS ?? (config.SMTP_URL === undefined ? preset : 'smtp')

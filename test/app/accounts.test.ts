@@ -426,6 +426,45 @@ t.test('a clock that was ahead hides no 80 % of the days that follow', async t =
   t.equal(days(), 2)
 })
 
+t.test('a day behind which the machine was suspended hides no 80 % of the next', async t => {
+  let wall = START
+  const { app, events } = await open(t, {
+    env: { API_KEYS: 'one:first' },
+    clock: { monotonic: () => 0, wall: () => wall },
+    rules: [{ ...quota, limits: [{ max: 5, per: 'day' }] }],
+    routes: sends('account')
+  })
+  const days = () => events().filter(({ event }) => event === 'quota').length
+  for (const day of [1, 2]) {
+    for (let i = 0; i < 5; i++) await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
+    t.equal(days(), day)
+    wall += 86_400_000
+  }
+})
+
+t.test('a period is known by its name, wherever its limit stands in a rule that is replaced', async t => {
+  const month = { max: 5, per: 'month' } as const
+  const day = { max: 10, per: 'day' } as const
+  const rules: Rule[] = [{ ...quota, limits: [month, day] }]
+  const { app, events } = await open(t, { env: { API_KEYS: 'one:first' }, rules, routes: sends('account') })
+  const told = () => events().flatMap(event => (event.event === 'quota' ? [event.max] : []))
+  const replace = (...limits: Rule['limits'] & object) =>
+    app.limit.replace(
+      Object.values(app.limit.rules).map(rule => (rule.name === 'account' ? { ...quota, limits } : rule))
+    )
+  const send = async (times: number) => {
+    for (let i = 0; i < times; i++) await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
+  }
+  await send(4)
+  t.same(told(), [5])
+  replace(day, { ...month, max: 6 })
+  await send(1)
+  t.same(told(), [5], 'the month was told of')
+  replace(day)
+  await send(3)
+  t.same(told(), [5, 10], 'the day was not')
+})
+
 t.test('80 % of a quota are reported once a period, for each account', async t => {
   let now = 0
   const clock = { monotonic: () => now, wall: () => START + now }

@@ -6,6 +6,7 @@ import { build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
 import { heardOn } from '../helper/channel.js'
+import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { type App, places, post } from './helper.js'
@@ -85,6 +86,31 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
     t.ok(lines.includes(line), line)
   }
 })
+
+t.test(
+  'that a provider fails is told of while the next one stands in, and while its breaker is open',
+  async t => {
+    const env = {
+      SMS_SENDERS: 'webhook,outbox',
+      // Nobody listens there.
+      WEBHOOK_URL: 'http://127.0.0.1:1/',
+      WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
+      LOG_LEVEL: 'warn'
+    }
+    const { lines, stream } = logStream()
+    const app = await (await places.memory(t)).start(env, { logStream: stream })
+    for (let i = 0; i < 8; i++) {
+      const payload = { phone: `1380013800${i}`, template: 'order-shipped', params: { order: `A-${i}` } }
+      t.match(await post(app, '/v1/sms', payload), { status: 202 })
+    }
+    const { body } = await app.inject('/metrics')
+    t.match(body, /^sends_passed_on_total\{channel="sms",sender="webhook",outcome="failed"\} 8$/m)
+    t.match(body, /^sends_total\{channel="sms",sender="outbox",outcome="sent"\} 8$/m)
+    const told = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'passed on')
+    t.match(told, [{ send: { channel: 'sms', sender: 'webhook', outcome: 'failed', code: 'ECONNREFUSED' } }])
+    t.equal(told.length, 5, 'no more once the breaker is open')
+  }
+)
 
 t.test('a message has the name in the audit trail that its answer says', async t => {
   const app = await (await places.memory(t)).start()
