@@ -1,3 +1,4 @@
+import type { Http2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
@@ -14,7 +15,9 @@ const waiting = new WeakMap<Socket, Set<() => void>>()
 export function whenCutOff({ raw, request }: FastifyReply, call: () => void): void {
   const stream = streamOf(raw)
   if (stream?.closed || (raw.destroyed && !raw.closed)) return call()
-  if (stream || !isQueued(raw)) return
+  // Of one that was reset while nobody reads it Node does not emit `close`.
+  if (stream) return void stream.once('aborted', call)
+  if (!isQueued(raw)) return
   const { socket } = request.raw
   if (socket.closed) return call()
   const calls = waiting.get(socket) ?? listen(socket)
@@ -35,8 +38,8 @@ function listen(socket: Socket): Set<() => void> {
 }
 
 /** Of a reply of HTTP/2, which itself does not tell whether it is closed. */
-function streamOf(raw: Raw): { closed: boolean } | undefined {
-  return (raw as { stream?: { closed: boolean } }).stream
+function streamOf(raw: Raw): Http2Stream | undefined {
+  return (raw as { stream?: Http2Stream }).stream
 }
 
 /** Whether it has yet to get its connection. */

@@ -4,7 +4,7 @@ const LOOKS = 10
 const LATER_LOOKS = 14
 
 /** Answers that change when the client is with the right server, or the server is ready. */
-const OF_PLACE = /\b(?:READONLY|MASTERDOWN|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
+const OF_PLACE = /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
 
 /** Who tells. */
 export interface Teller {

@@ -11,6 +11,8 @@ interface ClientOptions {
   retryDelayOnFailover?: number
   commandTimeout?: number
   clusterNodeRetryStrategy?: unknown
+  sentinels?: unknown
+  sentinelCommandTimeout?: number
 }
 
 /** Who hears of a client's connections. Apps may share one, and come and go: each listener of its own would be one too many. */
@@ -89,6 +91,8 @@ export class RedisServer {
       found.push('the client of redis may count a send twice; set no clusterNodeRetryStrategy')
     if (ofConnections.commandTimeout !== undefined)
       found.push('the client of redis hides late answers, so what they count stays; set no commandTimeout')
+    if (ofConnections.sentinels != null && ofConnections.sentinelCommandTimeout === undefined)
+      found.push('the client of redis waits for a sentinel that hangs; set a sentinelCommandTimeout')
     if (enableAutoPipelining === true || ofConnections.enableAutoPipelining === true)
       found.push('the client of redis may hang after a lost connection; set no enableAutoPipelining')
     return found

@@ -117,6 +117,32 @@ t.test('who resets a stream of HTTP/2 has no message', async t => {
   }
 })
 
+// Node destroys the connection first, its streams a phase of the event loop later: the decision may fall between.
+for (const name of ['an address', 'attempts', 'blocked'])
+  t.test(`who resets a connection of HTTP/2 behind its request passes no rule: ${name}`, async t => {
+    const { app } = await open(t, {}, { http2: true } as FastifyServerOptions)
+    app.setErrorHandler((_error, _request, reply) => void reply.code(400).send())
+    let sent = 0
+    app.post('/x', { config: { limit: rules[name] as RouteLimit } }, async () => {
+      sent++
+      return 'sent'
+    })
+    const address = await app.listen({ host: '127.0.0.1', port: 0 })
+    for (let i = 0; i < 20; i++) {
+      const socket = connect(Number(new URL(address).port), '127.0.0.1').on('error', () => {})
+      const session = connect2(address, { createConnection: () => socket }).on('error', () => {})
+      await once(session, 'connect')
+      session
+        .request({ ':method': 'POST', ':path': '/x' })
+        .on('error', () => {})
+        .end()
+      setImmediate(() => socket.resetAndDestroy())
+      await new Promise(resolve => session.once('close', resolve))
+    }
+    await app.close()
+    t.ok(sent <= (name === 'blocked' ? 0 : 1), `${sent} sent`)
+  })
+
 t.test('an address that a proxy tells stays', async t => {
   const { port, ended } = await serve(
     t,

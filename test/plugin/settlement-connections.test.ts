@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
-import { connect, constants, type Http2ServerRequest } from 'node:http2'
+import { connect, constants, type Http2ServerRequest, type ServerHttp2Session } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteHandlerMethod } from 'fastify'
@@ -384,6 +384,46 @@ for (const place of await places(t)) {
     }
     t.same(seen, [true, true, true, true], 'held while the handler ran')
   })
+
+  t.test(
+    `${place.store}: a stream of HTTP/2 is reset with NO_ERROR, whose answer nobody has read`,
+    async t => {
+      const fastify = { http2: true } as object
+      const flight: Rule = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
+      const { app, used } = await place.open(t, [flight], { fastify })
+      const write = ({ raw }: FastifyReply) => {
+        raw.writeHead(200)
+        raw.write('data: 1\n\n')
+      }
+      const endings: RouteHandlerMethod[] = [
+        (_, reply) => write(reply),
+        async (_, reply) => {
+          write(reply)
+          return reply
+        },
+        // Fastify writes so long a text to HTTP/2 piece by piece.
+        async (_, reply) => {
+          reply.send('x'.repeat(300_000))
+          await reply
+        }
+      ]
+      for (const [i, ending] of endings.entries()) app.get(`/${i}`, { config: { limit: 'flight' } }, ending)
+      // It reads nothing: what is written waits.
+      const settings = { initialWindowSize: 0 }
+      const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }), { settings })
+      const [served] = (await once(app.server, 'session')) as [ServerHttp2Session]
+      for (const i of endings.keys()) {
+        const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
+        await once(stream, 'response')
+        t.same(await used({ flight: `${i}` }), [1], 'held')
+        stream.close(constants.NGHTTP2_NO_ERROR)
+        await until(async () => (await used({ flight: `${i}` }))[0] === 0, 'a free lock')
+      }
+      // The server would wait for it when it closes, since Node does not count such a stream as closed.
+      session.destroy()
+      served.destroy()
+    }
+  )
 
   t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
     const opened = await place.open(t, [

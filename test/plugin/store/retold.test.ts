@@ -160,6 +160,16 @@ t.test('a refund at a master that has become a replica, until it is a master aga
   t.strictSame(await used(), [1, 1, 0])
 })
 
+t.test('a refund at a master that has too few replicas for now', async t => {
+  const { refund, used } = await open(t)
+  await admin.config('SET', 'min-replicas-to-write', '1')
+  const refunded = refund()
+  await t.rejects(admin.set('anything', ''), { message: /^NOREPLICAS/ })
+  await admin.config('SET', 'min-replicas-to-write', '0')
+  await refunded
+  t.strictSame(await used(), [1, 1, 0])
+})
+
 t.test('what Redis refuses is told once', async t => {
   const { refund } = await open(t)
   await admin.config('SET', 'maxmemory', '1')

@@ -124,6 +124,7 @@ t.test('warns of a client that sends again, hides late answers or pipelines by i
   const single = (options: object) => new Redis({ ...at, ...options })
   const cluster = (options: object) => new Cluster([client.options.port as number], { ...at, ...options })
   const commandTimeout = 1_000
+  const sentinel = { sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'master' }
   const cases: [Redis | Cluster, RegExp[]][] = [
     [single({}), [/twice; set autoResendUnfulfilledCommands: false$/]],
     [single({ autoResendUnfulfilledCommands: false }), []],
@@ -134,6 +135,11 @@ t.test('warns of a client that sends again, hides late answers or pipelines by i
       cluster({ retryDelayOnFailover: 0, clusterNodeRetryStrategy: () => 1 }),
       [/twice; set no clusterNodeRetryStrategy$/]
     ],
+    [
+      single({ autoResendUnfulfilledCommands: false, ...sentinel }),
+      [/^the client of redis waits for a sentinel that hangs; set a sentinelCommandTimeout$/]
+    ],
+    [single({ autoResendUnfulfilledCommands: false, ...sentinel, sentinelCommandTimeout: 1_000 }), []],
     [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]],
     ...[
       { enableAutoPipelining: true },
