@@ -10,17 +10,10 @@ import { checkLock, undeliveredOf } from './senders/deliver.js'
  * @throws a problem that says why the message could not be sent
  */
 export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
-  const { server, message, standing, purpose } = request
+  const { server, message, standing } = request
   if (message === null) throw new Error('there is no message to send')
-  const { template, segments } = message
-  const fact = {
-    event: 'send' as const,
-    template,
-    ...(segments !== undefined && { segments }),
-    ...(purpose !== null && { purpose })
-  }
   if (standing === 'blocked') {
-    server.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
+    server.audit({ ...factOf(request), sender: 'none', outcome: 'suppressed' }, request)
     return
   }
   const began = server.clock.monotonic()
@@ -28,11 +21,9 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   try {
     checkLease(request)
     const receipt = await server.deliver(message, decision)
-    server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
+    server.audit({ ...factOf(request), ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
   } catch (error) {
-    const { outcome, sender, code } = undeliveredOf(error)
-    const why = code === undefined ? {} : { code }
-    server.audit({ ...fact, sender, outcome, ...why, latencyMs: latencyMs() }, request)
+    tellFailure(error, request, latencyMs())
     throw error
   }
 }
@@ -42,8 +33,30 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
  * @throws a problem (503)
  */
 export function checkHeld(request: FastifyRequest, decision: Decision | null): void {
-  checkLease(request)
-  checkLock(decision, 'none')
+  try {
+    checkLease(request)
+    checkLock(decision, 'none')
+  } catch (error) {
+    tellFailure(error, request, 0)
+    throw error
+  }
+}
+
+function tellFailure(error: unknown, request: FastifyRequest, latencyMs: number): void {
+  const { outcome, sender, code } = undeliveredOf(error)
+  const why = code === undefined ? {} : { code }
+  request.server.audit({ ...factOf(request), sender, outcome, ...why, latencyMs }, request)
+}
+
+/** What the audit trail says of the request's message, whatever becomes of it. */
+function factOf({ message, purpose }: FastifyRequest) {
+  const { template = '', segments } = message ?? {}
+  return {
+    event: 'send' as const,
+    template,
+    ...(segments !== undefined && { segments }),
+    ...(purpose !== null && { purpose })
+  }
 }
 
 /** A process that stood still for long may have lost the key, and somebody else may be sending. @throws a problem (503) */

@@ -15,8 +15,13 @@ const waiting = new WeakMap<Socket, Set<() => void>>()
 export function whenCutOff({ raw, request }: FastifyReply, call: () => void): void {
   const stream = streamOf(raw)
   if (stream?.closed || (raw.destroyed && !raw.closed)) return call()
-  // Of one that was reset while nobody reads it Node does not emit `close`.
-  if (stream) return void stream.once('aborted', call)
+  if (stream) {
+    // Of one that was reset while its answer waits to be read Node emits `close` only once the request was read to its end,
+    // and before that `aborted` if more was to be written.
+    if (stream.endAfterHeaders) stream.resume()
+    stream.once('aborted', call)
+    return
+  }
   if (!isQueued(raw)) return
   const { socket } = request.raw
   if (socket.closed) return call()

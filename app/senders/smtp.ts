@@ -66,9 +66,7 @@ function check({ to }: Message): void {
 /** nodemailer leaves ASCII alone, also what mail programs would decode (RFC 2047, section 6.2). */
 function encoded(subject: string) {
   if (!subject.includes('=?')) return subject
-  const words = subject
-    .match(/.{1,10}/gsu)
-    ?.map(part => `=?utf-8?B?${Buffer.from(part).toString('base64')}?=`)
+  const words = subject.match(/.{1,9}/gsu)?.map(part => `=?utf-8?B?${Buffer.from(part).toString('base64')}?=`)
   return { prepared: true, value: words?.join('\r\n ') ?? '' }
 }
 

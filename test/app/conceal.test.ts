@@ -1,8 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
+import type { AuditEvent } from '../../app/audit/event.js'
 import { loadPolicy } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
 import type { Rule } from '../../plugin/index.js'
+import { heardOn } from '../helper/channel.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
 import { type App, places } from './helper.js'
@@ -135,6 +137,7 @@ for (const [name, open] of Object.entries(places)) {
       'nothing is promised under a key or a lock that was lost as the machine stood still',
       async t => {
         const DAY = 86_400_000
+        const told = heardOn<AuditEvent>(t, 'verification-api:audit')
         const { now } = Date
         t.teardown(() => {
           Date.now = now
@@ -156,6 +159,8 @@ for (const [name, open] of Object.entries(places)) {
             Date.now = now
             await app.unfinished()
             t.same(sms.messages, [])
+            const sends = told.splice(0).filter(({ event }) => event === 'send')
+            t.match(sends, [{ outcome: 'failed', code }])
           }
       }
     )

@@ -401,6 +401,15 @@ for (const place of await places(t)) {
           write(reply)
           return reply
         },
+        (_, { raw }) => void raw.writeHead(200).end('data'),
+        (_, reply) => {
+          reply.hijack()
+          reply.raw.writeHead(200).end('data')
+        },
+        async (_, reply) => {
+          reply.send(Readable.from(['a', 'b']))
+          await reply
+        },
         // Fastify writes so long a text to HTTP/2 piece by piece.
         async (_, reply) => {
           reply.send('x'.repeat(300_000))
