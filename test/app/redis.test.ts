@@ -155,15 +155,10 @@ t.test('so is one that answers nothing, as it has no way to its master', async t
 t.test('a connection on which nothing comes any more is given up', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
-  const ways: [Socket, Socket][] = []
-  const { url } = await way(
-    t,
-    () => port,
-    (...both) => ways.push(both)
-  )
+  const { url, ends } = await way(t, () => port)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
   // As when a machine is gone, or the network: no word of an end.
-  for (const [client, server] of ways) client.unpipe(server)
+  for (const [client, server] of ends) client.unpipe(server)
   port = next.port
   await until(() => answers(app.redis.set('a key', '')), 'an answer')
   t.ok(await next.client.exists('a key'))
@@ -173,15 +168,10 @@ t.test(
   'the connection falls silent while a message is sent: its answer is kept over the next one',
   async t => {
     const { port } = await startRedis(t)
-    const ways: [Socket, Socket][] = []
-    const { url } = await way(
-      t,
-      () => port,
-      (...both) => ways.push(both)
-    )
+    const { url, ends } = await way(t, () => port)
     const sms = provider()
     sms.does(async () => {
-      for (const [client, server] of ways) {
+      for (const [client, server] of ends) {
         client.unpipe(server)
         server.unpipe(client)
       }

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { startRedis } from '../helper/redis.js'
@@ -11,12 +10,7 @@ const TIMEOUT_MS = 200
 
 t.test('a lock that was taken as the connection fell silent is released over the next one', async t => {
   const server = await startRedis(t)
-  const ways: [Socket, Socket][] = []
-  const { url } = await way(
-    t,
-    () => server.port,
-    (...both) => ways.push(both)
-  )
+  const { url, ends } = await way(t, () => server.port)
   const client = new Redis(url, {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -28,10 +22,10 @@ t.test('a lock that was taken as the connection fell silent is released over the
   const { app } = await openOn(t, client, { timeout: TIMEOUT_MS })
   const isLocked = async () => (await server.client.keys('*:lock')).length === 1
 
-  for (const [client, server] of ways) server.unpipe(client)
+  for (const [client, server] of ends) server.unpipe(client)
   const asked = app.limit.reserve({ order: 'a' })
   await until(isLocked, 'the lock')
-  for (const [client, server] of ways) client.unpipe(server)
+  for (const [client, server] of ends) client.unpipe(server)
   const decision = await asked
   t.equal(decision.store, 'memory')
   decision.end()

@@ -2,10 +2,12 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
-/** A way to a server: each connection goes where the port then is. */
+/** A way to a server: each connection goes where the port then is. @returns with the two ends of each */
 export async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
+  const ends: [client: Socket, server: Socket][] = []
   const proxy = createServer(client => {
     const server = connect(port(), '127.0.0.1')
+    ends.push([client, server])
     meet(client, server)
     client.pipe(server).pipe(client)
     for (const socket of [client, server]) socket.on('error', () => {})
@@ -14,5 +16,5 @@ export async function way(t: Test, port: () => number, meet = (_client: Socket, 
   t.teardown(() => proxy.close())
   await once(proxy, 'listening')
   const { port: at } = proxy.address() as AddressInfo
-  return { url: `redis://127.0.0.1:${at}` }
+  return { url: `redis://127.0.0.1:${at}`, ends }
 }
