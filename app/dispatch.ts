@@ -10,10 +10,10 @@ import { checkLock, undeliveredOf } from './senders/deliver.js'
  * @throws a problem that says why the message could not be sent
  */
 export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
-  const { server, message, standing } = request
-  if (message === null) throw new Error('there is no message to send')
+  const { server, standing } = request
+  const { message, fact } = sendOf(request)
   if (standing === 'blocked') {
-    server.audit({ ...factOf(request), sender: 'none', outcome: 'suppressed' }, request)
+    server.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
     return
   }
   const began = server.clock.monotonic()
@@ -21,7 +21,7 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   try {
     checkLease(request)
     const receipt = await server.deliver(message, decision)
-    server.audit({ ...factOf(request), ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
+    server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
   } catch (error) {
     tellFailure(error, request, latencyMs())
     throw error
@@ -45,18 +45,20 @@ export function checkHeld(request: FastifyRequest, decision: Decision | null): v
 function tellFailure(error: unknown, request: FastifyRequest, latencyMs: number): void {
   const { outcome, sender, code } = undeliveredOf(error)
   const why = code === undefined ? {} : { code }
-  request.server.audit({ ...factOf(request), sender, outcome, ...why, latencyMs }, request)
+  request.server.audit({ ...sendOf(request).fact, sender, outcome, ...why, latencyMs }, request)
 }
 
-/** What the audit trail says of the request's message, whatever becomes of it. */
-function factOf({ message, purpose }: FastifyRequest) {
-  const { template = '', segments } = message ?? {}
-  return {
+/** The request's message, and what the audit trail says of it, whatever becomes of it. */
+function sendOf({ message, purpose }: FastifyRequest) {
+  if (message === null) throw new Error('there is no message to send')
+  const { template, segments } = message
+  const fact = {
     event: 'send' as const,
     template,
     ...(segments !== undefined && { segments }),
     ...(purpose !== null && { purpose })
   }
+  return { message, fact }
 }
 
 /** A process that stood still for long may have lost the key, and somebody else may be sending. @throws a problem (503) */

@@ -94,8 +94,9 @@ class Renewal {
 
   /** Loses the lock when its time is over. */
   look(): void {
-    const now = present()
-    if (!this.ended && (now.monotonic >= this.ends.monotonic || now.wall >= this.ends.wall)) this.lose()
+    if (this.ended) return
+    const { monotonic, wall } = present()
+    if (monotonic >= this.ends.monotonic || wall >= this.ends.wall) this.lose()
   }
 
   private get ttl(): number {

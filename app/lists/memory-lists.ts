@@ -41,16 +41,15 @@ export class MemoryLists implements Lists {
     this.sweep()
     const key = this.hash(identity)
     if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
-    const since = this.clock.wall()
+    const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
     const placed: Placed = {
       standing,
       masked,
       ...(reason !== undefined && { reason }),
-      since,
-      ...(durationMs !== undefined && { until: since + durationMs })
+      since: this.clock.wall(),
+      ...(durationMs !== undefined && { until: ends.wall })
     }
     this.held.delete(key)
-    const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
     this.held.set(key, { placed, order: ++this.placings, ends })
     this.earliest = earlier(this.earliest, ends)
     return placed

@@ -29,8 +29,10 @@ export function chain(
       const errors: Undelivered[] = []
       for (const { sender } of rounds.flatMap(round => round())) {
         const last = errors.at(-1)
-        if (signal.aborted && last !== undefined) break
-        if (last !== undefined) passedOn(last)
+        if (last !== undefined) {
+          if (signal.aborted) break
+          passedOn(last)
+        }
         try {
           return await sender.send(message, signal)
         } catch (thrown) {

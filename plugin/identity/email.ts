@@ -49,10 +49,10 @@ function plainEmail(text: string): string | undefined {
 function readEmail(text: string): string | undefined {
   const address = text.trim()
   const at = address.lastIndexOf('@')
-  const local = address.slice(0, at)
+  const [local, name] = [address.slice(0, at), address.slice(at + 1)]
   // Joiners belong to some names; where they may stand the reading of a domain knows (RFC 5892, appendix A).
-  if (NEVER.test(local) || NEVER.test(address.slice(at + 1).replace(JOINERS, ''))) return undefined
-  const domain = domains(address.slice(at + 1))
+  if (NEVER.test(local) || NEVER.test(name.replace(JOINERS, ''))) return undefined
+  const domain = domains(name)
   if (at < 1 || domain === undefined || !fits(Buffer.byteLength(local), domain)) return undefined
   const mailbox = canonicalLocal(local, domain === 'gmail.com')
   return mailbox !== undefined && fits(Buffer.byteLength(mailbox), domain)

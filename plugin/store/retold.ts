@@ -31,8 +31,9 @@ export function retold(tell: () => Promise<unknown>, teller: Teller, timeout: nu
     }
     const fail = (error: unknown) => {
       failure = error
-      if (looks >= LOOKS - 1 || teller.closed || !isOfConnection(error)) reject(error)
-      if (teller.closed || !isOfConnection(error)) clearTimeout(looking)
+      const final = teller.closed || !isOfConnection(error)
+      if (final) clearTimeout(looking)
+      if (final || looks >= LOOKS - 1) reject(error)
     }
     const attempt = () => {
       failure = undefined
