@@ -127,10 +127,15 @@ function sentence(rule: CompiledRule): string {
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
 }
 
-/** Of which IPv6 networks an address is one, where the key says so itself. */
+/** Of which networks an address is one, where the key says so itself. */
 function networkOf(part: KeyPart | undefined): string {
-  const own = typeof part === 'object' && 'ip' in part ? part.ipv6Prefix : undefined
-  return own === undefined ? '' : ` (IPv6 by /${own})`
+  if (typeof part !== 'object' || !('ip' in part)) return ''
+  const { ipv4Prefix, ipv6Prefix } = part
+  const own = [
+    ...(ipv4Prefix === undefined ? [] : [`IPv4 by /${ipv4Prefix}`]),
+    ...(ipv6Prefix === undefined ? [] : [`IPv6 by /${ipv6Prefix}`])
+  ]
+  return own.length === 0 ? '' : ` (${own.join(', ')})`
 }
 
 function windowText(window: string | number): string {

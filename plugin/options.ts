@@ -4,7 +4,7 @@ import type { Clock } from './clock.js'
 import type { LimitError, Problem } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
-import { Duration, Fn, Ipv6Prefix, strict } from './schemas.js'
+import { Duration, Fn, Ipv4Prefix, Ipv6Prefix, strict } from './schemas.js'
 import { isClient, type RedisClient } from './store/client.js'
 import type { Verdict } from './verdict.js'
 
@@ -57,6 +57,8 @@ export const OptionsSchema = Type.Object(
     digest: Type.Optional(Type.Enum(['md5', 'sha256'])),
     /** Where phone numbers without a country code are from; `CN` by default. */
     region: Type.Optional(Type.String()),
+    /** How many bits of an IPv4 address name a network; 32 by default: it names itself. */
+    ipv4Prefix: Type.Optional(Ipv4Prefix),
     /** How many bits of an IPv6 address name a network; 64 by default. */
     ipv6Prefix: Type.Optional(Ipv6Prefix),
     /** How long the store, a key function or a filter may take; 1 s by default. */

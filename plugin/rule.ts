@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Awaitable } from './awaitable.js'
 import { PERIODS } from './calendar.js'
-import { Duration, Ipv6Prefix, Name, strict } from './schemas.js'
+import { Duration, Ipv4Prefix, Ipv6Prefix, Name, strict } from './schemas.js'
 
 /** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
 export type KeyFunction = (
@@ -35,7 +35,10 @@ const Ceiling = Type.Optional(
 export const keyParts = {
   phone: Type.Object({ phone: Path, region: Type.Optional(Type.String()) }, strict),
   email: Type.Object({ email: Path }, strict),
-  ip: Type.Object({ ip: Path, ipv6Prefix: Type.Optional(Ipv6Prefix) }, strict),
+  ip: Type.Object(
+    { ip: Path, ipv4Prefix: Type.Optional(Ipv4Prefix), ipv6Prefix: Type.Optional(Ipv6Prefix) },
+    strict
+  ),
   value: Type.Object({ value: Path }, strict)
 }
 type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }[keyof typeof keyParts]

@@ -12,6 +12,13 @@ export const Duration = Type.Union([Type.String(), Type.Number()], {
   description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
 })
 
+/** How many bits of an IPv4 address name a network. */
+export const Ipv4Prefix = Type.Integer({
+  minimum: 8,
+  maximum: 32,
+  description: 'a whole number from 8 to 32'
+})
+
 /** How many bits of an IPv6 address name a network. */
 export const Ipv6Prefix = Type.Integer({
   minimum: 16,

@@ -11,7 +11,7 @@ const right =
 
 /** @throws OptionError with the path of the mistake */
 export function compilePart(part: KeyPart, options: KeyOptions, at: string): CompiledPart {
-  if (part === 'ip') return ipPart('ip', addressOf, options.ipv6Prefix)
+  if (part === 'ip') return ipPart('ip', addressOf, options)
   if (part === 'all') return everybody
   if (typeof part === 'function') return functionPart(part, options.called, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
@@ -27,7 +27,10 @@ export function compilePart(part: KeyPart, options: KeyOptions, at: string): Com
   conform(keyParts[kind], part, at)
   const label = (part as Record<string, string>)[kind] as string
   const read = compilePath(label, `${at}.${kind}`)
-  if ('ip' in part) return ipPart(label, read, part.ipv6Prefix ?? options.ipv6Prefix)
+  if ('ip' in part) {
+    const { ipv4Prefix = options.ipv4Prefix, ipv6Prefix = options.ipv6Prefix } = part
+    return ipPart(label, read, { ipv4Prefix, ipv6Prefix })
+  }
   if ('phone' in part) return phonePart(label, read, part.region ?? options.region, `${at}.region`)
   return kind === 'email' ? emailPart(label, read) : valuePart(label, read)
 }

@@ -5,6 +5,8 @@ import { rememberingEach } from './remembering.js'
 const MAX_LENGTH = 80
 /** What one customer is given at least (RFC 6177). */
 export const IPV6_PREFIX = 64
+/** One address. */
+export const IPV4_PREFIX = 32
 /** IPv4 is `::ffff:0:0/96` here, which makes all its spellings one (RFC 4291 section 2.5.5.2). */
 const IPV4_BITS = 96
 const MAPPED = [0, 0, 0, 0, 0, 0xffff]
@@ -14,18 +16,29 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
  * One form for all addresses of one network, or `undefined` where the text is no IP address.
  *
  * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address, or by a translator (NAT64's
- * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). Of any other IPv6 address the first `ipv6Prefix` bits count
- * (1 to 128, 64 when left out), since what is behind them belongs to one customer: `2001:db8::/64`. A zone (`%eth0`), the
- * brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are dropped.
+ * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1); with an `ipv4Prefix` from 1 to 31 for its network:
+ * `192.0.2.0/24`. Of any other IPv6 address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is
+ * behind them belongs to one customer: `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239
+ * section 6: some proxies forward it) are dropped.
  * @throws RangeError for a prefix that is none
  */
-export function canonicalIp(text: string, ipv6Prefix = IPV6_PREFIX): string | undefined {
+export function canonicalIp(
+  text: string,
+  ipv6Prefix = IPV6_PREFIX,
+  ipv4Prefix = IPV4_PREFIX
+): string | undefined {
   // Of a client on a Unix socket `request.ip` is no text, whatever its type says.
   if (typeof text !== 'string') return undefined
-  if (isIP(text) === 4) return text
-  if (!(Number.isInteger(ipv6Prefix) && ipv6Prefix > 0 && ipv6Prefix <= 128))
-    throw new RangeError(`ipv6Prefix must be a whole number from 1 to 128, not ${ipv6Prefix}`)
-  return read(text, ipv6Prefix)
+  checkPrefix('ipv6Prefix', ipv6Prefix, 128)
+  checkPrefix('ipv4Prefix', ipv4Prefix, IPV4_PREFIX)
+  const address = isIP(text) === 4 ? text : read(text, ipv6Prefix)
+  if (ipv4Prefix === IPV4_PREFIX || address === undefined || isIP(address) !== 4) return address
+  return `${dotted(network([...MAPPED, ...numbers(address)], IPV4_BITS + ipv4Prefix))}/${ipv4Prefix}`
+}
+
+function checkPrefix(name: string, prefix: number, most: number): void {
+  if (!(Number.isInteger(prefix) && prefix > 0 && prefix <= most))
+    throw new RangeError(`${name} must be a whole number from 1 to ${most}, not ${prefix}`)
 }
 
 const read = rememberingEach(readIp)
@@ -33,11 +46,7 @@ const read = rememberingEach(readIp)
 function readIp(text: string, ipv6Prefix: number): string | undefined {
   const address = parse(text)
   if (address === undefined) return undefined
-  if (isIpv4(address))
-    return address
-      .slice(6)
-      .flatMap(group => [group >> 8, group & 0xff])
-      .join('.')
+  if (isIpv4(address)) return dotted(address)
   return `${printed(network(address, ipv6Prefix))}/${ipv6Prefix}`
 }
 
@@ -112,6 +121,14 @@ function numbers(group: string): number[] {
   if (!group.includes('.')) return [Number.parseInt(group, 16)]
   const [a, b, c, d] = group.split('.').map(Number) as [number, number, number, number]
   return [(a << 8) | b, (c << 8) | d]
+}
+
+/** The last 32 bits. */
+function dotted(groups: readonly number[]): string {
+  return groups
+    .slice(6)
+    .flatMap(group => [group >> 8, group & 0xff])
+    .join('.')
 }
 
 /** RFC 5952 section 4: lower case, no leading zeros, `::` for the first of the longest runs of zeros. */

@@ -1,11 +1,16 @@
 import type { Algorithm } from './digest.js'
 import type { Source } from './path.js'
 
-export interface IdentityOptions {
+/** How many bits of an address name a network. */
+export interface Prefixes {
+  ipv4Prefix: number
+  ipv6Prefix: number
+}
+
+export interface IdentityOptions extends Prefixes {
   secret: string
   digest: Algorithm
   region: string
-  ipv6Prefix: number
   /** Whether the store is this process's own memory, which keeps no text: it is asked about texts, not their hashes. */
   local?: boolean
 }

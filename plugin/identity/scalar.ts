@@ -5,7 +5,7 @@ import { wrongOption } from '../mistakes.js'
 import type { KeyFunction } from '../rule.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
-import type { CompiledPart } from './part.js'
+import type { CompiledPart, Prefixes } from './part.js'
 import { canonicalPhone, isRegion } from './phone.js'
 
 /** A value as it is. */
@@ -34,9 +34,13 @@ export function regionAt(region: string, at: string): CountryCode {
   throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
 }
 
-export function ipPart(label: string, read: CompiledPart['read'], ipv6Prefix: number): CompiledPart {
+export function ipPart(
+  label: string,
+  read: CompiledPart['read'],
+  { ipv4Prefix, ipv6Prefix }: Prefixes
+): CompiledPart {
   return {
-    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix)),
+    ...scalarPart('ip', label, read, value => canonicalIp(value, ipv6Prefix, ipv4Prefix)),
     list(values, at) {
       try {
         const matches = compileIpList(values)

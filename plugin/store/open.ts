@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Awaitable } from '../awaitable.js'
 import { durationAt } from '../duration.js'
 import { hasher } from '../identity/digest.js'
-import { IPV6_PREFIX } from '../identity/ip.js'
+import { IPV4_PREFIX, IPV6_PREFIX } from '../identity/ip.js'
 import type { IdentityOptions } from '../identity/part.js'
 import { regionAt } from '../identity/scalar.js'
 import { wrongOption } from '../mistakes.js'
@@ -39,7 +39,8 @@ interface Opened {
  * @throws OptionError
  */
 export function openStore(fastify: FastifyInstance, options: SendLimitOptions, timeout: number): Opened {
-  const { store = options.client ? 'redis' : 'memory', ipv6Prefix = IPV6_PREFIX, digest = 'md5' } = options
+  const { store = options.client ? 'redis' : 'memory', digest = 'md5' } = options
+  const { ipv4Prefix = IPV4_PREFIX, ipv6Prefix = IPV6_PREFIX } = options
   const region = regionAt(options.region ?? 'CN', 'options.region')
   if (store === 'memory' && options.client)
     throw wrongOption('options.store', store, 'A client goes with the store "redis".')
@@ -51,7 +52,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     )
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
-  const identity = { secret, digest, region, ipv6Prefix, local: store === 'memory' }
+  const identity = { secret, digest, region, ipv4Prefix, ipv6Prefix, local: store === 'memory' }
   if (store === 'memory') return { reserver: alone(new MemoryStore(options)), identity, begin() {} }
   if (options.secret === undefined) {
     throw wrongOption(

@@ -146,6 +146,7 @@ class World {
       secret: '0123456789abcdef',
       digest: 'md5',
       region: 'CN',
+      ipv4Prefix: 32,
       ipv6Prefix: 64
     })
     for (const rule of policy) this.rules.set(rule.name, compiler.compile(rule, rule.name, ''))

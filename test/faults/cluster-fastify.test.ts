@@ -25,11 +25,13 @@ const cluster = await startCluster(t)
 
 /** Values of a rule whose keys stand on a node. */
 async function valuesOn(node: number, rule: Rule, value: (i: number) => string): Promise<string[]> {
-  const { key } = new RuleCompiler({ secret, digest: 'md5', region: 'CN', ipv6Prefix: 64 }).compile(
-    rule,
-    '',
-    ''
-  )
+  const { key } = new RuleCompiler({
+    secret,
+    digest: 'md5',
+    region: 'CN',
+    ipv4Prefix: 32,
+    ipv6Prefix: 64
+  }).compile(rule, '', '')
   const found: string[] = []
   for (let i = 0; found.length < 4; i++)
     if ((await cluster.nodeOf(`sl:{${key.identify(value(i), false)}}:x`)) === node) found.push(value(i))

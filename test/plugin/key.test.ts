@@ -136,22 +136,28 @@ t.test('the region and the length of a network are as is said', async t => {
     { name: 'here', key: { phone: 'body.phone' }, limits },
     { name: 'there', key: { phone: 'body.phone', region: 'GB' }, limits },
     { name: 'network', key: 'ip', limits },
-    { name: 'wider', key: [{ ip: 'request.ip', ipv6Prefix: 32 }], limits }
+    { name: 'wider', key: [{ ip: 'request.ip', ipv6Prefix: 32 }], limits },
+    { name: 'widest', key: { ip: 'request.ip', ipv4Prefix: 16 }, limits }
   ]
-  const { app } = await open(t, { rules, region: 'US', ipv6Prefix: 48 })
+  const { app } = await open(t, { rules, region: 'US', ipv4Prefix: 24, ipv6Prefix: 48 })
   for (const [name, one, same] of [
     ['here', '212-555-0123', '+12125550123'],
     ['there', '020 7946 0018', '+442079460018'],
     ['network', '2001:db8:1:2::1', '2001:db8:1:3::1'],
-    ['wider', '2001:db8:1:2::1', '2001:db8:4:3::1']
+    ['wider', '2001:db8:1:2::1', '2001:db8:4:3::1'],
+    ['network', '192.0.2.1', '192.0.2.2'],
+    ['widest', '192.0.2.1', '192.0.3.1'],
+    ['widest', '2001:db8:1:2::1', '2001:db8:1:3::1']
   ] as const) {
     t.ok((await app.limit.reserve({ [name]: one })).allowed, name)
     t.notOk((await app.limit.peek({ [name]: same })).allowed, name)
   }
   t.ok((await app.limit.peek({ network: '2001:db8:2:2::1' })).allowed)
   t.ok((await app.limit.peek({ wider: '2001:db9:1:2::1' })).allowed)
+  for (const network of ['192.0.3.1', '::ffff:192.0.3.2'])
+    t.equal((await app.limit.reserve({ network })).allowed, network === '192.0.3.1', network)
   t.ok((await app.limit.reserve({ wider: '192.0.2.1' })).allowed)
-  t.ok((await app.limit.peek({ wider: '192.0.2.2' })).allowed)
+  t.ok((await app.limit.peek({ wider: '192.0.3.1' })).allowed)
 })
 
 t.test('what a hook has put on the request may come later', async t => {

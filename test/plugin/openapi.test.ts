@@ -57,7 +57,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
       { name: 'many', key: 'ip', distinct: { phone: 'body.to' }, limits: [{ max: 5, window: '1h' }] },
       {
         name: 'site',
-        key: ['all', { ip: 'request.ip', ipv6Prefix: 48 }],
+        key: ['all', { ip: 'request.ip', ipv4Prefix: 24, ipv6Prefix: 48 }],
         limits: [{ max: 9, window: '1h' }]
       },
       { name: 'flight', key: 'ip', lock: '30s' },
@@ -81,7 +81,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
       'Limit reached. flood: 100 in 60s by ip. mail: 1 in 60s, 5 in 1h by body.to. ' +
         'quota: 1000 per day (Asia/Shanghai) by request.account. paid: up to 50 per month (UTC) by the key of paid. ' +
         'same: 2 in 60s by ip and body.a, body.b. many: 5 different body.to in 1h by ip. ' +
-        'site: 9 in 1h by all and request.ip (IPv6 by /48). flight: one at a time by ip.'
+        'site: 9 in 1h by all and request.ip (IPv4 by /24, IPv6 by /48). flight: one at a time by ip.'
     )
     const headersOf = (status: number) => Object.keys(answers[status]?.headers ?? {}).sort()
     for (const status of [200, 400, 403, 422, 503])

@@ -26,7 +26,7 @@ const wrong: [options: unknown, message: string][] = [
   [
     { rulez: [] },
     'options.rulez: the object given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
-      'prefix, secret, digest, region, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
+      'prefix, secret, digest, region, ipv4Prefix, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
   [
     JSON.parse('{"__proto__":1}'),
@@ -119,6 +119,8 @@ const wrong: [options: unknown, message: string][] = [
   [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
   [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
   [{ region: 86 }, 'options.region: 86 is wrong. It must be a string.'],
+  [{ ipv4Prefix: 33 }, 'options.ipv4Prefix: 33 is wrong. It must be a whole number from 8 to 32.'],
+  [{ ipv4Prefix: 7 }, 'options.ipv4Prefix: 7 is wrong. It must be a whole number from 8 to 32.'],
   [{ ipv6Prefix: 129 }, 'options.ipv6Prefix: 129 is wrong. It must be a whole number from 16 to 128.'],
   [{ ipv6Prefix: 15 }, 'options.ipv6Prefix: 15 is wrong. It must be a whole number from 16 to 128.'],
   [{ ipv6Prefix: 56.5 }, 'options.ipv6Prefix: 56.5 is wrong. It must be a whole number from 16 to 128.'],
@@ -183,6 +185,8 @@ t.test('wrong options', async t => {
 t.test('options at their borders', async t => {
   for (const options of [
     { secret: '16 letters of it' },
+    { ipv4Prefix: 8 },
+    { ipv4Prefix: 32 },
     { ipv6Prefix: 16 },
     { ipv6Prefix: 128 },
     { timeout: '1h' },

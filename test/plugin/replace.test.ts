@@ -258,6 +258,7 @@ t.test('the same names take the same place, however often', t => {
     secret: 'x'.repeat(16),
     digest: 'md5',
     region: 'CN',
+    ipv4Prefix: 32,
     ipv6Prefix: 64
   })
   const limits: Limit[] = [{ max: 1, window: '60s' }]

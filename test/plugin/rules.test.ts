@@ -91,6 +91,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'Write a country as two letters, such as "CN" or "US".'
   ],
   [
+    { key: { ip: 'request.ip', ipv4Prefix: 33 } },
+    '.key.ipv4Prefix',
+    '33',
+    'It must be a whole number from 8 to 32.'
+  ],
+  [
     { key: { ip: 'request.ip', ipv6Prefix: 8 } },
     '.key.ipv6Prefix',
     '8',
@@ -499,6 +505,7 @@ const compiler = new RuleCompiler({
   secret: '0123456789abcdef',
   digest: 'md5',
   region: 'CN',
+  ipv4Prefix: 32,
   ipv6Prefix: 64
 })
 

@@ -69,6 +69,18 @@ t.test('prefixes', async t => {
   t.equal(canonicalIp('::ffff:192.0.2.1', 48), '192.0.2.1')
 })
 
+t.test('IPv4 by its network', async t => {
+  for (const text of ['192.0.2.1', '192.0.2.255', '::ffff:192.0.2.7', '64:ff9b::192.0.2.9', '192.0.2.1:80'])
+    t.equal(canonicalIp(text, 64, 24), '192.0.2.0/24', text)
+  t.equal(canonicalIp('192.0.3.1', 64, 24), '192.0.3.0/24')
+  t.equal(canonicalIp('192.0.3.1', 64, 23), '192.0.2.0/23')
+  t.equal(canonicalIp('203.0.113.129', 64, 25), '203.0.113.128/25')
+  t.equal(canonicalIp('203.0.113.129', 64, 1), '128.0.0.0/1')
+  t.equal(canonicalIp('203.0.113.129', 64, 32), '203.0.113.129')
+  t.equal(canonicalIp('2001:db8:0:1::1', 64, 24), '2001:db8:0:1::/64')
+  t.equal(canonicalIp('203.0.113', 64, 24), undefined)
+})
+
 const PAIRS: [a: string, b: string][] = [
   ['192.0.2.1', '192.0.2.2'],
   ['192.0.2.1', '192.0.2.10'],
@@ -295,6 +307,11 @@ t.test('a prefix that is none', async t => {
   for (const prefix of [0, 129, -5, 64.5, Number.NaN, '64' as never])
     t.throws(() => canonicalIp('2001:db8::1', prefix), { name: 'RangeError', message: /from 1 to 128/ })
   t.equal(canonicalIp('2001:db8::1', 128), '2001:db8::1/128')
+  for (const prefix of [0, 33, -5, 24.5, Number.NaN, '24' as never])
+    t.throws(() => canonicalIp('192.0.2.1', 64, prefix), {
+      name: 'RangeError',
+      message: /^ipv4Prefix .* from 1 to 32/
+    })
 })
 
 t.test('what is no text is no such identity', async t => {
