@@ -1,6 +1,6 @@
 import type { CompiledKey } from './identity/key.js'
 import type { Source } from './identity/path.js'
-import type { AllowFunction, MaxFunction, Rule, TimeZoneFunction } from './rule.js'
+import type { AllowFunction, MaxFunction, PrivateFunction, Rule, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
 
 /** A rule, validated and ready to decide by. */
@@ -38,6 +38,8 @@ export interface CompiledRule {
   /** How long a lock is renewed, in milliseconds. */
   maxHold: number
   passes: AllowFunction | undefined
+  /** Whether headers are silent about it, always or to some requests. */
+  hidden: boolean | PrivateFunction
   allows: ((value: unknown) => boolean) | undefined
   blocks: ((value: unknown) => boolean) | undefined
 }

@@ -123,6 +123,7 @@ export type {
   KeyPart,
   Limit,
   MaxFunction,
+  PrivateFunction,
   RequestValue,
   Rule,
   TimeZoneFunction

@@ -2,17 +2,25 @@ import { isTimeZone } from './calendar.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import { misanswered, wrongOption } from './mistakes.js'
-import type { AllowFunction, MaxFunction, TimeZoneFunction } from './rule.js'
+import type { AllowFunction, MaxFunction, PrivateFunction, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
 
-type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction>[0]
+type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction & PrivateFunction>[0]
 
 /** Whether the rule's `allow` function lets this request pass; outside of requests it does not. @throws FunctionError */
 export function isAllowed({ name, passes }: CompiledRule, source: Source | undefined): boolean {
   if (passes === undefined || source === undefined) return false
+  return truth(passes(source as Request), 'allow', name)
+}
+
+/** Whether headers are silent about the rule to this request. @throws FunctionError */
+export function isHidden({ name, hidden }: CompiledRule, request: Request): boolean {
+  return typeof hidden === 'boolean' ? hidden : truth(hidden(request), 'private', name)
+}
+
+function truth(answer: unknown, of: 'allow' | 'private', name: string): boolean {
   // A promise would be true for everybody.
-  const answer: unknown = passes(source as Request)
-  if (typeof answer !== 'boolean') throw misanswered(answer, `"allow" of the rule ${name}`, 'true or false')
+  if (typeof answer !== 'boolean') throw misanswered(answer, `"${of}" of the rule ${name}`, 'true or false')
   return answer
 }
 

@@ -1,7 +1,9 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
+import type { DecisionEvent } from './options.js'
+import { isHidden } from './per-request.js'
 import { Policy } from './policy.js'
 
 /** What headers tell of a rule. */
@@ -30,6 +32,8 @@ export interface Plan {
   disclosures: Disclosures
   /** Names of the rules that the caller is always told of. */
   callers: ReadonlySet<string>
+  /** Whether there are rules that are private to some requests. */
+  tellsByRequest: boolean
 }
 
 /** A limited route. A request under way keeps the plan that it began with. */
@@ -50,25 +54,43 @@ export function limitedBy(config: object): LimitedRoute | undefined {
 /** The plan for these rules and filters, in the order of their names on the route. */
 export function planOf(route: string, named: readonly (CompiledRule | Filter)[]): Plan {
   const rules = named.filter((each): each is CompiledRule => !('check' in each))
-  const disclosures = new Map(rules.map(rule => [rule.name, disclosureOf(rule)]))
-  const names = rules.map(rule => rule.name)
   return {
     route,
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),
-    disclosures,
-    callers: new Set(names.filter(name => disclosures.get(name)?.to === 'caller'))
+    ...told(rules.map(rule => [rule.name, disclosureOf(rule)])),
+    tellsByRequest: rules.some(({ hidden }) => typeof hidden === 'function')
   }
 }
 
+/**
+ * The plan as this request is told of it, up to this stage: what later rules ask about may not be there yet.
+ * @throws FunctionError
+ */
+export function planFor(plan: Plan, stage: DecisionEvent['stage'], request: FastifyRequest): Plan {
+  if (!plan.tellsByRequest) return plan
+  const { attempts, sends } = plan
+  const rules = stage === 'attempts' ? attempts : [...attempts, ...sends]
+  const hidden = rules.filter(rule => isHidden(rule, request)).map(({ name }) => name)
+  const disclosed = [...plan.disclosures].map(([name, disclosure]): [string, Disclosure] =>
+    hidden.includes(name) ? [name, { ...disclosure, to: 'nobody' }] : [name, disclosure]
+  )
+  return { ...plan, ...told(disclosed) }
+}
+
+function told(disclosed: readonly [name: string, Disclosure][]): Pick<Plan, 'disclosures' | 'callers'> {
+  const callers = disclosed.filter(([, { to }]) => to === 'caller').map(([name]) => name)
+  return { disclosures: new Map(disclosed), callers: new Set(callers) }
+}
+
 function disclosureOf(rule: CompiledRule): Disclosure {
-  const { key, observed, lock, options } = rule
+  const { key, observed, lock, hidden } = rule
   const names = policyNames(rule)
   const onCaller = key.caller && !observed && !lock
   return {
     policies: windowsOf(rule).map((windowMs, i) => new Policy(names[i] as string, windowMs)),
-    to: options.private === true ? 'nobody' : onCaller ? 'caller' : 'met'
+    to: hidden === true ? 'nobody' : onCaller ? 'caller' : 'met'
   }
 }
 

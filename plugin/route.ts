@@ -10,7 +10,7 @@ import { Admission, type Shared, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
-import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan } from './plan.js'
+import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan, planFor } from './plan.js'
 import { Turn } from './turn.js'
 import { Watch } from './watch.js'
 
@@ -58,10 +58,10 @@ function isCopied(config: object, limited: LimitedRoute): boolean {
 
 function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHookHandler {
   return (request, reply, done) => {
-    const { plan } = limited
     if (isCopied(request.routeOptions.config, limited)) return done()
-    ;(request as Begun)[PLAN] = plan
-    if (plan.attempts.length === 0) return done()
+    ;(request as Begun)[PLAN] = limited.plan
+    if (limited.plan.attempts.length === 0) return done()
+    const plan = planFor(limited.plan, 'attempts', request)
     const watch = new Watch(request, reply)
     cohort()
       .then(() => admission.decide(plan.attempts, request))
@@ -95,12 +95,13 @@ function limitHandler(
 ): RouteHandlerMethod {
   return function (this: FastifyInstance, request, reply) {
     const begun = (request as Begun)[PLAN]
-    const plan = begun ?? limited.plan
-    const idle = plan.sends.length === 0 && plan.filters.length === 0
+    const whole = begun ?? limited.plan
+    const idle = whole.sends.length === 0 && whole.filters.length === 0
     const copied = isCopied(request.routeOptions.config, limited)
     // A hook has read what stood in `onRequest`, and another one has put something else in its place.
-    if (plan.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(plan.route)
+    if (whole.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(whole.route)
     if (idle || copied) return handler.call(this, request, reply)
+    const plan = planFor(whole, 'sends', request)
     const watch = new Watch(request, reply)
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.

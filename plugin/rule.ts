@@ -14,6 +14,8 @@ export type MaxFunction = (request: FastifyRequest) => number
 export type TimeZoneFunction = (request: FastifyRequest) => string
 /** Answers whether this request passes the rule uncounted. */
 export type AllowFunction = (request: FastifyRequest) => boolean
+/** Answers whether headers keep silent to this request about what is left. */
+export type PrivateFunction = (request: FastifyRequest) => boolean
 export const RequestPath = Type.Object(
   { value: Type.String({ description: 'a path such as "request.account.quota"' }) },
   strict
@@ -74,6 +76,11 @@ export const CalendarLimit = Type.Object(
 )
 export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
 
+const Private = Type.Refine(
+  Type.Unsafe<boolean | PrivateFunction>({ description: 'true, false or a function' }),
+  value => typeof value === 'boolean' || typeof value === 'function',
+  () => 'must be true, false or a function'
+)
 export const List = Type.Immutable(
   Type.Array(Type.String({ description: 'text' }), {
     description: 'a list of values; for addresses CIDR ranges, too'
@@ -110,8 +117,8 @@ export const RuleSchema = Type.Object(
     mode: Type.Optional(Type.Enum(['enforce', 'observe'])),
     /** Whether it leaves alone a request that lacks its key; `false` by default: 400. */
     optional: Type.Optional(Type.Boolean()),
-    /** Whether headers never show what is left of it; `false` by default. */
-    private: Type.Optional(Type.Boolean()),
+    /** Whether headers never show what is left of it, or a function that says so of a request; `false` by default. */
+    private: Type.Optional(Private),
     /** Who passes uncounted: values of the key, or a function of the request. */
     allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
     /** Values of the key that are refused, 403. */

@@ -76,6 +76,7 @@ export class RuleCompiler {
         : undefined,
       timeZones: structures.some(each => each.timeZone) ? structures.map(each => each.timeZone) : undefined,
       maxHold: hold(rule, structures[0]?.spec.ttl ?? 0, at),
+      hidden: rule.private ?? false,
       passes: typeof allow === 'function' ? allow : undefined,
       allows: typeof allow === 'function' ? undefined : compileList(key, allow, `${at}.allow`),
       blocks: compileList(key, block, `${at}.block`)

@@ -4,6 +4,7 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import limitPlugin from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
+import { hideQuota } from '../accounts/hidden-quota.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
@@ -48,7 +49,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
         throw new ConfigError('POLICY_FILE is a pipe, which is read at the start alone.')
       }
       const next = loadPolicy(config.POLICY_FILE, fastify.templates)
-      fastify.limit.replace(next.rules.map(passAllowed))
+      fastify.limit.replace(rulesOf(next))
       inForce = next
       for (const { message } of strayPurposes(next)) fastify.log.warn(message)
     } catch (thrown) {
@@ -63,7 +64,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   })
   try {
     await fastify.register(limitPlugin, {
-      rules: policy.rules.map(passAllowed),
+      rules: rulesOf(policy),
       filters: [fastify.blockList],
       ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
       secret,
@@ -81,6 +82,9 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
     throw inPolicy(error)
   }
 }
+
+/** With what a policy, which is JSON, cannot say. */
+const rulesOf = ({ rules }: Policy) => rules.map(passAllowed).map(hideQuota)
 
 /** As the plugin begins the path of a rule, when it is registered and when rules are replaced. */
 const PATH = /^(?:options\.)?rules\b/

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -8,6 +8,7 @@ import { mayUse } from '../../app/accounts/account.js'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
+import { OWN } from '../../app/policy.js'
 import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
@@ -334,6 +335,30 @@ t.test('browsers are told what they may', async t => {
     refused.headers['access-control-expose-headers'],
     'retry-after, ratelimit, ratelimit-policy, idempotency-replayed'
   )
+})
+
+t.test('visitors of a page are not told what its account has left', async t => {
+  const file = join(folderOf(t), 'policy.json')
+  const own = JSON.parse(readFileSync(OWN, 'utf8'))
+  const rules = own.rules.map((rule: Rule) => (rule.name === 'account' ? { ...rule, private: false } : rule))
+  writeFileSync(file, JSON.stringify({ ...own, rules }))
+  const told = async (env: NodeJS.ProcessEnv, caller: Record<string, string>) => {
+    const app = await startApp(t, env, {})
+    const payload = { purpose: 'login', phone: '+8613800138000' }
+    const { statusCode, headers } = await app.inject({
+      method: 'POST',
+      url: '/v1/captcha',
+      payload,
+      headers: caller
+    })
+    t.equal(statusCode, 202)
+    const policies = String(headers.ratelimit).match(/(?<=")[a-z]+(?=[-"])/g)
+    return [...new Set(policies)]
+  }
+  const page = { origin: 'http://localhost:5173' }
+  t.same(await told({}, page), ['ip'])
+  t.same(await told({}, { 'x-api-key': 'development-key' }), ['ip', 'account'])
+  t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the policy says so')
 })
 
 t.test('pages may call the captcha endpoints, and no others', async t => {

@@ -279,3 +279,62 @@ t.test('private: what is left is told to nobody', async t => {
   await told('/send')
   t.same(await told('/send'), [429, undefined, undefined, '60', ['tries']])
 })
+
+t.test('private as a function: what is left is told to some', async t => {
+  const limits = [{ max: 3, window: '60s' }]
+  const hides = (request: FastifyRequest) => request.headers['x-who'] === 'page'
+  const rules: Rule[] = [
+    { name: 'shown', key: 'ip', limits: [{ max: 9, window: '60s' }] },
+    { name: 'quota', key: { value: 'request.who' }, limits, private: request => hides(request) },
+    { name: 'tries', key: 'ip', counts: 'attempts', limits, private: hides }
+  ]
+  const { app, post } = await open(t, { rules })
+  app.decorateRequest('who', '')
+  app.addHook('preHandler', async request => {
+    Object.assign(request, { who: 'shop' })
+  })
+  app.post('/send', { config: { limit: ['shown', 'quota', 'tries'] } }, async (request, reply) => {
+    if (request.headers['x-fails']) return reply.code(502).send()
+  })
+  const told = async (who: string, headers = {}) => {
+    const answer = await post('/send', {}, { headers: { 'x-who': who, ...headers } })
+    return [answer.statusCode, answer.headers.ratelimit, answer.headers['ratelimit-policy']]
+  }
+  const shown = '"shown";q=9;w=60'
+  t.same(await told('page'), [200, '"shown";r=8;t=60', shown])
+  t.same(await told('page', { 'x-fails': 'yes' }), [502, '"shown";r=8;t=60', shown], 'nor anew')
+  t.same(await told('key'), [
+    200,
+    '"tries";r=0;t=60, "shown";r=7;t=60, "quota";r=1;t=60',
+    `"tries";q=3;w=60, ${shown}, "quota";q=3;w=60`
+  ])
+  t.same(await told('key'), [429, '"tries";r=0;t=60', '"tries";q=3;w=60'])
+  t.same(await told('page'), [429, undefined, undefined], 'of a refusal neither')
+})
+
+t.test('what private answers is true or false, or nothing is counted', async t => {
+  const answers: Record<string, () => unknown> = { yes: () => true, later: async () => true, never: () => {} }
+  const limits = [{ max: 1, window: '60s' }]
+  for (const counts of ['sends', 'attempts'] as const) {
+    const name = `hidden-${counts}`
+    const { app, post } = await open(t, {
+      rules: [
+        {
+          name,
+          key: 'ip',
+          counts,
+          limits,
+          private: request => answers[String(request.headers['x-who'])]?.() as boolean
+        }
+      ]
+    })
+    app.post('/send', { config: { limit: name } }, async () => '')
+    for (const who of ['later', 'never', 'nobody'])
+      t.match((await post('/send', {}, { headers: { 'x-who': who } })).json(), {
+        statusCode: 500,
+        code: 'FST_SEND_LIMIT_FUNCTION',
+        message: `"private" of the rule ${name} must return true or false`
+      })
+    t.equal((await post('/send', {}, { headers: { 'x-who': 'yes' } })).statusCode, 200)
+  }
+})

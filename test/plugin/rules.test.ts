@@ -429,7 +429,13 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'a function',
     'It must be a list of values; for addresses CIDR ranges, too.'
   ],
-  [{ private: 'yes' }, '.private', '"yes"', 'It must be a boolean.'],
+  [{ private: 'yes' }, '.private', '"yes"', 'It must be true, false or a function.'],
+  [
+    { private: { value: 'request.x' } },
+    '.private',
+    '{"value":"request.x"}',
+    'It must be true, false or a function.'
+  ],
   [
     { allow: ['nope'] },
     '.allow',
@@ -545,6 +551,7 @@ t.test('rules at their borders', async t => {
     { name: 'x'.repeat(64) },
     { allow: [], block: [] },
     { allow: () => false, block: ['::1'], private: true },
+    { private: () => true },
     { key: 'all', allow: () => false },
     { key: ['all', 'ip'] },
     { limits: [{ max: { value: 'request.quota' }, ceiling: 1_000, window: '1h' }] },

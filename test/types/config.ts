@@ -113,7 +113,7 @@ const byAccount: Rule = {
     { max: 5, per: 'month', timeZone: request => request.headers['x-zone']?.toString() ?? 'UTC' }
   ],
   allow: request => request.ip === '192.0.2.1',
-  private: true
+  private: request => request.ip === '192.0.2.1'
 }
 app.get('/', { config: { limit: byAccount } }, handler)
 app.get('/', { config: { limit: { name: 'a', key: 'all', limits: [{ max: 9, per: 'day' }] } } }, handler)
@@ -126,6 +126,8 @@ const timeZone = async () => 'UTC'
 const wandering: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timeZone }] }
 // @ts-expect-error a block list is no function
 const strict: Rule = { name: 'a', key: 'ip', limits, block: () => true }
+// @ts-expect-error private is not async
+const silent: Rule = { name: 'a', key: 'ip', limits, private: async () => true }
 // @ts-expect-error private is true or false
 const secret: Rule = { name: 'a', key: 'ip', limits, private: 'yes' }
 // @ts-expect-error "timezone" for "timeZone"
@@ -215,7 +217,7 @@ const options: SendLimitOptions = {
   clock: { monotonic: () => 0, wall: () => 0 }
 }
 
-export { filter, later, lenient, observed, options, secret, strict, wandering, zoned }
+export { filter, later, lenient, observed, options, secret, silent, strict, wandering, zoned }
 
 const http2 = Fastify({ http2: true })
 http2.get('/', async request => http2.limit.peek({ a: 'a' }, request))
