@@ -30,9 +30,34 @@ function isResponse(payload: unknown): payload is Response {
   return Object.prototype.toString.call(payload) === '[object Response]'
 }
 
-/** Whoever stopped waiting does not know whether the message left: such an end is unclear. */
+/** What Node, undici, axios and nodemailer call the end of a wait or of a connection; SDKs on top of them keep it. */
+const BROKEN_OFF = new Set([
+  'ECONNABORTED',
+  'ECONNECTION',
+  'ECONNRESET',
+  'EPIPE',
+  'ERR_CANCELED',
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ESOCKET',
+  'ESOCKETTIMEDOUT',
+  'ETIMEDOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_SOCKET'
+])
+
+/** Whoever stopped waiting, or lost the connection, does not know whether the message left: such an end is unclear. */
 function brokeOff(error: unknown): boolean {
   // What `request.signal` aborts with where there is a `handlerTimeout`.
   if (isHandlerTimeout(error)) return true
-  return error instanceof Error && (error.name === 'AbortError' || error.name === 'TimeoutError')
+  if (!(error instanceof Error)) return false
+  if (error.name === 'AbortError' || error.name === 'TimeoutError') return true
+  // As `fetch` tells it.
+  if (error instanceof TypeError && error.cause !== undefined) return brokeOff(error.cause)
+  return BROKEN_OFF.has(String((error as { code?: unknown }).code)) && !neverStood(error)
+}
+
+/** Whether there was no connection, so that nothing can have left. Node tries several addresses of a name. */
+function neverStood(error: Error): boolean {
+  return error instanceof AggregateError || (error as NodeJS.ErrnoException).syscall === 'connect'
 }
