@@ -1,6 +1,6 @@
 import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
-import type { Argument, Binary, RedisClient } from './client.js'
+import { type Argument, type Binary, isReply, type RedisClient } from './client.js'
 import type { Script } from './scripts.js'
 
 class Call {
@@ -67,7 +67,7 @@ export class Calls {
       for (let i = 0; i < calls.length; i++) (calls[i] as Call).resolve(answers[i])
     } catch (error) {
       // Redis has written nothing: not all of them need fail.
-      if (calls.length > 1 && (error as Error).name === 'ReplyError') {
+      if (calls.length > 1 && isReply(error)) {
         for (const call of calls) void this.run([call])
         return
       }

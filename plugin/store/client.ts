@@ -50,3 +50,11 @@ export function isClient(value: unknown): value is RedisClient & Binary {
   const { evalshaBuffer, evalBuffer } = (value ?? {}) as Partial<Binary>
   return typeof evalshaBuffer === 'function' && typeof evalBuffer === 'function'
 }
+
+/**
+ * Whether Redis itself has answered with this error, which then begins with a code. Its class tells that only where no
+ * bundler has shortened the names of classes, by which ioredis 5 names its errors.
+ */
+export function isReply(error: unknown): error is Error {
+  return error instanceof Error && /^[A-Z][A-Z0-9_]+ /.test(error.message)
+}

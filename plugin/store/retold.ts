@@ -1,3 +1,5 @@
+import { isReply } from './client.js'
+
 /** So often is it looked in the first time-out, at equal intervals, whether to tell again. */
 const LOOKS = 10
 /** And once in each later one: a client takes several to find its connection silent, and to make another. */
@@ -55,5 +57,5 @@ export function retold(tell: () => Promise<unknown>, teller: Teller, timeout: nu
 
 /** Whether it may be answered otherwise by a new connection. */
 function isOfConnection(error: unknown): boolean {
-  return !(error instanceof Error) || error.name !== 'ReplyError' || OF_PLACE.test(error.message)
+  return !isReply(error) || OF_PLACE.test(error.message)
 }

@@ -163,7 +163,7 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/calls': ['store/answer', 'store/batch', 'store/client', 'store/scripts'],
   'store/server': ['store/client', 'store/mixtures', 'store/scripts', 'errors'],
-  'store/retold': [],
+  'store/retold': ['store/client'],
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/lua', 'store/scripts', 'limits/index'],
