@@ -50,6 +50,16 @@ local function refund(kind, value, receipt, ends)
   if value:sub(7) == ARGV[2] then return '' end
 end
 
+-- A Redis that is full takes a value only of a script that has written before: here the expiry that the key has.
+local function put(key, value)
+  if not redis.pcall('SET', key, value, 'KEEPTTL').err then return end
+  local left, time = redis.call('PTTL', key), redis.call('TIME')
+  if left > 0 then
+    redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + left))
+  end
+  redis.call('SET', key, value, 'KEEPTTL')
+end
+
 local values, specs = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1])
 for i = 1, #KEYS do
   local value, trailer = values[i] or '', ''
@@ -59,7 +69,7 @@ for i = 1, #KEYS do
     if left .. trailer == '' then
       redis.call('DEL', KEYS[i])
     else
-      redis.call('SET', KEYS[i], left .. trailer, 'KEEPTTL')
+      put(KEYS[i], left .. trailer)
     end
   end
 end

@@ -5,8 +5,8 @@ const LOOKS = 10
 /** And once in each later one: a client takes several to find its connection silent, and to make another. */
 const LATER_LOOKS = 14
 
-/** Answers that change when the client is with the right server, or the server is ready. */
-const OF_PLACE = /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED)\b/
+/** Answers that change when the client is with the right server, or the server is ready, has room, or can save. */
+const OF_PLACE = /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED|OOM|MISCONF)\b/
 
 /** Who tells. */
 export interface Teller {

@@ -334,11 +334,10 @@ t.test('an admission that comes late and cannot be given back stays, which is to
   process.kill(server.pid, 'SIGSTOP')
   await t.rejects(fallback.reserve(entries, ''), UNAVAILABLE)
   // The connection answers in order: the late reservation, then its refund is refused.
-  const full = client.config('SET', 'maxmemory', '1')
+  const forbidden = client.call('ACL', 'SETUSER', 'default', '-set')
   process.kill(server.pid, 'SIGCONT')
-  await full
+  await forbidden
   for (let i = 0; i < 3; i++) await client.ping()
-  await client.config('SET', 'maxmemory', '0')
   t.strictSame(usedOf(entries, await store.peek(entries)), [1])
   t.strictSame(changes, ['lost', 'kept'])
 })

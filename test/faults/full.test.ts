@@ -1,0 +1,68 @@
+import { Redis } from 'ioredis'
+import t from 'tap'
+import type { Decision } from '../../plugin/index.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
+import { openOn } from './process.js'
+
+const key = { value: 'body.who' } as const
+const rules = [
+  { name: 'log', key, limits: [{ max: 5, window: '1h' }] },
+  { name: 'day', key, limits: [{ max: 5, per: 'day' as const }] },
+  { name: 'different', key, distinct: { value: 'body.what' }, limits: [{ max: 5, window: '1h' }] },
+  { name: 'order', key, lock: '900ms', maxHold: '1h' }
+]
+
+t.test('a Redis that is full while messages are on their way', async t => {
+  const { client: admin, port } = await startRedis(t)
+  const client = new Redis(port, { autoResendUnfulfilledCommands: false })
+  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+  const counted = { log: 'a', day: 'a', different: ['a', '1'] }
+  const left = async () => (await app.limit.peek(counted)).rules.map(({ limits }) => limits[0]?.remaining)
+  const reserve = (keys: Record<string, unknown>): Promise<Decision> => app.limit.reserve(keys)
+  const ttls = async () => {
+    const names = (await admin.keys('sl:{*')).sort().filter(name => !name.endsWith(':lock'))
+    return Promise.all(names.map(name => admin.pttl(name)))
+  }
+  ;(await reserve(counted)).end()
+  const failing = await reserve({ ...counted, different: ['a', '2'] })
+  const held = await reserve({ order: 'a' })
+  t.same(await left(), [3, 3, 4], 'of the different ones the other')
+  const before = await ttls()
+
+  await admin.config('SET', 'maxmemory', '1')
+  const [lock = ''] = await admin.keys('sl:{*:lock')
+  const values = new Set<string>()
+  await until(async () => values.add(String(await admin.getBuffer(lock))).size > 3, 'renewals')
+  t.notOk(held.signal.aborted, 'what is renewed in its place takes no room')
+  await failing.refund()
+  t.same(await left(), [4, 4, 5], 'nor does what is given back')
+  for (const [i, ttl] of (await ttls()).entries())
+    t.ok(ttl > 0 && ttl <= (before[i] ?? 0) + 1, 'it expires as before')
+  await t.rejects(reserve({ log: 'b' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
+  await held.release()
+  t.equal(await admin.exists(lock), 0)
+})
+
+t.test('a user who may not write is a Redis that takes no writes', async t => {
+  const { client: admin, port } = await startRedis(t)
+  await admin.call('ACL', 'SETUSER', 'limits', 'on', '>password', '~sl:*', '+@all')
+  const client = new Redis(port, {
+    username: 'limits',
+    password: 'password',
+    autoResendUnfulfilledCommands: false
+  })
+  const once = [{ name: 'once', key, limits: [{ max: 1, window: '1h' }] }]
+  const { app, changes } = await openOn(t, client, { rules: once })
+  ;(await app.limit.reserve({ once: 'a' })).end()
+  await admin.call('ACL', 'SETUSER', 'limits', '-msetnx')
+  for (const i of [1, 2, 3]) {
+    t.equal((await app.limit.reserve({ once: `b${i}` })).store, 'memory')
+    // Its refusals are not that it is back.
+    await until(async () => (await app.limit.reserve({ once: 'a' })).store === 'redis', 'a refusal of Redis')
+  }
+  t.strictSame(
+    changes().map(({ msg }) => msg),
+    ['redis does not decide']
+  )
+})
