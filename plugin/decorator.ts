@@ -3,9 +3,12 @@ import { type Awaitable, isPromise } from './awaitable.js'
 import type { Decision } from './decision.js'
 import { durationAt } from './duration.js'
 import { hasListeners, publish } from './events.js'
+import { refusal } from './http.js'
 import type { Limiter } from './limiter.js'
-import type { Keys } from './named.js'
+import { type Keys, namedBy } from './named.js'
 import type { SendLimitOptions } from './options.js'
+import { failureOf } from './outcome.js'
+import { planFor, planOf } from './plan.js'
 import type { Rule } from './rule.js'
 import type { Verdict } from './verdict.js'
 
@@ -21,6 +24,15 @@ export interface LimitDecorator {
    *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw then
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
+  /**
+   * Reserves, sends, and settles by how that ended, as a route does: what it answers is kept, an error gives back unless it
+   * leaves open whether the message left. Locks are released.
+   * @param send may settle by itself, and read what is left, from the decision
+   * @returns what `send` answers, when all is settled
+   * @throws the refusal: ExceededError, InFlightError or BlockedError, with `decision`, `headers` and `problem`; what
+   *   `send` throws; and as `reserve`
+   */
+  run<T>(keys: Keys, send: (decision: Decision) => Awaitable<T>, request?: AnyRequest): Promise<T>
   /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
   peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
   /** Forgets what is counted; blocks stay. @throws as `unblock` */
@@ -65,18 +77,41 @@ export function decorator(
       const beginning = begin()
       return isPromise(beginning) ? beginning.then(() => call(...given)) : call(...given)
     }
+  // What is asked most: not through a function more.
+  const reserve: LimitDecorator['reserve'] = async (keys, request) => {
+    const beginning = begin()
+    if (isPromise(beginning)) await beginning
+    const reserved = limiter.decideFor(keys, request ?? undefined)
+    const decision = isPromise(reserved) ? await reserved : reserved
+    if (hasListeners(options)) {
+      const about = (request ?? null) as FastifyRequest | null
+      publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+    }
+    return decision
+  }
   return {
-    // What is asked most: not through a function more.
-    async reserve(keys, request) {
-      const beginning = begin()
-      if (isPromise(beginning)) await beginning
-      const reserved = limiter.decideFor(keys, request ?? undefined)
-      const decision = isPromise(reserved) ? await reserved : reserved
-      if (hasListeners(options)) {
-        const about = (request ?? null) as FastifyRequest | null
-        publish({ stage: 'sends', route: null }, decision, decision.verdict(), options, about, log)
+    reserve,
+    async run(keys, send, request) {
+      const { rules } = namedBy(keys, limiter.rules)
+      const decision = await reserve(keys, request)
+      if (!decision.allowed) {
+        const plan = planOf('', rules)
+        throw refusal(
+          decision.verdict(),
+          request ? planFor(plan, 'sends', request as FastifyRequest).disclosures : plan.disclosures
+        )
       }
-      return decision
+      try {
+        const answer = await send(decision)
+        await decision.settle(200)
+        return answer
+      } catch (error) {
+        await decision.settle(failureOf(error, 500))
+        throw error
+      } finally {
+        decision.end()
+        await decision.release()
+      }
     },
     peek: begun((keys: Keys, request?: AnyRequest) => limiter.peek(keys, request ?? undefined)),
     clear: begun((keys: Keys) => limiter.clear(keys)),

@@ -18,7 +18,7 @@ export interface Filter {
   name: string
   /** Runs once, before the server listens. */
   init?: () => Awaitable<void>
-  check: (request: FastifyRequest) => Awaitable<FilterResult | undefined | void>
+  check(request: FastifyRequest): Awaitable<FilterResult | undefined | void>
   /** Runs once, when the server closes. */
   close?: () => Awaitable<void>
 }

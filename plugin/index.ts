@@ -39,7 +39,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** A rule, the name of one, a filter, or a list of these. */
-    limit?: RouteLimit
+    limit?: RouteLimit | undefined
   }
 }
 

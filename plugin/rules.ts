@@ -97,7 +97,7 @@ export class RuleCompiler {
         throw wrongOption(
           `${at}.${of}`,
           compiled.body,
-          'Attempts are counted before the body is read; use the address, headers, query or params.'
+          'Attempts are counted before the body is read; use the address, headers, query or params, or count failures.'
         )
     }
     return { key, distinct }

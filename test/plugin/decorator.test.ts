@@ -48,6 +48,95 @@ t.test('reserve, with its three ends', async t => {
   t.equal(await free(), 0, 'what is not settled at the end is kept')
 })
 
+t.test('run: settles by how it ended, as a route does', async t => {
+  const wrong: Rule = {
+    name: 'wrong',
+    key: { phone: 'body.phone' },
+    counts: 'failures',
+    limits: [{ max: 2, window: '60s' }]
+  }
+  const { app } = await open(t, {
+    rules: [{ ...mobile, limits: [{ max: 2, window: '60s' }] }, wrong, flight]
+  })
+  const phone = '13800138000'
+  const keys = { mobile: phone, wrong: phone, flight: 'a' }
+  const used = async () => {
+    const { rules } = await app.limit.peek({ mobile: phone, wrong: phone })
+    const [sends, failures] = rules.map(({ limits }) => 2 - (limits[0]?.remaining ?? 0))
+    const free = (await app.limit.peek({ flight: 'a' })).allowed
+    await app.limit.clear({ mobile: phone, wrong: phone })
+    return { sends, failures, free }
+  }
+  const failing = (error: unknown) => app.limit.run(keys, () => Promise.reject(error))
+
+  const answer = await app.limit.run(keys, async decision => {
+    t.notOk((await app.limit.peek({ flight: 'a' })).allowed, 'the lock is held')
+    t.notOk(decision.signal.aborted)
+    return 'sent'
+  })
+  t.equal(answer, 'sent')
+  t.same(await used(), { sends: 1, failures: 0, free: true })
+  t.equal(await app.limit.run(keys, () => 7), 7, 'no promise')
+  t.same(await used(), { sends: 1, failures: 0, free: true })
+
+  const down = new Error('the provider is down')
+  await t.rejects(failing(down), down)
+  t.same(await used(), { sends: 0, failures: 0, free: true })
+  const nothing = () => {
+    throw undefined
+  }
+  t.equal(await app.limit.run(keys, nothing).catch(error => error), undefined)
+  t.same(await used(), { sends: 0, failures: 0, free: true })
+  await t.rejects(failing(Object.assign(new Error('wrong code'), { statusCode: 401 })))
+  t.same(await used(), { sends: 0, failures: 1, free: true })
+  await t.rejects(failing(new DOMException('no answer', 'TimeoutError')))
+  t.same(await used(), { sends: 1, failures: 1, free: true }, 'unclear')
+  await app.limit.run(keys, decision => decision.refund())
+  t.same(await used(), { sends: 0, failures: 0, free: true }, 'what it settles itself stays so')
+})
+
+t.test('run: a refusal is thrown, and nothing is sent', async t => {
+  const guard: Rule = {
+    name: 'guard',
+    key: 'ip',
+    limits,
+    private: ({ headers }) => headers['x-who'] === 'page'
+  }
+  const { app, post, advance } = await open(t, { rules: [mobile, guard, flight] })
+  const keys = { mobile: '13800138000', guard: '192.0.2.1' }
+  let sent = 0
+  const send = () => ++sent
+  await app.limit.run(keys, send)
+  const refused = await app.limit.run(keys, send).catch(error => error)
+  t.ok(refused instanceof errors.ExceededError)
+  t.match(refused, {
+    statusCode: 429,
+    headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60, "guard";q=1;w=60' },
+    problem: { status: 429, 'violated-policies': ['mobile', 'guard'], retryAfterMs: 60_000 },
+    decision: { allowed: false, refusal: 'exceeded' }
+  })
+  await t.rejects(
+    app.limit.run({ flight: 'a' }, () => app.limit.run({ flight: 'a' }, send)),
+    { code: 'FST_SEND_LIMIT_IN_FLIGHT' }
+  )
+  await app.limit.block({ mobile: '13800138001' })
+  await t.rejects(app.limit.run({ mobile: '13800138001' }, send), { code: 'FST_SEND_LIMIT_BLOCKED' })
+  await t.rejects(app.limit.run({ mobile: '12' }, send), { code: 'FST_SEND_LIMIT_KEY_INVALID' })
+  await t.rejects(app.limit.run({ nobody: '1' }, send), { code: 'FST_SEND_LIMIT_RULE_UNKNOWN' })
+  t.equal(sent, 1)
+
+  // Thrown in a handler it is answered as it stands.
+  app.post('/graphql', async request => app.limit.run({ guard: '192.0.2.1' }, send, request))
+  const answer = (who: string) => post('/graphql', {}, { headers: { 'x-who': who } })
+  t.match(await answer('anybody'), {
+    statusCode: 429,
+    headers: { ratelimit: '"guard";r=0;t=60', 'retry-after': '60' }
+  })
+  t.notOk('ratelimit' in (await answer('page')).headers, 'private to this request')
+  advance(60_000)
+  t.equal((await answer('anybody')).statusCode, 200)
+})
+
 t.test('what counts attempts is not given back', async t => {
   const { app } = await open(t, { rules: [{ name: 'login', key: 'ip', limits, counts: 'attempts' }] })
   const keys = { login: '192.0.2.1' }

@@ -12,7 +12,8 @@ const aKey = 'Write "ip", "all", { phone, email, ip, value or digest: path }, a 
 const aName = 'be 1 to 64 letters, digits, "_", "." and "-", a letter or digit first.'
 const aZone = 'Write an IANA time zone such as "Asia/Shanghai", a function or { value: path }.'
 const rolling = 'Write a whole number from 1 to 1000. Count more than that with a calendar limit ("per").'
-const early = 'Attempts are counted before the body is read; use the address, headers, query or params.'
+const early =
+  'Attempts are counted before the body is read; use the address, headers, query or params, or count failures.'
 const own =
   'Write a path to what plugins put on the request: what a client sends must not choose its own limit.'
 const root = 'Write a path that starts at body, query, params, headers, request, as in "body.phone".'

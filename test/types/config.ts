@@ -1,5 +1,5 @@
 // Type tests: `tsc --noEmit` compiles this file, and fails where an expected error does not occur.
-import Fastify from 'fastify'
+import Fastify, { type FastifyRequest } from 'fastify'
 import {
   type Decision,
   type DecisionEvent,
@@ -100,6 +100,14 @@ const paying: Rule = {
   block: ['b']
 }
 app.get('/', { config: { limit: paying } }, handler)
+// And may know that of their route.
+type Sending = FastifyRequest<{ Body: { phone: string } }>
+const typed: Rule = {
+  name: 'typed',
+  key: (request: Sending) => request.body.phone,
+  limits: [{ max: (request: Sending) => request.body.phone.length, ceiling: 20, window: '1h' }]
+}
+app.get('/', { config: { limit: [typed, { name: 'f', check: (_: Sending) => {} }] } }, handler)
 const byAccount: Rule = {
   name: 'by-account',
   key: ['all', { value: 'request.account.id' }],
