@@ -73,7 +73,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   fastify.decorate('limit', decorator(limiter, options, begin, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
-  const documentation = new Documentation(options.errorResponse !== undefined)
+  const documentation = new Documentation()
   const routes = new DeclaredLimits()
   const sockets = fastify.hasDecorator('websocketServer')
   fastify.addHook('onRoute', route => {
@@ -115,6 +115,7 @@ export { canonicalEmail } from './identity/email.js'
 export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
 export type { Keys } from './named.js'
+export { limitTransform } from './openapi.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
 export type {
   AllowFunction,

@@ -2,7 +2,7 @@ import type { FastifySchema, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import { isForeign } from './foreign-schema.js'
-import type { LimitedRoute, Plan } from './plan.js'
+import { type LimitedRoute, limitedBy } from './plan.js'
 import type { KeyPart } from './rule.js'
 
 const PROBLEM = 'application/problem+json'
@@ -38,9 +38,6 @@ export class Documentation {
   private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
   private foreign = false
 
-  /** @param rewritten whether an `errorResponse` builds the bodies of refusals */
-  constructor(private readonly rewritten: boolean) {}
-
   /** Hears of every route, limited or not: the transform of an app with other schemas than JSON may read those alone. */
   see(schema: FastifySchema | undefined): void {
     this.foreign ||= isForeign(schema)
@@ -58,8 +55,22 @@ export class Documentation {
    */
   write(foreign: boolean): void {
     if (this.foreign || foreign) return
-    for (const { route, limited } of this.routes.splice(0))
-      route.schema = documented(route.schema, limited.plan, this.rewritten)
+    for (const { route, limited } of this.routes.splice(0)) route.schema = documented(route.schema, limited)
+  }
+}
+
+/**
+ * Wraps the `transform` of \@fastify/swagger that an app needs whose schemas are not JSON Schema, such as
+ * `jsonSchemaTransform` of fastify-type-provider-zod: of limited routes it documents what their rules can answer.
+ */
+export function limitTransform<
+  Given extends { route: { config?: object | undefined } },
+  Made extends { schema?: unknown }
+>(transform: (given: Given) => Made): (given: Given) => Made {
+  return given => {
+    const made = transform(given)
+    const limited = limitedBy(given.route.config ?? {})
+    return limited ? { ...made, schema: documented(made.schema as FastifySchema, limited) } : made
   }
 }
 
@@ -67,7 +78,7 @@ export class Documentation {
  * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
  * that each answer names the headers which tell the caller what is left.
  */
-function documented(schema: FastifySchema | undefined, plan: Plan, rewritten: boolean): FastifySchema {
+function documented(schema: FastifySchema | undefined, { plan, rewritten }: LimitedRoute): FastifySchema {
   const refusal = rewritten ? bodiless : answer
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.lock)

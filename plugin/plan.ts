@@ -41,6 +41,8 @@ export interface LimitedRoute {
   plan: Plan
   /** Whether it names rules that may be replaced: then any plan may follow. */
   readonly replaceable: boolean
+  /** Whether the option `errorResponse` builds the bodies of its refusals. */
+  readonly rewritten: boolean
 }
 
 /** Where a route's `config` says what limits it; the same to all copies of this module. */

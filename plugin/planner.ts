@@ -27,13 +27,15 @@ export class Planner {
   private readonly made = new Map<string, { limit: unknown; members: readonly Member[] }>()
   private readonly routes: Planned[] = []
   private shared: ReadonlyMap<string, CompiledRule>
+  private readonly rewritten: boolean
 
   constructor(
     private readonly compiler: RuleCompiler,
     private readonly limiter: Limiter,
     private readonly used: Filters,
-    { rules = [], filters = [] }: Pick<SendLimitOptions, 'rules' | 'filters'>
+    { rules = [], filters = [], errorResponse }: Pick<SendLimitOptions, 'rules' | 'filters' | 'errorResponse'>
   ) {
+    this.rewritten = errorResponse !== undefined
     this.shared = this.compile(rules, 'options.rules')
     this.limiter.rules = new Map(this.shared)
     for (const [i, filter] of filters.entries()) {
@@ -99,7 +101,8 @@ export class Planner {
     const found = resolve(members, this.limiter.rules, this.filters)
     const plan = planOf(name, found)
     for (const filter of plan.filters) this.used.add(filter)
-    const route = { plan, members, replaceable: found.some(each => this.shared.get(each.name) === each) }
+    const replaceable = found.some(each => this.shared.get(each.name) === each)
+    const route = { plan, members, replaceable, rewritten: this.rewritten }
     this.routes.push(route)
     return route
   }

@@ -3,7 +3,7 @@ import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastif
 import * as zodProvider from 'fastify-type-provider-zod'
 import t from 'tap'
 import { z } from 'zod'
-import { limitPlugin, type Rule } from '../../plugin/index.js'
+import { limitPlugin, limitTransform, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import type { Teardown } from '../helper/teardown.js'
 
@@ -380,4 +380,34 @@ t.test('JSON Schema that Zod has written is JSON Schema', async t => {
     app.post('/x', { config: { limit: send }, schema: { body } }, async () => 'sent')
   )
   t.same(Object.keys(paths['/x']?.post?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
+})
+
+t.test('limitTransform documents limits in an app of Zod', async t => {
+  for (const errorResponse of [undefined, () => ({ wait: true })]) {
+    const app = Fastify().withTypeProvider<zodProvider.ZodTypeProvider>()
+    t.teardown(() => app.close())
+    app.setValidatorCompiler(zodProvider.validatorCompiler)
+    app.setSerializerCompiler(zodProvider.serializerCompiler)
+    await app.register(swagger, { ...openapi, transform: limitTransform(zodProvider.jsonSchemaTransform) })
+    await app.register(limitPlugin, { ...(errorResponse && { errorResponse }) })
+    const schema = {
+      body: z.object({ phone: z.string() }),
+      response: { 200: z.object({ sent: z.boolean() }), 409: z.object({ taken: z.string() }) }
+    }
+    app.post('/x', { config: { limit: send }, schema }, async () => ({ sent: true }))
+    app.get('/bare', { config: { limit: send } }, async () => 'sent')
+    app.get('/free', { schema: { response: { 200: z.string() } } }, async () => 'free')
+    await app.ready()
+    const { paths } = app.swagger() as unknown as Document
+    const answers = paths['/x']?.post?.responses as Answers
+    t.same(Object.keys(answers), ['200', '400', '403', '409', '422', '429', '503'])
+    t.match(answers[409], { content: { 'application/json': { schema: { properties: { taken: {} } } } } })
+    t.same(Object.keys(answers[200]?.headers ?? {}), ['RateLimit', 'RateLimit-Policy'])
+    t.equal(answers[429]?.description, 'Limit reached. send: 1 in 60s by ip.')
+    t.equal(answers[429]?.content?.['application/problem+json'] === undefined, errorResponse !== undefined)
+    t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
+    t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])
+    const ask = () => app.inject({ method: 'POST', url: '/x', payload: { phone: '13800138000' } })
+    t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429 }])
+  }
 })
