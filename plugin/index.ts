@@ -85,7 +85,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     limitRoute(route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)
   })
-  if (!isWatched(fastify)) refuseUnlimited(fastify)
+  if (!isWatched(fastify)) refuseUnlimited(fastify, schema => documentation.see(schema))
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
     routes.verify()

@@ -33,6 +33,9 @@ interface Answer {
   headers?: object
 }
 
+/** Of schemas that were documented here, those that they were made of. */
+const sources = new WeakMap<object, FastifySchema | undefined>()
+
 /** What limited routes may answer, for @fastify/swagger. */
 export class Documentation {
   private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
@@ -55,7 +58,11 @@ export class Documentation {
    */
   write(foreign: boolean): void {
     if (this.foreign || foreign) return
-    for (const { route, limited } of this.routes.splice(0)) route.schema = documented(route.schema, limited)
+    for (const { route, limited } of this.routes.splice(0)) {
+      const schema = documented(route.schema, limited)
+      sources.set(schema, route.schema)
+      route.schema = schema
+    }
   }
 }
 
@@ -64,11 +71,15 @@ export class Documentation {
  * `jsonSchemaTransform` of fastify-type-provider-zod: of limited routes it documents what their rules can answer.
  */
 export function limitTransform<
-  Given extends { route: { config?: object | undefined } },
+  Given extends { schema?: unknown; route: { config?: object | undefined } },
   Made extends { schema?: unknown }
 >(transform: (given: Given) => Made): (given: Given) => Made {
   return given => {
-    const made = transform(given)
+    const { schema } = given
+    // The transform reads the app's own language alone.
+    const made = transform(
+      sources.has(schema as object) ? { ...given, schema: sources.get(schema as object) } : given
+    )
     const limited = limitedBy(given.route.config ?? {})
     return limited ? { ...made, schema: documented(made.schema as FastifySchema, limited) } : made
   }
