@@ -187,6 +187,16 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
 
+    await t.test('what was made or given out again is not dropped', async t => {
+      const [made, given] = [await put(), await put()]
+      await records.rotate(made, terms, 'a')
+      await records.reuse(given)
+      for (const key of [made, given]) {
+        await records.drop(key)
+        t.ok(await records.get(key))
+      }
+    })
+
     await t.test('20 right codes at once: one verifies; 20 wrong ones: three count', async t => {
       const key = await put()
       const all = await Promise.all(Array.from({ length: 20 }, () => records.check(key, 1)))

@@ -1,12 +1,15 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { open } from '../helper/face.js'
+import { gate } from '../helper/gate.js'
 import { logStream } from '../helper/log-stream.js'
 import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
+import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 const phone = '13800138000'
 const mail = 'somebody@example.com'
@@ -317,3 +320,32 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
     await app.close()
   }
 })
+
+t.test(
+  'a decision on the sends that comes after the end of handlerTimeout is undone, and no event',
+  async t => {
+    const decided = gate()
+    const timeOut = timeOutByHand(t)
+    let slow = true
+    const key = async () => {
+      if (slow) {
+        timeOut()
+        await decided.opened
+      }
+      return 'somebody'
+    }
+    const rule: Rule = { name: 'a', key, limits: [{ max: 1, window: '60s' }] }
+    const told: string[] = []
+    const onDecision = ({ stage, allowed }: DecisionEvent) => void told.push(`${stage} ${allowed}`)
+    const { app, post } = await open(t, { rules: [rule], timeout: '10s', onDecision })
+    let ran = 0
+    app.post('/x', { config: { limit: 'a' }, handlerTimeout: BY_HAND }, async () => `${++ran}`)
+    t.match(await post('/x'), { statusCode: 503, body: /FST_ERR_HANDLER_TIMEOUT/ })
+    decided.open()
+    for (let i = 0; i < 5; i++) await turn()
+    t.same([ran, told], [0, []])
+    slow = false
+    t.equal((await post('/x')).statusCode, 200, 'nothing stayed counted')
+    t.same(told, ['sends true'])
+  }
+)

@@ -611,3 +611,36 @@ t.test('floods of headers', async t => {
   t.equal(await ask({ 'x-id': 'a, b, a' }), 429)
   t.equal(await ask({ 'x-id': 'x'.repeat(8_000) }), 200)
 })
+
+t.test('one part of a key may come later than the others, and so may a distinct value', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  const account = async ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-account'])
+  for (const rule of [
+    { name: 'a', key: [{ value: 'body.to' }, account], limits },
+    { name: 'b', key: { value: 'body.to' }, distinct: account, limits }
+  ] satisfies Rule[]) {
+    const { app, post } = await open(t, { rules: [rule] })
+    app.post('/x', { config: { limit: rule.name } }, async () => 'sent')
+    const send = async (to: string, by: string) =>
+      (await post('/x', { to }, { headers: { 'x-account': by } })).statusCode
+    const again = rule.name === 'a' ? [200, 429, 200, 200] : [200, 200, 429, 200]
+    t.same([await send('1', 'a'), await send('1', 'a'), await send('1', 'b'), await send('2', 'b')], again)
+  }
+})
+
+t.test('a key function that takes too long is named, and no other', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  const never = () => new Promise<string>(() => {})
+  const rules: Rule[] = [
+    { name: 'at-once', key: () => 'a', limits },
+    { name: 'first', key: never, limits },
+    { name: 'ip', key: 'ip', limits },
+    { name: 'second', key: never, limits }
+  ]
+  const { app, post } = await open(t, { rules, timeout: 20 })
+  app.post('/x', { config: { limit: rules.map(({ name }) => name) } }, async () => 'sent')
+  t.match((await post('/x', {})).json(), {
+    status: 503,
+    detail: 'the key of first or second took longer than 20 ms'
+  })
+})

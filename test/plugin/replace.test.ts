@@ -280,3 +280,16 @@ t.test('the same names take the same place, however often', t => {
   t.same(series(make('a')), series(first), 'those that are known still go')
   t.end()
 })
+
+t.test('a rule becomes one of attempts on a route that has an inline rule beside it', async t => {
+  const limits = [{ max: 1, window: '60s' }]
+  const named: Rule = { name: 'named', key: 'ip', limits: [{ max: 9, window: '60s' }] }
+  const inline: Rule = { name: 'inline', key: { value: 'body.id' }, limits }
+  const { app, post } = await open(t, { rules: [named] })
+  app.post('/x', { config: { limit: ['named', inline] } }, async () => 'sent')
+  t.equal((await post('/x', { id: 'a' })).statusCode, 200)
+  app.limit.replace([{ ...named, counts: 'attempts', limits: [{ max: 3, window: '60s' }] }])
+  t.equal((await post('/x', { id: 'a' })).statusCode, 429, 'by the inline rule, and an attempt')
+  t.equal((await post('/x', { id: 'b' })).statusCode, 200)
+  t.match(await post('/x', { id: 'c' }), { statusCode: 429, body: /"named"/ })
+})

@@ -1,10 +1,12 @@
 import { once } from 'node:events'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import { type Decision, limitPlugin, type Rule } from '../../plugin/index.js'
+import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { places } from './settlement/places.js'
+import { places, sharedOptions } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'
@@ -272,4 +274,52 @@ t.test('a lock is lost when its time is over, though Redis has yet to answer a r
   t.ok(decision.locked, 'as far as is known')
   process.kill(server.pid, 'SIGCONT')
   await decision.release()
+})
+
+interface Evalsha {
+  evalshaBuffer(...args: unknown[]): Promise<unknown>
+}
+
+const one: Rule = { name: 'flight', key: 'all', lock: '30s' }
+const handlers: Record<string, RouteHandlerMethod> = {
+  'a promise': async () => 'sent',
+  'a promise, behind its reply': async (_request, reply) => reply.send('sent'),
+  'no promise': (_request, reply) => void reply.send('sent'),
+  'no promise, later': (_request, reply) => void setImmediate(() => reply.send('sent'))
+}
+
+t.test('the reply does not wait for the release of its lock', async t => {
+  const server = await startRedis(t)
+  for (const [name, handler] of Object.entries(handlers)) {
+    const client = new Redis(server.url) as Redis & Evalsha
+    const app = Fastify()
+    t.teardown(async () => {
+      await app.close()
+      client.disconnect()
+    })
+    await app.register(limitPlugin, {
+      ...sharedOptions(name.replace(/\W/g, '-')),
+      client,
+      rules: [one],
+      timeout: '1h'
+    })
+    const held = gate()
+    const { evalshaBuffer } = client
+    app.get('/', { config: { limit: 'flight' } }, function (request, reply) {
+      // From now on Redis is asked late.
+      client.evalshaBuffer = async (...args) => {
+        await held.opened
+        return evalshaBuffer.apply(client, args)
+      }
+      return handler.call(this, request, reply)
+    })
+    const isHeld = async () => (await server.client.keys(`${name.replace(/\W/g, '-')}:*:lock`)).length === 1
+    let status = 0
+    void app.inject('/').then(({ statusCode }) => (status = statusCode))
+    await until(() => status !== 0, `a reply of ${name}`)
+    t.equal(status, 200, name)
+    t.ok(await isHeld(), 'not released yet')
+    held.open()
+    await until(async () => !(await isHeld()), 'a lock that is released')
+  }
 })

@@ -284,3 +284,37 @@ t.test('two stages: the later answer, with both waiting times', async t => {
   t.equal(join(earlier, verdict({}), 6_000).retryAfterMs, 0, 'what is over is not waited for')
   t.equal(earlier.retryAfterMs, 5_000, 'the earlier one stays as it was')
 })
+
+t.test(
+  "attempts are counted behind the route's own onRequest hooks: they may say whom, and may answer first",
+  async t => {
+    const tenant: Rule = {
+      name: 'tenant',
+      key: { value: 'request.tenant' },
+      counts: 'attempts',
+      limits: [{ max: 1, window: '60s' }]
+    }
+    const { app, post } = await open(t, { rules: [tenant] })
+    app.decorateRequest('tenant', '')
+    let closed = true
+    app.post(
+      '/x',
+      {
+        config: { limit: 'tenant' },
+        onRequest: async (request, reply) => {
+          if (closed) return reply.code(401).send('closed')
+          Object.assign(request, { tenant: request.headers['x-tenant'] })
+        }
+      },
+      async () => 'sent'
+    )
+    const ask = async (name: string) => (await post('/x', {}, { headers: { 'x-tenant': name } })).statusCode
+    t.equal(await ask('a'), 401)
+    closed = false
+    t.same(
+      [await ask('a'), await ask('b'), await ask('a')],
+      [200, 200, 429],
+      'each counts on its own, answered ones for nobody'
+    )
+  }
+)

@@ -13,13 +13,16 @@ import { StandIn } from '../../../plugin/store/stand-in.js'
 import {
   BLOCKED,
   type Entry,
+  type Facts,
   PASSES,
   REFUSES,
   type Spec,
+  type Store,
   type Taken,
   toTicks
 } from '../../../plugin/store/store.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { gate } from '../../helper/gate.js'
 import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
@@ -532,4 +535,43 @@ t.test('memory: what is cleared here is cleared there, whenever it is counted', 
   await server.kill()
   const { facts, store } = await fallback.reserve(sent, '')
   t.strictSame([store.name, facts?.[1]], ['memory', 1])
+})
+
+t.test('memory: an admission that was asked for before a block does not end it', async t => {
+  const primary = new MemoryStore()
+  const answered = gate()
+  let lost = false
+  const slow: Store = {
+    name: 'redis',
+    async reserve(entries, token): Promise<Facts> {
+      if (lost) throw new Error('gone')
+      const facts = primary.reserve(entries, token)
+      await answered.opened
+      return facts
+    },
+    peek: entries => primary.peek(entries),
+    refund: (taken, token) => primary.refund(taken, token),
+    renew: (entries, token) => primary.renew(entries, token),
+    clear: entries => primary.clear(entries),
+    block: (entries, ms) => primary.block(entries, ms),
+    unblock: entries => primary.unblock(entries),
+    close: () => primary.close()
+  }
+  const outage = new Outage(10_000)
+  const nothing = () => {}
+  const hears = { onError: nothing, onKept: nothing }
+  const otherwise = new StandIn(new MemoryStore())
+  const outageOf = () => outage
+  const options = { timeout: 10_000, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }
+  const fallback = new Fallback(slow, options)
+  t.teardown(() => fallback.close())
+  const entries = [entry(log([5, 60_000]))]
+  const asked = fallback.reserve(entries, '')
+  await fallback.store.block(entries, 0)
+  answered.open()
+  t.equal((await asked).facts?.[1], 1)
+  lost = true
+  const { facts, store } = await fallback.reserve(entries, '')
+  t.equal(store.name, 'memory')
+  t.equal(named(entries, facts ?? []).entries[0]?.state, BLOCKED)
 })

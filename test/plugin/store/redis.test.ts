@@ -1,5 +1,7 @@
+import Fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t from 'tap'
+import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { BLOCKED, type Entry, type Facts, REFUSES, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import {
@@ -494,4 +496,22 @@ t.test('the largest log costs Redis six bytes a stamp', async t => {
     time.advanceMs(100)
   }
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 6_000)
+})
+
+t.test('a log outlives its longest window by two milliseconds, as lua/README.md says', async t => {
+  const { client } = await startRedis(t, { clock: true })
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const limits = [
+    { max: 1, window: '60s' },
+    { max: 5, window: '1h' }
+  ]
+  const rules: Rule[] = [
+    { name: 'log', key: 'all', limits },
+    { name: 'pairs', key: 'all', distinct: { value: 'body.to' }, limits }
+  ]
+  await app.register(limitPlugin, { client, secret: 'secret of these tests', prefix: 'test:', rules })
+  await app.limit.reserve({ log: null, pairs: [null, 'a'] })
+  const keys = await client.keys('test:{*')
+  t.same(await Promise.all(keys.map(key => client.pttl(key))), [3_600_002, 3_600_002])
 })
