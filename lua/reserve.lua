@@ -1,7 +1,7 @@
 --[[
   Makes one decision after another, each over all its keys at once: whether one more may go. If so, it is counted under
   every one of them. A refusal writes nothing. Each decision finds what those before it have counted; all that they count
-  is written at the end, so an error writes nothing either, unless the user lacks a right to write (docs/stores.md).
+  is written at the end, so an error writes nothing either, unless the user lacks a right to write (docs/redis.md).
 
   KEYS[i]    of each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
   ARGV       of each decision what it or the calendar adds, for those entries that need it, in the order of its keys:

@@ -18,7 +18,7 @@ const rules: Rule[] = [
   { name: 'lock', key, lock: '30s' }
 ]
 
-const page = readFileSync(new URL('docs/stores.md', root), 'utf8')
+const page = readFileSync(new URL('docs/redis.md', root), 'utf8')
 const [, rights = ''] = /`ACL SETUSER limits ([^`]+)`/.exec(page) ?? []
 /** Rights that are needed in some places alone, as the documentation names them. */
 const also = (where: string) => new RegExp(`${where} with\\s+\`([^\`]+)\``).exec(page)?.[1] ?? ''
