@@ -7,6 +7,7 @@ import { loadPolicy } from '../../app/policy.js'
 import { type Block, blocksOf, read } from './blocks.js'
 
 const page = read('docs/app.md')
+const policyPage = read('docs/policy.md')
 
 function open(env: NodeJS.ProcessEnv) {
   let now = Date.UTC(2026, 2, 1)
@@ -70,7 +71,7 @@ t.test('the walk', async t => {
 })
 
 t.test('it names what rules of a policy may read, and nothing else', async t => {
-  const [, named = ''] = /\nA rule is keyed by ([\s\S]+?)\n\n/.exec(page) ?? []
+  const [, named = ''] = /\nA rule is keyed by ([\s\S]+?)\n\n/.exec(policyPage) ?? []
   t.same([...named.matchAll(/`(request\.[\w.]+)`/g)].map(([, path]) => path).sort(), FACTS)
 })
 
@@ -82,7 +83,9 @@ t.test('the pages name every endpoint, and no other', async t => {
   const there = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/{(\w+)}/g, ':$1')}`)
   )
-  const named = [...`${page}${read('docs/operation.md')}`.matchAll(/`((?:GET|POST|DELETE) \/[^`?…]*)[^`]*`/g)]
+  const named = [
+    ...`${page}${policyPage}${read('docs/operation.md')}`.matchAll(/`((?:GET|POST|DELETE) \/[^`?…]*)[^`]*`/g)
+  ]
   t.same(
     [...new Set(named.map(([, text = '']) => text).filter(text => !text.endsWith('/')))].sort(),
     there.map(each => each.replace(/(.)\/$/, '$1')).sort()
@@ -107,5 +110,5 @@ t.test('the pages name every variable, this one with its default', async t => {
 })
 
 t.test('the page names every rule of the policy', async t => {
-  for (const { name } of loadPolicy().rules) t.match(page, `\`${name}\``, name)
+  for (const { name } of loadPolicy().rules) t.match(policyPage, `\`${name}\``, name)
 })
