@@ -54,9 +54,13 @@ end
 local function put(key, value)
   if not redis.pcall('SET', key, value, 'KEEPTTL').err then return end
   local left, time = redis.call('PTTL', key), redis.call('TIME')
-  if left > 0 then
-    redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + left))
+  if left == -1 then
+    -- It has none, and loses this one with the SET.
+    redis.call('PEXPIREAT', key, '4102444800000')
+    redis.call('SET', key, value)
+    return
   end
+  redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + left))
   redis.call('SET', key, value, 'KEEPTTL')
 end
 

@@ -92,14 +92,12 @@ export function decorator(
   return {
     reserve,
     async run(keys, send, request) {
+      await begin()
       const { rules } = namedBy(keys, limiter.rules)
       const decision = await reserve(keys, request)
       if (!decision.allowed) {
-        const plan = planOf('', rules)
-        throw refusal(
-          decision.verdict(),
-          request ? planFor(plan, 'sends', request as FastifyRequest).disclosures : plan.disclosures
-        )
+        const { disclosures } = planFor(planOf('', rules), rules, request as FastifyRequest | undefined)
+        throw refusal(decision.verdict(), disclosures)
       }
       try {
         const answer = await send(decision)

@@ -71,7 +71,7 @@ export class Documentation {
  * `jsonSchemaTransform` of fastify-type-provider-zod: of limited routes it documents what their rules can answer.
  */
 export function limitTransform<
-  Given extends { schema?: unknown; route: { config?: object | undefined } },
+  Given extends { schema: FastifySchema; url: string; route: RouteOptions },
   Made extends { schema?: unknown }
 >(transform: (given: Given) => Made): (given: Given) => Made {
   return given => {
@@ -89,7 +89,10 @@ export function limitTransform<
  * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
  * that each answer names the headers which tell the caller what is left.
  */
-function documented(schema: FastifySchema | undefined, { plan, rewritten }: LimitedRoute): FastifySchema {
+function documented(
+  schema: FastifySchema | undefined,
+  { declared: plan, rewritten }: LimitedRoute
+): FastifySchema {
   const refusal = rewritten ? bodiless : answer
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.lock)

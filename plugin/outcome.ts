@@ -31,7 +31,7 @@ function isResponse(payload: unknown): payload is Response {
 }
 
 /** What Node, undici, axios and nodemailer call the end of a wait or of a connection; SDKs on top of them keep it. */
-const BROKEN_OFF = new Set([
+const BROKEN_OFF = new Set<unknown>([
   'ECONNABORTED',
   'ECONNECTION',
   'ECONNRESET',
@@ -52,12 +52,22 @@ function brokeOff(error: unknown): boolean {
   if (isHandlerTimeout(error)) return true
   if (!(error instanceof Error)) return false
   if (error.name === 'AbortError' || error.name === 'TimeoutError') return true
-  // As `fetch` tells it.
-  if (error instanceof TypeError && error.cause !== undefined) return brokeOff(error.cause)
-  return BROKEN_OFF.has(String((error as { code?: unknown }).code)) && !neverStood(error)
+  const { code, cause, response } = error as Failure
+  // As `fetch` tells it, of what is no such error again.
+  if (error instanceof TypeError && cause !== undefined && !(cause instanceof TypeError))
+    return brokeOff(cause)
+  // As axios calls an answer that broke off in the middle, and one of 5xx.
+  if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
+  return BROKEN_OFF.has(code) && !neverStood(error) && !neverStood(cause)
 }
 
-/** Whether there was no connection, so that nothing can have left. Node tries several addresses of a name. */
-function neverStood(error: Error): boolean {
-  return error instanceof AggregateError || (error as NodeJS.ErrnoException).syscall === 'connect'
+interface Failure extends Error {
+  code?: unknown
+  response?: { status?: number }
+}
+
+/** Whether there was no connection, so that nothing can have left. Node tries several addresses of a name; axios keeps its error as the cause. */
+function neverStood(error: unknown): boolean {
+  const { syscall, timeoutType } = (error ?? {}) as { syscall?: unknown; timeoutType?: unknown }
+  return error instanceof AggregateError || syscall === 'connect' || timeoutType === 'CONNECT_TIMEOUT'
 }

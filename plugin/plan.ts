@@ -2,7 +2,6 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import type { Filter } from './filter.js'
-import type { DecisionEvent } from './options.js'
 import { isHidden } from './per-request.js'
 import { Policy } from './policy.js'
 
@@ -41,6 +40,8 @@ export interface LimitedRoute {
   plan: Plan
   /** Whether it names rules that may be replaced: then any plan may follow. */
   readonly replaceable: boolean
+  /** The plan that it was declared with. */
+  readonly declared: Plan
   /** Whether the option `errorResponse` builds the bodies of its refusals. */
   readonly rewritten: boolean
 }
@@ -67,13 +68,12 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
 }
 
 /**
- * The plan as this request is told of it, up to this stage: what later rules ask about may not be there yet.
+ * The plan as this request is told of it.
+ * @param rules those that decide now: what others ask about may not be there yet
  * @throws FunctionError
  */
-export function planFor(plan: Plan, stage: DecisionEvent['stage'], request: FastifyRequest): Plan {
+export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: FastifyRequest): Plan {
   if (!plan.tellsByRequest) return plan
-  const { attempts, sends } = plan
-  const rules = stage === 'attempts' ? attempts : [...attempts, ...sends]
   const hidden = rules.filter(rule => isHidden(rule, request)).map(({ name }) => name)
   const disclosed = [...plan.disclosures].map(([name, disclosure]): [string, Disclosure] =>
     hidden.includes(name) ? [name, { ...disclosure, to: 'nobody' }] : [name, disclosure]

@@ -59,12 +59,16 @@ function isCopied(config: object, limited: LimitedRoute): boolean {
 function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHookHandler {
   return (request, reply, done) => {
     if (isCopied(request.routeOptions.config, limited)) return done()
-    ;(request as Begun)[PLAN] = limited.plan
-    if (limited.plan.attempts.length === 0) return done()
-    const plan = planFor(limited.plan, 'attempts', request)
+    let { plan } = limited
+    ;(request as Begun)[PLAN] = plan
+    if (plan.attempts.length === 0) return done()
     const watch = new Watch(request, reply)
     cohort()
-      .then(() => admission.decide(plan.attempts, request))
+      .then(() => {
+        plan = planFor(plan, plan.attempts, request)
+        ;(request as Begun)[PLAN] = plan
+        return admission.decide(plan.attempts, request)
+      })
       .then(decision => {
         if (watch.end()) {
           // It stays counted.
@@ -101,7 +105,7 @@ function limitHandler(
     // A hook has read what stood in `onRequest`, and another one has put something else in its place.
     if (whole.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(whole.route)
     if (idle || copied) return handler.call(this, request, reply)
-    const plan = planFor(whole, 'sends', request)
+    const plan = planFor(whole, whole.sends, request)
     const watch = new Watch(request, reply)
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.

@@ -32,9 +32,13 @@ export function canonicalIp(
   checkPrefix('ipv6Prefix', ipv6Prefix, 128)
   checkPrefix('ipv4Prefix', ipv4Prefix, IPV4_PREFIX)
   const address = isIP(text) === 4 ? text : read(text, ipv6Prefix)
-  if (ipv4Prefix === IPV4_PREFIX || address === undefined || isIP(address) !== 4) return address
-  return `${dotted(network([...MAPPED, ...numbers(address)], IPV4_BITS + ipv4Prefix))}/${ipv4Prefix}`
+  const whole = ipv4Prefix === IPV4_PREFIX || address === undefined || isIP(address) !== 4
+  return whole ? address : ipv4Network(address, ipv4Prefix)
 }
+
+const ipv4Network = rememberingEach((address: string, prefix: number) => {
+  return `${dotted(network([...MAPPED, ...numbers(address)], IPV4_BITS + prefix))}/${prefix}`
+})
 
 function checkPrefix(name: string, prefix: number, most: number): void {
   if (!(Number.isInteger(prefix) && prefix > 0 && prefix <= most))

@@ -44,6 +44,27 @@ t.test('a Redis that is full while messages are on their way', async t => {
   t.equal(await admin.exists(lock), 0)
 })
 
+t.test('a refund beside a block without an end, on a Redis that is full', async t => {
+  const { client: admin, port } = await startRedis(t)
+  const client = new Redis(port, { autoResendUnfulfilledCommands: false })
+  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+  const keys = { log: 'a', day: 'a' }
+  const behind = { different: ['b', '1'] }
+  ;(await app.limit.reserve(behind)).end()
+  const failing = await app.limit.reserve({ ...keys, different: ['b', '2'] })
+  await app.limit.block(keys)
+  await admin.config('SET', 'maxmemory', '1')
+  await failing.refund()
+  const { rules: left, refusal } = await app.limit.peek({ ...keys, different: ['b', '1'] })
+  t.same(
+    left.map(({ limits }) => limits[0]?.remaining),
+    [5, 5, 5]
+  )
+  t.equal(refusal, 'blocked')
+  const names = (await admin.keys('sl:{*')).filter(name => !name.endsWith(':distinct'))
+  t.same(await Promise.all(names.map(name => admin.pttl(name))), [-1, -1], 'for ever')
+})
+
 t.test('a user who may not write is a Redis that takes no writes', async t => {
   const { client: admin, port } = await startRedis(t)
   await admin.call('ACL', 'SETUSER', 'limits', 'on', '>password', '~sl:*', '+@all')

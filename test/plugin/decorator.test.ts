@@ -4,9 +4,11 @@ import Fastify, {
   type onRequestHookHandler,
   type RouteOptions
 } from 'fastify'
+import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { errors, type Keys, type Limit, limitPlugin, type Rule, type Verdict } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { startRedis } from '../helper/redis.js'
 
 const limits = [{ max: 1, window: '60s' }]
 const mobile: Rule = { name: 'mobile', key: { phone: 'body.phone' }, limits }
@@ -111,7 +113,8 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   t.ok(refused instanceof errors.ExceededError)
   t.match(refused, {
     statusCode: 429,
-    headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60, "guard";q=1;w=60' },
+    // Without a request to ask about, nobody is told of the guard.
+    headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' },
     problem: { status: 429, 'violated-policies': ['mobile', 'guard'], retryAfterMs: 60_000 },
     decision: { allowed: false, refusal: 'exceeded' }
   })
@@ -135,6 +138,20 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   t.notOk('ratelimit' in (await answer('page')).headers, 'private to this request')
   advance(60_000)
   t.equal((await answer('anybody')).statusCode, 200)
+})
+
+t.test('run: rules that are replaced while the store is looked at for the first time', async t => {
+  const once: Rule = { name: 'once', key: { value: 'query.a' }, limits }
+  const { url } = await startRedis(t)
+  const client = new Redis(url, { autoResendUnfulfilledCommands: false })
+  t.teardown(() => client.disconnect())
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules: [once] })
+  const keys = { once: 'a' }
+  const running = app.limit.run(keys, () => app.limit.run(keys, () => 'sent'))
+  app.limit.replace([{ ...once, limits: [...limits, { max: 1, window: '1h' }] }])
+  await t.rejects(running, { code: 'FST_SEND_LIMIT_EXCEEDED', message: 'limit reached: once-60s, once-1h' })
 })
 
 t.test('what counts attempts is not given back', async t => {

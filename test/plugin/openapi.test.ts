@@ -389,15 +389,16 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
     app.setValidatorCompiler(zodProvider.validatorCompiler)
     app.setSerializerCompiler(zodProvider.serializerCompiler)
     await app.register(swagger, { ...openapi, transform: limitTransform(zodProvider.jsonSchemaTransform) })
-    await app.register(limitPlugin, { ...(errorResponse && { errorResponse }) })
+    await app.register(limitPlugin, { rules: [send], ...(errorResponse && { errorResponse }) })
     const schema = {
       body: z.object({ phone: z.string() }),
       response: { 200: z.object({ sent: z.boolean() }), 409: z.object({ taken: z.string() }) }
     }
-    app.post('/x', { config: { limit: send }, schema }, async () => ({ sent: true }))
-    app.get('/bare', { config: { limit: send } }, async () => 'sent')
+    app.post('/x', { config: { limit: 'send' }, schema }, async () => ({ sent: true }))
+    app.get('/bare', { config: { limit: 'send' } }, async () => 'sent')
     app.get('/free', { schema: { response: { 200: z.string() } } }, async () => 'free')
     await app.ready()
+    app.limit.replace([{ ...send, limits: [{ max: 2, window: '60s' }] }])
     const { paths } = app.swagger() as unknown as Document
     const answers = paths['/x']?.post?.responses as Answers
     t.same(Object.keys(answers), ['200', '400', '403', '409', '422', '429', '503'])
@@ -407,6 +408,7 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
     t.equal(answers[429]?.content?.['application/problem+json'] === undefined, errorResponse !== undefined)
     t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
     t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])
+    app.limit.replace([send])
     const ask = () => app.inject({ method: 'POST', url: '/x', payload: { phone: '13800138000' } })
     t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429 }])
   }

@@ -313,7 +313,14 @@ t.test('private as a function: what is left is told to some', async t => {
 })
 
 t.test('what private answers is true or false, or nothing is counted', async t => {
-  const answers: Record<string, () => unknown> = { yes: () => true, later: async () => true, never: () => {} }
+  const answers: Record<string, () => unknown> = {
+    yes: () => true,
+    later: async () => true,
+    never: () => {},
+    throws: () => {
+      throw undefined
+    }
+  }
   const limits = [{ max: 1, window: '60s' }]
   for (const counts of ['sends', 'attempts'] as const) {
     const name = `hidden-${counts}`
@@ -335,6 +342,24 @@ t.test('what private answers is true or false, or nothing is counted', async t =
         code: 'FST_SEND_LIMIT_FUNCTION',
         message: `"private" of the rule ${name} must return true or false`
       })
+    t.equal((await post('/send', {}, { headers: { 'x-who': 'throws' } })).statusCode, 500)
     t.equal((await post('/send', {}, { headers: { 'x-who': 'yes' } })).statusCode, 200)
   }
+})
+
+t.test('private is asked once, when its rule decides', async t => {
+  const asked: string[] = []
+  const hides = (name: string) => (request: FastifyRequest) => {
+    asked.push(`${name} ${request.body === undefined ? 'before' : 'behind'} the body`)
+    return asked.length > 1
+  }
+  const limits = [{ max: 9, window: '60s' }]
+  const rules: Rule[] = [
+    { name: 'tries', key: 'ip', counts: 'attempts', limits, private: hides('tries') },
+    { name: 'sends', key: 'ip', limits, private: hides('sends') }
+  ]
+  const { app, post } = await open(t, { rules })
+  app.post('/send', { config: { limit: ['tries', 'sends'] } }, async () => '')
+  t.equal((await post('/send', {})).headers.ratelimit, '"tries";r=8;t=60')
+  t.same(asked, ['tries before the body', 'sends behind the body'])
 })

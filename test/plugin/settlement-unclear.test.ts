@@ -1,26 +1,29 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, request as http } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect, type LookupFunction } from 'node:net'
+import { text } from 'node:stream/consumers'
 import axios from 'axios'
 import Fastify from 'fastify'
 import { createTransport } from 'nodemailer'
 import t, { type Test } from 'tap'
-import { limitPlugin } from '../../plugin/index.js'
+import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startMail } from '../app/smtp.js'
+import { until } from '../helper/until.js'
 
-/** What becomes of the message: the provider has read it and hangs or breaks off, or there is no provider. */
-type Fate = 'hang' | 'break' | 'refuse'
+/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it; or there is none. */
+type Fate = 'hang' | 'break' | 'cut' | 'refuse'
 type Send = (url: string, signal: AbortSignal) => Promise<unknown>
 
 const body = 'your code is 123456'
 const ms = 50
 
 const clients: Record<string, Send> = {
-  fetch: (url, signal) => fetch(url, { method: 'POST', body, signal }),
-  'node:http': (url, signal) =>
-    new Promise((resolve, reject) => {
-      http(url, { method: 'POST', signal }, resolve).on('error', reject).end(body)
-    }),
+  fetch: async (url, signal) => (await fetch(url, { method: 'POST', body, signal })).text(),
+  'node:http': async (url, signal) => {
+    const [response] = await once(http(url, { method: 'POST', signal }).end(body), 'response')
+    return text(response)
+  },
   'axios with a timeout': url => axios.post(url, body, { timeout: ms }),
   'axios with a signal': (url, signal) => axios.post(url, body, { signal }),
   nodemailer: url => {
@@ -33,6 +36,8 @@ async function startProvider(t: Test, fate: Fate): Promise<string> {
   const provider = createServer((request, reply) => {
     request.resume().on('end', () => {
       if (fate === 'break') reply.socket?.resetAndDestroy()
+      if (fate === 'cut')
+        reply.writeHead(202, { 'content-length': 100 }).write('{', () => reply.socket?.destroy())
     })
   }).listen(0, '127.0.0.1')
   await once(provider, 'listening')
@@ -45,7 +50,7 @@ async function startProvider(t: Test, fate: Fate): Promise<string> {
 
 async function startSmtp(t: Test, fate: Fate): Promise<string> {
   const server = await startMail(t)
-  if (fate !== 'refuse') server.mode = fate
+  if (fate === 'hang' || fate === 'break') server.mode = fate
   return server.url
 }
 
@@ -59,8 +64,24 @@ async function closedPort(): Promise<number> {
   return port
 }
 
+/** Whether a send still counts, when its handler has ended like that; and it holds no lock. */
+async function isCounted(t: Test, send: () => Promise<unknown>): Promise<boolean> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const key = { value: 'query.id' }
+  const once: Rule = { name: 'send', key, limits: [{ max: 1, window: '60s' }] }
+  await app.register(limitPlugin, { rules: [once, { name: 'flight', key, lock: '30s' }] })
+  app.get('/send', { config: { limit: ['send', 'flight'] } }, async () => {
+    await send()
+  })
+  t.equal((await app.inject('/send?id=a')).statusCode, 500)
+  t.ok((await app.limit.peek({ flight: 'a' })).allowed)
+  return !(await app.limit.peek({ send: 'a' })).allowed
+}
+
 for (const [name, send] of Object.entries(clients)) {
-  for (const fate of ['hang', 'break', 'refuse'] as const) {
+  for (const fate of ['hang', 'break', 'cut', 'refuse'] as const) {
+    if (name === 'nodemailer' && fate === 'cut') continue
     t.test(`${name}, ${fate}`, async t => {
       const url = new URL(await (name === 'nodemailer' ? startSmtp : startProvider)(t, fate))
       const hosts = ['127.0.0.1']
@@ -69,37 +90,58 @@ for (const [name, send] of Object.entries(clients)) {
         // A name of several addresses, each of which is tried.
         hosts.push('localhost')
       }
-      const app = Fastify()
-      t.teardown(() => app.close())
-      const limits = [{ max: 2, window: '60s' }]
-      await app.register(limitPlugin, { rules: [{ name: 'send', key: { value: 'query.id' }, limits }] })
-      app.get('/send', { config: { limit: 'send' } }, async () => {
-        await send(url.href, AbortSignal.timeout(ms))
-      })
       for (const host of hosts) {
         url.hostname = host
-        t.equal((await app.inject('/send?id=a')).statusCode, 500, host)
+        const sent = await isCounted(t, () => send(url.href, AbortSignal.timeout(ms)))
+        t.equal(sent, fate !== 'refuse', host)
       }
-      const { rules } = await app.limit.peek({ send: 'a' })
-      t.equal(rules[0]?.limits[0]?.remaining, fate === 'refuse' ? 2 : 1)
     })
   }
 }
 
-t.test('none of the addresses of a name answers', async t => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  const limits = [{ max: 1, window: '60s' }]
-  await app.register(limitPlugin, { rules: [{ name: 'send', key: { value: 'query.id' }, limits }] })
-  app.get('/send', { config: { limit: 'send' } }, async () => {
-    // Of Node (lib/net.js); it takes minutes until it comes.
-    const tried = ['127.0.0.1', '::1'].map(address =>
-      Object.assign(new Error(), { code: 'ETIMEDOUT', syscall: 'connect', address })
-    )
-    throw new TypeError('fetch failed', {
-      cause: Object.assign(new AggregateError(tried), { code: 'ETIMEDOUT' })
-    })
+/** An address where a connection waits for ever: its queue is full. */
+async function silent(t: Test): Promise<number> {
+  const script = `
+    const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.2', backlog: 1 }, () => {
+      require('node:fs').writeSync(1, String(server.address().port))
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+    })`
+  const child = spawn(process.execPath, ['-e', script])
+  t.teardown(() => child.kill('SIGKILL'))
+  const [port] = await once(child.stdout, 'data')
+  const filling = Array.from({ length: 4 }, () => connect(Number(port), '127.0.0.2').on('error', () => {}))
+  t.teardown(() => filling.map(socket => socket.destroy()))
+  await until(() => filling.filter(({ connecting }) => connecting).length <= 2, 'a full queue')
+  return Number(port)
+}
+
+t.test('no connection ever stood', async t => {
+  const port = await silent(t)
+  await t.test('one address of a name is silent, the other refuses', async t => {
+    const addresses = ['127.0.0.2', '127.0.0.3'].map(address => ({ address, family: 4 as const }))
+    const lookup = (_name: string, _options: object, done: (error: null, found: typeof addresses) => void) =>
+      done(null, addresses)
+    const options = { host: 'provider.test', port, lookup: lookup as LookupFunction, method: 'POST' }
+    t.notOk(await isCounted(t, () => once(http(options).end(body), 'response')), 'node:http')
+    const url = `http://provider.test:${port}`
+    t.notOk(await isCounted(t, () => axios.post(url, body, { lookup: lookup as never })), 'axios')
   })
-  await app.inject('/send?id=a')
-  t.ok((await app.limit.peek({ send: 'a' })).allowed)
+  await t.test('a mail server', async t => {
+    const mail = createTransport({ host: '127.0.0.2', port, connectionTimeout: ms })
+    const send = () => mail.sendMail({ from: 'shop@example.com', to: 'jane@example.com', text: body })
+    t.notOk(await isCounted(t, send))
+  })
+})
+
+t.test('errors that are made to be looked at in vain', async t => {
+  const circle = new TypeError('a circle')
+  circle.cause = circle
+  for (const error of [
+    circle,
+    new TypeError('two', { cause: new TypeError('one', { cause: circle }) }),
+    Object.assign(new Error('a symbol'), { code: Symbol('code') }),
+    Object.assign(new Error('no text'), { code: Object.create(null) }),
+    null
+  ])
+    t.notOk(await isCounted(t, () => Promise.reject(error)))
 })
