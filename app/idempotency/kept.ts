@@ -10,8 +10,8 @@ interface Kept {
   body: string
 }
 
-/** Whether a repetition gets this answer again, rather than another try. */
-export const isKept = (status: number) => (status >= 200 && status < 300) || status === 422
+/** Whether a repetition gets this answer again, rather than another try: 504, too, after which the message may have gone. */
+export const isKept = (status: number) => (status >= 200 && status < 300) || status === 422 || status === 504
 
 /** @returns the answer as text; undefined for one that is too large or no text */
 export function textOf(reply: FastifyReply, payload: unknown): string | undefined {

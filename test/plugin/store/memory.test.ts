@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { mock } from 'node:test'
-import { getHeapSnapshot } from 'node:v8'
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -11,6 +10,7 @@ import { type Entry, type LogSpec, toTicks } from '../../../plugin/store/store.j
 import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
 import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
+import { isKept } from '../../helper/heap.js'
 
 type Test = typeof t
 
@@ -28,13 +28,6 @@ function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore;
 
 const used = (store: MemoryStore, entries: readonly Entry[]) => usedOf(entries, store.peek(entries))
 const forgettable = (spec: LogSpec): LogSpec => ({ ...spec, forgettable: true })
-
-/** Whether a text that ends so stands anywhere in this process; asked backwards, so as not to find the question. */
-async function isKept(backwards: string): Promise<boolean> {
-  let heap = ''
-  for await (const chunk of getHeapSnapshot()) heap += chunk
-  return heap.includes([...backwards].reverse().join(''))
-}
 
 t.test('what it was asked about stands nowhere after a second', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
