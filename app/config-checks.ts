@@ -35,7 +35,11 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
   if (!isSupportedCountry(config.REGION))
     throw mistake('REGION', 'is no country whose numbers are known', config.REGION)
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
-    if (!isNetwork(range.trim())) throw mistake('TRUST_PROXY', 'is no network', range)
+    if (!(isNetwork(range.trim()) || NAMED.test(range.trim())))
+      throw mistake('TRUST_PROXY', 'is no network', range)
+  }
+  for (const range of backendsOf(config)) {
+    if (!isNetwork(range)) throw mistake('BACKENDS', 'is no network', range)
   }
   if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
     throw new ConfigError(
@@ -106,10 +110,17 @@ function isMailbox(text: string): boolean {
   return !/\p{Cc}/u.test(text) && canonicalEmail(address) !== undefined
 }
 
-/** As Fastify's trustProxy takes it: an address, a CIDR range, or the name of some. */
+/** Whose attempts are not limited. */
+export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
+  BACKENDS?.split(',').map(range => range.trim()) ?? []
+
+/** The names that Fastify's trustProxy has for networks. */
+const NAMED = /^(loopback|linklocal|uniquelocal)$/
+
+/** An address or a CIDR range. */
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')
-  if (bits === undefined) return isIP(address) !== 0 || /^(loopback|linklocal|uniquelocal)$/.test(address)
+  if (bits === undefined) return isIP(address) !== 0
   const [version, isIpv4] = [isIP(address), canonicalIp(address)?.includes('.')]
   // Without any bit of its own it would be everybody, as `true` is.
   const [least, most] = version === 4 ? [1, 32] : [isIpv4 ? 97 : 1, 128]

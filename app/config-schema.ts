@@ -16,6 +16,12 @@ export const ConfigSchema = Type.Object({
     pattern: '^(?!true$|[0-9]+$).+$',
     description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
   }),
+  BACKENDS: Type.Optional(
+    Type.String({
+      description:
+        'the addresses of your own servers, or CIDR ranges, whose attempts are not limited, as in 10.0.0.5,10.0.1.0/24'
+    })
+  ),
   REDIS_URL: Type.Optional(
     Type.String({
       writeOnly: true,

@@ -5,9 +5,11 @@ import fp from 'fastify-plugin'
 import limitPlugin from '../../plugin/index.js'
 import { strayNames } from '../accounts/file.js'
 import { hideQuota } from '../accounts/hidden-quota.js'
+import { passBackends } from '../backends.js'
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
+import { backendsOf } from '../config-checks.js'
 import { loadPolicy, OWN, type Policy } from '../policy.js'
 import { passAllowed } from '../recipient-rules.js'
 
@@ -49,7 +51,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
         throw new ConfigError('POLICY_FILE is a pipe, which is read at the start alone.')
       }
       const next = loadPolicy(config.POLICY_FILE, fastify.templates)
-      fastify.limit.replace(rulesOf(next))
+      fastify.limit.replace(rulesOf(next, config))
       inForce = next
       for (const { message } of strayPurposes(next)) fastify.log.warn(message)
     } catch (thrown) {
@@ -64,7 +66,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   })
   try {
     await fastify.register(limitPlugin, {
-      rules: rulesOf(policy),
+      rules: rulesOf(policy, config),
       filters: [fastify.blockList],
       ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
       secret,
@@ -84,7 +86,11 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
 }
 
 /** With what a policy, which is JSON, cannot say. */
-const rulesOf = ({ rules }: Policy) => rules.map(passAllowed).map(hideQuota)
+const rulesOf = ({ rules }: Policy, config: Config) =>
+  rules
+    .map(passAllowed)
+    .map(hideQuota)
+    .map(passBackends(backendsOf(config)))
 
 /** As the plugin begins the path of a rule, when it is registered and when rules are replaced. */
 const PATH = /^(?:options\.)?rules\b/

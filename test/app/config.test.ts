@@ -57,6 +57,7 @@ t.test('what is right', async t => {
     },
     { NODE_ENV: 'production', AUDIT_LOG: 'off', ACCOUNTS_FILE: '/accounts.json' },
     { TRUST_PROXY: 'loopback, 10.0.0.0/8, 192.0.2.1,2001:db8::/128, ::ffff:10.0.0.0/104' },
+    { BACKENDS: '10.0.0.5, 10.0.1.0/24,2001:db8::/48' },
     { REDIS_URL: 'redis://a, rediss://shop:%23%2F@b/0', LIMIT_SECRET },
     { REDIS_URL: 'redis://a/1', LIMIT_SECRET },
     { TWILIO_ENDPOINT: 'https://proxy.example/twilio/' },
@@ -86,6 +87,12 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TRUST_PROXY: '10.0.0.0/8/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'proxy/8' }, /^TRUST_PROXY .* is no network/],
   [{ TRUST_PROXY: 'loopback-not' }, /^TRUST_PROXY .* is no network/],
+  [
+    { BACKENDS: '10.0.0.5, shop' },
+    /^BACKENDS \("shop"\) is no network\. It is the addresses of your own servers/
+  ],
+  [{ BACKENDS: 'loopback' }, /^BACKENDS \("loopback"\) is no network/],
+  [{ BACKENDS: '0.0.0.0/0' }, /^BACKENDS .* is no network/],
   [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production/],
   [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
   [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],
