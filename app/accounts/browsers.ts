@@ -15,7 +15,7 @@ const browsers: FastifyPluginAsync = async fastify => {
       done(null, origin !== undefined && fastify.accounts.byOrigin(origin) !== undefined),
     methods: ['GET', 'POST', 'DELETE'],
     allowedHeaders: ['content-type', 'idempotency-key', 'accept-language'],
-    exposedHeaders: ['retry-after', 'ratelimit', 'ratelimit-policy', 'idempotency-replayed'],
+    exposedHeaders: ['date', 'retry-after', 'ratelimit', 'ratelimit-policy', 'idempotency-replayed'],
     credentials: false,
     maxAge: PREFLIGHT_SECONDS,
     // Its answer to a broken preflight would be no problem document.

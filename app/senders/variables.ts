@@ -2,7 +2,8 @@ import { Type } from 'typebox'
 
 // One template.locale=code, or more of them; after a code, names of parameters in the order of the placeholders.
 const CODE = '[\\w-]+\\.[\\w-]+=[\\w-]+(:\\w+)*'
-const CHOICE = '[a-z]+(:[1-9][0-9]{0,2})?([,|][a-z]+(:[1-9][0-9]{0,2})?)*'
+const SENDER = '[a-z][a-z0-9-]*(:[1-9][0-9]{0,2})?'
+const CHOICE = `${SENDER}([,|]${SENDER})*`
 
 // Standard Webhooks: 24 to 64 bytes. Libraries of receivers take no base64 without its padding.
 const WEBHOOK_KEY = '(?=[^=]{32,86}=*$)([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'

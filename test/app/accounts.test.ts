@@ -333,7 +333,7 @@ t.test('browsers are told what they may', async t => {
   })
   t.match(
     refused.headers['access-control-expose-headers'],
-    'retry-after, ratelimit, ratelimit-policy, idempotency-replayed'
+    'date, retry-after, ratelimit, ratelimit-policy, idempotency-replayed'
   )
 })
 

@@ -45,6 +45,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { SMS_SENDERS: 'smtp' },
     /^SMS_SENDERS names smtp; for sms there are aliyun, tencent, twilio, webhook, outbox, none\.$/
   ],
+  [{ SMS_SENDERS: 'sms77' }, /^SMS_SENDERS names sms77; for sms there are /],
   [{ SMS_SENDERS: 'constructor' }, /^SMS_SENDERS names constructor; /],
   [
     { MAIL_SENDERS: 'aliyun' },
