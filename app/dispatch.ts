@@ -5,14 +5,14 @@ import { problem } from './problem.js'
 import { checkLock, undeliveredOf } from './senders/deliver.js'
 
 /**
- * Sends the request's message and tells the audit trail what became of it. To a recipient who is blocked nothing is
- * sent: that this is asked for at all means that the answer conceals it.
+ * Sends the request's message and tells the audit trail what became of it. Where it is withheld, or the recipient blocked,
+ * nothing is sent: that this is asked for at all means that the answer conceals it.
  * @throws a problem that says why the message could not be sent
  */
 export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
-  const { server, standing } = request
+  const { server, standing, withheld } = request
   const { message, fact } = sendOf(request)
-  if (standing === 'blocked') {
+  if (withheld || standing === 'blocked') {
     server.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
     return
   }

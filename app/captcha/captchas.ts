@@ -17,6 +17,8 @@ export interface Asked {
   locale: Locale
   /** Id of the account that asked for it; null: none did. */
   account: string | null
+  /** Whether no message goes, for a recipient who is no user, and nobody is to see that. */
+  withheld: boolean
 }
 
 /** A code by its id, as it stood when it was looked up. */

@@ -27,6 +27,20 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
 }
 
 /**
+ * Notes that nothing is to be sent, whatever the answer says: how a server treats those alike whom it knows, and others.
+ * @throws a problem (422) where the purpose conceals nothing, or whoever asks holds no key: it would only cost them
+ */
+export function withhold(request: FastifyRequest): void {
+  if (!request.concealed || request.caller !== 'key') {
+    const detail = 'Only for a concealed purpose, and with a key, may nothing be sent.'
+    throw problem(422, 'SEND_REQUIRED', detail, {
+      errors: [flaw('#/send', 'NOT_ONE_OF', { allowed: [true] })]
+    })
+  }
+  request.withheld = true
+}
+
+/**
  * Looks a code up for its request.
  * @throws a problem (404) when there is none of that id for the account
  */

@@ -27,6 +27,8 @@ declare module 'fastify' {
     endUserIp: string | null
     /** Whether the answer is to say nothing of the recipient. */
     concealed: boolean
+    /** Whether nothing is to be sent, which the answer conceals. */
+    withheld: boolean
   }
 }
 
@@ -51,6 +53,7 @@ const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fa
     fastify.decorateRequest(name, null)
   }
   fastify.decorateRequest('concealed', false)
+  fastify.decorateRequest('withheld', false)
   fastify.decorateRequest('numberRange', {
     getter() {
       const { channel, to = '' } = this.recipient ?? {}

@@ -19,7 +19,14 @@ export const CaptchaBody = Type.Object(
     phone: Type.Optional(Phone),
     email: Type.Optional(Email),
     purpose: Purpose,
-    locale: Type.Optional(LocaleName)
+    locale: Type.Optional(LocaleName),
+    send: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'false, with a key and for a concealed purpose: all is answered and counted alike, and nothing is sent'
+      })
+    )
   },
   {
     ...strict,

@@ -8,6 +8,7 @@ interface Asked {
   phone?: string
   purpose?: string | undefined
   locale?: string
+  send?: boolean
 }
 
 /** Asks for a code by SMS. */

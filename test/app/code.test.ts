@@ -69,7 +69,14 @@ t.test('what is kept of one code does not open under the id of another', async t
     names.push(name)
     return put.call(records, name, (first ??= sealed), terms)
   }
-  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const asked = {
+    channel: 'sms',
+    to: of.identity,
+    masked: '',
+    locale: 'en',
+    account: null,
+    withheld: false
+  } as const
   const [one, other] = [await captchas.start({ ...of, ...asked }), await captchas.start({ ...of, ...asked })]
   t.match(await captchas.find(one.id, null), { identity: of.identity })
   await t.rejects(captchas.find(other.id, null), /unable to authenticate/)
@@ -87,7 +94,14 @@ t.test('a code that was looked up before others were made is sent again as they 
     secret: 'a secret of these tests',
     policy: () => ({ ...own, code: { ...own.code, digits: 10, resend } })
   })
-  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const asked = {
+    channel: 'sms',
+    to: of.identity,
+    masked: '',
+    locale: 'en',
+    account: null,
+    withheld: false
+  } as const
   const { id } = await captchas.start({ ...of, ...asked })
   const find = async () => {
     const found = await captchas.find(id, null)
@@ -107,7 +121,14 @@ t.test('a code that an account has asked for is not found by another one, nor by
   const records = new MemoryRecords(systemClock)
   const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
   for (const account of ['shop', null]) {
-    const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account } as const
+    const asked = {
+      channel: 'sms',
+      to: of.identity,
+      masked: '',
+      locale: 'en',
+      account,
+      withheld: false
+    } as const
     const { id } = await captchas.start({ ...of, ...asked })
     t.match(await captchas.find(id, account), { account })
     for (const other of ['other', account === null ? 'shop' : null])
@@ -123,7 +144,14 @@ t.test('a code keeps its length, whatever the policy has become since', async t 
     secret: 'a secret of these tests',
     policy: () => ({ ...own, code: { ...own.code, digits } })
   })
-  const asked = { channel: 'sms', to: of.identity, masked: '', locale: 'en', account: null } as const
+  const asked = {
+    channel: 'sms',
+    to: of.identity,
+    masked: '',
+    locale: 'en',
+    account: null,
+    withheld: false
+  } as const
   const { id, code } = await captchas.start({ ...of, ...asked })
   digits = 8
   const found = await captchas.find(id, null)

@@ -44,12 +44,13 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
       /** All that an answer tells, and what it asked of the store. */
-      const walk = async (phone: string) => {
+      const walk = async (phone: string, send?: boolean) => {
         const { app, sms, place } = await start()
         const before = await commands(app)
-        const first = await ask(app, { purpose, phone })
+        const asked = { purpose, phone, ...(send !== undefined && { send }) }
+        const first = await ask(app, asked)
         const { id } = first.body
-        const answers = [first, await ask(app, { purpose, phone }), await status(app, id)]
+        const answers = [first, await ask(app, asked), await status(app, id)]
         answers.push(await verify(app, id, '000000'))
         place.advance(60_000)
         answers.push(await resend(app, id), await resend(app, id), await status(app, id))
@@ -70,6 +71,19 @@ for (const [name, open] of Object.entries(places)) {
         [202, 429, 200, 422, 202, 429, 200]
       )
       t.same([known.sent, suppressed.sent], [2, 0])
+      const [withheld, told] = [await walk(PHONE, false), await walk(PHONE, true)]
+      t.same([withheld.sent, told.sent], [0, 2])
+      for (const each of [withheld, told]) t.same([each.answers, each.asked], [known.answers, known.asked])
+    })
+
+    await t.test('what is to be withheld needs a key and a purpose that conceals it', async t => {
+      const { app, sms } = await start()
+      const refused = { status: 422, body: { code: 'SEND_REQUIRED', errors: [{ pointer: '#/send' }] } }
+      t.match(await ask(app, { purpose: 'login', send: false }), refused)
+      const page = { 'x-api-key': '', origin: 'http://localhost:5173' }
+      t.match(await ask(app, { purpose, send: false }, { headers: page }), refused)
+      t.equal((await ask(app, { purpose: 'login', send: true })).status, 202)
+      t.equal(sms.messages.length, 1)
     })
 
     await t.test('for other purposes a blocked recipient is refused', async t => {

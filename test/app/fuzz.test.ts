@@ -90,7 +90,8 @@ async function prepare(app: App, { code: state }: Case, expire: () => void) {
     ...to,
     purpose: 'register',
     locale: 'en',
-    account: 'development'
+    account: 'development',
+    withheld: false
   })
   const captcha = await app.captchas.find(id, 'development')
   if (captcha !== null && state === 'verified') await app.captchas.check(captcha, code)

@@ -21,6 +21,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           checkServed(captcha, fastify.policy.countries)
           if (request.body?.locale !== undefined) localeOf(request, request.body.locale)
           request.recipient = captcha
+          request.withheld = captcha.withheld
         },
         fastify.idempotent
       ],

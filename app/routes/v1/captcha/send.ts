@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { preparePurpose } from '../../../captcha/prepare.js'
+import { preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import { localeOf } from '../../../plugins/locale.js'
 import { checkServed, recipientOf } from '../../../recipient.js'
@@ -16,8 +16,9 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       // What cannot be sent is refused before anything is counted.
       preHandler: [
         async request => {
-          const { purpose, locale, ...recipient } = request.body
+          const { purpose, locale, send = true, ...recipient } = request.body
           preparePurpose(request, purpose, '#/purpose')
+          if (!send) withhold(request)
           localeOf(request, locale)
           request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request.recipient, fastify.policy.countries, '#/phone')
@@ -43,7 +44,8 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         ...recipient,
         purpose: body.purpose,
         locale: localeOf(request, body.locale),
-        account: account?.id ?? null
+        account: account?.id ?? null,
+        withheld: request.withheld
       }
       const issued = await fastify.captchas.start(asked)
       return sendCode(request, reply, asked, issued)
