@@ -27,13 +27,20 @@ export function clientOf(urls: string): Redis | Cluster {
 
 // What these two return is inferred: a client held against a type of the same name takes the compiler seconds.
 function singleOf(url: string) {
-  return new Redis(url, {
+  let left: unknown
+  const client: Redis = new Redis(url, {
     ...options,
     lazyConnect: true,
     retryStrategy: retry,
     // A replica by now: behind its name may stand the one that has its place.
-    reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message)
+    // Once for each connection: each time ioredis listens for its end anew.
+    reconnectOnError({ message }) {
+      if (left === client.stream || !/READONLY|MASTERDOWN/.test(message)) return false
+      left = client.stream
+      return true
+    }
   })
+  return client
 }
 
 function clusterOf(first: string, others: string[]) {
