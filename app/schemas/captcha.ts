@@ -80,7 +80,11 @@ export const StatusAnswer = Type.Object(
 export const VerifyBody = Type.Object(
   {
     id: Id,
-    code: Type.String({ pattern: '^[0-9]{4,10}$' }),
+    code: Type.String({
+      pattern: '^[\\s-]*([0-9０-９][\\s-]*){4,10}$',
+      maxLength: 32,
+      description: 'as a person may type it: with blanks, dashes or digits of full width'
+    }),
     purpose: Type.Optional(Purpose),
     phone: Type.Optional(Phone),
     email: Type.Optional(Email)

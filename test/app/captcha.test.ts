@@ -123,6 +123,38 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
+    await t.test('a code as a person types it is the same code', async t => {
+      const app = await (await open(t)).start()
+      const wide = (code: string) =>
+        code.replace(/\d/g, digit => String.fromCodePoint(0xff10 + Number(digit)))
+      const typed = (code: string) => [
+        `${code.slice(0, 3)} ${code.slice(3)}`,
+        ` ${code.slice(0, 3)}-${code.slice(3)}\n`,
+        wide(code)
+      ]
+      for (const [i, phone] of ['13800138001', '13800138002', '13800138003'].entries()) {
+        const { id } = (await ask(app, { phone })).body
+        const code = lastCode(app, `+86${phone}`)
+        t.match(await verify(app, id, typed(wrong(code))[i] as string), {
+          status: 422,
+          body: { attemptsLeft: 4 }
+        })
+        t.equal((await verify(app, id, typed(code)[i] as string)).status, 200)
+      }
+      const { id } = (await ask(app, { phone: '13800138004' })).body
+      for (const code of [
+        '',
+        '123',
+        '12 3',
+        '12345678901',
+        '12345a',
+        '１２３',
+        '123456'.padEnd(33),
+        '一二三四'
+      ])
+        t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
+    })
+
     await t.test('the right code verifies, once, and says for whom and what', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body

@@ -21,6 +21,7 @@ function freeOf(schema: Schema, words: Words): Arbitrary<unknown> {
   if (allowed) return fc.constantFrom(...allowed)
   if ('const' in schema) return fc.constant(schema.const)
   if (schema.type === 'null') return fc.constant(null)
+  if (schema.type === 'boolean') return fc.boolean()
   if (schema.type === 'object') {
     if (properties === undefined) return fc.dictionary(fc.stringMatching(/^\w{1,32}$/), odd, { maxKeys: 4 })
     const members = Object.entries(properties).map(([key, each]) => {
@@ -34,7 +35,9 @@ function freeOf(schema: Schema, words: Words): Arbitrary<unknown> {
   }
   if (schema.type !== 'string') throw new Error(`no values for ${JSON.stringify(schema)}`)
   if (pattern === undefined) return text(minLength, maxLength)
-  return fc.stringMatching(new RegExp(pattern)).filter(({ length }) => length >= minLength)
+  return fc
+    .stringMatching(new RegExp(pattern))
+    .filter(({ length }) => length >= minLength && length <= maxLength)
 }
 
 const absent = fc.constant(undefined)

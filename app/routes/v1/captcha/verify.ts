@@ -16,7 +16,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
     // What the caller says the code is for must be what it is for.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
-    return fastify.captchas.check(captcha, agrees ? code : undefined)
+    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined)
   }
 
   fastify.post(
@@ -65,6 +65,11 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       }
     }
   )
+}
+
+/** The digits alone, as they were sent. */
+function digitsOf(typed: string): string {
+  return typed.normalize('NFKC').replace(/[^0-9]/g, '')
 }
 
 function outcomeOf({ verified, tried }: Checked) {
