@@ -24,7 +24,7 @@ const KINDS = {
     make: ExceededError,
     // Registered by draft-ietf-httpapi-ratelimit-headers.
     type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
-    title: 'Too many messages'
+    title: 'Too many requests'
   },
   'in-flight': { make: InFlightError, type: 'about:blank', title: 'Conflict' },
   blocked: { make: BlockedError, type: 'about:blank', title: 'Forbidden' }

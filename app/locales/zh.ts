@@ -75,7 +75,7 @@ export const zh = {
     CODES_FULL: { detail: '暂时无法保存更多验证码，请稍后再试。' },
     CODES_UNAVAILABLE: { detail: '暂时无法保存或校验验证码，请稍后再试。' },
     // Limits.
-    FST_SEND_LIMIT_EXCEEDED: { title: '发送过于频繁', detail: '已达到发送上限：{violated-policies}。' },
+    FST_SEND_LIMIT_EXCEEDED: { title: '请求过于频繁', detail: '已达到上限：{violated-policies}。' },
     FST_SEND_LIMIT_IN_FLIGHT: { detail: '相同的发送正在进行中：{violated-policies}。' },
     FST_SEND_LIMIT_BLOCKED: { detail: '已被规则禁止：{violated-policies}。' },
     FST_SEND_LIMIT_KEY_MISSING: { detail: '{key} 缺失，或不是单个值。' },

@@ -16,7 +16,7 @@ type Question = 'port' | 'cpu'
 const WINDOWS = [0, 1, 2, 3]
 const PROBLEM = {
   type: 'about:blank',
-  title: 'Too many messages',
+  title: 'Too many requests',
   status: 429,
   detail: 'limit reached: mobile'
 }

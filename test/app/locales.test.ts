@@ -275,11 +275,11 @@ t.test('a refusal of the plugin in both languages', async t => {
   for (let i = 0; i < 2; i++) t.equal((await app.inject(options)).statusCode, 202)
   const [english, chinese] = await inBoth(app, options)
   t.same(untold(chinese.body), untold(english.body))
-  t.match(english.body, { status: 429, title: 'Too many messages', detail: 'limit reached: same-content' })
+  t.match(english.body, { status: 429, title: 'Too many requests', detail: 'limit reached: same-content' })
   t.match(chinese.body, {
     type: /quota-exceeded$/,
-    title: '发送过于频繁',
-    detail: '已达到发送上限：same-content。'
+    title: '请求过于频繁',
+    detail: '已达到上限：same-content。'
   })
   t.equal(chinese.headers['retry-after'], '60')
 })

@@ -33,7 +33,7 @@ t.test('problem documents (RFC 9457)', async t => {
   await app.inject('/flood')
   const exceeded = {
     type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
-    title: 'Too many messages',
+    title: 'Too many requests',
     status: 429,
     code: 'FST_SEND_LIMIT_EXCEEDED',
     retryAfterMs: 60_000
