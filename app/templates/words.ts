@@ -38,7 +38,7 @@ function page(body: string, title: string, locale: Locale): string {
   return `<!doctype html>
 <html lang="${locale}">
 <head><meta charset="utf-8"><title>${title}</title></head>
-<body style="font-family:sans-serif;font-size:16px;line-height:1.5">
+<body dir="auto" style="font-family:sans-serif;font-size:16px;line-height:1.5">
 ${body}
 </body>
 </html>

@@ -47,6 +47,7 @@ for (const channel of channels) {
         if (channel === 'sms') return
         t.ok(rendered.subject)
         t.match(rendered.html, `<html lang="${locale}">`)
+        t.match(rendered.html, '<body dir="auto"', 'for Arabic or Hebrew')
         t.notMatch(rendered.html, /<img|<a |href|http|<script|url\(/)
       })
     }
