@@ -18,15 +18,16 @@ import limits from './plugins/limits.js'
 import lists from './plugins/lists.js'
 import locale from './plugins/locale.js'
 import metrics from './plugins/metrics.js'
+import policies from './plugins/policy.js'
 import redis from './plugins/redis.js'
 import requests from './plugins/requests.js'
 import security from './plugins/security.js'
 import senders from './plugins/senders.js'
 import swagger from './plugins/swagger.js'
-import templates from './plugins/templates.js'
 import { loadPolicy, type Policy } from './policy.js'
 import routes from './routes/index.js'
 import type { Senders } from './senders/sender.js'
+import { loadTemplates } from './templates/templates.js'
 
 export interface BuildOptions {
   policy?: Policy
@@ -59,7 +60,12 @@ const DOCS_CSP = {
 
 /** Builds the app; it listens to nothing yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
-  const { policy = loadPolicy(config.POLICY_FILE), clock = systemClock, print = () => {} } = options
+  const templates = loadTemplates(config.TEMPLATES_DIR, config.LOCALE)
+  const {
+    policy = loadPolicy(config.POLICY_FILE, templates),
+    clock = systemClock,
+    print = () => {}
+  } = options
   const { logStream = process.stdout } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
   const handlerTimeout = handlerTimeoutOf(config)
@@ -103,14 +109,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(accounts, { config, clock })
   await app.register(lists, { config, secret, clock })
   await app.register(limits, { config, policy, secret, clock })
-  await app.register(templates)
-  await app.register(senders, {
-    config,
-    print,
-    clock,
-    override: options.senders,
-    smsParameters: app.templates.smsParameters
-  })
+  await app.register(senders, { config, print, clock, override: options.senders })
+  await app.register(policies, { config, policy, templates })
   await app.register(captchas, { config, secret, clock })
   await app.register(idempotency, {
     secret,

@@ -4,6 +4,7 @@ import { canonicalEmail, canonicalIp } from '../plugin/index.js'
 import { ConfigError } from './check.js'
 import type { Config } from './config.js'
 import { ConfigSchema } from './config-schema.js'
+import { tagMistake } from './locales/locale.js'
 import { isUrl, redisUrls } from './urls.js'
 
 const WEB = ['http:', 'https:']
@@ -34,6 +35,8 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
   checkRedis(config)
   if (!isSupportedCountry(config.REGION))
     throw mistake('REGION', 'is no country whose numbers are known', config.REGION)
+  const spelling = tagMistake(config.LOCALE)
+  if (spelling !== undefined) throw mistake('LOCALE', spelling, config.LOCALE)
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
     if (!(isNetwork(range.trim()) || NAMED.test(range.trim())))
       throw mistake('TRUST_PROXY', 'is no network', range)

@@ -50,7 +50,10 @@ export const ConfigSchema = Type.Object({
     pattern: '^[A-Z]{2}$',
     description: 'the country of phone numbers without a country code, two letters of ISO 3166-1 as in GB'
   }),
-  LOCALE: Type.Enum(['en', 'zh'], { default: 'en', description: 'the language for those who ask for none' }),
+  LOCALE: Type.String({
+    default: 'en',
+    description: 'the language for those who ask for none that is there'
+  }),
   API_KEYS: Type.Optional(
     Type.String({
       pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
@@ -61,6 +64,11 @@ export const ConfigSchema = Type.Object({
   ),
   POLICY_FILE: Type.Optional(
     Type.String({ description: 'the path of a JSON file, in place of app/policy.json' })
+  ),
+  TEMPLATES_DIR: Type.Optional(
+    Type.String({
+      description: 'the path of a folder with sms.json and mail.json, in place of app/templates'
+    })
   ),
   ACCOUNTS_FILE: Type.Optional(Type.String({ description: 'the path of a JSON file that lists accounts' })),
   ADMIN_KEY: Type.Optional(

@@ -6,21 +6,24 @@ import { PricesSchema } from './audit/cost.js'
 import { minutesOf } from './captcha/code.js'
 import { ConfigError, check, parseJson } from './check.js'
 import { checkPaths, factsOf } from './facts.js'
-import { LOCALES, type Locale } from './locales/locale.js'
+import type { Flaw } from './flaw.js'
+import { tagMistake } from './locales/locale.js'
+import type { ProblemError } from './problem.js'
 import { NO_COUNTRY } from './recipient.js'
 import { PURPOSE_PATTERN, strict } from './schemas/common.js'
 import { readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
 import { loadTemplates, type Templates } from './templates/templates.js'
 
+type Texts = Pick<Templates, 'localesOf' | 'render'>
+
 /** As the templates of codes take it. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
 
 const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
 
-const Words = Type.Object(Object.fromEntries(LOCALES.map(locale => [locale, Type.String()])), {
-  ...strict,
-  description: 'the words for it in each language'
+const Words = Type.Record(Type.String(), Type.String(), {
+  description: 'the words for it by language, as in { "en": "log in" }'
 })
 
 /** What may be sent, how often, and what it costs. The rules are checked where they are registered. */
@@ -77,10 +80,7 @@ const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name 
  * @param templates those in force; when left out, of their files as they are now
  * @throws ConfigError that says what is wrong, and where
  */
-export function loadPolicy(
-  file: string | URL = OWN,
-  templates: Pick<Templates, 'render'> = loadTemplates()
-): Policy {
+export function loadPolicy(file: string | URL = OWN, templates: Texts = loadTemplates()): Policy {
   let value: unknown
   try {
     value = parseJson(readFileSync(file))
@@ -102,29 +102,45 @@ function checkCountries({ countries = [] }: Policy): void {
   }
 }
 
-/** Whether what each purpose says fits into the messages of a code. */
-function checkActions({ purposes, code }: Policy, { render }: Pick<Templates, 'render'>): void {
-  const digits = '0'.repeat(code.digits)
-  const minutes = minutesOf(code.lifetimeSeconds * 1_000)
+/** Whether each purpose has words for those whose language is not there, and they all fit into the messages of a code. */
+function checkActions({ purposes, code }: Policy, { localesOf, render }: Texts): void {
+  const params = { code: '0'.repeat(code.digits), minutes: minutesOf(code.lifetimeSeconds * 1_000) }
   for (const [name, { action }] of Object.entries(purposes)) {
-    for (const [locale, words] of Object.entries(action)) {
-      const at = `policy.purposes.${name}.action.${locale} (${JSON.stringify(words)})`
-      const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
-      if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
-      if (/[{}]/.test(words))
-        throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
-      for (const [channel, called] of [
-        ['sms', 'SMS'],
-        ['mail', 'mail']
-      ] as const) {
+    const path = `policy.purposes.${name}.action`
+    for (const [locale, words] of Object.entries(action)) checkWords(words, locale, path)
+    for (const [channel, called] of [
+      ['sms', 'SMS'],
+      ['mail', 'mail']
+    ] as const) {
+      const [fallback = '', ...others] = localesOf(channel, 'captcha')
+      if (!Object.hasOwn(action, fallback))
+        throw new ConfigError(`${path} lacks ${fallback}, the language of LOCALE.`)
+      for (const locale of [fallback, ...others.filter(each => Object.hasOwn(action, each))]) {
         try {
-          render(channel, 'captcha', locale as Locale, { code: digits, action: words, minutes })
+          render(channel, 'captcha', locale, { ...params, action: action[locale] })
         } catch (error) {
-          throw new ConfigError(`${at} fits into no ${called} of a code. ${(error as Error).message}`)
+          const at = `${path}.${locale} (${JSON.stringify(action[locale])})`
+          throw new ConfigError(`${at} fits into no ${called} of a code. ${reasonOf(error as ProblemError)}`)
         }
       }
     }
   }
+}
+
+/** With what is wrong with each parameter. */
+function reasonOf({ message, problem }: ProblemError): string {
+  const flaws = (problem?.errors ?? []) as Flaw[]
+  return [message, ...flaws.map(({ pointer, detail }) => `${pointer} ${detail}.`)].join(' ')
+}
+
+function checkWords(words: string, locale: string, path: string): void {
+  const at = `${path}.${locale} (${JSON.stringify(words)})`
+  const mistake = tagMistake(locale)
+  if (mistake !== undefined) throw new ConfigError(`${path}.${locale} ${mistake}.`)
+  const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
+  if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
+  if (/[{}]/.test(words))
+    throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
 }
 
 /** Whether they are those that endpoints count by, and read what is there. */

@@ -20,7 +20,6 @@ export function prepareMessage(
   { template, params = {}, locale }: Asked
 ): void {
   const { server, account } = request
-  const language = localeOf(request, locale)
   const recipient = recipientOf(to, {
     region: server.region,
     // A mail names its address `to`.
@@ -28,7 +27,9 @@ export function prepareMessage(
   })
   checkServed(recipient, server.policy.countries, '#/phone')
   const { channel } = recipient
-  const rendered = server.templates.renderOffered(channel, template, language, params)
+  const { templates } = server
+  const language = localeOf(request, templates.localesOf(channel, template), locale)
+  const rendered = templates.renderOffered(channel, template, language, params)
   if (account !== null) mayUse(account, 'templates', template)
   request.recipient = recipient
   request.message = { channel, to: recipient.to, ...rendered }

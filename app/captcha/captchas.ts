@@ -1,6 +1,5 @@
 import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
 import { keyedHash } from '../keyed-hash.js'
-import type { Locale } from '../locales/locale.js'
 import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
@@ -14,7 +13,8 @@ export interface Asked {
   identity: string
   masked: string
   purpose: string
-  locale: Locale
+  /** The language of its messages, as in `en`. */
+  locale: string
   /** Id of the account that asked for it; null: none did. */
   account: string | null
   /** Whether no message goes, for a recipient who is no user, and nobody is to see that. */

@@ -1,9 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import { mayUse } from '../accounts/account.js'
 import { flaw } from '../flaw.js'
+import { localeOf } from '../plugins/locale.js'
 import { endUserOf } from '../plugins/requests.js'
 import { problem } from '../problem.js'
-import type { Captcha } from './captchas.js'
+import type { Asked, Captcha } from './captchas.js'
 
 /**
  * Finds out what a send of this purpose needs to know, before anything is counted.
@@ -38,6 +39,21 @@ export function withhold(request: FastifyRequest): void {
     })
   }
   request.withheld = true
+}
+
+/**
+ * The language of a code: of those that have both a text and the words for its purpose, the best one.
+ * @param given as `localeOf` takes it
+ */
+export function localeOfCode(
+  request: FastifyRequest,
+  { channel, purpose }: Pick<Asked, 'channel' | 'purpose'>,
+  given?: string
+): string {
+  const { templates, policy } = request.server
+  const known = templates.localesOf(channel, 'captcha')
+  const words = policy.purposes[purpose]?.action
+  return localeOf(request, words ? known.filter(locale => Object.hasOwn(words, locale)) : known, given)
 }
 
 /**

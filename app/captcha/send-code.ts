@@ -5,6 +5,7 @@ import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
 import { minutesOf } from './code.js'
+import { localeOfCode } from './prepare.js'
 
 /**
  * Sends a code and answers 202; for a concealed purpose it answers first, alike for every recipient, and sends then. A
@@ -87,8 +88,11 @@ async function undone(error: unknown, { server, log }: FastifyRequest, issued: I
   return !unknown
 }
 
-function messageOf({ server }: FastifyRequest, asked: Asked, issued: Issued) {
-  const { channel, purpose, locale, to } = asked
+function messageOf(request: FastifyRequest, asked: Asked, issued: Issued) {
+  const { server } = request
+  const { channel, purpose, to } = asked
+  // What was there when it was asked for may have been replaced.
+  const locale = localeOfCode(request, asked, asked.locale)
   const action = server.policy.purposes[purpose]?.action[locale] ?? purpose
   return {
     channel,

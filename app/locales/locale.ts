@@ -1,9 +1,32 @@
-/** The languages that texts are there in, as primary subtags of BCP 47. */
+/** The languages of the API's own words, its errors. Messages are in those that their templates have. */
 export const LOCALES = ['en', 'zh'] as const
 export type Locale = (typeof LOCALES)[number]
 
-/** The locale for a language tag (RFC 4647, section 3.4: lookup): `zh-TW` and `zh-Hans-CN` are `zh`. */
-export function lookUp(tag: string): Locale | undefined {
-  const [language] = tag.toLowerCase().split('-', 1)
-  return LOCALES.find(locale => locale === language)
+/** The canonical form of a language tag (BCP 47): `iw-il` is `he-IL`; undefined for what is no tag. */
+function canonical(tag: string): string | undefined {
+  try {
+    return Intl.getCanonicalLocales(tag)[0]
+  } catch {
+    return undefined
+  }
+}
+
+/** The best of some languages, given in canonical form, for a tag (RFC 4647, section 3.4: lookup): `zh-Hant-HK`, `zh-Hant`, `zh`. */
+export function lookUp<L extends string>(tag: string, known: readonly L[]): L | undefined {
+  const parts = (canonical(tag) ?? tag.toLowerCase()).split('-')
+  for (; parts.length > 0; parts.pop()) {
+    const range = parts.join('-')
+    const found = known.find(each => each === range)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** What is wrong with a tag that an operator wrote, if anything: each language has one spelling. */
+export function tagMistake(tag: string): string | undefined {
+  const right = canonical(tag)
+  // Words such as "german" would pass for names of five to eight letters, of which BCP 47 has none.
+  if (right === undefined || !/^[a-z]{2,3}(-|$)/.test(right))
+    return 'is no language tag as in "de" or "pt-BR" (BCP 47)'
+  return right === tag ? undefined : `must be spelled ${JSON.stringify(right)}`
 }

@@ -64,7 +64,6 @@ export const zh = {
     COUNTRY_NOT_SERVED: { detail: '暂不支持向该国家或地区的号码发送消息。' },
     EMAIL_INVALID: { detail: '不存在这样的邮箱地址。' },
     PURPOSE_UNKNOWN: { detail: '没有这样的用途，可用的有：{known}。' },
-    LOCALE_UNKNOWN: { detail: '没有语言 {locale} 的文本，可用的有：{known}。' },
     TEMPLATE_UNKNOWN: { detail: '此处没有模板 {template}，可用的有：{known}。' },
     PARAMS_INVALID: { detail: '参数与模板 {template} 不符。' },
     TEXT_TOO_LONG: { detail: '文本需要拆分为 {segments} 条短信，最多允许 {limit} 条。' },
@@ -91,7 +90,7 @@ export const zh = {
     IDEMPOTENCY_UNAVAILABLE: { detail: '暂时无法确认此 Idempotency-Key 是否用过。' },
     LISTS_FULL: { detail: '名单最多容纳 {max} 个接收方，已满。请先解除一部分。' },
     LISTS_UNAVAILABLE: { detail: '暂时无法得知哪些接收方被禁止或放行。' },
-    POLICY_INVALID: { detail: '策略文件无效，原策略继续生效：{reason}' },
+    POLICY_INVALID: { detail: '策略或模板无效，原有的继续生效：{reason}' },
     DURATION_TOO_LONG: { detail: '时长不得超过 366d。' },
     // Sending and running.
     SEND_FAILED: { detail: '消息未能发送，不计入次数。' },

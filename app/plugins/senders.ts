@@ -4,7 +4,7 @@ import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { deliver, undeliveredOf } from '../senders/deliver.js'
-import { checkCodes, missingCodes, openSenders } from '../senders/open.js'
+import { openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
 import type { Message, Receipt, Senders } from '../senders/sender.js'
 
@@ -27,15 +27,10 @@ interface Options {
   clock: Clock
   print: (line: string) => void
   override: Partial<Senders> | undefined
-  /** Of each template in each language, as in `captcha.zh`: a provider that has no code for one is warned of. */
-  smsParameters: ReadonlyMap<string, readonly string[]>
 }
 
 /** @throws ConfigError that names the variable at fault */
-const senders: FastifyPluginAsync<Options> = async (
-  fastify,
-  { config, clock, print, override, smsParameters }
-) => {
+const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, print, override }) => {
   const opened = await openSenders(config, clock, print, (channel, { sender, outcome, code }) => {
     fastify.metrics.passedOn({ channel, sender, outcome })
     // While it is open, each message would say so.
@@ -45,8 +40,6 @@ const senders: FastifyPluginAsync<Options> = async (
   for (const [channel, { name }] of Object.entries(all)) {
     if (name === 'none') fastify.log.warn(`no sender for ${channel}: what needs one is answered 503`)
   }
-  checkCodes(config, smsParameters)
-  for (const missing of missingCodes(config, [...smsParameters.keys()])) fastify.log.warn(missing)
   const underWay = new Set<Promise<unknown>>()
 
   async function send(message: Message, decision: Decision | null): Promise<Receipt> {

@@ -42,7 +42,7 @@ export const ResendBody = Type.Union([
       locale: Type.Optional(
         Type.Unsafe<string>({
           ...LocaleName,
-          description: 'language of the message; else that in which the code was asked for'
+          description: 'language of the message, a tag of BCP 47; else that in which the code was asked for'
         })
       )
     },

@@ -14,10 +14,11 @@ export const Email = Type.String({
   examples: ['someone@example.com']
 })
 
-/** A language by its name, as in `en` or `zh`; which ones there are, the answer to another one says. */
+/** A language by its tag (BCP 47). */
 export const LocaleName = Type.String({
   maxLength: 100,
   pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$',
-  description: 'language of the message; else that of Accept-Language',
-  examples: ['en', 'zh']
+  description:
+    'language of the message, a tag of BCP 47: the nearest that its texts have, or else the default of the service; left out: as Accept-Language says',
+  examples: ['en', 'zh-Hant-HK']
 })

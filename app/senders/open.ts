@@ -83,7 +83,10 @@ export function checkCodes(config: Config, parameters: ReadonlyMap<string, reado
     if (codes.size < text.split(',').length) throw new ConfigError(`${variable} names a template twice.`)
     for (const [template, { names }] of codes) {
       const known = parameters.get(template)
-      if (known === undefined) throw new ConfigError(`${variable} names ${template}, which is no template.`)
+      if (known === undefined) {
+        const right = `is no template and language that there is; known: ${[...parameters.keys()].join(', ')}`
+        throw new ConfigError(`${variable} names ${template}, which ${right}.`)
+      }
       const stray = names.find(name => !known.includes(name))
       if (stray === undefined) continue
       const right = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`

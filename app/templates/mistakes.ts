@@ -1,18 +1,24 @@
-import { LOCALES } from '../locales/locale.js'
+import { tagMistake } from '../locales/locale.js'
 import { readParams, whole } from './params.js'
 import type { Param, Template, Words } from './schema.js'
 
 const PLACEHOLDER = /\{(\w+)\}/g
 
-/** What its schema cannot tell of a template: each mistake with its path. */
-export function mistakesOf(template: Template): string[] {
+/**
+ * What its schema cannot tell of a template: each mistake with its path.
+ * @param fallback the language that it must have
+ */
+export function mistakesOf(template: Template, fallback: string): string[] {
   const { params, locales } = template
   const wrong = Object.entries(params).flatMap(([name, param]) =>
     ofParam(param).map(mistake => `params.${name}${mistake}`)
   )
-  for (const locale of LOCALES) {
-    wrong.push(...ofWords(locales[locale], params).map(mistake => `locales.${locale}${mistake}`))
+  for (const [locale, words] of Object.entries(locales)) {
+    const mistake = tagMistake(locale)
+    const found = mistake === undefined ? ofWords(words, params) : [` ${mistake}.`]
+    wrong.push(...found.map(each => `locales.${locale}${each}`))
   }
+  if (!Object.hasOwn(locales, fallback)) wrong.push(`locales lacks ${fallback}, the language of LOCALE.`)
   return wrong
 }
 

@@ -1,5 +1,4 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import type { Locale } from '../locales/locale.js'
 import { strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
@@ -42,9 +41,9 @@ const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSc
   names: 'at most 32 letters, digits and _, one of a-z first'
 })
 
-/** The templates of a channel: every one has its parameters, and its words in every language. */
+/** The templates of a channel: every one has its parameters, and its words by language. */
 function templates<Words extends TSchema>(words: Words) {
-  const locales = Type.Object({ en: words, zh: words } satisfies Record<Locale, Words>, strict)
+  const locales = Type.Record(Type.String(), words)
   return Type.Record(name, Type.Object({ params, locales }, strict), named)
 }
 
@@ -58,6 +57,7 @@ export interface Words {
 }
 export interface Template {
   params: Record<string, Param>
-  locales: Record<Locale, Words>
+  /** By language, as in `en`. */
+  locales: Record<string, Words>
 }
 export type TemplateFiles = Record<Channel, Record<string, Template>>

@@ -1,18 +1,20 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { SegmentedMessage } from 'sms-segments-calculator'
 import { ConfigError, check, parseJson } from '../check.js'
-import { LOCALES, type Locale } from '../locales/locale.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
 import { mistakesOf } from './mistakes.js'
 import { readParams, type Values } from './params.js'
-import { type Template, type TemplateFiles, TemplatesSchemas } from './schema.js'
+import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
 import { type Filled, fillWords } from './words.js'
 
 /** A template with its parameters filled in. */
 interface Rendered extends Filled {
   template: string
-  locale: Locale
+  locale: string
   /** As they stand in the text: `17` and `"17"` are the same. */
   params: Values
   /** How many SMS it takes (GSM 03.38 or UCS-2, 3GPP TS 23.040); each costs. */
@@ -25,32 +27,43 @@ export interface Templates {
   /** What callers may name, with its parameters; `captcha` is the app's own. */
   offered(channel: Channel): Readonly<Record<string, Template>>
   /**
-   * Fills in a template.
+   * The languages of a template; the first is for those who ask for none of them.
+   * @throws a problem (422): TEMPLATE_UNKNOWN
+   */
+  localesOf(channel: Channel, name: string): string[]
+  /**
+   * Fills in a template, in one of its languages.
    * @throws a problem (422): TEMPLATE_UNKNOWN, PARAMS_INVALID, TEXT_TOO_LONG
    */
-  render(channel: Channel, name: string, locale: Locale, params: object): Rendered
+  render(channel: Channel, name: string, locale: string, params: object): Rendered
   /** The same for names that callers give: those that are offered. */
-  renderOffered(channel: Channel, name: string, locale: Locale, params: object): Rendered
+  renderOffered(channel: Channel, name: string, locale: string, params: object): Rendered
 }
 
 const OWN = 'captcha'
+/** What a code is sent with. */
+const OWN_PARAMS = ['code', 'action', 'minutes']
 /** A longer SMS is a mistake more often than it is meant. */
 const MAX_SEGMENTS = 3
 
 /**
  * Checks templates and makes them ready.
+ * @param fallback the language that every one of them must have
  * @throws ConfigError with the path of each mistake
  */
-export function templatesOf(files: TemplateFiles): Templates {
+export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
   const mistakes: string[] = []
   for (const channel of ['sms', 'mail'] as const) {
     check(TemplatesSchemas[channel], files[channel], `templates.${channel}`)
     for (const [name, template] of Object.entries(files[channel])) {
-      const found = mistakesOf(template)
+      const found = mistakesOf(template, fallback)
       if (found.length === 0 && channel === 'sms') found.push(...tooLong(template))
       mistakes.push(...found.map(mistake => `templates.${channel}.${name}.${mistake}`))
     }
-    if (!Object.hasOwn(files[channel], OWN)) mistakes.push(`templates.${channel} lacks ${OWN}.`)
+    const own = Object.hasOwn(files[channel], OWN) ? files[channel][OWN] : undefined
+    if (own === undefined) mistakes.push(`templates.${channel} lacks ${OWN}.`)
+    else if (!isDeepStrictEqual(new Set(Object.keys(own.params)), new Set(OWN_PARAMS)))
+      mistakes.push(`templates.${channel}.${OWN}.params must be ${OWN_PARAMS.join(', ')}.`)
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
 
@@ -58,42 +71,53 @@ export function templatesOf(files: TemplateFiles): Templates {
     sms: without(files.sms, OWN),
     mail: without(files.mail, OWN)
   }
+  const find = (from: TemplateFiles, channel: Channel, name: string): Template => {
+    const template = Object.hasOwn(from[channel], name) ? from[channel][name] : undefined
+    if (template === undefined) throw unknown(name, offered[channel])
+    return template
+  }
   const renderOf = (from: TemplateFiles) => {
-    return (channel: Channel, name: string, locale: Locale, params: object): Rendered => {
-      const template = Object.hasOwn(from[channel], name) ? from[channel][name] : undefined
-      if (template === undefined) throw unknown(name, offered[channel])
-      const rendered = render(name, template, locale, params)
+    return (channel: Channel, name: string, locale: string, params: object): Rendered => {
+      const rendered = render(name, find(from, channel, name), locale, params)
       return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
     }
   }
   return {
     smsParameters: new Map(
-      Object.entries(files.sms).flatMap(([name, { params }]) =>
-        LOCALES.map((locale): [string, string[]] => [`${name}.${locale}`, Object.keys(params)])
+      Object.entries(files.sms).flatMap(([name, { params, locales }]) =>
+        Object.keys(locales).map((locale): [string, string[]] => [`${name}.${locale}`, Object.keys(params)])
       )
     ),
     offered: channel => offered[channel],
+    localesOf: (channel, name) => [
+      ...new Set([fallback, ...Object.keys(find(files, channel, name).locales)])
+    ],
     render: renderOf(files),
     renderOffered: renderOf(offered)
   }
 }
 
 /**
- * The templates of the files in a folder, by default those beside this one.
+ * The templates of a folder: all there are. Each channel has its file.
+ * @param folder TEMPLATES_DIR; the app's own when left out
+ * @param fallback LOCALE: the language that every one of them must have
  * @throws ConfigError that says what is wrong, and where
  */
-export function loadTemplates(folder = new URL('.', import.meta.url)): Templates {
+export function loadTemplates(
+  folder = fileURLToPath(new URL('.', import.meta.url)),
+  fallback?: string
+): Templates {
   const read = (name: string) => {
     try {
-      return parseJson(readFileSync(new URL(name, folder)))
+      return parseJson(readFileSync(join(folder, name)))
     } catch (error) {
-      throw new ConfigError(`templates/${name} cannot be read: ${(error as Error).message}`)
+      throw new ConfigError(`${name} of TEMPLATES_DIR cannot be read: ${(error as Error).message}`)
     }
   }
-  return templatesOf({ sms: read('sms.json'), mail: read('mail.json') })
+  return templatesOf({ sms: read('sms.json'), mail: read('mail.json') }, fallback)
 }
 
-function render(name: string, template: Template, locale: Locale, params: object): Rendered {
+function render(name: string, template: Template, locale: string, params: object): Rendered {
   const { values, flaws } = readParams(template.params, params as Record<string, unknown>)
   if (flaws.length > 0) {
     throw problem(422, 'PARAMS_INVALID', 'The parameters do not fit the template {template}.', {
@@ -101,14 +125,19 @@ function render(name: string, template: Template, locale: Locale, params: object
       errors: flaws
     })
   }
-  return { template: name, locale, params: values, ...fillWords(template.locales[locale], values, locale) }
+  return {
+    template: name,
+    locale,
+    params: values,
+    ...fillWords(template.locales[locale] as Words, values, locale)
+  }
 }
 
 /** The texts that take too many SMS, even with the examples of their parameters. */
 function tooLong({ params, locales }: Template): string[] {
   const examples = Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
-  return LOCALES.flatMap(locale => {
-    const segments = countSegments(fillWords(locales[locale], examples, locale).text)
+  return Object.entries(locales).flatMap(([locale, words]) => {
+    const segments = countSegments(fillWords(words, examples, locale).text)
     const much = `locales.${locale}.text takes ${segments} SMS with the examples of its parameters`
     return segments > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
   })

@@ -1,5 +1,4 @@
 import { fill } from '../locales/fill.js'
-import type { Locale } from '../locales/locale.js'
 import type { Values } from './params.js'
 import type { Words } from './schema.js'
 
@@ -10,7 +9,7 @@ export interface Filled {
 }
 
 /** Puts values into the words; in HTML they are text, never markup. */
-export function fillWords(words: Words, values: Values, locale: Locale): Filled {
+export function fillWords(words: Words, values: Values, locale: string): Filled {
   const filled: Filled = { text: fill([words.text].flat().join('\n'), values) }
   if (words.subject !== undefined) filled.subject = fill(words.subject, values)
   if (words.html !== undefined) {
@@ -34,7 +33,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => ENTITIES[character] as string)
 }
 
-function page(body: string, title: string, locale: Locale): string {
+function page(body: string, title: string, locale: string): string {
   return `<!doctype html>
 <html lang="${locale}">
 <head><meta charset="utf-8"><title>${title}</title></head>

@@ -6,10 +6,10 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
 import { en } from '../../app/locales/en.js'
-import { LOCALES } from '../../app/locales/locale.js'
+import { LOCALES, lookUp } from '../../app/locales/locale.js'
 import { texts } from '../../app/locales/texts.js'
-import locale, { localeOf } from '../../app/plugins/locale.js'
-import type { ProblemDocument, ProblemError } from '../../app/problem.js'
+import locale from '../../app/plugins/locale.js'
+import type { ProblemDocument } from '../../app/problem.js'
 import { blocksOf } from '../docs/blocks.js'
 import { gate } from '../helper/gate.js'
 import { type App, inject, KEY, places, post } from './helper.js'
@@ -145,19 +145,24 @@ t.test('a language tag as platforms name it chooses in a body as in the header',
   }
 })
 
-t.test('the language of a message', async t => {
-  const request = { locale: 'en' as const }
-  t.equal(localeOf(request), 'en')
-  t.equal(localeOf(request, 'zh'), 'zh')
-  t.equal(localeOf(request, 'zh-Hans-CN'), 'zh')
-  try {
-    localeOf(request, 'fr')
-    t.fail('it is not there')
-  } catch (error) {
-    const { problem } = error as ProblemError
-    t.match(problem, { status: 422, code: 'LOCALE_UNKNOWN', locale: 'fr', known: ['en', 'zh'] })
-    t.match(problem.detail, 'en, zh')
-  }
+t.test('the best of some languages for a tag, by the usual look-up', async t => {
+  const known = ['en', 'zh', 'zh-Hant', 'pt-BR', 'he', 'sr']
+  for (const [tag, found] of [
+    ['zh-Hant-HK', 'zh-Hant'],
+    ['zh-hant', 'zh-Hant'],
+    ['ZH-hans-cn', 'zh'],
+    ['zh-Hant-u-nu-hanidec', 'zh-Hant'],
+    ['zh-cmn-Hans-CN', 'zh'],
+    ['pt-BR', 'pt-BR'],
+    ['pt', undefined],
+    ['pt-PT', undefined],
+    // As old phones name Hebrew, and Serbian.
+    ['iw-IL', 'he'],
+    ['sh', 'sr'],
+    ['zhx', undefined],
+    ['', undefined]
+  ] as const)
+    t.equal(lookUp(tag, known), found, tag)
 })
 
 const json = { 'content-type': 'application/json', 'x-api-key': KEY }
@@ -187,10 +192,6 @@ const errors: Record<string, [InjectOptions, detail: string | RegExp]> = {
   TEMPLATE_UNKNOWN: [
     sms({ phone, template: 'captcha' }),
     '此处没有模板 captcha，可用的有：order-shipped、appointment-reminder、payment-received、password-changed。'
-  ],
-  LOCALE_UNKNOWN: [
-    sms({ phone, template: 'order-shipped', locale: 'fr' }),
-    '没有语言 fr 的文本，可用的有：en、zh。'
   ],
   PARAMS_INVALID: [sms({ phone, template: 'order-shipped' }), '参数与模板 order-shipped 不符。']
 }

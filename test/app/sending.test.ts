@@ -76,9 +76,9 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('what cannot be sent is refused before limits are asked', async t => {
       const { app } = await start()
       const { id } = (await ask(app)).body
-      const refused = { status: 422, body: { code: 'LOCALE_UNKNOWN' } }
-      t.match(await ask(app, { locale: 'fr' }), refused)
-      t.match(await resend(app, id, { payload: { locale: 'fr' } }), refused)
+      const refused = { status: 422, body: { code: 'INVALID', errors: [{ pointer: '#/locale' }] } }
+      t.match(await ask(app, { locale: 'f' }), refused)
+      t.match(await resend(app, id, { payload: { locale: 'f' } }), { status: 422, body: { code: 'INVALID' } })
     })
 
     await t.test('unknown: not refunded', async t => {

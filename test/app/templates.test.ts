@@ -1,4 +1,3 @@
-import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { ConfigError } from '../../app/check.js'
 import { LOCALES } from '../../app/locales/locale.js'
@@ -413,10 +412,30 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
     withSms({ a: { ...text, type: 'text' } as never }, '{a}'),
     'templates.sms.test.params.a.type ("text") must be one of'
   )
-  wrong(
-    { ...files, sms: { ...files.sms, test: { params: {}, locales: { en: { text: 'x' } } } } },
-    'sms.test.locales.zh'
-  )
+  const spoken = (locale: string, text = 'x') => ({
+    ...files,
+    sms: { ...files.sms, test: { params: {}, locales: { en: { text: 'x' }, [locale]: { text } } } }
+  })
+  for (const tag of ['german', 'zh_CN', 'd', '__proto__', 'constructor', 'de-a', 'x-de', ''])
+    wrong(spoken(tag), `templates.sms.test.locales.${tag} is no language tag as in "de" or "pt-BR" (BCP 47).`)
+  for (const [tag, right] of [
+    ['DE', 'de'],
+    ['zh-hans', 'zh-Hans'],
+    ['iw', 'he']
+  ] as const)
+    wrong(spoken(tag), `templates.sms.test.locales.${tag} must be spelled "${right}".`)
+  wrong(spoken('de', 'x{y}'), 'templates.sms.test.locales.de.text names {y}, which is no parameter.')
+  wrong(spoken('de', 'ü'.repeat(460)), 'templates.sms.test.locales.de.text takes 4 SMS')
+  t.throws(() => templatesOf(spoken('de'), 'de'), {
+    message: /^templates\.sms\.captcha\.locales lacks de, the language of LOCALE\.$/m
+  })
+  t.doesNotThrow(() => templatesOf(spoken('zh-Hant-HK')))
+  for (const channel of channels) {
+    const { captcha } = files[channel]
+    const { action, ...params } = (captcha as Template).params
+    const named = { ...files, [channel]: { captcha: { ...captcha, params } } }
+    wrong(named, `templates.${channel}.captcha.params must be code, action, minutes.`)
+  }
   wrong(withSms({ a: text }, `${'x'.repeat(459)}{a}`, '{a}'), 'en.text takes 4 SMS with the examples of')
   t.doesNotThrow(() => templatesOf(withSms({ a: text }, `${'x'.repeat(458)}{a}`, '{a}')))
   wrong({ ...files, sms: { 'order-shipped': files.sms['order-shipped'] } }, 'templates.sms lacks captcha.')
@@ -446,10 +465,10 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
 
 t.test('a file that is no JSON, or is not there, is named', t => {
   const sms = JSON.stringify(files.sms)
-  const of = (content: Record<string, string>) => () => loadTemplates(pathToFileURL(`${t.testdir(content)}/`))
+  const of = (content: Record<string, string>) => () => loadTemplates(t.testdir(content))
   const unread = (name: string) => ({
     name: 'ConfigError',
-    message: new RegExp(`^templates/${name} cannot be read: `)
+    message: new RegExp(`^${name} of TEMPLATES_DIR cannot be read: `)
   })
   t.throws(of({}), unread('sms.json'))
   t.throws(of({ 'sms.json': sms.slice(0, 300) }), unread('sms.json'))

@@ -43,7 +43,10 @@ t.test('every block of code is tested', async t => {
   for (const { at, language, use } of blocks.filter(block =>
     ['js', 'ts', 'json', 'jsonc'].includes(block.language)
   )) {
-    t.ok(['run', 'rules', 'answer'].includes(use), `${at}: a test runs this ${language}`)
+    t.ok(
+      ['run', 'rules', 'answer', 'template', 'purposes'].includes(use),
+      `${at}: a test runs this ${language}`
+    )
   }
 })
 

@@ -1,6 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
-import { read } from './blocks.js'
+import { ask } from '../app/captcha.js'
+import { places } from '../app/helper.js'
+import { loadFiles, templatesFolder } from '../app/template-files.js'
+import { blocksOf, read } from './blocks.js'
 
 /** How the page tells a window or a period. */
 const spans: Record<string, RegExp> = { '60s': /60 s|minute/, '1h': /hour/, '24h': /24 h/, day: /a day/ }
@@ -19,4 +24,17 @@ t.test('the page tells the limits of every rule', async t => {
     t.equal(numbers.length, most.length, names)
     for (const limit of limits) t.match(told, spans['per' in limit ? limit.per : limit.window], names)
   }
+})
+
+t.test('a third language as the page has it', async t => {
+  const { folder, write } = templatesFolder(t)
+  const [sms, purposes] = ['template', 'purposes'].map(use =>
+    JSON.parse(blocksOf('docs/policy.md').find(block => block.use === use)?.text ?? '')
+  )
+  write({ sms, mail: loadFiles().mail })
+  const POLICY_FILE = join(folder, 'policy.json')
+  writeFileSync(POLICY_FILE, JSON.stringify({ ...loadPolicy(), purposes }))
+  const app = await (await places.memory(t)).start({ TEMPLATES_DIR: folder, POLICY_FILE })
+  t.equal((await ask(app, { purpose: 'login', locale: 'de-AT' })).status, 202)
+  t.match(app.outbox?.messages[0]?.text, /^\d{6} ist Ihr Code zum Anmelden\. Er gilt 5 min\./)
 })

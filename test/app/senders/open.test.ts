@@ -124,7 +124,10 @@ t.test('codes hold to the templates, of the providers that are chosen', async t 
     t.doesNotThrow(() => checkCodes(of(right), parameters))
   t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')
   for (const [wrong, message] of [
-    ['captcha.zn=1', /^TENCENT_TEMPLATES names captcha\.zn, which is no template\.$/],
+    [
+      'captcha.zn=1',
+      /^TENCENT_TEMPLATES names captcha\.zn, which is no template and language .* captcha\.zh, password-changed\.zh\.$/
+    ],
     [
       'captcha.zh=1:cod',
       /^TENCENT_TEMPLATES names the parameter cod of captcha\.zh; it takes code, minutes\.$/

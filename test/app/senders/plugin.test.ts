@@ -5,7 +5,7 @@ import type { Metrics } from '../../../app/plugins/metrics.js'
 import senders from '../../../app/plugins/senders.js'
 import { undeliveredOf } from '../../../app/senders/deliver.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
-import { aliyun, clock, config, mail, message } from './servers.js'
+import { clock, config, mail, message } from './servers.js'
 
 /** A provider that does what it is told. */
 function provider() {
@@ -33,20 +33,10 @@ async function start(t: Test, env = {}) {
   const metrics = { sent: labels => void counted.push(labels) } as Metrics
   await app.register(fp(async () => void app.decorate('metrics', metrics), { name: 'metrics' }))
   await app.register(fp(async () => {}, { name: 'limits' }))
-  const smsParameters = new Map(['captcha.zh', 'captcha.en'].map(name => [name, ['code', 'minutes']]))
-  const options = { config: config(env), clock, print: () => {}, override: { sms }, smsParameters }
-  await app.register(senders, options)
+  await app.register(senders, { config: config(env), clock, print: () => {}, override: { sms } })
   await app.ready()
   return { app, sms, lines, counted }
 }
-
-t.test('a code for what is no template ends the start', async t => {
-  const env = { ...aliyun, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES: 'captcha.zh=SMS_1:cod' }
-  await t.rejects(start(t, env), {
-    name: 'ConfigError',
-    message: /^ALIYUN_TEMPLATES names the parameter cod /
-  })
-})
 
 t.test('a receipt, or a problem that tells outcome and sender; both are counted', async t => {
   const { app, sms, lines, counted } = await start(t)
@@ -90,15 +80,10 @@ t.test('closing waits for what is being sent, then closes the senders', async t 
   t.same(order, ['sent', 'closed 1'])
 })
 
-t.test('warned of at start: a channel without sender, a template without code', async t => {
-  const keys = { ALIYUN_ACCESS_KEY_ID: 'x', ALIYUN_ACCESS_KEY_SECRET: 'x', ALIYUN_SIGN_NAME: 'x' }
-  const aliyun = { ...keys, ALIYUN_TEMPLATES: 'captcha.zh=1', SMS_SENDERS: 'aliyun', DEV_OUTBOX: 'off' }
-  const { lines } = await start(t, aliyun)
+t.test('warned of at start: a channel without sender', async t => {
+  const { lines } = await start(t, { DEV_OUTBOX: 'off' })
   t.same(
     lines.map(line => JSON.parse(line).msg),
-    [
-      'no sender for mail: what needs one is answered 503',
-      'ALIYUN_TEMPLATES has no code for captcha.en: what needs it goes by another sender, if there is one'
-    ]
+    ['no sender for mail: what needs one is answered 503']
   )
 })

@@ -11,7 +11,8 @@ const policy: FastifyPluginAsyncTypebox = async fastify => {
       config: { limit: 'admin-attempts', action: 'reload-policy' },
       schema: {
         operationId: 'reloadPolicy',
-        summary: 'Reads the policy file again and puts it in force as a whole; a bad one changes nothing',
+        summary:
+          'Reads the policy and the templates again and puts them in force as a whole; a bad one changes nothing',
         tags: ['admin'],
         security: [{ adminKey: [] }],
         response: { 200: PolicyAnswer, ...problems(400, 401, 413, 415, 422, 500) }
@@ -23,7 +24,7 @@ const policy: FastifyPluginAsyncTypebox = async fastify => {
         return { rules: rules.length, purposes: Object.keys(purposes).length }
       } catch (error) {
         if (!isMistake(error)) throw error
-        const detail = 'The policy file is not valid; the one before stays in force: {reason}'
+        const detail = 'The policy or a template is not valid; those before stay in force: {reason}'
         throw problem(422, 'POLICY_INVALID', detail, { reason: error.message })
       }
     }

@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
-import { localeOf } from '../../../plugins/locale.js'
 import { problem } from '../../../problem.js'
 import { checkServed } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
@@ -19,7 +18,6 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           const captcha = await prepareCaptcha(request, request.params.id)
           preparePurpose(request, captcha.purpose)
           checkServed(captcha, fastify.policy.countries)
-          if (request.body?.locale !== undefined) localeOf(request, request.body.locale)
           request.recipient = captcha
           request.withheld = captcha.withheld
         },
@@ -41,7 +39,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
     async (request, reply) => {
       const { captcha, body } = request
       if (captcha === null) throw new Error('no captcha')
-      const asked = { ...captcha, locale: body?.locale ? localeOf(request, body.locale) : captcha.locale }
+      const asked = { ...captcha, locale: body?.locale ?? captcha.locale }
       const issued = await fastify.captchas.renew(captcha)
       if (issued === null) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
       return sendCode(request, reply, asked, issued)

@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { preparePurpose, withhold } from '../../../captcha/prepare.js'
+import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
-import { localeOf } from '../../../plugins/locale.js'
 import { checkServed, recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
@@ -19,7 +18,6 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
           const { purpose, locale, send = true, ...recipient } = request.body
           preparePurpose(request, purpose, '#/purpose')
           if (!send) withhold(request)
-          localeOf(request, locale)
           request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request.recipient, fastify.policy.countries, '#/phone')
         },
@@ -40,10 +38,12 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
     async (request, reply) => {
       const { body, recipient, account } = request
       if (recipient === null) throw new Error('no recipient')
+      const { purpose } = body
+      const locale = localeOfCode(request, { channel: recipient.channel, purpose }, body.locale)
       const asked = {
         ...recipient,
-        purpose: body.purpose,
-        locale: localeOf(request, body.locale),
+        purpose,
+        locale,
         account: account?.id ?? null,
         withheld: request.withheld
       }

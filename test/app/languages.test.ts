@@ -1,0 +1,292 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { loadPolicy, type Policy } from '../../app/policy.js'
+import type { Template, TemplateFiles } from '../../app/templates/schema.js'
+import { logStream } from '../helper/log-stream.js'
+import { ask, askMail, PHONE, resend } from './captcha.js'
+import { type App, inject, places, post } from './helper.js'
+import { provider } from './provider.js'
+import { credentials, startProvider } from './senders/servers.js'
+import { loadFiles, templatesFolder } from './template-files.js'
+
+const ADMIN_KEY = 'the key of the operator of these tests'
+const reload = (app: App) =>
+  inject(app, { method: 'POST', url: '/v1/admin/policy', headers: { 'x-admin-key': ADMIN_KEY } })
+
+/** A text and the words of every purpose, in a language beside English. */
+const GERMAN = { text: 'Code {code}: {action}, {minutes} min.', action: 'Anmeldung' }
+const TAIWANESE = { text: '驗證碼 {code}（{action}），{minutes} 分鐘內有效。', action: '登入' }
+type Languages = Record<string, { text: string; action: string }>
+
+/** Our own templates, of which those for codes have more languages, and of the others one. */
+function filesWith(languages: Languages): TemplateFiles {
+  const files = loadFiles()
+  for (const channel of ['sms', 'mail'] as const) {
+    const { locales } = files[channel].captcha as Template
+    for (const [locale, { text }] of Object.entries(languages))
+      locales[locale] = channel === 'sms' ? { text } : { subject: 'x', text: [text], html: [text] }
+  }
+  const shipped = (files.sms['order-shipped'] as Template).locales
+  shipped['pt-BR'] = { text: 'Seu pedido {order} foi enviado.' }
+  return files
+}
+
+function policyWith(languages: Languages): Policy {
+  const policy = loadPolicy()
+  const more = Object.fromEntries(Object.entries(languages).map(([locale, { action }]) => [locale, action]))
+  const purposes = Object.entries(policy.purposes).map(([name, purpose]) => [
+    name,
+    { ...purpose, action: { ...purpose.action, ...more } }
+  ])
+  return { ...policy, purposes: Object.fromEntries(purposes) }
+}
+
+/** Files of an operator, and what names them. */
+function operator(t: Test, languages: Languages) {
+  const { folder, write } = templatesFolder(t)
+  const file = join(folder, 'policy.json')
+  const put = (inTexts: Languages, inPolicy = inTexts) => {
+    write(filesWith(inTexts))
+    writeFileSync(file, JSON.stringify(policyWith(inPolicy)))
+  }
+  put(languages)
+  const env = { TEMPLATES_DIR: folder, POLICY_FILE: file, ADMIN_KEY }
+  return { env, put, write, folder }
+}
+
+const lastText = (app: App) => app.outbox?.messages[0]?.text ?? ''
+
+t.test('a code goes out in the best language that its text and its purpose have', async t => {
+  const { env, put } = operator(t, {})
+  // Only the texts have French, only the purposes Spanish.
+  put(
+    { de: GERMAN, 'zh-Hant': TAIWANESE, fr: { text: 'fr {code} {action} {minutes}', action: '' } },
+    { de: GERMAN, 'zh-Hant': TAIWANESE, es: { text: '', action: 'entrar' } }
+  )
+  const place = await places.memory(t)
+  const app = await place.start(env)
+  for (const [locale, language, text] of [
+    ['de', 'en', /: Anmeldung,/],
+    ['de-AT', 'en', /: Anmeldung,/],
+    [undefined, 'de-CH, en;q=0.5', /: Anmeldung,/],
+    [undefined, 'fr, es, de;q=0.5', /: Anmeldung,/],
+    ['zh-Hant-HK', 'en', /（登入）/],
+    ['zh-Hans-CN', 'en', /（注册验证码）/],
+    ['zh-TW', 'en', /（注册验证码）/],
+    ['fr', 'de', /is your code to register/],
+    ['es', 'de', /is your code to register/],
+    ['ja', 'de', /is your code to register/],
+    [undefined, 'ja', /is your code to register/]
+  ] as const) {
+    const options = { headers: { 'accept-language': language } }
+    t.equal((await ask(app, locale === undefined ? {} : { locale }, options)).status, 202)
+    t.match(lastText(app), text, `${locale} ${language}`)
+    place.advance(86_400_000)
+  }
+  const { id } = (await ask(app, { locale: 'de-AT' })).body
+  place.advance(61_000)
+  t.equal((await resend(app, id, { headers: { 'accept-language': 'zh' } })).status, 202)
+  t.match(lastText(app), 'Anmeldung', 'sent again as before')
+  place.advance(61_000)
+  t.equal((await resend(app, id, { payload: { locale: 'zh-Hant-TW' } })).status, 202)
+  t.match(lastText(app), '登入', 'or as is asked now')
+  t.equal((await askMail(app)).status, 202)
+  t.match(lastText(app), 'is your code to register')
+})
+
+t.test('a message goes out in the best language that its template has', async t => {
+  const { env } = operator(t, {})
+  const sms = provider()
+  const place = await places.memory(t)
+  const app = await place.start(env, { senders: { sms } })
+  for (const [locale, template, sent] of [
+    ['pt-BR', 'order-shipped', 'pt-BR'],
+    ['pt-BR-u-nu-latn', 'order-shipped', 'pt-BR'],
+    ['pt', 'order-shipped', 'en'],
+    ['pt-BR', 'password-changed', 'en'],
+    ['zh-SG', 'order-shipped', 'zh']
+  ] as const) {
+    const params = template === 'order-shipped' ? { params: { order: 'A-17' } } : {}
+    t.equal((await post(app, '/v1/sms', { phone: PHONE, template, locale, ...params })).status, 202)
+    t.equal(sms.messages.at(-1)?.locale, sent, `${locale} ${template}`)
+    place.advance(60_000)
+  }
+})
+
+t.test('LOCALE is the language for those whose own is not there; errors are English then', async t => {
+  const { folder, write } = templatesFolder(t)
+  const { sms, mail } = filesWith({ de: GERMAN })
+  const captcha = ({ params, locales }: Template) => ({
+    captcha: { params, locales: { de: locales.de ?? { text: '' } } }
+  })
+  write({ sms: captcha(sms.captcha as Template), mail: captcha(mail.captcha as Template) })
+  const file = join(folder, 'policy.json')
+  const env = { TEMPLATES_DIR: folder, POLICY_FILE: file, LOCALE: 'de' }
+  writeFileSync(file, JSON.stringify(policyWith({ de: GERMAN })))
+  const app = await (await places.memory(t)).start(env)
+  t.equal((await ask(app, { locale: 'en' })).status, 202)
+  t.match(lastText(app), 'Anmeldung')
+  for (const [asked, told] of [
+    ['de', 'en'],
+    ['zh-HK', 'zh']
+  ] as const) {
+    const headers = { 'accept-language': asked }
+    t.equal((await inject(app, { url: '/nothing', headers })).headers['content-language'], told)
+  }
+  t.match(await post(app, '/v1/sms', { phone: PHONE, template: 'order-shipped' }), {
+    status: 422,
+    body: { code: 'TEMPLATE_UNKNOWN', known: [] }
+  })
+})
+
+t.test('what lacks the language of LOCALE ends the start', async t => {
+  const place = await places.memory(t)
+  const wrong = (env: NodeJS.ProcessEnv, message: RegExp) =>
+    t.rejects(place.start(env), { name: 'ConfigError', message })
+  await wrong({ LOCALE: 'de' }, /^templates\.sms\.captcha\.locales lacks de, the language of LOCALE\.$/m)
+  await wrong({ LOCALE: 'de' }, /^templates\.mail\.welcome\.locales lacks de, the language of LOCALE\.$/m)
+  const { env, folder, put, write } = operator(t, {})
+  const files = loadFiles()
+  for (const channel of ['sms', 'mail'] as const) {
+    const { params, locales } = files[channel].captcha as Template
+    files[channel] = { captcha: { params, locales: { de: locales.en ?? { text: '' } } } }
+  }
+  write(files)
+  const lacking = /^policy\.purposes\.register\.action lacks de, the language of LOCALE\.$/
+  await wrong({ ...env, LOCALE: 'de' }, lacking)
+  put({}, { german: GERMAN })
+  await wrong(env, /^policy\.purposes\.register\.action\.german is no language tag as in "de"/)
+  put({}, { 'zh-hant': TAIWANESE })
+  await wrong(env, /^policy\.purposes\.register\.action\.zh-hant must be spelled "zh-Hant"\.$/)
+  put({ de: GERMAN }, { de: { text: '', action: 'x'.repeat(81) } })
+  await wrong(env, /^policy\.purposes\.register\.action\.de \("x+"\) must have 80 characters or fewer\.$/)
+  put({ de: { text: `${'ő'.repeat(160)}{code} {action} {minutes}`, action: '' } }, {})
+  await t.resolves(place.start(env), 'three SMS are allowed')
+  put(
+    { de: { text: `${'ő'.repeat(160)}{code} {action} {minutes}`, action: '' } },
+    { de: { text: '', action: 'x'.repeat(80) } }
+  )
+  await wrong(env, /^policy\.purposes\.register\.action\.de \("x+"\) fits into no SMS of a code\. /)
+  const short = loadFiles()
+  Object.assign((short.sms.captcha as Template).params.code as object, { maxLength: 5, example: '12345' })
+  write(short)
+  await wrong(env, /fits into no SMS of a code\. .* #\/params\/code must have 5 characters or fewer\.$/)
+  rmSync(join(folder, 'mail.json'))
+  await wrong(env, /^mail\.json of TEMPLATES_DIR cannot be read: ENOENT/)
+  write({ ...loadFiles(), mail: {} })
+  await wrong(env, /^templates\.mail lacks captcha\.$/)
+})
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(`templates and policy are replaced as a whole, ${name}`, async t => {
+    const { env, put, write } = operator(t, { de: GERMAN })
+    const place = await open(t)
+    const app = await place.start(env)
+    const { id } = (await ask(app, { locale: 'de' })).body
+    t.match(lastText(app), 'Anmeldung')
+
+    write({ ...filesWith({ de: GERMAN }), mail: {} })
+    t.match(await reload(app), { status: 422, body: { reason: 'templates.mail lacks captcha.' } })
+    put({ de: { ...GERMAN, text: 'neu {code} {action} {minutes}' } }, { de: { text: '', action: '{}' } })
+    t.match(await reload(app), { status: 422, body: { reason: /^policy\.purposes\.register\.action\.de / } })
+    place.advance(61_000)
+    t.equal((await resend(app, id)).status, 202)
+    t.match(lastText(app), /^Code \d+: Anmeldung/, 'those before stay in force')
+
+    put({ de: { text: 'neu {code} {action} {minutes}', action: 'Login' } })
+    t.equal((await reload(app)).status, 200)
+    place.advance(61_000)
+    t.equal((await resend(app, id)).status, 202)
+    t.match(lastText(app), /^neu \d+ Login/)
+
+    put({})
+    t.equal((await reload(app)).status, 200)
+    place.advance(61_000)
+    t.equal((await resend(app, id)).status, 202)
+    t.match(lastText(app), 'is your code to register', 'its language is no longer there')
+  })
+}
+
+t.test('a template that is gone, and that an account lists, is warned of', async t => {
+  const { env, folder, write } = operator(t, {})
+  const ACCOUNTS_FILE = join(folder, 'accounts.json')
+  const account = { id: 'shop', keys: ['0'.repeat(64)], templates: ['welcome'] }
+  writeFileSync(ACCOUNTS_FILE, JSON.stringify([account]))
+  const { lines, stream } = logStream()
+  const app = await (await places.memory(t)).start(
+    { ...env, ACCOUNTS_FILE, LOG_LEVEL: 'warn' },
+    { logStream: stream }
+  )
+  t.notMatch(lines.join(''), 'ACCOUNTS_FILE')
+  const { sms, mail } = loadFiles()
+  const { welcome, ...others } = mail
+  write({ sms, mail: others })
+  t.equal((await reload(app)).status, 200)
+  t.match(lines.join(''), 'ACCOUNTS_FILE[0].templates[0] (\\"welcome\\") names no template')
+})
+
+t.test(
+  'the codes of a provider are held against the templates, at the start and when these change',
+  async t => {
+    const { env, put } = operator(t, { 'zh-Hant': TAIWANESE })
+    const { lines, stream } = logStream()
+    const place = await places.memory(t)
+    const start = (ALIYUN_TEMPLATES: string) =>
+      place.start(
+        { ...env, ...credentials, SMS_SENDERS: 'aliyun', ALIYUN_TEMPLATES, LOG_LEVEL: 'warn' },
+        { logStream: stream }
+      )
+    await t.rejects(start('captcha.fr=SMS_1'), {
+      name: 'ConfigError',
+      message:
+        /^ALIYUN_TEMPLATES names captcha\.fr, which is no template and language that there is; known: captcha\.en, captcha\.zh, captcha\.zh-Hant, /
+    })
+    await t.rejects(start('captcha.zh=SMS_1:cod'), {
+      name: 'ConfigError',
+      message: /^ALIYUN_TEMPLATES names the parameter cod /
+    })
+    t.notMatch(lines.join(''), 'has no code')
+    const app = await start('captcha.zh-Hant=SMS_1:code')
+    t.match(lines.join(''), 'ALIYUN_TEMPLATES has no code for captcha.en, captcha.zh, order-shipped.en,')
+    put({})
+    t.match(await reload(app), {
+      status: 422,
+      body: { reason: /^ALIYUN_TEMPLATES names captcha\.zh-Hant, / }
+    })
+    put({ 'zh-Hant': TAIWANESE, de: GERMAN })
+    t.equal((await reload(app)).status, 200)
+    t.match(lines.join(''), 'ALIYUN_TEMPLATES has no code for captcha.en, captcha.zh, captcha.de,')
+  }
+)
+
+t.test('providers that keep the texts are asked for that in the language of the message', async t => {
+  const { env } = operator(t, { 'zh-Hant': TAIWANESE })
+  const place = await places.memory(t)
+  for (const [SMS_SENDERS, ok] of [
+    ['aliyun', { Code: 'OK', BizId: '1' }],
+    ['tencent', { Response: { SendStatusSet: [{ Code: 'Ok', SerialNo: '1' }], RequestId: 'r' } }]
+  ] as const) {
+    const asked = await startProvider(t, { body: ok })
+    const name = SMS_SENDERS.toUpperCase()
+    const codes = 'captcha.zh=CODE_ZH,captcha.zh-Hant=CODE_HANT'
+    const app = await place.start({
+      ...env,
+      ...credentials,
+      SMS_SENDERS,
+      [`${name}_TEMPLATES`]: codes,
+      [`${name}_ENDPOINT`]: asked.url
+    })
+    for (const [locale, code] of [
+      ['zh-Hant-TW', 'CODE_HANT'],
+      ['zh-CN', 'CODE_ZH']
+    ] as const) {
+      t.equal((await ask(app, { locale })).status, 202)
+      const { search = '', body = '' } = asked.asked.at(-1) ?? {}
+      t.match(`${search}${body}`, code, `${SMS_SENDERS} ${locale}`)
+      place.advance(60_000)
+    }
+    t.match(await ask(app, { locale: 'en' }), { status: 502, body: { code: 'SEND_FAILED' } }, 'has no code')
+    t.equal(asked.asked.length, 2)
+  }
+})
