@@ -5,7 +5,9 @@ export function passBackends(backends: readonly string[]): (rule: Rule) => Rule 
   return rule => {
     // What is no rule the plugin refuses with its path.
     const { name, key, counts, allow } = (rule ?? {}) as Partial<Rule>
-    const limits = counts === 'attempts' && key === 'ip' && allow === undefined
+    const [part, ...others] = [key].flat()
+    const ofClient = part === 'ip' || (part as { ip?: unknown } | undefined)?.ip === 'request.ip'
+    const limits = counts === 'attempts' && ofClient && others.length === 0 && allow === undefined
     // Nobody guesses the operator's key, from wherever.
     if (backends.length === 0 || !limits || name === 'admin-attempts') return rule
     return { ...rule, allow: backends }

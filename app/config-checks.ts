@@ -42,7 +42,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
       throw mistake('TRUST_PROXY', 'is no network', range)
   }
   for (const range of backendsOf(config)) {
-    if (!isNetwork(range)) throw mistake('BACKENDS', 'is no network', range)
+    if (!isNetwork(range) || UNLISTED.test(range)) throw mistake('BACKENDS', 'is no network', range)
   }
   if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
     throw new ConfigError(
@@ -116,6 +116,9 @@ function isMailbox(text: string): boolean {
 /** Whose attempts are not limited. */
 export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
   BACKENDS?.split(',').map(range => range.trim()) ?? []
+
+/** What the lists of a rule do not take: a zone, a prefix with a zero in front, IPv4 behind NAT64. */
+const UNLISTED = /%|\/0|^0*64:ff9b:/i
 
 /** The names that Fastify's trustProxy has for networks. */
 const NAMED = /^(loopback|linklocal|uniquelocal)$/

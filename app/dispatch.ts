@@ -13,7 +13,8 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   const { server, standing, withheld } = request
   const { message, fact } = sendOf(request)
   if (withheld || standing === 'blocked') {
-    server.audit({ ...fact, sender: 'none', outcome: 'suppressed' }, request)
+    const why = withheld ? { code: 'WITHHELD' } : {}
+    server.audit({ ...fact, ...why, sender: 'none', outcome: 'suppressed' }, request)
     return
   }
   const began = server.clock.monotonic()

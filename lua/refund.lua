@@ -50,18 +50,15 @@ local function refund(kind, value, receipt, ends)
   if value:sub(7) == ARGV[2] then return '' end
 end
 
--- A Redis that is full takes a value only of a script that has written before: here the expiry that the key has.
+-- A Redis that is full takes a value only of a script that has written before. Here that is an expiry: the key's own, or,
+-- of a key that has none, one that the value takes away again.
 local function put(key, value)
   if not redis.pcall('SET', key, value, 'KEEPTTL').err then return end
   local left, time = redis.call('PTTL', key), redis.call('TIME')
-  if left == -1 then
-    -- It has none, and loses this one with the SET.
-    redis.call('PEXPIREAT', key, '4102444800000')
-    redis.call('SET', key, value)
-    return
-  end
-  redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + left))
-  redis.call('SET', key, value, 'KEEPTTL')
+  local endless = left == -1
+  local ends = time[1] * 1000 + math.floor(time[2] / 1000) + (endless and 60000 or math.max(left, 1))
+  redis.call('PEXPIREAT', key, string.format('%.0f', ends))
+  if endless then redis.call('SET', key, value) else redis.call('SET', key, value, 'KEEPTTL') end
 end
 
 local values, specs = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1])

@@ -92,7 +92,7 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
   fastify.addHook('onRoute', route => {
     if (![route.preHandler].flat().includes(fastify.idempotent)) return
     const schema = withHeader(route.schema, 'idempotency-key', KEY)
-    route.schema = withAnswerHeader(schema, [202, 422], 'idempotency-replayed', REPLAYED)
+    route.schema = withAnswerHeader(schema, [202, 422, 504], 'idempotency-replayed', REPLAYED)
   })
   // Before the answer leaves, so that an immediate repetition finds it.
   fastify.addHook('onSend', (request, reply, payload, done) => {

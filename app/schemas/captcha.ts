@@ -81,8 +81,8 @@ export const VerifyBody = Type.Object(
   {
     id: Id,
     code: Type.String({
-      pattern: '^[\\s-]*([0-9０-９][\\s-]*){4,10}$',
-      maxLength: 32,
+      pattern: '^[\\s‐-―－-]*([0-9０-９][\\s‐-―－-]*){4,10}$',
+      maxLength: 64,
       description: 'as a person may type it: with blanks, dashes or digits of full width'
     }),
     purpose: Type.Optional(Purpose),

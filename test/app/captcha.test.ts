@@ -129,7 +129,7 @@ for (const [name, open] of Object.entries(places)) {
         code.replace(/\d/g, digit => String.fromCodePoint(0xff10 + Number(digit)))
       const typed = (code: string) => [
         `${code.slice(0, 3)} ${code.slice(3)}`,
-        ` ${code.slice(0, 3)}-${code.slice(3)}\n`,
+        ` ${code.slice(0, 3)}–${code.slice(3)}\n`,
         wide(code)
       ]
       for (const [i, phone] of ['13800138001', '13800138002', '13800138003'].entries()) {
@@ -149,7 +149,7 @@ for (const [name, open] of Object.entries(places)) {
         '12345678901',
         '12345a',
         '１２３',
-        '123456'.padEnd(33),
+        '123456'.padEnd(65),
         '一二三四'
       ])
         t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)

@@ -76,6 +76,17 @@ for (const [name, open] of Object.entries(places)) {
       for (const each of [withheld, told]) t.same([each.answers, each.asked], [known.answers, known.asked])
     })
 
+    await t.test('the audit trail tells why nothing was sent', async t => {
+      const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+      const { app } = await start()
+      for (const asked of [{ phone: BLOCKED }, { phone: PHONE, send: false }])
+        await ask(app, { purpose, ...asked })
+      await app.unfinished()
+      const sends = told.filter(({ event }) => event === 'send')
+      t.match(sends, [{ outcome: 'suppressed' }, { outcome: 'suppressed', code: 'WITHHELD' }])
+      t.notOk('code' in (sends[0] ?? {}))
+    })
+
     await t.test('what is to be withheld needs a key and a purpose that conceals it', async t => {
       const { app, sms } = await start()
       const refused = { status: 422, body: { code: 'SEND_REQUIRED', errors: [{ pointer: '#/send' }] } }

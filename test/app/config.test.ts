@@ -92,7 +92,9 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     /^BACKENDS \("shop"\) is no network\. It is the addresses of your own servers/
   ],
   [{ BACKENDS: 'loopback' }, /^BACKENDS \("loopback"\) is no network/],
-  [{ BACKENDS: '0.0.0.0/0' }, /^BACKENDS .* is no network/],
+  ...['0.0.0.0/0', 'fe80::1%eth0', '10.0.0.0/08', '64:ff9b::192.0.2.1', '10.0.0.5,'].map(
+    (BACKENDS): [NodeJS.ProcessEnv, RegExp] => [{ BACKENDS }, /^BACKENDS .* is no network/]
+  ),
   [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production/],
   [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
   [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],

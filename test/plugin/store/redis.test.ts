@@ -515,3 +515,24 @@ t.test('a log outlives its longest window by two milliseconds, as lua/README.md 
   const keys = await client.keys('test:{*')
   t.same(await Promise.all(keys.map(key => client.pttl(key))), [3_600_002, 3_600_002])
 })
+
+t.test(
+  'a refund in the last millisecond of a key, on a Redis that is full, leaves no key for ever',
+  async t => {
+    const { client, clock } = await startRedis(t, { clock: true })
+    const store = new RedisStore(client, 'test:')
+    const time = new Time('2026-03-01T00:00:00Z', clock)
+    const entries = [entry(log([5, 60_000]), 'somebody')]
+    await store.reserve(entries, token())
+    const second = await store.reserve(entries, token())
+    const key = `test:{${identity('somebody')}}:${entries[0]?.spec.name}`
+    t.match(await client.keys('*'), [key])
+    time.advanceMs(await client.pttl(key))
+    t.equal(await client.pttl(key), 0)
+    await client.config('SET', 'maxmemory', '1')
+    await store.refund(takenOf(entries, named(entries, second)), '')
+    await client.config('SET', 'maxmemory', '0')
+    time.advanceMs(86_400_000)
+    t.equal(await client.exists(key), 0)
+  }
+)

@@ -15,9 +15,9 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       // What cannot be sent is refused before anything is counted.
       preHandler: [
         async request => {
-          const { purpose, locale, send = true, ...recipient } = request.body
+          const { purpose, locale, send, ...recipient } = request.body
           preparePurpose(request, purpose, '#/purpose')
-          if (!send) withhold(request)
+          if (send === false) withhold(request)
           request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request.recipient, fastify.policy.countries, '#/phone')
         },
