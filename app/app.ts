@@ -18,8 +18,8 @@ import limits from './plugins/limits.js'
 import lists from './plugins/lists.js'
 import locale from './plugins/locale.js'
 import metrics from './plugins/metrics.js'
-import policies from './plugins/policy.js'
 import redis from './plugins/redis.js'
+import reload from './plugins/reload.js'
 import requests from './plugins/requests.js'
 import security from './plugins/security.js'
 import senders from './plugins/senders.js'
@@ -110,7 +110,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(lists, { config, secret, clock })
   await app.register(limits, { config, policy, secret, clock })
   await app.register(senders, { config, print, clock, override: options.senders })
-  await app.register(policies, { config, policy, templates })
+  await app.register(reload, { config, templates })
   await app.register(captchas, { config, secret, clock })
   await app.register(idempotency, {
     secret,

@@ -30,7 +30,7 @@ type App = Awaited<ReturnType<typeof build>>
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const building = build(config, { logStream: output, ...(config.NODE_ENV === 'development' && { print }) })
-  // One that comes meanwhile waits: the policy may have been read before it was changed.
+  // One that comes meanwhile waits: what it is about may have been read before it was changed.
   process.on('SIGHUP', () => {
     endWithTerminal()
     building.then(reload, () => {})
@@ -84,7 +84,11 @@ function endWithTerminal(): void {
 }
 
 function reload(app: App): void {
-  app.reloadPolicy().catch(error => app.log.error({ err: error }, 'the policy in force stays'))
+  try {
+    app.reload()
+  } catch (error) {
+    app.log.error({ err: error }, 'the policy and the accounts in force stay')
+  }
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const

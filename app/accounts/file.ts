@@ -2,8 +2,11 @@ import { readFileSync } from 'node:fs'
 import { type Static, Type } from 'typebox'
 import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson } from '../check.js'
+import type { Policy } from '../policy.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
-import { ACCOUNT_DEFAULTS, type Account } from './account.js'
+import type { Templates } from '../templates/templates.js'
+import { ACCOUNT_DEFAULTS } from './account.js'
+import type { Accounts } from './accounts.js'
 import { sha256 } from './keyring.js'
 
 const Names = (of: string, pattern: string) =>
@@ -66,20 +69,33 @@ export function readAccounts(file: string): AccountEntry[] {
   })
 }
 
-const KINDS = { purposes: 'purpose of the policy', templates: 'template' }
+/**
+ * Holds what the accounts of the file list against what there is.
+ * @throws ConfigError for the first purpose or template that is not there, with its path
+ */
+export function checkNames(
+  { listed }: Pick<Accounts, 'listed'>,
+  { purposes }: Pick<Policy, 'purposes'>,
+  { offered }: Pick<Templates, 'offered'>
+): void {
+  const templates = [...Object.keys(offered('sms')), ...Object.keys(offered('mail'))]
+  for (const [i, account] of listed.entries()) {
+    checkList(account.purposes, `[${i}].purposes`, 'purpose of the policy', Object.keys(purposes))
+    checkList(account.templates, `[${i}].templates`, 'template', [...new Set(templates)])
+  }
+}
 
-/** What accounts of the file list that is not there, each with its path. */
-export function strayNames(
-  accounts: readonly Account[],
-  what: keyof typeof KINDS,
+function checkList(
+  names: readonly string[] = [],
+  path: string,
+  kind: string,
   known: readonly string[]
-): ConfigError[] {
-  const right = `names no ${KINDS[what]}; known: ${known.join(', ')}`
-  return accounts.flatMap(({ [what]: names = [] }, i) =>
-    [...names.entries()]
-      .filter(([, name]) => !known.includes(name))
-      .map(([j, name]) => wrong(`[${i}].${what}[${j}]`, `(${JSON.stringify(name)}) ${right}`))
-  )
+): void {
+  for (const [i, name] of names.entries()) {
+    if (known.includes(name)) continue
+    const right = `names no ${kind}; known: ${known.join(', ')}`
+    throw wrong(`${path}[${i}]`, `(${JSON.stringify(name)}) ${right}`)
+  }
 }
 
 /** @param path where in the file, with its bracket; '' is the file */

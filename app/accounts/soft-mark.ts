@@ -11,7 +11,7 @@ const RULE = 'account'
 const SHARE = 0.8
 
 /**
- * Reports, once a period, the send that brings an account to 80 % of its quota: in the log, the audit trail and the
+ * Reports, once a period and quota, the send that brings an account to 80 % of its quota: in the log, the audit trail and the
  * metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
  * @param timeoutMs how long Redis is waited for
  */
@@ -22,7 +22,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     labelNames: ['account'],
     registers: [fastify.metrics.registry]
   })
-  // By account and kind of period, so no more than these: when the last period seen ends.
+  // By account, kind of period and quota, which are few: when the last period seen ends.
   const seen = new Map<string, Instant>()
   // Rather twice than never, where Redis does not answer.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
@@ -46,7 +46,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
       const used = max - remaining
       // The answer to that very send may have been lost.
       if (used < max * SHARE) continue
-      const mark = `${account}:${periods[i]}`
+      const mark = `${account}:${periods[i]}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

@@ -79,16 +79,16 @@ export const AuditEventSchema = Type.Union([
     actor: Type.String({
       description: "first 8 hexadecimal digits of the SHA-256 hash of the operator's key"
     }),
-    action: Type.Enum(['lookup', 'block', 'allow', 'unblock', 'list', 'reload-policy']),
+    action: Type.Enum(['lookup', 'block', 'allow', 'unblock', 'list', 'reload']),
     outcome: Type.Enum(['done', 'failed']),
     reason: Type.Optional(Type.String({ description: 'as the operator wrote it' })),
     until: Type.Optional(Type.String({ description: 'when it ends by itself, ISO 8601' }))
   }),
   kind('admin-key', 'somebody asked with a wrong admin key', { outcome: Type.Literal('wrong') }),
-  kind('policy', 'the policy was to be replaced', {
+  kind('reload', 'the policy and the accounts were read anew', {
     outcome: Type.Enum(['replaced', 'refused']),
     actor: Type.Optional(Type.String({ description: 'as in admin, or signal' })),
-    detail: Type.Optional(Type.String({ description: 'what is wrong with the new one' }))
+    detail: Type.Optional(Type.String({ description: 'what is wrong with the new ones' }))
   })
 ])
 export type AuditEvent = Static<typeof AuditEventSchema>

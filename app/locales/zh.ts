@@ -90,7 +90,7 @@ export const zh = {
     IDEMPOTENCY_UNAVAILABLE: { detail: '暂时无法确认此 Idempotency-Key 是否用过。' },
     LISTS_FULL: { detail: '名单最多容纳 {max} 个接收方，已满。请先解除一部分。' },
     LISTS_UNAVAILABLE: { detail: '暂时无法得知哪些接收方被禁止或放行。' },
-    POLICY_INVALID: { detail: '策略或模板无效，原有的继续生效：{reason}' },
+    RELOAD_REFUSED: { detail: '原有的策略、模板和账户继续生效。新内容有误：{reason}' },
     DURATION_TOO_LONG: { detail: '时长不得超过 366d。' },
     // Sending and running.
     SEND_FAILED: { detail: '消息未能发送，不计入次数。' },

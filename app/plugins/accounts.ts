@@ -11,7 +11,10 @@ import { END_USER } from './requests.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    accounts: Accounts
+    /** Those in force. */
+    readonly accounts: Accounts
+    /** Puts others in force; a request under way keeps the account that it began with. */
+    replaceAccounts(accounts: Accounts): void
     /** A hook: lets in who sends a known `x-api-key`, before the body is read and after attempts are counted. */
     authenticate: preParsingAsyncHookHandler
     /** A hook: the same, and without a key lets in pages of an origin that an account lists. */
@@ -27,16 +30,19 @@ declare module 'fastify' {
 }
 
 const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fastify, { config, clock }) => {
-  const known = openAccounts(config)
+  let inForce = openAccounts(config)
   fastify.decorateRequest('account', null)
   fastify.decorateRequest('caller', null)
-  fastify.decorate('accounts', known)
+  fastify.decorate('accounts', { getter: () => inForce })
+  fastify.decorate('replaceAccounts', next => {
+    inForce = next
+  })
   fastify.decorate('softMark', softMarkOf(fastify, clock, config.STORE_TIMEOUT))
 
   fastify.decorate('authenticate', async request => {
     const key = keyOf(request)
     if (typeof key !== 'string') throw refused('API_KEY_MISSING', 'The header x-api-key is missing.')
-    const found = known.byKey(key)
+    const found = inForce.byKey(key)
     if (found === undefined) throw refused('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
     if (found.revoked) throw refused('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
     request.account = found.account
@@ -50,14 +56,14 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     const { origin } = request.headers
     const key = keyOf(request)
     if (key === undefined && origin !== undefined) {
-      const account = known.byOrigin(origin)
+      const account = inForce.byOrigin(origin)
       if (account === undefined) {
         throw problem(403, 'ORIGIN_UNKNOWN', 'Pages of this origin are not allowed here.')
       }
       request.account = account
       request.caller = 'origin'
-    } else if (key === undefined && known.anonymous !== null) {
-      request.account = known.anonymous
+    } else if (key === undefined && inForce.anonymous !== null) {
+      request.account = inForce.anonymous
     } else {
       await fastify.authenticate.call(this, request, reply, payload)
     }

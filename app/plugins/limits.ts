@@ -10,6 +10,18 @@ import { backendsOf } from '../config-checks.js'
 import type { Policy } from '../policy.js'
 import { passAllowed } from '../recipient-rules.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The policy in force. */
+    readonly policy: Policy
+    /**
+     * Puts another policy in force, its rules with the rest.
+     * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
+     */
+    replacePolicy(policy: Policy): void
+  }
+}
+
 interface Options {
   config: Config
   policy: Policy
@@ -19,6 +31,16 @@ interface Options {
 
 /** The policy's rules, in Redis when there is one. */
 const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, secret, clock }) => {
+  let inForce = policy
+  fastify.decorate('policy', { getter: () => inForce })
+  fastify.decorate('replacePolicy', next => {
+    try {
+      fastify.limit.replace(rulesOf(next, config))
+    } catch (error) {
+      throw inPolicy(error)
+    }
+    inForce = next
+  })
   try {
     await fastify.register(limitPlugin, {
       rules: rulesOf(policy, config),
@@ -41,7 +63,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
 }
 
 /** With what a policy, which is JSON, cannot say. */
-export const rulesOf = ({ rules }: Policy, config: Config) =>
+const rulesOf = ({ rules }: Policy, config: Config) =>
   rules
     .map(passAllowed)
     .map(hideQuota)
@@ -51,7 +73,7 @@ export const rulesOf = ({ rules }: Policy, config: Config) =>
 const PATH = /^(?:options\.)?rules\b/
 
 /** What the plugin finds wrong with a rule, by its place in the policy. */
-export function inPolicy(error: unknown): unknown {
+function inPolicy(error: unknown): unknown {
   const { code, message = '' } = error as { code?: unknown; message?: string }
   const ours = code === 'FST_SEND_LIMIT_OPTION' && PATH.test(message)
   return ours ? new ConfigError(message.replace(PATH, 'policy.rules')) : error

@@ -102,7 +102,11 @@ export const PageAnswer = Type.Object(
   { description: 'A page, the newest first. It may be shorter than its limit.' }
 )
 
-export const PolicyAnswer = Type.Object(
-  { rules: Type.Integer(), purposes: Type.Integer() },
-  { description: 'The new policy is in force. So many rules and purposes it has.' }
+export const ReloadAnswer = Type.Object(
+  {
+    rules: Type.Integer(),
+    purposes: Type.Integer(),
+    accounts: Type.Integer({ description: 'those of ACCOUNTS_FILE' })
+  },
+  { description: 'The new policy and the new accounts are in force. So many of each there are.' }
 )

@@ -482,7 +482,7 @@ t.test('a period is known by its name, wherever its limit stands in a rule that 
   }
   await send(4)
   t.same(told(), [5])
-  replace(day, { ...month, max: 6 })
+  replace(day, month)
   await send(1)
   t.same(told(), [5], 'the month was told of')
   replace(day)

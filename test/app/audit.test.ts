@@ -81,7 +81,7 @@ t.test('what is told is filled in', async t => {
         app.audit({ ...sent, outcome: 'unknown' }, request)
         app.audit({ ...sent, outcome: 'failed', code: 'EAUTH' }, request)
         app.audit({ ...sent, outcome: 'sent', segments: 1 }, request, someone)
-        app.audit({ event: 'policy', outcome: 'replaced', actor: 'signal' })
+        app.audit({ event: 'reload', outcome: 'replaced', actor: 'signal' })
         return {}
       })
   })

@@ -101,7 +101,7 @@ const endpoints = {
   allow: (app: App) => operate(app, 'allow'),
   unblock: (app: App) => operate(app, 'unblock'),
   list: (app: App) => inject(app, { url: '/v1/admin/recipients', headers }),
-  policy: (app: App) => inject(app, { method: 'POST', url: '/v1/admin/policy', headers })
+  reload: (app: App) => inject(app, { method: 'POST', url: '/v1/admin/reload', headers })
 }
 
 /** Which endpoints each rule of the policy holds back. */
@@ -109,7 +109,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   'ip-attempts': ['send', 'resend', 'status', 'cancel'],
   'verify-attempts': ['verify'],
   'api-attempts': ['sms', 'mail'],
-  'admin-attempts': ['lookup', 'block', 'allow', 'unblock', 'list', 'policy'],
+  'admin-attempts': ['lookup', 'block', 'allow', 'unblock', 'list', 'reload'],
   ip: ['send', 'resend'],
   'ip-site': ['send', 'resend'],
   'ip-recipients': ['send', 'resend'],
@@ -141,7 +141,7 @@ t.test('what each rule holds back', async t => {
     const refused = []
     for (const [name, call] of Object.entries(endpoints)) {
       // It reads the policy file, in which nothing is used up.
-      if (name === 'policy' && rule !== 'admin-attempts') continue
+      if (name === 'reload' && rule !== 'admin-attempts') continue
       const { status, body } = await call(app, id)
       if (status === 429) refused.push([name, body['violated-policies']])
     }

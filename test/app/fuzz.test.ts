@@ -49,7 +49,7 @@ const words = {
 }
 
 /**
- * What no request alone leads to: no rule's own list blocks an address here, and the policy file is right. One that is
+ * What no request alone leads to: no rule's own list blocks an address here, and what is reloaded is right. One that is
  * injected has a host.
  */
 const UNMET = [
@@ -63,8 +63,8 @@ const UNMET = [
   'unblockRecipient 403',
   'listRecipients 400',
   'listRecipients 403',
-  'reloadPolicy 403',
-  'reloadPolicy 422'
+  'reload 403',
+  'reload 422'
 ]
 
 const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')

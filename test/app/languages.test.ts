@@ -12,7 +12,7 @@ import { loadFiles, templatesFolder } from './template-files.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
 const reload = (app: App) =>
-  inject(app, { method: 'POST', url: '/v1/admin/policy', headers: { 'x-admin-key': ADMIN_KEY } })
+  inject(app, { method: 'POST', url: '/v1/admin/reload', headers: { 'x-admin-key': ADMIN_KEY } })
 
 /** A text and the words of every purpose, in a language beside English. */
 const GERMAN = { text: 'Code {code}: {action}, {minutes} min.', action: 'Anmeldung' }

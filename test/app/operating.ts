@@ -12,7 +12,6 @@ import lists from '../../app/plugins/lists.js'
 import metrics from '../../app/plugins/metrics.js'
 import redis from '../../app/plugins/redis.js'
 import requests from '../../app/plugins/requests.js'
-import { loadPolicy } from '../../app/policy.js'
 import { passAllowed } from '../../app/recipient-rules.js'
 import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
@@ -37,7 +36,7 @@ interface Options {
   prices?: Prices
   /** In milliseconds. */
   handlerTimeout?: number
-  reloadPolicy?: FastifyInstance['reloadPolicy']
+  reload?: FastifyInstance['reload']
   /** Declares the routes of the test. */
   routes?: (app: FastifyInstance) => unknown
   log?: string[]
@@ -75,7 +74,7 @@ export async function open(t: Teardown, options: Options = {}) {
       app.auditRefusal(event, request)
     }
   })
-  app.decorate('reloadPolicy', options.reloadPolicy ?? (async () => loadPolicy()))
+  app.decorate('reload', options.reload ?? (() => ({ rules: 1, purposes: 1, accounts: 0 })))
   await app.register(admin, { prefix: '/v1/admin', adminKey: ADMIN_KEY })
   await options.routes?.(app)
   await app.ready()

@@ -204,7 +204,7 @@ for (const [name, open] of Object.entries(places)) {
       const mailed = (await askMail(app)).body.id
       place.advance(60_000)
       serve(['SG'])
-      await app.reloadPolicy()
+      app.reload()
       const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
       const sms = await post(app, '/v1/sms', { phone: E164, ...shipped })
       const refused = { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }
@@ -218,7 +218,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(app.outbox?.messages.length, 2)
       t.equal((await resend(app, mailed)).status, 202, 'mail has no country')
       serve(['CN'])
-      await app.reloadPolicy()
+      app.reload()
       t.equal((await resend(app, id)).status, 202, 'nothing was counted')
     })
 

@@ -3,7 +3,7 @@ import type { AdminEvent } from '../../../audit/event.js'
 import { adminOnly } from './key.js'
 import lists from './lists.js'
 import lookup from './lookup.js'
-import policy from './policy.js'
+import reload from './reload.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -36,7 +36,7 @@ const admin: FastifyPluginAsync<{ adminKey: string }> = async (fastify, { adminK
   })
   await fastify.register(lookup)
   await fastify.register(lists)
-  await fastify.register(policy)
+  await fastify.register(reload)
 }
 
 export default admin

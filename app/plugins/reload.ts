@@ -1,0 +1,95 @@
+import { existsSync, statSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { openAccounts } from '../accounts/accounts.js'
+import { checkNames } from '../accounts/file.js'
+import { ConfigError } from '../check.js'
+import type { Config } from '../config.js'
+import { loadPolicy, OWN } from '../policy.js'
+import { checkCodes, missingCodes } from '../senders/open.js'
+import { loadTemplates, type Templates } from '../templates/templates.js'
+
+/** How much is in force. */
+interface Reloaded {
+  rules: number
+  purposes: number
+  /** Those of ACCOUNTS_FILE. */
+  accounts: number
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The words of messages in force. */
+    readonly templates: Templates
+    /**
+     * Reads the policy, the templates and the accounts anew and puts them in force, as a whole.
+     * @param request that of the operator who wants it; left out: a signal does
+     * @throws ConfigError or OptionError that says what is wrong, and where; then nothing has changed
+     */
+    reload(request?: FastifyRequest): Reloaded
+  }
+}
+
+const FILES = ['POLICY_FILE', 'ACCOUNTS_FILE'] as const
+
+interface Options {
+  config: Config
+  templates: Templates
+}
+
+/** @throws ConfigError when an account lists a purpose or a template that is not there, or a provider's codes do */
+const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }) => {
+  let { templates } = given
+  fastify.decorate('templates', { getter: () => templates })
+  checkCodes(config, templates.smsParameters)
+  checkNames(fastify.accounts, fastify.policy, templates)
+  warnOfCodes()
+
+  function warnOfCodes(): void {
+    for (const missing of missingCodes(config, [...templates.smsParameters.keys()])) fastify.log.warn(missing)
+  }
+
+  function replace(): Reloaded {
+    for (const name of FILES) refusePipe(name, config[name])
+    const next = loadTemplates(config.TEMPLATES_DIR, config.LOCALE)
+    const policy = loadPolicy(config.POLICY_FILE, next)
+    const accounts = openAccounts(config)
+    checkCodes(config, next.smsParameters)
+    checkNames(accounts, policy, next)
+    // Goes before the others, since it may still find a mistake.
+    fastify.replacePolicy(policy)
+    fastify.replaceAccounts(accounts)
+    templates = next
+    warnOfCodes()
+    const { rules, purposes } = policy
+    return {
+      rules: rules.length,
+      purposes: Object.keys(purposes).length,
+      accounts: accounts.listed.length
+    }
+  }
+
+  fastify.decorate('reload', request => {
+    const actor = request?.actor ?? 'signal'
+    try {
+      const reloaded = replace()
+      fastify.audit({ event: 'reload', outcome: 'replaced', actor }, request)
+      const { POLICY_FILE = fileURLToPath(OWN), TEMPLATES_DIR, ACCOUNTS_FILE } = config
+      const files = { POLICY_FILE, TEMPLATES_DIR, ACCOUNTS_FILE }
+      fastify.log.info({ ...reloaded, ...files }, 'the policy, the templates and the accounts were replaced')
+      return reloaded
+    } catch (error) {
+      fastify.audit({ event: 'reload', outcome: 'refused', actor, detail: (error as Error).message }, request)
+      throw error
+    }
+  })
+}
+
+/** Everything would wait for somebody to write to it: who wrote what was read at the start is gone. */
+function refusePipe(name: string, file = ''): void {
+  if (existsSync(file) && statSync(file).isFIFO())
+    throw new ConfigError(`${name} is a pipe, which is read at the start alone.`)
+}
+
+export default fp(reload, { name: 'reload', dependencies: ['audit', 'accounts', 'limits', 'senders'] })

@@ -1,0 +1,40 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { ConfigError } from '../../../check.js'
+import { problem } from '../../../problem.js'
+import { ReloadAnswer } from '../../../schemas/admin.js'
+import { problems } from '../../../schemas/problem.js'
+
+const reload: FastifyPluginAsyncTypebox = async fastify => {
+  fastify.post(
+    '/reload',
+    {
+      config: { limit: 'admin-attempts', action: 'reload' },
+      schema: {
+        operationId: 'reload',
+        summary:
+          'Reads the policy, the templates and the accounts again and puts all in force; a mistake in one changes nothing',
+        tags: ['admin'],
+        security: [{ adminKey: [] }],
+        response: { 200: ReloadAnswer, ...problems(400, 401, 413, 415, 422, 500) }
+      }
+    },
+    async request => {
+      try {
+        return fastify.reload(request)
+      } catch (error) {
+        if (!isMistake(error)) throw error
+        const detail =
+          'The policy, the templates and the accounts in force stay. What is wrong with the new ones: {reason}'
+        throw problem(422, 'RELOAD_REFUSED', detail, { reason: error.message })
+      }
+    }
+  )
+}
+
+/** What an operator can put right: the app's own check, or the plugin's of a rule. */
+function isMistake(error: unknown): error is Error {
+  const { code = '' } = error as { code?: string }
+  return error instanceof ConfigError || code.startsWith('FST_SEND_LIMIT_')
+}
+
+export default reload
