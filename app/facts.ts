@@ -1,3 +1,4 @@
+import type { Rule } from '../plugin/index.js'
 import { ConfigError } from './check.js'
 
 /** What a rule of the policy may read of a request beside what the client has sent. */
@@ -59,6 +60,22 @@ export function factsOf({ name, counts }: { name?: unknown; counts?: unknown }):
   const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[String(name)] ?? [])
   const known = decided.flatMap(each => KNOWN[each])
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
+}
+
+/**
+ * Whom a rule counts, as `fastify.limit` takes it, where facts alone say it.
+ * @param facts by their paths; null and undefined for what is not known
+ * @returns undefined when the rule reads anything else
+ */
+export function keyFrom({ key, distinct = [] }: Rule, facts: Readonly<Record<string, unknown>>): unknown {
+  const values = [key, distinct].flat().map(part => facts[pathOf(part)] ?? null)
+  if (values.includes(null)) return undefined
+  return values.length === 1 ? values[0] : values
+}
+
+function pathOf(part: unknown): string {
+  const { value, ip } = (part ?? {}) as { value?: string; ip?: string }
+  return value ?? ip ?? ''
 }
 
 /**

@@ -7,7 +7,7 @@ const TRIES = 'request.captcha.identity'
 const RANGE = 'request.numberRange'
 
 /** Whether a rule with this key counts the messages to a recipient alone. */
-export function isOfRecipient(key: Rule['key'] | undefined): boolean {
+function isOfRecipient(key: Rule['key'] | undefined): boolean {
   return valuePath(key) === MESSAGES
 }
 
@@ -31,15 +31,11 @@ export function passesAllowed({ allow }: Rule): boolean {
   return typeof allow === 'function'
 }
 
-/**
- * The names of the rules that count a recipient alone.
- * @param which those that can be looked at, or those that can be forgotten: no locks
- */
-export function recipientRules(rules: LimitDecorator['rules'], which: 'all' | 'counting'): string[] {
+/** The names of the rules that count a recipient alone, and can be forgotten: no locks. */
+export function recipientRules(rules: LimitDecorator['rules']): string[] {
   const paths: (string | undefined)[] = [MESSAGES, TRIES]
-  const suits = (rule: Rule) => (which === 'counting' ? rule.lock === undefined : !variesByRequest(rule))
   return Object.entries(rules)
-    .filter(([, rule]) => paths.includes(valuePath(rule.key)) && suits(rule))
+    .filter(([, { key, lock }]) => paths.includes(valuePath(key)) && lock === undefined)
     .map(([name]) => name)
 }
 
@@ -48,12 +44,4 @@ function valuePath(key: Rule['key'] | undefined): string | undefined {
   const [part, ...others] = [key].flat()
   const alone = others.length === 0 && typeof part === 'object' && part !== null
   return alone && 'value' in part ? part.value : undefined
-}
-
-/** Whether it takes more than its key from a request, and cannot be looked at without the one that it is about. */
-function variesByRequest({ limits = [], distinct }: Rule): boolean {
-  if (distinct !== undefined) return true
-  return limits.some(
-    limit => typeof limit.max !== 'number' || ('timeZone' in limit && typeof limit.timeZone !== 'string')
-  )
 }

@@ -56,7 +56,7 @@ export const zh = {
     PURPOSE_FORBIDDEN: { detail: '账户 {account} 无权发送用途为 {purpose} 的验证码。' },
     TEMPLATE_FORBIDDEN: { detail: '账户 {account} 无权使用模板 {template}。' },
     SEND_REQUIRED: { detail: '只有隐藏结果的用途，并且携带密钥时，才可以不发送消息。' },
-    END_USER_IP_INVALID: { detail: '请求头 x-end-user-ip 不是有效的 IP 地址。' },
+    END_USER_IP_INVALID: { detail: '最终用户的地址不是有效的 IP 地址。' },
     // Who is to get it, and what.
     RECIPIENT_MISSING: { detail: '请指定一个接收方："phone" 或 "email"，二者选一。' },
     PHONE_INVALID: { detail: '不存在这样的电话号码。' },

@@ -21,6 +21,8 @@ declare module 'fastify' {
      * @param recipient whom it is about, when that is not the request's
      */
     audit(fact: AuditFact, request?: FastifyRequest | null, recipient?: Recipient | null): void
+    /** What the trail calls a recipient: the same person, the same hash. */
+    recipientHash(recipient: Pick<Recipient, 'identity'>): string
     /** For `onDecision`: tells the audit trail of refusals. */
     auditRefusal(event: DecisionEvent, request: FastifyRequest | null): void
   }
@@ -65,7 +67,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
       ...(recipient !== null && {
         channel: recipient.channel,
         recipient: recipient.masked,
-        recipientHash: hash('recipient', recipient.identity)
+        recipientHash: fastify.recipientHash(recipient)
       }),
       ...(address !== undefined && { network: hash('network', canonicalIp(address) ?? address) }),
       ...fact,
@@ -80,6 +82,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
     return cost && { cost }
   }
 
+  fastify.decorate('recipientHash', ({ identity }) => hash('recipient', identity))
   fastify.decorate('audit', (fact, request = null, recipient = request?.recipient ?? null) => {
     try {
       const event = complete(fact, request, recipient)

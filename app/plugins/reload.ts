@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { openAccounts } from '../accounts/accounts.js'
 import { checkNames } from '../accounts/file.js'

@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import { canonicalIp } from '../../plugin/index.js'
 import type { Captcha } from '../captcha/captchas.js'
 import type { Clock } from '../clock.js'
+import { flaw } from '../flaw.js'
 import { problem } from '../problem.js'
 import type { Recipient } from '../recipient.js'
 import type { Message } from '../senders/sender.js'
@@ -42,8 +43,19 @@ export const END_USER = 'x-end-user-ip'
 export function endUserOf(request: FastifyRequest): string {
   const named = request.headers[END_USER]
   if (request.caller !== 'key' || named === undefined) return request.ip
-  if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return named
-  throw problem(422, 'END_USER_IP_INVALID', 'The header x-end-user-ip is not an IP address.')
+  checkEndUserIp(named)
+  return named
+}
+
+/**
+ * @param pointer where it stands in the body, if it does
+ * @throws a problem (422) when it is no address
+ */
+export function checkEndUserIp(named: string | string[], pointer?: string): asserts named is string {
+  if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return
+  throw problem(422, 'END_USER_IP_INVALID', 'The address of the end user is not an IP address.', {
+    ...(pointer !== undefined && { errors: [flaw(pointer, 'FORMAT', { format: 'ip' })] })
+  })
 }
 
 const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {

@@ -10,6 +10,25 @@ export const RecipientBody = Type.Object(Recipient, {
   examples: [{ phone: '13800138000' }]
 })
 
+export const LookupBody = Type.Object(
+  {
+    ...Recipient,
+    endUserIp: Type.Optional(
+      Type.String({
+        minLength: 2,
+        maxLength: 64,
+        description: 'address of the end user: for the rules that count by it, alone or with the recipient',
+        examples: ['192.0.2.1']
+      })
+    )
+  },
+  {
+    ...strict,
+    description: 'one recipient: either phone or email',
+    examples: [{ phone: '13800138000', endUserIp: '192.0.2.1' }]
+  }
+)
+
 export const ListBody = Type.Object(
   {
     ...Recipient,
@@ -63,6 +82,7 @@ const Masked = Type.String({ description: 'masked' })
 export const LookupAnswer = Type.Object(
   {
     recipient: Masked,
+    recipientHash: Type.String({ description: 'as in the audit trail' }),
     standing: Type.Union([Type.Object(StandingMembers), Type.Null()]),
     rules: Type.Array(
       Type.Object({
@@ -76,10 +96,13 @@ export const LookupAnswer = Type.Object(
       })
     ),
     retryAfterMs: Type.Union([Type.Number(), Type.Null()], {
-      description: 'until a message would be admitted, as far as the recipient goes; null: not by itself'
+      description: 'until these rules, and the lists, would admit a message; null: not by themselves'
     })
   },
-  { description: 'How the recipient stands, and what the rules on the recipient alone have counted.' }
+  {
+    description:
+      'How the recipient stands, and what the rules have counted whose keys follow from what was asked about.'
+  }
 )
 
 export const StandingAnswer = Type.Object(

@@ -98,6 +98,7 @@ for (const [name, place] of Object.entries(places)) {
     const { body } = await act(app, 'lookup', { phone: '+86 138-0013-8000' })
     t.same(body, {
       recipient: masked,
+      recipientHash: body.recipientHash,
       standing: null,
       rules: [
         {
@@ -243,7 +244,7 @@ for (const [name, place] of Object.entries(places)) {
   t.test(`failed tries of codes show and are forgotten, and hold up no message (${name})`, async t => {
     const { env, clock } = await place(t)
     const failures: Rule = {
-      name: 'failures',
+      name: 'verify-failures-recipient',
       key: { value: 'request.captcha.identity' },
       counts: 'failures',
       limits: [{ max: 1, window: '24h' }]
@@ -252,7 +253,7 @@ for (const [name, place] of Object.entries(places)) {
       app.post<{ Body: { phone: string } }>(
         '/verify',
         {
-          config: { limit: 'failures' },
+          config: { limit: 'verify-failures-recipient' },
           preHandler: async request => {
             request.captcha = recipientOf(request.body, REGION) as Captcha
           }
@@ -264,7 +265,7 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await fails()).status, 422)
     t.equal((await fails()).status, 429)
     t.match((await act(app, 'lookup', { phone })).body, {
-      rules: [{ rule: 'failures', max: 1, used: 1, refuses: true }],
+      rules: [{ rule: 'verify-failures-recipient', max: 1, used: 1, refuses: true }],
       retryAfterMs: 0
     })
     t.equal((await act(app, 'unblock', { phone })).status, 200)

@@ -74,7 +74,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       const { identity, masked } = request.recipient
       await fastify.lists.remove(identity)
       // A lock stays: what is being sent now is still one message.
-      const names = recipientRules(fastify.limit.rules, 'counting')
+      const names = recipientRules(fastify.limit.rules)
       const keys = Object.fromEntries(names.map(name => [name, identity]))
       await fastify.limit.clear(keys)
       await fastify.limit.unblock(keys)

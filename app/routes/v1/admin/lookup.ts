@@ -1,9 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
+import { DECIDES, keyFrom } from '../../../facts.js'
 import type { Found } from '../../../lists/lists.js'
+import { checkEndUserIp } from '../../../plugins/requests.js'
 import { recipientOf } from '../../../recipient.js'
-import { isOfRecipient, passesAllowed, recipientRules } from '../../../recipient-rules.js'
-import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
+import { passesAllowed } from '../../../recipient-rules.js'
+import { LookupAnswer, LookupBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import { shown } from './shown.js'
 
@@ -18,25 +20,37 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'How a recipient stands, and how much is used of each rule',
         tags: ['admin'],
         security: [{ adminKey: [] }],
-        body: RecipientBody,
+        body: LookupBody,
         response: { 200: LookupAnswer, ...problems(400, 401, 413, 415, 422, 500, 503) }
       }
     },
     async request => {
-      const recipient = recipientOf(request.body, { region: fastify.region })
+      const { endUserIp, ...asked } = request.body
+      if (endUserIp !== undefined) checkEndUserIp(endUserIp, '#/endUserIp')
+      const recipient = recipientOf(asked, { region: fastify.region })
       request.recipient = recipient
-      const placed = await fastify.lists.get(recipient.identity)
-      const { rules } = fastify.limit
-      const found = await Promise.all(
-        recipientRules(rules, 'all').map(async name => {
-          const rule = rules[name] as Rule
-          const passes = placed?.standing === 'allowed' && passesAllowed(rule)
-          return { name, rule, passes, verdict: await fastify.limit.peek({ [name]: recipient.identity }) }
-        })
-      )
-      const holding = found.filter(({ rule, passes }) => isOfRecipient(rule.key) && !passes)
+      const { identity, channel, masked } = recipient
+      const placed = await fastify.lists.get(identity)
+      const facts = {
+        'request.recipient.identity': identity,
+        'request.recipient.channel': channel,
+        'request.captcha.identity': identity,
+        'request.captcha.channel': channel,
+        'request.numberRange': request.numberRange,
+        'request.endUserIp': endUserIp
+      }
+      const looks = Object.entries(fastify.limit.rules).map(async ([name, rule]) => {
+        const key = variesByRequest(rule) ? undefined : keyFrom(rule, facts)
+        if (key === undefined) return []
+        const passes = placed?.standing === 'allowed' && passesAllowed(rule)
+        return [{ name, passes, verdict: await fastify.limit.peek({ [name]: key }) }]
+      })
+      const found = (await Promise.all(looks)).flat()
+      // A rule on tries holds up no message.
+      const holding = found.filter(({ name, passes }) => !passes && !DECIDES[name]?.includes('try'))
       return {
-        recipient: recipient.masked,
+        recipient: masked,
+        recipientHash: fastify.recipientHash(recipient),
         standing: placed && shown(placed),
         rules: found.flatMap(({ name, verdict, passes }) => statesOf(name, verdict, passes)),
         retryAfterMs: waiting(
@@ -45,6 +59,13 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         )
       }
     }
+  )
+}
+
+/** Whether it takes more than its key from a request, and cannot be looked at without the one that it is about. */
+function variesByRequest({ limits = [] }: Rule): boolean {
+  return limits.some(
+    limit => typeof limit.max !== 'number' || ('timeZone' in limit && typeof limit.timeZone !== 'string')
   )
 }
 

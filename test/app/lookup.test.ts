@@ -1,0 +1,104 @@
+import t from 'tap'
+import { heardOn } from '../helper/channel.js'
+import { ask, PHONE } from './captcha.js'
+import { type App, places, post } from './helper.js'
+
+const ADMIN_KEY = 'the key of the operator of these tests'
+const lookUp = (app: App, asked: object) =>
+  post(app, '/v1/admin/recipients/lookup', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
+const from = (remoteAddress: string) => ({ remoteAddress })
+
+interface Shown {
+  rule: string
+  windowMs: number
+  refuses: boolean
+}
+const refusing = ({ body }: { body: { rules: Shown[] } }) =>
+  body.rules.filter(({ refuses }) => refuses).map(({ rule, windowMs }) => [rule, windowMs])
+const named = ({ body }: { body: { rules: Shown[] } }) => new Set(body.rules.map(({ rule }) => rule))
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(`the hash is the one by which the audit trail is searched (${name})`, async t => {
+    const app = await (await open(t)).start({ ADMIN_KEY })
+    const events = heardOn(t, 'verification-api:audit') as { event: string; recipientHash?: string }[]
+    await ask(app)
+    const [sent] = events.filter(({ event }) => event === 'send')
+    t.match(sent?.recipientHash, /^[\w-]{22}$/)
+    for (const phone of [PHONE, '+86 138-0013-8000'])
+      t.equal((await lookUp(app, { phone })).body.recipientHash, sent?.recipientHash, phone)
+    t.not((await lookUp(app, { phone: '13900139000' })).body.recipientHash, sent?.recipientHash)
+  })
+
+  t.test(`a row of numbers that is full shows, as the send is refused (${name})`, async t => {
+    const app = await (await open(t)).start({ ADMIN_KEY })
+    const number = (i: number) => `138001380${String(i).padStart(2, '0')}`
+    for (let i = 0; i < 20; i++) {
+      const address = from(`192.0.2.${i}`)
+      t.equal((await ask(app, { phone: number(i) }, address)).status, 202)
+    }
+    const phone = number(20)
+    const { status, body } = await ask(app, { phone }, from('192.0.2.20'))
+    t.match({ status, body }, { status: 429, body: { 'violated-policies': ['number-range-1h'] } })
+    const found = await lookUp(app, { phone })
+    t.same(refusing(found), [['number-range', 3_600_000]])
+    t.match(
+      found.body.rules.filter(({ rule }: Shown) => rule === 'number-range'),
+      [
+        { max: 20, used: 20, remaining: 0, resetMs: body.retryAfterMs },
+        { max: 50, used: 20, remaining: 30, refuses: false }
+      ]
+    )
+    t.equal(found.body.retryAfterMs, body.retryAfterMs)
+    const counted = await lookUp(app, { phone: number(0) })
+    t.same(refusing(counted), [['recipient', 60_000]], 'who is counted already is not refused by it')
+    t.equal(counted.body.retryAfterMs, 60_000)
+    await app.lists.put(`+86${phone}`, { standing: 'allowed', masked: '' })
+    t.match(await lookUp(app, { phone }), { body: { retryAfterMs: 0 } })
+    t.notOk(
+      named(await lookUp(app, { email: 'jane@example.com' })).has('number-range'),
+      'of mail there is none'
+    )
+  })
+
+  t.test(`with the end user’s address, so do the rules that count by it (${name})`, async t => {
+    const place = await open(t)
+    const app = await place.start({ ADMIN_KEY })
+    for (let i = 0; i < 5; i++) {
+      t.equal((await ask(app, {}, from('2001:db8::1'))).status, 202)
+      place.advance(61 * 60_000)
+    }
+    const refused = await ask(app, {}, from('2001:db8:0:7::1'))
+    t.match(refused, { status: 429, body: { 'violated-policies': ['recipient-network'] } })
+    const { retryAfterMs } = refused.body
+    const without = await lookUp(app, { phone: PHONE })
+    t.match([refusing(without), without.body.retryAfterMs], [[], 0])
+    const near = await lookUp(app, { phone: PHONE, endUserIp: '2001:db8:0:9::1' })
+    t.same(refusing(near), [['recipient-network', 86_400_000]], 'the same /48')
+    t.equal(near.body.retryAfterMs, retryAfterMs)
+    const far = await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.7' })
+    t.match([refusing(far), far.body.retryAfterMs], [[], 0])
+    const more = [...named(far)].filter(rule => !named(without).has(rule))
+    t.same(more, ['ip', 'ip-site', 'ip-recipients', 'recipient-network'])
+    for (let i = 0; i < 5; i++) await ask(app, { phone: `1390013900${i}` }, from('192.0.2.7'))
+    const full = await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.7' })
+    t.same(refusing(full), [
+      ['ip', 60_000],
+      ['ip-recipients', 3_600_000]
+    ])
+    t.equal(full.body.retryAfterMs, 3_600_000)
+  })
+}
+
+t.test('an address that is none is refused', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  for (const endUserIp of ['192.0.2', 'localhost', '192.0.2.1/24', 'fe80::1%eth0 '])
+    t.match(await lookUp(app, { phone: PHONE, endUserIp }), {
+      status: 422,
+      body: { code: 'END_USER_IP_INVALID', errors: [{ pointer: '#/endUserIp', code: 'FORMAT' }] }
+    })
+  for (const endUserIp of ['', 7, null])
+    t.match(await lookUp(app, { phone: PHONE, endUserIp }), {
+      status: 422,
+      body: { code: 'INVALID', errors: [{ pointer: '#/endUserIp' }] }
+    })
+})
