@@ -7,7 +7,7 @@ import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 export type SoftMark = (event: DecisionEvent, request: FastifyRequest | null) => void
 
 /** The rule of the policy that holds an account to its quota. */
-const RULE = 'account'
+export const QUOTA = 'account'
 const SHARE = 0.8
 
 /**
@@ -36,9 +36,9 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
 
   return (event, request) => {
     const account = request?.account?.id
-    const state = event.rules.find(({ name }) => name === RULE)
+    const state = event.rules.find(({ name }) => name === QUOTA)
     if (!event.allowed || account === undefined || state === undefined) return
-    const limits = fastify.limit.rules[RULE]?.limits ?? []
+    const limits = fastify.limit.rules[QUOTA]?.limits ?? []
     // Calendar limits come last in a state.
     const periods = limits.flatMap(limit => ('per' in limit ? limit.per : []))
     const calendar = state.limits.slice(limits.length - periods.length)
@@ -54,7 +54,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
         if (!first) return
         marks.inc({ account })
         fastify.log.warn({ quota: { account, used, max } }, '80 % of the quota are used')
-        fastify.audit({ event: 'quota', outcome: 'soft-mark', account, rules: [RULE], used, max }, request)
+        fastify.audit({ event: 'quota', outcome: 'soft-mark', account, rules: [QUOTA], used, max }, request)
       })
     }
   }

@@ -33,6 +33,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       tags: [
         { name: 'captcha', description: 'Verification codes' },
         { name: 'messages', description: 'SMS and mail by template' },
+        { name: 'account', description: 'The account that asks' },
         { name: 'admin', description: 'For operators, under a key of their own' },
         { name: 'operation', description: 'For those who run it' },
         { name: 'development', description: 'Not in production' }

@@ -7,6 +7,7 @@ import admin from './v1/admin/index.js'
 import captcha from './v1/captcha/index.js'
 import outbox from './v1/dev/outbox.js'
 import mail from './v1/mail.js'
+import quota from './v1/quota.js'
 import sms from './v1/sms.js'
 
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
@@ -16,6 +17,7 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
   await fastify.register(captcha, { prefix: '/v1/captcha' })
   await fastify.register(sms, { prefix: '/v1' })
   await fastify.register(mail, { prefix: '/v1' })
+  await fastify.register(quota, { prefix: '/v1' })
   if (config.ADMIN_KEY !== undefined) {
     await fastify.register(admin, { prefix: '/v1/admin', adminKey: config.ADMIN_KEY })
   }

@@ -101,6 +101,7 @@ const endpoints = {
   allow: (app: App) => operate(app, 'allow'),
   unblock: (app: App) => operate(app, 'unblock'),
   list: (app: App) => inject(app, { url: '/v1/admin/recipients', headers }),
+  quota: (app: App) => inject(app, { url: '/v1/quota' }),
   reload: (app: App) => inject(app, { method: 'POST', url: '/v1/admin/reload', headers })
 }
 
@@ -108,7 +109,7 @@ const endpoints = {
 const holds: Record<string, (keyof typeof endpoints)[]> = {
   'ip-attempts': ['send', 'resend', 'status', 'cancel'],
   'verify-attempts': ['verify'],
-  'api-attempts': ['sms', 'mail'],
+  'api-attempts': ['sms', 'mail', 'quota'],
   'admin-attempts': ['lookup', 'block', 'allow', 'unblock', 'list', 'reload'],
   ip: ['send', 'resend'],
   'ip-site': ['send', 'resend'],

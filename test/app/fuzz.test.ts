@@ -49,8 +49,8 @@ const words = {
 }
 
 /**
- * What no request alone leads to: no rule's own list blocks an address here, and what is reloaded is right. One that is
- * injected has a host.
+ * What no request here leads to: no rule's own list blocks an address, and what is reloaded is right. One that is injected
+ * has a host and an address. Those that are counted alone, by `api-attempts`, are fewer than it refuses.
  */
 const UNMET = [
   'health 400',
@@ -61,6 +61,10 @@ const UNMET = [
   'blockRecipient 403',
   'allowRecipient 403',
   'unblockRecipient 403',
+  'readQuota 400',
+  'readQuota 403',
+  'readQuota 422',
+  'readQuota 429',
   'listRecipients 400',
   'listRecipients 403',
   'reload 403',

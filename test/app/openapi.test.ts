@@ -22,7 +22,7 @@ type Document = { openapi: string; paths: Record<string, Record<string, Operatio
 function keysOf(route: string): object[] {
   if (route.includes('/v1/admin/')) return [{ adminKey: [] }]
   if (route.includes('/v1/captcha')) return [{ apiKey: [] }, {}]
-  return /\/v1\/(sms|mail)$/.test(route) ? [{ apiKey: [] }] : []
+  return /\/v1\/(sms|mail|quota)$/.test(route) ? [{ apiKey: [] }] : []
 }
 
 t.test('the document', async t => {
@@ -44,6 +44,7 @@ t.test('the document', async t => {
     ['GET /v1/admin/recipients', 'listRecipients'],
     ['GET /v1/captcha/{id}', 'captchaStatus'],
     ['GET /v1/dev/outbox', 'readOutbox'],
+    ['GET /v1/quota', 'readQuota'],
     ['POST /v1/admin/recipients/allow', 'allowRecipient'],
     ['POST /v1/admin/recipients/block', 'blockRecipient'],
     ['POST /v1/admin/recipients/lookup', 'lookUpRecipient'],

@@ -1,0 +1,38 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { QUOTA } from '../../accounts/soft-mark.js'
+import { keyFrom } from '../../facts.js'
+import { problems } from '../../schemas/problem.js'
+import { QuotaAnswer } from '../../schemas/quota.js'
+
+const quota: FastifyPluginAsyncTypebox = async fastify => {
+  fastify.get(
+    '/quota',
+    {
+      config: { limit: 'api-attempts' },
+      preParsing: fastify.authenticate,
+      schema: {
+        operationId: 'readQuota',
+        summary: 'What is left of the quota of the account',
+        tags: ['account'],
+        security: [{ apiKey: [] }],
+        response: { 200: QuotaAnswer, ...problems(400, 401, 500, 503) }
+      }
+    },
+    async request => {
+      const { account } = request
+      const rule = fastify.limit.rules[QUOTA]
+      if (account === null || rule === undefined) throw new Error('no account, or no rule on it')
+      const key = keyFrom(rule, { 'request.account.id': account.id })
+      // A policy may hide what is left, or count by more than the account.
+      if (rule.private === true || key === undefined) return { account: account.id, limits: [] }
+      const { rules } = await fastify.limit.peek({ [QUOTA]: key }, request)
+      const limits = rules.flatMap(state => state.limits)
+      return {
+        account: account.id,
+        limits: limits.map(limit => ({ ...limit, used: limit.max - limit.remaining }))
+      }
+    }
+  )
+}
+
+export default quota

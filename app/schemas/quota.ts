@@ -1,0 +1,18 @@
+import { Type } from 'typebox'
+
+export const QuotaAnswer = Type.Object(
+  {
+    account: Type.String({ description: 'id of the account' }),
+    limits: Type.Array(
+      Type.Object({
+        max: Type.Number(),
+        used: Type.Number(),
+        remaining: Type.Number(),
+        windowMs: Type.Number({ description: 'length of the day, or of what else the policy counts in' }),
+        resetMs: Type.Number({ description: 'until the day ends; 0 while nothing of it is used' })
+      }),
+      { description: 'one a day, unless the policy says otherwise; none where it hides them' }
+    )
+  },
+  { description: 'What the account has used of its quota, and has left.' }
+)

@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { loadPolicy, type Policy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
+import { folderOf } from '../helper/folder.js'
+import { ask } from './captcha.js'
+import { type App, inject, KEY, places, post } from './helper.js'
+import { START_MS } from './still-clock.js'
+
+const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
+const quotaOf = (app: App, key = KEY) => inject(app, { url: '/v1/quota', headers: { 'x-api-key': key } })
+const sms = { phone: '13900139000', template: 'order-shipped', params: { order: 'A-17' } }
+
+for (const [name, open] of Object.entries(places)) {
+  t.test(`what is left, and until when (${name})`, async t => {
+    const ACCOUNTS_FILE = join(folderOf(t), 'accounts.json')
+    const shop = {
+      id: 'shop',
+      keys: [sha256('key of shop')],
+      revoked: [sha256('old key')],
+      dailyQuota: 3,
+      timeZone: 'America/New_York',
+      origins: ['https://shop.example']
+    }
+    writeFileSync(ACCOUNTS_FILE, JSON.stringify([shop, { id: 'other', keys: [sha256('key of other')] }]))
+    const place = await open(t)
+    const app = await place.start({ ACCOUNTS_FILE })
+    const windowMs = 86_400_000
+    const fresh = { max: 3, used: 0, remaining: 3, windowMs, resetMs: 0 }
+    t.same((await quotaOf(app, 'key of shop')).body, { account: 'shop', limits: [fresh] })
+    const headers = { 'x-api-key': 'key of shop' }
+    t.equal((await ask(app, {}, { headers })).status, 202)
+    t.equal((await post(app, '/v1/sms', sms, { headers })).status, 202)
+    // In New York it was seven in the evening.
+    t.equal(new Date(START_MS).toISOString(), '2026-03-01T00:00:00.000Z')
+    const used = { ...fresh, used: 2, remaining: 1, resetMs: 5 * 3_600_000 }
+    for (let i = 0; i < 2; i++)
+      t.same((await quotaOf(app, 'key of shop')).body.limits, [used], 'a look counts nothing')
+    t.match((await quotaOf(app, 'key of other')).body, {
+      account: 'other',
+      limits: [{ max: 1_000, used: 0 }]
+    })
+    t.equal((await post(app, '/v1/sms', { ...sms, phone: '13700137000' }, { headers })).status, 202)
+    t.match(await quotaOf(app, 'key of shop'), { body: { limits: [{ used: 3, remaining: 0 }] } })
+    place.advance(5 * 3_600_000)
+    t.same((await quotaOf(app, 'key of shop')).body.limits, [fresh])
+
+    for (const [key, code] of [
+      ['', 'API_KEY_MISSING'],
+      ['nobody', 'API_KEY_UNKNOWN'],
+      ['old key', 'API_KEY_REVOKED']
+    ] as const)
+      t.match(await quotaOf(app, key), { status: 401, body: { code } })
+    const page = { origin: 'https://shop.example', 'x-api-key': '' }
+    const asked = await inject(app, { url: '/v1/quota', headers: page })
+    t.match(asked, { status: 401, body: { code: 'API_KEY_MISSING' } }, 'visitors of a page are told nothing')
+    t.notOk(asked.headers['access-control-allow-origin'])
+  })
+}
+
+t.test('it tells what the policy makes of a quota', async t => {
+  const policy = loadPolicy()
+  const limitsOf = async (members: Partial<Rule>) => {
+    const rules = policy.rules.map(rule => (rule.name === 'account' ? { ...rule, ...members } : rule))
+    const app = await (await places.memory(t)).start({}, { policy: { ...policy, rules } as Policy })
+    t.equal((await ask(app)).status, 202)
+    return (await quotaOf(app)).body.limits
+  }
+  const hour = { max: 9, window: '1h' } as const
+  const month = { max: 99, per: 'month', timeZone: 'UTC' } as const
+  t.match(await limitsOf({ limits: [month, hour] }), [
+    { max: 9, used: 1, resetMs: 3_600_000 },
+    { max: 99, used: 1, resetMs: 31 * 86_400_000 }
+  ])
+  t.same(await limitsOf({ private: true }), [], 'nothing of what it hides')
+  const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
+  t.same(await limitsOf({ key }), [], 'nor of what it counts by more than the account')
+})
