@@ -11,7 +11,7 @@ export const QUOTA = 'account'
 const SHARE = 0.8
 
 /**
- * Reports, once a period and quota, the send that brings an account to 80 % of its quota: in the log, the audit trail and the
+ * Reports, once a period and quota, the send that brings an account to 80 % of it: in the log, the audit trail and the
  * metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
  * @param timeoutMs how long Redis is waited for
  */
