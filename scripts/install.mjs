@@ -61,8 +61,21 @@ const tools = [
   }
 ]
 
-/** Of Debian alone; where there is none, the tests of pages are skipped. */
-const browser = 'chromium-headless-shell'
+/** Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment behind nginx. */
+const optional = [
+  {
+    packages: ['chromium-headless-shell'],
+    present: () => works('chromium-headless-shell', ['--version'])
+  },
+  {
+    packages: ['nginx', 'curl', 'openssl', 'procps'],
+    present: () =>
+      works('nginx', ['-v']) &&
+      works('curl', ['--version']) &&
+      works('openssl', ['version']) &&
+      works('pgrep', ['--version'])
+  }
+]
 
 const aptOptions = {
   stdio: ['ignore', 'ignore', 'inherit'],
@@ -74,11 +87,11 @@ function aptInstall(packages) {
   spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], aptOptions)
 }
 
-/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and a browser. */
+/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, a browser, and nginx. */
 export function installTestTools() {
   const missing = tools.filter(tool => !tool.present())
-  const lacksBrowser = !works(browser, ['--version'])
-  if (missing.length === 0 && !lacksBrowser) return
+  const desired = optional.filter(tool => !tool.present())
+  if (missing.length === 0 && desired.length === 0) return
   const names = missing.map(tool => tool.name).join(' and ')
   const debian = missing.flatMap(tool => tool.packages)
   const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
@@ -89,6 +102,6 @@ export function installTestTools() {
   spawnSync('apt-get', ['update', '-qq'], aptOptions)
   if (missing.length > 0) aptInstall(debian)
   if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
-  // By itself: where it is unknown, nothing beside it would be installed.
-  if (lacksBrowser) aptInstall([browser])
+  // Each by itself: where one is unknown, nothing beside it would be installed.
+  for (const tool of desired) aptInstall(tool.packages)
 }

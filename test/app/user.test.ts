@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { root } from '../docs/blocks.js'
+import { read } from '../docs/blocks.js'
 import { startRedis } from '../helper/redis.js'
 import { KEY, lastCode, startApp } from './helper.js'
 
@@ -9,13 +8,12 @@ const PHONE = { phone: '13800138000' }
 
 t.test('a user of Redis that may do what the documentation names, and nothing else', async t => {
   const { client, port } = await startRedis(t)
-  const [, rights = ''] =
-    /`ACL SETUSER api ([^`]+)`/.exec(readFileSync(new URL('docs/app.md', root), 'utf8')) ?? []
-  await client.call('ACL', 'SETUSER', 'api', ...rights.split(/\s+/))
+  const [, rights = ''] = /^user api (.+)$/m.exec(read('docs/deployment.md')) ?? []
+  await client.call('ACL', 'SETUSER', 'api', ...rights.split(' '))
   const app = await startApp(
     t,
     {
-      REDIS_URL: `redis://api:password@127.0.0.1:${port}`,
+      REDIS_URL: `redis://api:API_PASSWORD@127.0.0.1:${port}`,
       LIMIT_SECRET: 'a secret of these tests',
       ON_STORE_ERROR: 'deny',
       ADMIN_KEY

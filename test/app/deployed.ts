@@ -1,0 +1,213 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { request as ask } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+import { blocksOf } from '../docs/blocks.js'
+import { folderOf } from '../helper/folder.js'
+import { startNginx } from '../helper/nginx.js'
+import { freePort, startRedis } from '../helper/redis.js'
+import { typescript } from '../helper/typescript.js'
+import { hook, startProvider } from './senders/servers.js'
+
+const blocks = blocksOf('docs/deployment.md')
+export const block = (use: string) => blocks.find(each => each.use === use)?.text ?? ''
+export const run = promisify(execFile)
+const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+export const KEY = 'a-key-of-24-characters-or-more'
+export const ADMIN_KEY = 'the key of the operator of these tests'
+export const ORIGIN = 'https://shop.example'
+export const PORTS = ['3001', '3002'] as const
+
+/** The lines of a file of Redis: its settings, as on a command line, and its users, as of ACL SETUSER. */
+function redisFile(use: string) {
+  const lines = block(use)
+    .trim()
+    .split('\n')
+    .map(line => line.split(' '))
+  const settings = lines.filter(([name]) => name !== 'user')
+  return {
+    args: settings.flatMap(([name, ...values]) => [`--${name}`, ...values]),
+    users: lines.filter(([name]) => name === 'user').map(([, ...words]) => words)
+  }
+}
+
+/** A Redis as of the page, and what the page adds for replicas if asked to. */
+export async function startRedisOfPage(t: Test, ...uses: string[]) {
+  const files = uses.map(redisFile)
+  const redis = await startRedis(t, { args: files.flatMap(({ args }) => args) })
+  // Its default user, by which it was started, is switched off here; who is connected stays.
+  for (const words of files.flatMap(({ users }) => users)) await redis.client.call('ACL', 'SETUSER', ...words)
+  return redis
+}
+
+/** `NAME=value` by line, without comments. */
+const variables = (text: string): NodeJS.ProcessEnv =>
+  Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]))
+
+/** What is said in the unit. */
+export const unit = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(block('unit'))?.[1] ?? ''
+
+interface Instance {
+  child: ChildProcess
+  /** When it listens. */
+  listening: Promise<unknown>
+}
+
+function startInstance(port: number, env: NodeJS.ProcessEnv): Instance {
+  const child = spawn(process.execPath, [...typescript, server], {
+    env: { PATH: process.env.PATH, ...env, PORT: `${port}` },
+    stdio: ['ignore', 'pipe', 'ignore']
+  })
+  const lines = createInterface({ input: child.stdout as NonNullable<typeof child.stdout> })
+  const listening = new Promise(resolve =>
+    lines.on('line', line => line.startsWith('Listening on') && resolve(line))
+  )
+  return { child, listening }
+}
+
+export async function end({ child }: Instance, signal: NodeJS.Signals) {
+  const running = child.exitCode === null && child.signalCode === null
+  if (running && child.kill(signal)) await once(child, 'exit')
+}
+
+interface Units {
+  reload(): unknown
+  /** @param which the instance, as behind the `@` */
+  restart(which: string): Promise<void>
+}
+
+/** @returns a shell command that takes what the page asks of systemctl */
+async function startSystemctl(t: Test, units: Units): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const [verb, which = ''] = decodeURIComponent(request.url ?? '').split('/verification-api@')
+    if (verb === '/try-reload-or-restart' && which === '*') units.reload()
+    else if (verb === '/restart') await units.restart(which)
+    else response.statusCode = 400
+    response.end()
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  return `exec curl -fsS -g "http://127.0.0.1:${(server.address() as AddressInfo).port}/$1/$2"`
+}
+
+/** Two instances as of the page, on its Redis, behind its nginx. */
+export async function deploy(t: Test) {
+  const folder = folderOf(t)
+  const at = (name: string) => join(folder, name)
+  const { port: redisPort } = await startRedisOfPage(t, 'redis')
+  const provider = await startProvider(t, { body: '' })
+  const account = {
+    id: 'shop',
+    keys: [createHash('sha256').update(KEY).digest('hex')],
+    dailyQuota: 1_000_000,
+    origins: [ORIGIN]
+  }
+  writeFileSync(at('accounts.json'), JSON.stringify([account]))
+  const env = {
+    ...variables(
+      block('env').replace('6379', `${redisPort}`).replace('LONG_SECRET', 'a-secret-of-this-test')
+    ),
+    ACCOUNTS_FILE: at('accounts.json'),
+    SMS_SENDERS: 'webhook',
+    MAIL_SENDERS: 'none',
+    ...hook,
+    ADMIN_KEY,
+    STORE_TIMEOUT: '10000',
+    LOG_LEVEL: 'silent'
+  }
+  mkdirSync(at('log'))
+  const ports = Object.fromEntries(
+    await Promise.all(PORTS.map(async port => [port, await freePort()] as const))
+  )
+  const instances = new Map<string, Instance>()
+  const start = (port: string) => {
+    const own = unit('Environment')
+      .replaceAll('%i', port)
+      .replaceAll('/var/log/verification-api', at('log'))
+      .replaceAll(' ', '\n')
+    // So a message tells which instance has sent it.
+    const WEBHOOK_URL = `${provider.url}/${port}`
+    const instance = startInstance(Number(ports[port]), { ...variables(own), ...env, WEBHOOK_URL })
+    t.teardown(() => end(instance, 'SIGKILL'))
+    instances.set(port, instance)
+    return instance
+  }
+  const instance = (port: string) => instances.get(port) as Instance
+  await Promise.all(PORTS.map(port => start(port).listening))
+
+  const tlsPort = await freePort()
+  await run('openssl', [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+    ...['-subj', '/CN=api.example.com', '-addext', 'subjectAltName=DNS:api.example.com'],
+    ...['-keyout', at('tls.key'), '-out', at('tls.pem')]
+  ])
+  const withPorts = (text: string) => text.replace(/\b(3001|3002)\b/g, port => `${ports[port]}`)
+  const site = withPorts(block('site'))
+    .replace('listen 443 ', `listen 127.0.0.1:${tlsPort} `)
+    .replace('/etc/ssl/certs/api.example.com.pem', at('tls.pem'))
+    .replace('/etc/ssl/private/api.example.com.key', at('tls.key'))
+  const nginx = await startNginx(t, site, tlsPort)
+
+  const systemctl = await startSystemctl(t, {
+    reload: () => PORTS.map(port => instance(port).child.kill('SIGHUP')),
+    async restart(which) {
+      const port = PORTS.find(each => `${ports[each]}` === which) ?? ''
+      await end(instance(port), 'SIGTERM')
+      // As of systemd, this returns before the process listens.
+      start(port)
+    }
+  })
+  mkdirSync(at('bin'))
+  const command = (name: string, text: string) => {
+    writeFileSync(at(`bin/${name}`), `#!/bin/sh\n${text}\n`)
+    chmodSync(at(`bin/${name}`), 0o755)
+  }
+  command('systemctl', systemctl)
+  command('nginx', `PATH="${process.env.PATH}"\nexec nginx ${nginx.args.join(' ')} "$@"`)
+  const withCommands = { ...process.env, PATH: `${at('bin')}:${process.env.PATH}` }
+  const restart = withPorts(block('restart'))
+    .replace('/etc/nginx/conf.d/verification-api.conf', nginx.site)
+    .replace('/run/nginx.pid', nginx.pidFile)
+
+  return {
+    at,
+    env: withCommands,
+    provider,
+    instance,
+    portOf: (port: string) => Number(ports[port]),
+    /** Restarts both by the script of the page. */
+    restart: () => run('sh', ['-c', restart], { env: withCommands }),
+    /** Asks nginx, over a connection of its own. */
+    ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(at('tls.pem')), path, asked)
+  }
+}
+
+export interface Asked {
+  method?: string
+  headers?: Record<string, string>
+  body?: object | string
+  /** An address of the loopback network from which it comes. */
+  from?: string
+}
+
+async function askNginx(port: number, ca: Buffer, path: string, asked: Asked) {
+  const { body, method = body === undefined ? 'GET' : 'POST', headers = {}, from = '127.0.0.1' } = asked
+  const request = ask({
+    ...{ host: '127.0.0.1', servername: 'api.example.com', port, ca, localAddress: from, agent: false },
+    ...{ method, path, headers: { host: 'api.example.com', 'content-type': 'application/json', ...headers } }
+  })
+  request.end(typeof body === 'object' ? JSON.stringify(body) : body)
+  const [response] = await once(request, 'response')
+  let text = ''
+  for await (const chunk of response) text += chunk
+  const problem = response.headers['content-type']?.includes('json') ? JSON.parse(text) : {}
+  return { status: response.statusCode as number, text, problem }
+}

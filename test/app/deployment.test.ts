@@ -1,0 +1,213 @@
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync
+} from 'node:fs'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { handlerTimeoutOf, readConfig } from '../../app/config.js'
+import { folderOf } from '../helper/folder.js'
+import { startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
+import {
+  ADMIN_KEY,
+  type Asked,
+  block,
+  deploy,
+  end,
+  KEY,
+  ORIGIN,
+  PORTS,
+  run,
+  startRedisOfPage,
+  unit
+} from './deployed.js'
+
+const present = (command: string, flag: string) => spawnSync(command, [flag]).status === 0
+const without = (command: string, flag: string) => !present(command, flag) && `there is no ${command}`
+const skip =
+  without('nginx', '-v') ||
+  without('curl', '--version') ||
+  without('openssl', 'version') ||
+  without('pgrep', '--version')
+
+const rotates =
+  without('logrotate', '--version') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
+
+// Six processes of the API start here, two of them under load: that takes its time on a busy machine.
+t.setTimeout(90_000)
+
+/** An SMS to the number of that many. */
+const sms = (i: number): Asked => ({
+  headers: { 'x-api-key': KEY },
+  body: { phone: `139${String(i).padStart(8, '0')}`, template: 'order-shipped', params: { order: `${i}` } }
+})
+
+const recipients = (asked: { body: string }[]) => asked.map(({ body }) => JSON.parse(body).data.to as string)
+
+t.test('nginx before two instances', { skip }, async t => {
+  const place = await deploy(t)
+
+  t.test('what only operators need is closed, however it is spelled', async t => {
+    const paths = ['/metrics', '/docs', '/docs/', '/docs/json', '/openapi.json', '/v1/admin/recipients']
+    const operators = [...paths, '/healthz', '/readyz', '/v1/admin', '/']
+    const spelled = [
+      '/%6detrics',
+      '//metrics',
+      '/v1/captcha/../admin/recipients',
+      '/v1/captcha/%2e%2e/admin/recipients',
+      '/v1%2fadmin/recipients',
+      '/v1/captcha/..;/admin/recipients'
+    ]
+    // nginx takes these for a path that is open, and hands them on as they are.
+    const open = ['/metrics/../v1/captcha/a', '/metrics;/../v1/captcha/a', '/metrics%23/../v1/captcha/a']
+    const headers = { 'x-admin-key': ADMIN_KEY }
+    for (const path of [...operators, ...spelled, ...open])
+      t.equal((await place.ask(path, { headers })).status, 404, path)
+    for (const path of paths) {
+      const answer = await fetch(`http://127.0.0.1:${place.portOf('3001')}${path}`, { headers })
+      t.equal(answer.status, 200, `${path}, on the machine`)
+    }
+  })
+
+  t.test('a body that is too large gets the answer of the API', async t => {
+    const answer = await place.ask('/v1/sms', { ...sms(0), body: { phone: 'x'.repeat(20_000) } })
+    t.match(answer, { status: 413, problem: { status: 413 } })
+  })
+
+  t.test('limits count the address that nginx sees, whatever a client claims', async t => {
+    let number = 0
+    const code = (from: string) => {
+      const claimed = `198.51.100.${number}`
+      return place.ask('/v1/captcha', {
+        from,
+        headers: {
+          origin: ORIGIN,
+          'x-forwarded-for': claimed,
+          forwarded: `for=${claimed}`,
+          'x-real-ip': claimed
+        },
+        body: { phone: `13${number++}00138000`, purpose: 'register' }
+      })
+    }
+    for (let i = 0; i < 5; i++) t.equal((await code('127.0.0.2')).status, 202)
+    const refused = await code('127.0.0.2')
+    t.equal(refused.status, 429)
+    t.match(refused.problem['violated-policies'], ['ip-60s'])
+    t.equal((await code('127.0.0.3')).status, 202, 'another client is none of that')
+  })
+
+  t.test('the script restarts both: no request fails, and none is sent twice', async t => {
+    const { provider } = place
+    const before = provider.asked.length
+    const pids = PORTS.map(port => place.instance(port).child.pid)
+    const answers: unknown[] = []
+    let number = 1_000
+    let done = false
+    const client = async () => {
+      while (!done) {
+        const i = number++
+        // Of many addresses: no limit on one is to be met.
+        const asking = place.ask('/v1/sms', { ...sms(i), from: `127.0.1.${(i % 250) + 1}` })
+        answers.push(
+          await asking.then(
+            ({ status }) => status,
+            ({ message }) => message
+          )
+        )
+      }
+    }
+    const clients = Array.from({ length: 4 }, client)
+    await place.restart().finally(() => (done = true))
+    await Promise.all(clients)
+    t.same(new Set(answers), new Set([202]))
+    t.ok(answers.length > 100, `${answers.length} requests`)
+    const sent = recipients(provider.asked.slice(before))
+    t.equal(sent.length, answers.length)
+    t.equal(new Set(sent).size, sent.length, 'each once')
+    for (const [i, port] of PORTS.entries()) t.not(place.instance(port).child.pid, pids[i], port)
+  })
+
+  t.test('the trail is rotated: nothing is lost, what is old goes', { skip: rotates }, async t => {
+    const { at, env, provider } = place
+    const { uid, gid } = userInfo()
+    const rule = block('logrotate')
+      .replace('/var/log/verification-api', at('log'))
+      .replace('su verification-api verification-api', `su ${uid} ${gid}`)
+    writeFileSync(at('rule'), rule)
+    chmodSync(at('rule'), 0o600)
+    chmodSync(at('log'), 0o750)
+    const old = at('log/3001.log-20200101-1577836800.gz')
+    writeFileSync(old, '')
+    utimesSync(old, 1_577_836_800, 1_577_836_800)
+    const current = () => readdirSync(at('log')).filter(name => name.endsWith('.log'))
+    await run('logrotate', ['-f', '-s', at('state'), at('rule')], { env })
+    await until(() => current().length === 2, 'the new files')
+    t.notOk(existsSync(old))
+    for (const name of current()) t.equal(statSync(at(`log/${name}`)).mode & 0o777, 0o600)
+    for (let i = 0; i < 8; i++) t.equal((await place.ask('/v1/sms', sms(100 + i))).status, 202)
+    const sends = (names: string[]) =>
+      names.flatMap(name => readFileSync(at(`log/${name}`), 'utf8').match(/"event":"send"/g) ?? []).length
+    t.equal(sends(current()), 8)
+    t.equal(sends(readdirSync(at('log'))), provider.asked.length)
+  })
+
+  t.test('what an instance took is not asked of the other when it dies, what it did not take is', async t => {
+    const { provider } = place
+    const answers = provider.does
+    provider.does = 'hang'
+    const before = provider.asked.length
+    const arrived = provider.next()
+    const answer = place.ask('/v1/sms', sms(200))
+    await arrived
+    const port = provider.asked.at(-1)?.path.slice(1) ?? ''
+    await end(place.instance(port), 'SIGKILL')
+    t.equal((await answer).status, 502)
+    t.equal(provider.asked.length, before + 1)
+    provider.does = answers
+    for (let i = 0; i < 8; i++) t.equal((await place.ask('/v1/sms', sms(201 + i))).status, 202)
+    t.equal(provider.asked.length, before + 9)
+  })
+})
+
+t.test('the time-outs fit the drain', async t => {
+  const config = readConfig({})
+  const drainSeconds = handlerTimeoutOf(config) / 1_000 + 15
+  t.ok(Number(unit('TimeoutStopSec')) > drainSeconds)
+  const [, read] = /proxy_read_timeout (\d+)s;/.exec(block('site')) ?? []
+  t.ok(Number(read) > handlerTimeoutOf(config) / 1_000)
+})
+
+t.test('systemd understands the unit', { skip: without('systemd-analyze', '--version') }, async t => {
+  const file = join(folderOf(t), 'verification-api@.service')
+  writeFileSync(file, block('unit').replace('/usr/bin/node', process.execPath))
+  const { stderr } = await run('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', file])
+  t.equal(stderr, '')
+})
+
+t.test('Redis takes writes only while it has a replica, if it is to have one', async t => {
+  const master = await startRedisOfPage(t, 'redis', 'replicas')
+  await master.client.config('SET', 'repl-diskless-sync-delay', '0')
+  const set = () => master.client.set('a', 'b')
+  await t.rejects(set(), /NOREPLICAS/)
+  await startRedis(t, {
+    args: [
+      ...['--replicaof', `127.0.0.1 ${master.port}`, '--masteruser', 'replica'],
+      ...['--masterauth', 'REPLICA_PASSWORD']
+    ]
+  })
+  await until(
+    () =>
+      set().then(
+        () => true,
+        () => false
+      ),
+    'a replica'
+  )
+})
