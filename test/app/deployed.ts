@@ -182,6 +182,7 @@ export async function deploy(t: Test) {
     env: withCommands,
     provider,
     instance,
+    start: (port: string) => start(port).listening,
     portOf: (port: string) => Number(ports[port]),
     /** Restarts both by the script of the page. */
     restart: () => run('sh', ['-c', restart], { env: withCommands }),
