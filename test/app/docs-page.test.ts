@@ -39,7 +39,7 @@ async function open(t: Test, host: string): Promise<{ page: Page; complaints: st
 
 t.test('the page shows what there is over plain HTTP, too', { skip }, async t => {
   const { page } = await open(t, INSIDE)
-  t.equal(await page.locator('.opblock').count(), 11)
+  t.equal(await page.locator('.opblock').count(), 12)
 })
 
 t.test('the browser has nothing to complain of, and what is offered can be tried', { skip }, async t => {
