@@ -87,7 +87,7 @@ function reload(app: App): void {
   try {
     app.reload()
   } catch (error) {
-    app.log.error({ err: error }, 'the policy and the accounts in force stay')
+    app.log.error({ err: error }, 'the policy, the templates and the accounts in force stay')
   }
 }
 

@@ -85,7 +85,7 @@ export const AuditEventSchema = Type.Union([
     until: Type.Optional(Type.String({ description: 'when it ends by itself, ISO 8601' }))
   }),
   kind('admin-key', 'somebody asked with a wrong admin key', { outcome: Type.Literal('wrong') }),
-  kind('reload', 'the policy and the accounts were read anew', {
+  kind('reload', 'the policy, the templates and the accounts were read anew', {
     outcome: Type.Enum(['replaced', 'refused']),
     actor: Type.Optional(Type.String({ description: 'as in admin, or signal' })),
     detail: Type.Optional(Type.String({ description: 'what is wrong with the new ones' }))

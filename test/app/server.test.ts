@@ -135,12 +135,12 @@ t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t
   t.equal((await pay()).status, 422)
   write('{')
   child.kill('SIGHUP')
-  await said(/the policy and the accounts in force stay/)
+  await said(/the policy, the templates and the accounts in force stay/)
   t.equal((await pay()).status, 422)
   const purposes = { ...policy.purposes, pay: { action: { en: 'pay', zh: '付款' } } }
   write(JSON.stringify({ ...policy, purposes }))
   child.kill('SIGHUP')
-  await said(/"POLICY_FILE":".*policy\.json".*the policy and the accounts were replaced/)
+  await said(/"POLICY_FILE":".*policy\.json".*the policy, the templates and the accounts were replaced/)
   t.equal((await pay()).status, 202)
 })
 
@@ -160,7 +160,7 @@ t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
   child.kill('SIGHUP')
   redis.close()
   socket.destroy()
-  const wanted = [/the policy and the accounts in force stay/, /^Listening on/]
+  const wanted = [/the policy, the templates and the accounts in force stay/, /^Listening on/]
   while (wanted.length > 0) {
     const said = await line()
     wanted.splice(0, 2, ...wanted.filter(each => !each.test(said)))
@@ -193,7 +193,7 @@ t.test('it ends with the terminal that it was started in, and reads the policy a
   t.teardown(() => isAlive() && process.kill(pid, 'SIGKILL'))
   await said(/^(Listening on)/)
   process.kill(pid, 'SIGHUP')
-  await said(/the policy and the accounts were (replaced)/)
+  await said(/the policy, the templates and the accounts were (replaced)/)
   t.ok(isAlive())
   terminal.kill('SIGKILL')
   await until(() => !isAlive(), 'its end')
