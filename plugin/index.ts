@@ -114,8 +114,8 @@ export type { Filter, FilterResult } from './filter.js'
 export { canonicalEmail } from './identity/email.js'
 export { canonicalIp } from './identity/ip.js'
 export { canonicalPhone } from './identity/phone.js'
+export { limitTransform } from './limit-transform.js'
 export type { Keys } from './named.js'
-export { limitTransform } from './openapi.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
 export type {
   AllowFunction,

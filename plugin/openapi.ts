@@ -2,7 +2,7 @@ import type { FastifySchema, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import { isForeign } from './foreign-schema.js'
-import { type LimitedRoute, limitedBy } from './plan.js'
+import type { LimitedRoute } from './plan.js'
 import type { KeyPart } from './rule.js'
 
 const PROBLEM = 'application/problem+json'
@@ -33,8 +33,8 @@ interface Answer {
   headers?: object
 }
 
-/** Of schemas that were documented here, those that they were made of. */
-const sources = new WeakMap<object, FastifySchema | undefined>()
+/** Of schemas that `Documentation` wrote, those that they were made of. */
+export const sources = new WeakMap<object, FastifySchema | undefined>()
 
 /** What limited routes may answer, for @fastify/swagger. */
 export class Documentation {
@@ -67,29 +67,10 @@ export class Documentation {
 }
 
 /**
- * Wraps the `transform` of \@fastify/swagger that an app needs whose schemas are not JSON Schema, such as
- * `jsonSchemaTransform` of fastify-type-provider-zod: of limited routes it documents what their rules can answer.
- */
-export function limitTransform<
-  Given extends { schema: FastifySchema; url: string; route: RouteOptions },
-  Made extends { schema?: unknown }
->(transform: (given: Given) => Made): (given: Given) => Made {
-  return given => {
-    const { schema } = given
-    // The transform reads the app's own language alone.
-    const made = transform(
-      sources.has(schema as object) ? { ...given, schema: sources.get(schema as object) } : given
-    )
-    const limited = limitedBy(given.route.config ?? {})
-    return limited ? { ...made, schema: documented(made.schema as FastifySchema, limited) } : made
-  }
-}
-
-/**
  * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
  * that each answer names the headers which tell the caller what is left.
  */
-function documented(
+export function documented(
   schema: FastifySchema | undefined,
   { declared: plan, rewritten }: LimitedRoute
 ): FastifySchema {

@@ -12,6 +12,7 @@ import { root } from './blocks.js'
  */
 const layers: readonly (readonly string[])[] = [
   ['index'],
+  ['limit-transform'],
   ['planner', 'decorator', 'openapi', 'warnings', 'early-routes', 'filters'],
   ['route'],
   ['admission'],
@@ -96,6 +97,7 @@ const packages: Record<string, readonly string[]> = {
     'decorator',
     'http',
     'hung-up',
+    'limit-transform',
     'openapi',
     'errors',
     'refusal-log',
