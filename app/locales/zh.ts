@@ -89,6 +89,7 @@ export const zh = {
     IDEMPOTENCY_FULL: { detail: '暂时无法受理更多 Idempotency-Key。' },
     IDEMPOTENCY_UNAVAILABLE: { detail: '暂时无法确认此 Idempotency-Key 是否用过。' },
     LISTS_FULL: { detail: '名单最多容纳 {max} 个接收方，已满。请先解除一部分。' },
+    QUOTA_UNAVAILABLE: { detail: '暂时无法得知剩余的额度。' },
     LISTS_UNAVAILABLE: { detail: '暂时无法得知哪些接收方被禁止或放行。' },
     RELOAD_REFUSED: { detail: '原有的策略、模板和账户继续生效。新内容有误：{reason}' },
     DURATION_TOO_LONG: { detail: '时长不得超过 366d。' },

@@ -5,8 +5,10 @@ import t from 'tap'
 import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
+import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { type App, inject, KEY, places, post } from './helper.js'
+import { type App, inject, KEY, places, post, startApp } from './helper.js'
+import { provider } from './provider.js'
 import { START_MS } from './still-clock.js'
 
 const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
@@ -77,4 +79,13 @@ t.test('it tells what the policy makes of a quota', async t => {
   t.same(await limitsOf({ private: true }), [], 'nothing of what it hides')
   const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
   t.same(await limitsOf({ key }), [], 'nor of what it counts by more than the account')
+})
+
+t.test('without Redis it is not known, and says nothing of messages, which may go out', async t => {
+  const server = await startRedis(t)
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '500' }
+  const app = await startApp(t, env, { senders: { sms: provider() } })
+  await server.kill()
+  t.equal((await post(app, '/v1/sms', sms)).status, 202)
+  t.match(await quotaOf(app), { status: 503, body: { code: 'QUOTA_UNAVAILABLE' } })
 })

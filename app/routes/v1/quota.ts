@@ -1,6 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { errors } from '../../../plugin/index.js'
 import { QUOTA } from '../../accounts/soft-mark.js'
 import { keyFrom } from '../../facts.js'
+import { problem } from '../../problem.js'
 import { problems } from '../../schemas/problem.js'
 import { QuotaAnswer } from '../../schemas/quota.js'
 
@@ -25,7 +27,7 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       const key = keyFrom(rule, { 'request.account.id': account.id })
       // A policy may hide what is left, or count by more than the account.
       if (rule.private === true || key === undefined) return { account: account.id, limits: [] }
-      const { rules } = await fastify.limit.peek({ [QUOTA]: key }, request)
+      const { rules } = await fastify.limit.peek({ [QUOTA]: key }, request).catch(unavailable)
       const limits = rules.flatMap(state => state.limits)
       return {
         account: account.id,
@@ -33,6 +35,13 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       }
     }
   )
+}
+
+/** Nothing stands in for Redis here, while messages may still go out. */
+function unavailable(cause: unknown): never {
+  if (!(cause instanceof errors.StoreUnavailableError)) throw cause
+  const detail = 'What is left of the quota is not known now.'
+  throw Object.assign(problem(503, 'QUOTA_UNAVAILABLE', detail), { cause })
 }
 
 export default quota
