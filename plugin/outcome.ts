@@ -66,7 +66,10 @@ interface Failure extends Error {
   response?: { status?: number }
 }
 
-/** Whether there was no connection, so that nothing can have left. Node tries several addresses of a name; axios keeps its error as the cause. */
+/**
+ * Whether there was no connection, so that nothing can have left. Node tries several addresses of a name; axios keeps its
+ * error as the cause.
+ */
 function neverStood(error: unknown): boolean {
   const { syscall, timeoutType } = (error ?? {}) as { syscall?: unknown; timeoutType?: unknown }
   return error instanceof AggregateError || syscall === 'connect' || timeoutType === 'CONNECT_TIMEOUT'

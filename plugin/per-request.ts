@@ -13,7 +13,10 @@ export function isAllowed({ name, passes }: CompiledRule, source: Source | undef
   return truth(passes(source as Request), 'allow', name)
 }
 
-/** Whether headers are silent about the rule to this request; a function that has none to ask about hides it. @throws FunctionError */
+/**
+ * Whether headers are silent about the rule to this request; a function that has none to ask about hides it.
+ * @throws FunctionError
+ */
 export function isHidden({ name, hidden }: CompiledRule, request: Request | undefined): boolean {
   if (typeof hidden === 'boolean') return hidden
   return request === undefined || truth(hidden(request), 'private', name)
