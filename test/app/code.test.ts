@@ -9,6 +9,15 @@ import { seal, unseal } from '../../app/seal.js'
 
 const key = Buffer.alloc(32, 1)
 const of = { id: 'id', identity: '+8613800138000', purpose: 'login', generation: 1 }
+/** What else is asked of a code. */
+const sent = {
+  channel: 'sms',
+  to: of.identity,
+  masked: '',
+  locale: 'en',
+  account: null,
+  withheld: false
+} as const
 const random = (digits: number) => codeOf(key, { ...of, id: randomBytes(16).toString('base64url') }, digits)
 
 t.test(
@@ -69,15 +78,7 @@ t.test('what is kept of one code does not open under the id of another', async t
     names.push(name)
     return put.call(records, name, (first ??= sealed), terms)
   }
-  const asked = {
-    channel: 'sms',
-    to: of.identity,
-    masked: '',
-    locale: 'en',
-    account: null,
-    withheld: false
-  } as const
-  const [one, other] = [await captchas.start({ ...of, ...asked }), await captchas.start({ ...of, ...asked })]
+  const [one, other] = [await captchas.start({ ...of, ...sent }), await captchas.start({ ...of, ...sent })]
   t.match(await captchas.find(one.id, null), { identity: of.identity })
   await t.rejects(captchas.find(other.id, null), /unable to authenticate/)
   t.notOk(names.includes(one.id), 'its name tells no id')
@@ -94,15 +95,7 @@ t.test('a code that was looked up before others were made is sent again as they 
     secret: 'a secret of these tests',
     policy: () => ({ ...own, code: { ...own.code, digits: 10, resend } })
   })
-  const asked = {
-    channel: 'sms',
-    to: of.identity,
-    masked: '',
-    locale: 'en',
-    account: null,
-    withheld: false
-  } as const
-  const { id } = await captchas.start({ ...of, ...asked })
+  const { id } = await captchas.start({ ...of, ...sent })
   const find = async () => {
     const found = await captchas.find(id, null)
     if (found === null) throw new Error('no code')
@@ -121,15 +114,7 @@ t.test('a code that an account has asked for is not found by another one, nor by
   const records = new MemoryRecords(systemClock)
   const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
   for (const account of ['shop', null]) {
-    const asked = {
-      channel: 'sms',
-      to: of.identity,
-      masked: '',
-      locale: 'en',
-      account,
-      withheld: false
-    } as const
-    const { id } = await captchas.start({ ...of, ...asked })
+    const { id } = await captchas.start({ ...of, ...sent, account })
     t.match(await captchas.find(id, account), { account })
     for (const other of ['other', account === null ? 'shop' : null])
       t.equal(await captchas.find(id, other), null)
@@ -144,15 +129,7 @@ t.test('a code keeps its length, whatever the policy has become since', async t 
     secret: 'a secret of these tests',
     policy: () => ({ ...own, code: { ...own.code, digits } })
   })
-  const asked = {
-    channel: 'sms',
-    to: of.identity,
-    masked: '',
-    locale: 'en',
-    account: null,
-    withheld: false
-  } as const
-  const { id, code } = await captchas.start({ ...of, ...asked })
+  const { id, code } = await captchas.start({ ...of, ...sent })
   digits = 8
   const found = await captchas.find(id, null)
   if (found === null) throw new Error('no code')

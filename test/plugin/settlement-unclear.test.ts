@@ -9,6 +9,7 @@ import { createTransport } from 'nodemailer'
 import t, { type Test } from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startMail } from '../app/smtp.js'
+import { freePort } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
 /** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it; or there is none. */
@@ -54,23 +55,13 @@ async function startSmtp(t: Test, fate: Fate): Promise<string> {
   return server.url
 }
 
-/** Nobody listens there any more. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 /** Whether a send still counts, when its handler has ended like that; and it holds no lock. */
 async function isCounted(t: Test, send: () => Promise<unknown>): Promise<boolean> {
   const app = Fastify()
   t.teardown(() => app.close())
   const key = { value: 'query.id' }
-  const once: Rule = { name: 'send', key, limits: [{ max: 1, window: '60s' }] }
-  await app.register(limitPlugin, { rules: [once, { name: 'flight', key, lock: '30s' }] })
+  const limited: Rule = { name: 'send', key, limits: [{ max: 1, window: '60s' }] }
+  await app.register(limitPlugin, { rules: [limited, { name: 'flight', key, lock: '30s' }] })
   app.get('/send', { config: { limit: ['send', 'flight'] } }, async () => {
     await send()
   })
@@ -86,7 +77,7 @@ for (const [name, send] of Object.entries(clients)) {
       const url = new URL(await (name === 'nodemailer' ? startSmtp : startProvider)(t, fate))
       const hosts = ['127.0.0.1']
       if (fate === 'refuse') {
-        url.port = String(await closedPort())
+        url.port = String(await freePort())
         // A name of several addresses, each of which is tried.
         hosts.push('localhost')
       }
