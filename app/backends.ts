@@ -1,4 +1,9 @@
 import type { Rule } from '../plugin/index.js'
+import type { Config } from './config.js'
+
+/** Whose attempts are not limited. */
+export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
+  BACKENDS?.split(',').map(range => range.trim()) ?? []
 
 /** Attempts are limited by address: of a server that asks for many people they are not, unless the policy says whose. */
 export function passBackends(backends: readonly string[]): (rule: Rule) => Rule {

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isSupportedCountry } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalIp } from '../plugin/index.js'
+import { backendsOf } from './backends.js'
 import { ConfigError } from './check.js'
 import type { Config } from './config.js'
 import { ConfigSchema } from './config-schema.js'
@@ -112,10 +113,6 @@ function isMailbox(text: string): boolean {
   const [, address = text] = /^(?:"[^"\\]*"\s*|[^"\\<>()[\]:;@,]*)<([^<>]*)>$/.exec(text) ?? []
   return !/\p{Cc}/u.test(text) && canonicalEmail(address) !== undefined
 }
-
-/** Whose attempts are not limited. */
-export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
-  BACKENDS?.split(',').map(range => range.trim()) ?? []
 
 /** What the lists of a rule do not take: a zone, a prefix with a zero in front, IPv4 behind NAT64. */
 const UNLISTED = /%|\/0|^0*64:ff9b:/i

@@ -107,7 +107,7 @@ export function decorator(
         await decision.settle(failureOf(error, 500))
         throw error
       } finally {
-        decision.end()
+        decision.keep()
         await decision.release()
       }
     },

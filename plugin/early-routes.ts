@@ -76,17 +76,9 @@ export function hasForeign(fastify: FastifyInstance): boolean {
   return watched(fastify)?.foreign ?? false
 }
 
-/**
- * Where routes could not be watched, each request to one that nothing limits is refused, anywhere in the app.
- * @param see hears of the schemas of the routes to come
- */
-export function refuseUnlimited(
-  fastify: FastifyInstance,
-  see: (schema: RouteOptions['schema']) => void
-): void {
-  const root = rootOf(fastify)
-  root.addHook('onRoute', ({ schema }) => see(schema))
-  root.addHook('onRequest', ({ method, routeOptions: { config, url } }, _reply, done) => {
+/** Where routes could not be watched, each request to one that nothing limits is refused, anywhere in the app. */
+export function refuseUnlimited(fastify: FastifyInstance): void {
+  rootOf(fastify).addHook('onRequest', ({ method, routeOptions: { config, url } }, _reply, done) => {
     const stray = config.limit !== undefined && limitedBy(config) === undefined
     done(stray ? new RouteTooEarlyError(`${method} ${url}`) : undefined)
   })

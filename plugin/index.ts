@@ -23,6 +23,7 @@ import { Documentation } from './openapi.js'
 import { OptionsSchema, type RouteLimit, type SendLimitOptions } from './options.js'
 import { Planner } from './planner.js'
 import { RefusalLog } from './refusal-log.js'
+import { rootOf } from './root.js'
 import { limitRoute, PLAN } from './route.js'
 import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
@@ -85,7 +86,10 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     limitRoute(route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)
   })
-  if (!isWatched(fastify)) refuseUnlimited(fastify, schema => documentation.see(schema))
+  if (!isWatched(fastify)) {
+    refuseUnlimited(fastify)
+    rootOf(fastify).addHook('onRoute', ({ schema }) => documentation.see(schema))
+  }
   fastify.addHook('onReady', async () => {
     refuseStrayRoutes(fastify)
     routes.verify()
