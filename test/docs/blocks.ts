@@ -17,6 +17,7 @@ export const root = new URL('../../', import.meta.url)
 
 export const pages: readonly string[] = [
   'README.md',
+  'CONTRIBUTING.md',
   'lua/README.md',
   ...readdirSync(new URL('docs', root))
     .filter(name => name.endsWith('.md'))

@@ -30,7 +30,7 @@ const packed = (name: string) => readFileSync(join(folder, name), 'utf8')
 
 t.test('the tarball has the plugin, its scripts and its papers, and nothing else', async t => {
   const other = files.filter(name => !/^dist\/plugin\/.+\.(js|d\.ts)$|^docs\//.test(name)).sort()
-  t.same(other, ['CHANGELOG.md', 'LICENSE', 'README.md', 'lua/README.md', 'package.json'])
+  t.same(other, ['CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'lua/README.md', 'package.json'])
   const links = [...packed('README.md').matchAll(/\]\((?!https?:)([^)#]+)/g)]
   t.ok(links.length > 9)
   for (const [, page = ''] of links) t.ok(files.includes(page), `README.md leads to ${page}`)
