@@ -1,5 +1,6 @@
 import type { Rule } from '../plugin/index.js'
 import type { Config } from './config.js'
+import { isAlone } from './facts.js'
 
 /** Whose attempts are not limited. */
 export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
@@ -10,9 +11,7 @@ export function passBackends(backends: readonly string[]): (rule: Rule) => Rule 
   return rule => {
     // What is no rule the plugin refuses with its path.
     const { name, key, counts, allow } = (rule ?? {}) as Partial<Rule>
-    const [part, ...others] = [key].flat()
-    const ofClient = part === 'ip' || (part as { ip?: unknown } | undefined)?.ip === 'request.ip'
-    const limits = counts === 'attempts' && ofClient && others.length === 0 && allow === undefined
+    const limits = counts === 'attempts' && isAlone(key, 'request.ip') && allow === undefined
     // Nobody guesses the operator's key, from wherever.
     if (backends.length === 0 || !limits || name === 'admin-attempts') return rule
     return { ...rule, allow: backends }

@@ -67,15 +67,30 @@ export function factsOf({ name, counts }: { name?: unknown; counts?: unknown }):
  * @param facts by their paths; null and undefined for what is not known
  * @returns undefined when the rule reads anything else
  */
-export function keyFrom({ key, distinct = [] }: Rule, facts: Readonly<Record<string, unknown>>): unknown {
-  const values = [key, distinct].flat().map(part => facts[pathOf(part)] ?? null)
+export function keyFrom({ key, distinct }: Rule, facts: Readonly<Record<string, unknown>>): unknown {
+  const paths = distinct === undefined ? pathsOf(key) : [...pathsOf(key), ...pathsOf(distinct)]
+  const values = paths.map(path => facts[path] ?? null)
   if (values.includes(null)) return undefined
   return values.length === 1 ? values[0] : values
 }
 
-function pathOf(part: unknown): string {
-  const { value, ip } = (part ?? {}) as { value?: string; ip?: string }
-  return value ?? ip ?? ''
+/**
+ * What each part of a key reads of the request, an empty text where that is no value and no address. Of what is no key,
+ * which the plugin refuses with its path, as well.
+ */
+export function pathsOf(key: unknown): string[] {
+  return [key].flat().map(part => {
+    if (part === 'ip') return 'request.ip'
+    const { value, ip } = (part ?? {}) as { value?: unknown; ip?: unknown }
+    const path = value ?? ip
+    return typeof path === 'string' ? path : ''
+  })
+}
+
+/** Whether this is all that a key reads. */
+export function isAlone(key: unknown, path: string): boolean {
+  const paths = pathsOf(key)
+  return paths.length === 1 && paths[0] === path
 }
 
 /**
