@@ -2,14 +2,17 @@
   Gives back what a reservation took: its stamp of a log, its one of a count, its lock, its pair of a distinct log.
   Told again, or told of what is gone or is somebody else's, it changes nothing.
 
-  KEYS[i]   the keys
-  ARGV[1]   a flat JSON array of numbers, for each key: kind (1 log, 2 count, 3 lock, 4 distinct log), receipt,
-            and the end of the period it was counted in (0 but for a count)
-  ARGV[2]   the token of the locks
+  KEYS       the n keys of what was taken, then for each count among them the key of its refunds
+  ARGV[1]    a flat JSON array of numbers, for each of the n: kind (1 log, 2 count, 3 lock, 4 distinct log), receipt,
+             and the end of the period it was counted in (0 but for a count)
+  ARGV[2]    the token of the locks
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
--- A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
-local REMEMBERED = 1000
+-- 2020-01-01T00:00:00Z, in milliseconds since the epoch.
+local EPOCH = 1577836800000
+
+local time = redis.call('TIME')
+local now = math.floor(time[1] * 1000 + time[2] / 1000)
 
 local function field(value, i)
   return (struct.unpack('>I6', value, i * 6 - 5))
@@ -22,55 +25,57 @@ local function without(log, stamp, width)
   end
 end
 
--- the refunded receipts, ascending, with `receipt` among them, or nothing when it was there
-local function with(refunded, receipt)
-  local count, place = #refunded / 6, 0
-  for i = count, 1, -1 do
-    local found = field(refunded, i)
-    if found == receipt then return end
-    if found < receipt then place = i break end
-  end
-  if count == REMEMBERED then
-    if place == 0 then return end
-    return refunded:sub(7, place * 6) .. struct.pack('>I6', receipt) .. refunded:sub(place * 6 + 1)
-  end
-  return refunded:sub(1, place * 6) .. struct.pack('>I6', receipt) .. refunded:sub(place * 6 + 1)
+-- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which is
+-- there: its own, or, if it has none, one that goes when its value is set.
+local function write(key, ...)
+  local done = redis.pcall(...)
+  if type(done) ~= 'table' or not done.err then return done end
+  local left = redis.call('PTTL', key)
+  redis.call('PEXPIREAT', key, string.format('%.0f', now + (left == -1 and 60000 or math.max(left, 1))))
+  return redis.call(...)
 end
 
-local function refund(kind, value, receipt, ends)
+-- Notes under `refunds` that a count gives this receipt back. A bit each, from the count's first receipt on, which stands
+-- before them: those of a count that was cleared are no others'.
+local function noted(key, refunds, first, receipt, ends)
+  local header = struct.pack('>I6', first)
+  if redis.call('GETRANGE', refunds, 0, 5) ~= header then write(key, 'SET', refunds, header) end
+  local before = write(key, 'SETBIT', refunds, 48 + receipt - first, 1)
+  redis.call('PEXPIREAT', refunds, string.format('%.0f', ends))
+  return before == 0
+end
+
+local function refund(key, kind, value, receipt, ends, refunds)
   if kind == LOG then return without(value, receipt, 1) end
   if kind == DISTINCT then return without(value, receipt, 2) end
   if kind == COUNT then
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
+    local used, issued = field(value, 2), field(value, 3)
+    local refunded = #value > 18 and field(value, 4) or 0
+    local first, over = issued - used - refunded + 1, math.ceil(EPOCH + ends / 100)
     -- issued before the count was cleared
-    if receipt <= field(value, 3) - field(value, 2) - (#value - 18) / 6 then return end
-    local refunded = with(value:sub(19), receipt)
-    return refunded and struct.pack('>I6I6', ends, field(value, 2) - 1) .. value:sub(13, 18) .. refunded
+    if receipt < first or over <= now or not noted(key, refunds, first, receipt, over) then return end
+    return struct.pack('>I6I6I6I6', ends, used - 1, issued, refunded + 1)
   end
   if value:sub(7) == ARGV[2] then return '' end
 end
 
--- A Redis that is full takes a value only of a script that has written before. Here that is an expiry: the key's own, or,
--- of a key that has none, one that the value takes away again.
-local function put(key, value)
-  if not redis.pcall('SET', key, value, 'KEEPTTL').err then return end
-  local left, time = redis.call('PTTL', key), redis.call('TIME')
-  local endless = left == -1
-  local ends = time[1] * 1000 + math.floor(time[2] / 1000) + (endless and 60000 or math.max(left, 1))
-  redis.call('PEXPIREAT', key, string.format('%.0f', ends))
-  if endless then redis.call('SET', key, value) else redis.call('SET', key, value, 'KEEPTTL') end
-end
-
-local values, specs = redis.call('MGET', unpack(KEYS)), cjson.decode(ARGV[1])
-for i = 1, #KEYS do
-  local value, trailer = values[i] or '', ''
+local specs = cjson.decode(ARGV[1])
+local values, counts, total = redis.call('MGET', unpack(KEYS)), 0, #specs / 3
+for i = 1, total do
+  local key, value, trailer = KEYS[i], values[i] or '', ''
+  local kind, receipt, ends = specs[i * 3 - 2], specs[i * 3 - 1], specs[i * 3]
+  if kind == COUNT then counts = counts + 1 end
   if #value % 6 == 1 then value, trailer = value:sub(1, -8), value:sub(-7) end
-  local left = refund(specs[i * 3 - 2], value, specs[i * 3 - 1], specs[i * 3])
+  local endless = value ~= '' and redis.call('PTTL', key) == -1
+  local left = refund(key, kind, value, receipt, ends, KEYS[total + counts])
   if left then
     if left .. trailer == '' then
-      redis.call('DEL', KEYS[i])
+      redis.call('DEL', key)
+    elseif endless then
+      write(key, 'SET', key, left .. trailer)
     else
-      put(KEYS[i], left .. trailer)
+      write(key, 'SET', key, left .. trailer, 'KEEPTTL')
     end
   end
 end

@@ -17,9 +17,9 @@
              `rule` is false when in force, the number of the rule when it is only observed; ttl: ms, as text;
              `next` is where the next entry begins.
 
-  Returns, packed by cmsgpack, one list: the values of KEYS, each as its decision found it, a count that was looked at
-  without its refunded receipts; of each decision whether it admits (0, 1), or false when the boundaries do not hold this
-  server's clock, and for all behind it, to keep their order: ask again with that clock; and the clock.
+  Returns, packed by cmsgpack, one list: the values of KEYS, each as its decision found it; of each decision whether it
+  admits (0, 1), or false when the boundaries do not hold this server's clock, and for all behind it, to keep their order:
+  ask again with that clock; and the clock.
   What is used, what is left and the receipts follow from those, so the caller reckons them.
 
   A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins
@@ -48,8 +48,6 @@ local decisions = total / entries
 local made, lives = {}, {}
 -- What all of them write: the place of its key, the value, the time to live; and of each such key its number here.
 local places, news, ttls, number, writes = {}, {}, {}, {}, 0
--- Of counts, by key: the refunded receipts. Up to 6 kB, they are neither copied for each decision nor told.
-local refunded = {}
 
 for d = 0, decisions - 1 do
   local first, more = d * entries, d * #given / decisions
@@ -108,11 +106,8 @@ for d = 0, decisions - 1 do
       end
       if used >= specs[at + 4] then passes = false end
       new = pack('>I6I6I6', ends, used + 1, issued + 1)
-      if #value > 18 then
-        local place = first + i
-        refunded[keys[place]] = sub(value, 19)
-        values[place] = sub(value, 1, 18) .. sub(values[place], #value + 1)
-      end
+      -- how many were refunded
+      if #value > 18 then new = new .. sub(value, 19) end
       life = math.ceil((ends - now) / 100)
     elseif kind == LOCK then
       more = more + 1
@@ -198,7 +193,7 @@ local ms, instants = math.floor(time[1] * 1000 + time[2] / 1000), {}
 for i = 1, writes do
   local place, ttl = places[i], ttls[i]
   if values[place] then
-    call('PSETEX', keys[place], ttl, news[i] .. (refunded[keys[place]] or ''))
+    call('PSETEX', keys[place], ttl, news[i])
   else
     if not instants[ttl] then instants[ttl] = string.format('%.0f', ms + ttl) end
     call('PEXPIREAT', keys[place], instants[ttl])

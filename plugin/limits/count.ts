@@ -6,14 +6,17 @@ import type { Cell, Fields, Kind } from './kind.js'
 const SLACK = 3_600_000 * TICKS_PER_MS
 // Between the same moment of the day in the first and the last time zone.
 const ZONES = 27 * 3_600_000 * TICKS_PER_MS
-// A count remembers this many refunds; when full, receipts up to its lowest pass for refunded.
-const REMEMBERED = 1_000
-
-// Its fields; the receipts of what was refunded follow, ascending.
+// Its fields. From the first refund on there are more: how many were refunded, then which, a bit for each receipt from
+// that of the field before on.
 const END = 0
 const USED = 1
 const ISSUED = 2
 const REFUNDED = 3
+const SINCE = 4
+const BITS = 5
+const WORD = 48
+// So many fields of bits a count has at most: what was issued before the receipts that they are of passes for refunded.
+const MOST_WORDS = 2_000
 
 /**
  * Calendar limits: the end of the period, how many are used, the last receipt issued, and which receipts were
@@ -52,26 +55,24 @@ export const count: Kind<CountSpec> = {
 
   refund(cell, receipt, end) {
     if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
-    const refunded = cell.length - REFUNDED
+    const refunded = cell.length > REFUNDED ? cell.at(REFUNDED) : 0
+    const first = cell.at(ISSUED) - cell.at(USED) - refunded + 1
     // Issued before the count was cleared.
-    if (receipt <= cell.at(ISSUED) - cell.at(USED) - refunded) return true
-    let place = cell.length
-    while (place > REFUNDED && cell.at(place - 1) > receipt) place--
-    if (place > REFUNDED && cell.at(place - 1) === receipt) return true
-    if (refunded === REMEMBERED) {
-      if (place === REFUNDED) return true
-      place--
-      cell.move(REFUNDED, REFUNDED + 1, place - REFUNDED)
-    } else {
-      if (!cell.resize(cell.length + 1)) {
-        // The last one alone can be given back without being remembered.
-        if (receipt !== cell.at(ISSUED)) return false
-        takeBack(cell)
-        return true
-      }
-      cell.move(place + 1, place, cell.length - 1 - place)
+    if (receipt < first) return true
+    if (!reach(cell, receipt, first)) {
+      // The last one alone can be given back without being remembered.
+      if (receipt !== cell.at(ISSUED)) return false
+      takeBack(cell)
+      return true
     }
-    cell.set(place, receipt)
+    const place = receipt - cell.at(SINCE)
+    if (place < 0) return true
+    const field = BITS + Math.floor(place / WORD)
+    const word = cell.at(field)
+    const bit = 2 ** (place % WORD)
+    if (Math.floor(word / bit) % 2 === 1) return true
+    cell.set(field, word + bit)
+    cell.set(REFUNDED, refunded + 1)
     cell.set(USED, cell.at(USED) - 1)
     return true
   },
@@ -114,6 +115,24 @@ function mostOf({ limits }: CountSpec, max: Entry['max']): number {
 function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   const left = fields.length > 0 ? fields.at(END) - wall : 0
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
+}
+
+/** Makes the bits reach this receipt. @returns false when there is no room */
+function reach(cell: Cell, receipt: number, first: number): boolean {
+  const begun = cell.length > REFUNDED
+  const since = begun ? cell.at(SINCE) : first
+  const had = begun ? cell.length - BITS : 0
+  const needed = Math.floor((receipt - since) / WORD) + 1
+  if (needed <= had) return true
+  const words = Math.min(needed, MOST_WORDS)
+  if (!cell.resize(BITS + words)) return false
+  if (!begun) cell.set(REFUNDED, 0)
+  const gone = Math.max(needed - MOST_WORDS, 0)
+  const kept = Math.max(had - gone, 0)
+  cell.move(BITS, BITS + gone, kept)
+  for (let word = kept; word < words; word++) cell.set(BITS + word, 0)
+  cell.set(SINCE, since + gone * WORD)
+  return true
 }
 
 /** As if the last receipt was never issued. */

@@ -57,8 +57,10 @@ export class RedisStore implements Store, Teller {
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
-    const entries = taken.map(each => each.entry)
-    const tell = () => this.run(scripts.refund, entries, [JSON.stringify(what), token])
+    const keys = this.keys(taken.map(({ entry }) => entry))
+    const counts = keys.filter((_, i) => taken[i]?.entry.spec.kind === 'count')
+    keys.push(...counts.map(key => `${key}:refunds`))
+    const tell = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what), token])
     await retold(tell, this, this.timeout)
   }
 

@@ -21,7 +21,7 @@ t.test('a Redis that is full while messages are on their way', async t => {
   const left = async () => (await app.limit.peek(counted)).rules.map(({ limits }) => limits[0]?.remaining)
   const reserve = (keys: Record<string, unknown>): Promise<Decision> => app.limit.reserve(keys)
   const ttls = async () => {
-    const names = (await admin.keys('sl:{*')).sort().filter(name => !name.endsWith(':lock'))
+    const names = (await admin.keys('sl:{*')).sort().filter(name => !/:(lock|refunds)$/.test(name))
     return Promise.all(names.map(name => admin.pttl(name)))
   }
   ;(await reserve(counted)).end()
@@ -39,6 +39,12 @@ t.test('a Redis that is full while messages are on their way', async t => {
   t.same(await left(), [4, 4, 5], 'nor does what is given back')
   for (const [i, ttl] of (await ttls()).entries())
     t.ok(ttl > 0 && ttl <= (before[i] ?? 0) + 1, 'it expires as before')
+  const [refunds = ''] = await admin.keys('sl:{*:refunds')
+  const [day = ''] = await admin.keys('sl:{*:day')
+  t.ok(
+    Math.abs((await admin.pexpiretime(refunds)) - (await admin.pexpiretime(day))) <= 1,
+    'the refunds with their count'
+  )
   await t.rejects(reserve({ log: 'b' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
   await held.release()
   t.equal(await admin.exists(lock), 0)
@@ -61,7 +67,7 @@ t.test('a refund beside a block without an end, on a Redis that is full', async 
     [5, 5, 5]
   )
   t.equal(refusal, 'blocked')
-  const names = (await admin.keys('sl:{*')).filter(name => !name.endsWith(':distinct'))
+  const names = (await admin.keys('sl:{*')).filter(name => !/:(distinct|refunds)$/.test(name))
   t.same(await Promise.all(names.map(name => admin.pttl(name))), [-1, -1], 'for ever')
 })
 

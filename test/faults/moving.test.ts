@@ -3,8 +3,9 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Keys, LimitDecorator } from '../../plugin/index.js'
 import { startApp } from '../app/helper.js'
+import { beginMove } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
-import { startFourNodes, startMove } from './four-nodes.js'
+import { onTheFirst, startFourNodes, startMove } from './four-nodes.js'
 import { open, TIMEOUT_MS } from './process.js'
 
 const storeOf = async (limit: LimitDecorator, keys: Keys) => (await limit.reserve(keys)).store
@@ -89,4 +90,22 @@ t.test('a slot on its way to a node that hangs is no outage of the node that it 
   process.kill(fresh.pid, 'SIGCONT')
   // The client hears of no ASKING that fails, so it is to be answered before the end.
   t.equal(await ask(moving), 'redis')
+})
+
+t.test('a refund of a calendar limit waits until its slot has arrived', async t => {
+  const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
+  const { app } = await open(t, { nodes: [nodes[1]] }, { timeout: LONG_MS })
+  const [moving] = await onTheFirst(app.limit, 1, i => ({ daily: `p${i}` }))
+  if (moving === undefined) throw new Error('none')
+  const [from, , , to] = nodes
+  const failing = await app.limit.reserve(moving.keys)
+  const finish = await beginMove(moving.slot, from, to)
+  const refunded = failing.refund()
+  await until(async () => /errorstat_TRYAGAIN/.test(await from.client.info('errorstats')), 'a refusal')
+  for (const key of (await from.client.call('CLUSTER', 'GETKEYSINSLOT', moving.slot, 9)) as string[])
+    await from.client.migrate('127.0.0.1', to.port, key, 0, LONG_MS)
+  await finish()
+  await refunded
+  const { rules } = await app.limit.peek(moving.keys)
+  t.equal(rules[0]?.limits[0]?.remaining, 98, 'the one that found the slot alone')
 })

@@ -124,29 +124,40 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a count remembers a thousand refunds; then old receipts pass for refunded',
+    'a count gives back each of what it counted, in any order, once',
     async s => {
       const entries = [entry(count(5_000, 'month'))]
       const all: Taken[] = []
-      for (let i = 0; i < 1_004; i++) all.push(...(await s.take(entries)))
-      const among = all[700] as Taken
-      for (const taken of all.slice(2, 1_002)) if (taken !== among) await s.refund([taken])
-      await s.refund([all[1] as Taken])
-      s.t.strictSame(await s.used(entries), [[4]])
-      await s.refund([all[500] as Taken])
-      s.t.strictSame(await s.used(entries), [[4]], 'each is remembered')
-      await s.refund([all[0] as Taken])
+      for (let i = 0; i < 2_500; i++) all.push(...(await s.take(entries)))
+      // The first, the last, and every order between: 1,001 and 2,500 have no divisor in common.
+      const given = all.map((_, i) => all[(i * 1_001) % all.length] as Taken).filter((_, i) => i % 100 !== 7)
+      for (const taken of given) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[25]])
+      for (const taken of given.reverse()) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[25]], 'told again, it changes nothing')
+      for (let i = 0; i < 50; i++) await s.take(entries)
+      s.t.strictSame(await s.used(entries), [[75]])
+      for (const taken of all) await s.refund([taken])
       s.t.strictSame(
         await s.used(entries),
-        [[4]],
-        'older than all that are remembered: too few messages rather than too many'
+        [[50]],
+        'what was kept at first as well, and nothing of what came later'
       )
-      await s.refund([all[1_002] as Taken])
-      s.t.strictSame(await s.used(entries), [[3]], 'a later one is still given back')
-      await s.refund([among])
-      s.t.strictSame(await s.used(entries), [[2]], 'and one among them')
-      for (const taken of all.slice(0, 1_003)) await s.refund([taken])
-      s.t.strictSame(await s.used(entries), [[2]], 'and none twice, those forgotten neither')
+    }
+  ],
+  [
+    'a count that was cleared after refunds gives back what came later',
+    async s => {
+      const entries = [entry(count(5, 'day'))]
+      const before = [...(await s.take(entries)), ...(await s.take(entries))]
+      for (const taken of before) await s.refund([taken])
+      s.time.advance(2)
+      await s.store.clear(entries)
+      const after = [...(await s.take(entries)), ...(await s.take(entries))]
+      for (const taken of before) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[2]])
+      for (const taken of after) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[0]])
     }
   ]
 ]

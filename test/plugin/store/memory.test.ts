@@ -6,7 +6,7 @@ import t from 'tap'
 import { StoreFullError } from '../../../plugin/errors.js'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
-import { type Entry, type LogSpec, toTicks } from '../../../plugin/store/store.js'
+import { type Entry, type LogSpec, type Taken, toTicks } from '../../../plugin/store/store.js'
 import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
 import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
@@ -484,6 +484,27 @@ t.test('a refund of all that was counted leaves no key', async t => {
   const entries = [entry(log([1, 60_000]))]
   store.refund(takenOf(entries, named(entries, store.reserve(entries, ''))), '')
   t.equal(store.size, 0)
+})
+
+t.test('of a calendar limit the 95,000 sends before one that was refunded can still be refunded', async t => {
+  const { store } = open(t)
+  const entries = [entry(count(200_000, 'day'))]
+  const sent: Taken[] = []
+  for (let i = 0; i < 100_001; i++) sent.push(...takenOf(entries, named(entries, store.reserve(entries, ''))))
+  const refund = (...which: number[]) =>
+    store.refund(
+      which.map(i => sent[i] as Taken),
+      ''
+    )
+  refund(0, 47, 48, 5_001)
+  refund(100_000)
+  t.strictSame(used(store, entries), [99_996])
+  refund(1, 4_000)
+  t.strictSame(used(store, entries), [99_996], 'older: too few messages rather than too many')
+  refund(0, 47, 48, 5_001, 100_000)
+  t.strictSame(used(store, entries), [99_996], 'none twice')
+  refund(5_000, 5_002, 99_999)
+  t.strictSame(used(store, entries), [99_993])
 })
 
 t.test('within one tick too, a receipt is issued once', async t => {
