@@ -61,7 +61,8 @@ local function refund(key, kind, value, receipt, ends, refunds)
 end
 
 local specs = cjson.decode(ARGV[1])
-local values, counts, total = redis.call('MGET', unpack(KEYS)), 0, #specs / 3
+local total, counts = #specs / 3, 0
+local values = redis.call('MGET', unpack(KEYS, 1, total))
 for i = 1, total do
   local key, value, trailer = KEYS[i], values[i] or '', ''
   local kind, receipt, ends = specs[i * 3 - 2], specs[i * 3 - 1], specs[i * 3]
