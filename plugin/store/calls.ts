@@ -1,6 +1,6 @@
 import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
-import { type Argument, type Binary, isReply, type RedisClient } from './client.js'
+import { type Argument, type Binary, isReply, type RedisClient, withoutCommand } from './client.js'
 import type { Script } from './scripts.js'
 
 class Call {
@@ -74,7 +74,7 @@ export class Calls {
       // In a pipeline of its own making, one that has written, a cluster's client neither follows nor learns.
       if ((error as Error).message?.startsWith('MOVED')) this.client.refreshSlotsCache?.()
       this.batch.answered(calls.length)
-      for (const { reject } of calls) reject(error)
+      for (const { reject } of calls) reject(withoutCommand(error))
     }
   }
 

@@ -58,3 +58,13 @@ export function isClient(value: unknown): value is RedisClient & Binary {
 export function isReply(error: unknown): error is Error {
   return error instanceof Error && /^[A-Z][A-Z0-9_]+ /.test(error.message)
 }
+
+/**
+ * Hides from logs the command that a client's error carries: what failed may have been the login, with its password.
+ * @returns the same error
+ */
+export function withoutCommand(error: unknown): unknown {
+  if (error instanceof Error && 'command' in error)
+    Object.defineProperty(error, 'command', { enumerable: false })
+  return error
+}

@@ -1,6 +1,7 @@
 import type { Awaitable } from '../awaitable.js'
 import { SecretMismatchError } from '../errors.js'
 import { within } from '../within.js'
+import { withoutCommand } from './client.js'
 import type { RedisServer } from './server.js'
 
 interface Log {
@@ -59,7 +60,7 @@ export class Examination {
       await within(looked, this.timeout, () => new Error('no answer in time'))
     } catch (error) {
       if (error instanceof SecretMismatchError) throw error
-      this.log.warn({ err: error }, 'the secret of redis is not known yet')
+      this.warn(error, 'the secret of redis is not known yet')
       this.follow(looked, connection)
     }
     if (!this.closed) this.stopListening = this.redis.onConnection(() => this.again())
@@ -111,12 +112,15 @@ export class Examination {
   private async look(): Promise<void> {
     // First, since a client still connecting to a cluster knows no nodes.
     await this.redis.verify(this.fingerprint)
-    await this.redis.load().catch(error => this.log.warn({ err: error }, 'redis could not load the scripts'))
+    await this.redis.load().catch(error => this.warn(error, 'redis could not load the scripts'))
     const policy = await this.redis.evictionPolicy().catch(error => {
-      this.log.warn({ err: error }, 'the eviction policy of redis is not known')
+      this.warn(error, 'the eviction policy of redis is not known')
       return 'noeviction'
     })
     if (policy !== 'noeviction')
       this.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
+  }
+  private warn(error: unknown, message: string): void {
+    this.log.warn({ err: withoutCommand(error) }, message)
   }
 }

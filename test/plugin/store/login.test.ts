@@ -1,0 +1,58 @@
+import Fastify from 'fastify'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { limitPlugin } from '../../../plugin/index.js'
+import { logStream } from '../../helper/log-stream.js'
+import { startRedis } from '../../helper/redis.js'
+import { until } from '../../helper/until.js'
+
+const PASSWORD = 'the-password-of-redis'
+
+/** A process whose user has this password, and what it logs. */
+async function open(t: Test, port: number) {
+  const client = new Redis({
+    port,
+    username: 'limits',
+    password: PASSWORD,
+    autoResendUnfulfilledCommands: false,
+    retryStrategy: () => 1
+  })
+  client.on('error', () => {})
+  const { lines, stream } = logStream()
+  const app = Fastify({ logger: { stream } })
+  t.teardown(async () => {
+    await app.close()
+    client.disconnect()
+  })
+  const rules = [{ name: 'once', key: { value: 'body.who' } as const, limits: [{ max: 5, window: '1h' }] }]
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, timeout: 300 })
+  await app.ready()
+  const reserve = async () => (await app.limit.reserve({ once: 'a' })).store
+  const logged = (what: string) => lines.filter(line => line.includes(what))
+  return { client, reserve, logged }
+}
+
+t.test('a password that Redis refuses at start stands in no log', async t => {
+  const { client: admin, port } = await startRedis(t)
+  await admin.call('ACL', 'SETUSER', 'limits', 'on', '>another', '~*', '+@all')
+  const { reserve, logged } = await open(t, port)
+  t.equal(await reserve(), 'memory')
+  t.ok(logged('WRONGPASS').length > 0)
+  t.same(logged(PASSWORD), [])
+})
+
+t.test('a password that is changed on the server stands in no log', async t => {
+  const { client: admin, port } = await startRedis(t)
+  await admin.call('ACL', 'SETUSER', 'limits', 'on', `>${PASSWORD}`, '~*', '+@all')
+  const { client, reserve, logged } = await open(t, port)
+  t.equal(await reserve(), 'redis')
+  await admin.call('ACL', 'SETUSER', 'limits', 'resetpass', '>another')
+  await admin.call('CLIENT', 'KILL', 'USER', 'limits')
+  await until(() => client.status !== 'ready', 'the loss')
+  const refused = async () => {
+    await reserve()
+    return logged('WRONGPASS').length > 0
+  }
+  await until(refused, 'the refusal')
+  t.same(logged(PASSWORD), [])
+})
