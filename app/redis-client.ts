@@ -46,6 +46,7 @@ function singleOf(url: string) {
 function clusterOf(first: string, others: string[]) {
   // The nodes that these tell of take the same name and password.
   const { username, password, protocol } = new URL(first)
+  const tls = protocol === 'rediss:'
   return new Cluster([first, ...others], {
     lazyConnect: true,
     enableOfflineQueue: false,
@@ -53,11 +54,13 @@ function clusterOf(first: string, others: string[]) {
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: TRY_AGAIN,
+    // By addresses the client could not tell whether a certificate is that of the node's name.
+    ...(tls && { dnsLookup: (name, done) => done(null, name) }),
     redisOptions: {
       ...options,
       ...(username !== '' && { username: decodeURIComponent(username) }),
       ...(password !== '' && { password: decodeURIComponent(password) }),
-      ...(protocol === 'rediss:' && { tls: {} })
+      ...(tls && { tls: {} })
     }
   })
 }

@@ -49,6 +49,8 @@ async function connect(
   if (client instanceof Cluster) {
     connectNodes(client)
     client.on('+node', (node: Redis) => endSilent(node, pingMs))
+    // Its own errors do not say why.
+    client.on('node error', (error: Error, node: string) => fastify.log.warn({ err: error, node }, 'redis'))
   } else endSilent(client, pingMs)
   client.connect().catch(() => {})
   await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
