@@ -40,7 +40,8 @@ end
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', ms)) do drop(key) end
 
 local value = redis.call('HGET', slots, ARGV[1])
-if value then
+-- Without its end, which Redis has evicted, it would never go.
+if value and redis.call('ZSCORE', ends, ARGV[1]) then
   if string.sub(value, 2, 23) ~= ARGV[2] then return { 'other-body' } end
   if string.sub(value, 1, 1) == 'R' then return { 'running' } end
   return { 'finished', string.sub(value, 24) }

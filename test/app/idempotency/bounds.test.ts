@@ -184,6 +184,8 @@ t.test('what Redis has evicted in part takes no place', async t => {
   await begin('lost')
   await client.del('idempotency:{scope}')
   t.same(await begin('next'), { is: 'begun' })
+  await client.del('idempotency:{scope}:ends')
+  t.same(await begin('next'), { is: 'begun' }, 'it would be under way for ever')
 })
 
 t.test('another secret gives other names, and so does another network', async t => {
