@@ -37,12 +37,10 @@ const TYPES: Record<string, FlawCode> = {
 
 function flawOf({ keyword, instancePath, params }: Validation): Flaw {
   const pointer = `#${instancePath}`
-  const { missingProperty, additionalProperty, propertyName, type, limit, pattern, format, ...others } =
-    params as Params
+  const { missingProperty, additionalProperty, type, limit, pattern, format, ...others } = params as Params
   if (keyword === 'required') return flaw(pointerTo(pointer, String(missingProperty)), 'REQUIRED')
   if (keyword === 'additionalProperties')
     return flaw(pointerTo(pointer, String(additionalProperty)), 'UNEXPECTED')
-  if (keyword === 'propertyNames') return flaw(pointer, 'NAME', { name: propertyName })
   if (keyword === 'type') return flaw(pointer, TYPES[String(type)] ?? 'WRONG')
   if (keyword === 'enum') return flaw(pointer, 'NOT_ONE_OF', { allowed: others.allowedValues })
   if (keyword === 'const') return flaw(pointer, 'NOT_ONE_OF', { allowed: [others.allowedValue] })

@@ -42,7 +42,6 @@ export const en = {
     TOO_MANY: 'must have {limit} entries or fewer',
     PATTERN: 'must match the pattern {pattern}',
     FORMAT: 'must have the format {format}',
-    NAME: 'has a member whose name is not allowed: {name}',
     INVISIBLE: 'must not contain line breaks, control characters or invisible characters',
     LINK: 'must not contain a link, a web address or a mail address',
     NOT_URL: 'must be an https address',

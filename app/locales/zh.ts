@@ -127,7 +127,6 @@ export const zh = {
     TOO_MANY: '最多 {limit} 项',
     PATTERN: '必须匹配 {pattern}',
     FORMAT: '格式必须是 {format}',
-    NAME: '含有不允许的成员名：{name}',
     INVISIBLE: '不能含有换行符、控制字符或不可见字符',
     LINK: '不能含有链接、网址或邮箱地址',
     NOT_URL: '必须是 https 网址',

@@ -7,8 +7,7 @@ type Offered = Readonly<Record<string, Template>>
 
 // What a template takes is checked against the template: then all that is wrong can be named at once.
 const Params = Type.Optional(
-  Type.Record(Type.String({ pattern: '^\\w{1,32}$' }), Type.Unknown(), {
-    ...strict,
+  Type.Record(Type.String(), Type.Unknown(), {
     maxProperties: 16,
     description: 'what the template names, no more and no less: texts and whole numbers',
     examples: [{ order: 'A-17' }]

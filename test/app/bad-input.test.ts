@@ -65,7 +65,7 @@ const bodies: Record<string, [status: number, body: unknown, code?: string][]> =
     [422, { phone, template, params: { order: '\ud800' } }, 'PARAMS_INVALID'],
     [422, { phone, template, params: { order: 'evil.example' } }, 'PARAMS_INVALID'],
     [422, { phone, template, params: [] }, 'INVALID'],
-    [422, { phone, template, params: { 'a b': 1 } }, 'INVALID'],
+    [422, { phone, template, params: { 'a b': 1 } }, 'PARAMS_INVALID'],
     [422, { phone, template, params, locale: 'e' }, 'INVALID'],
     [422, { phone, template, params, locale: null }, 'INVALID'],
     [422, { phone, template, params, subject: 'x' }, 'INVALID'],
