@@ -5,7 +5,7 @@ import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } fro
 export interface LimitState {
   max: number
   remaining: number
-  /** Until a slot returns, in milliseconds; 0 when none is used. */
+  /** Until a slot returns, in milliseconds, 0 when none is used; of a calendar limit until its period ends. */
   resetMs: number
   /** Length of the window or the calendar period, in milliseconds. */
   windowMs: number
@@ -80,9 +80,8 @@ export function isCharged(facts: Facts, head: number): boolean {
 }
 
 function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
-  if (used === 0 && !charged) return 0
-  // What has just been counted is then the only one.
-  if (used === 0 && entry.spec.kind !== 'count') return windowMs
+  // What has just been counted is then the only one. A period ends, used or not.
+  if (used === 0 && entry.spec.kind !== 'count') return charged ? windowMs : 0
   // Nodes of a cluster have clocks of their own: by that of another one a period may be over.
   return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
 }

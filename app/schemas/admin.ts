@@ -91,7 +91,7 @@ export const LookupAnswer = Type.Object(
         used: Type.Number(),
         remaining: Type.Number(),
         windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
-        resetMs: Type.Number({ description: 'until a slot returns' }),
+        resetMs: Type.Number({ description: 'until a slot returns, or the calendar period ends' }),
         refuses: Type.Boolean({ description: 'whether it would refuse now: a message, or a try of a code' })
       })
     ),

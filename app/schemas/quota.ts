@@ -9,7 +9,7 @@ export const QuotaAnswer = Type.Object(
         used: Type.Number(),
         remaining: Type.Number(),
         windowMs: Type.Number({ description: 'length of the day, or of what else the policy counts in' }),
-        resetMs: Type.Number({ description: 'until the day ends; 0 while nothing of it is used' })
+        resetMs: Type.Number({ description: 'until the day ends' })
       }),
       { description: 'one a day, unless the policy says otherwise; none where it hides them' }
     )

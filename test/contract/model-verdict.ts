@@ -52,7 +52,9 @@ function left(model: Model, entry: Entry, slot?: Slot): Verdict['rules'][number]
   if (slot && entry.spec.kind === 'distinct') return leftBeside(entry, now)
   return limitsOf(entry).map(({ max, windowMs }, i) => {
     const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
-    return { max, remaining: Math.max(max - used, 0), resetMs: used === 0 ? 0 : toMs(reset), windowMs }
+    // A period ends whether anything of it is used or not.
+    const resetMs = used === 0 && entry.spec.kind !== 'count' ? 0 : toMs(reset)
+    return { max, remaining: Math.max(max - used, 0), resetMs, windowMs }
   })
 }
 

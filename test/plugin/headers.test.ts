@@ -158,7 +158,7 @@ for (const place of await places(t)) {
     const none = (flood: number) => [
       ['flood', flood, 60],
       ['send', 2, 0],
-      ['day', 5, 0],
+      ['day', 5, day],
       ['wrong', 3, 0]
     ]
     t.strictSame(await ask('502'), none(8))

@@ -43,6 +43,15 @@ t.test('admitted: what is left after this one', async t => {
   )
 })
 
+t.test('a period of which nothing is used ends all the same', async t => {
+  const applied = [rule('mail', entry(log([2, 60_000])), entry(count(5, 'day')))]
+  const { rules } = decide(applied, [NOW, 1, PASSES, 0, 0, 0, PASSES, 0, 0, 999_901])
+  t.strictSame(rules[0]?.limits, [
+    { max: 2, remaining: 2, resetMs: 0, windowMs: 60_000 },
+    { max: 5, remaining: 5, resetMs: 10_000, windowMs: 86_400_000 }
+  ])
+})
+
 t.test('a period that is over by the clock of another node ends at once', async t => {
   const applied = [rule('day', entry(count(5, 'day')))]
   const { rules } = decide(applied, [NOW, 1, PASSES, 9, 2, -300])
