@@ -3,11 +3,10 @@ import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { answered } from '../answered.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
+import { inOrder, QUOTA } from './quota.js'
 
 export type SoftMark = (event: DecisionEvent, request: FastifyRequest | null) => void
 
-/** The rule of the policy that holds an account to its quota. */
-export const QUOTA = 'account'
 const SHARE = 0.8
 
 /**
@@ -38,15 +37,14 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     const account = request?.account?.id
     const state = event.rules.find(({ name }) => name === QUOTA)
     if (!event.allowed || account === undefined || state === undefined) return
-    const limits = fastify.limit.rules[QUOTA]?.limits ?? []
-    // Calendar limits come last in a state.
-    const periods = limits.flatMap(limit => ('per' in limit ? limit.per : []))
-    const calendar = state.limits.slice(limits.length - periods.length)
-    for (const [i, { max, remaining, resetMs }] of calendar.entries()) {
+    const limits = inOrder(fastify.limit.rules[QUOTA]?.limits)
+    for (const [i, { max, remaining, resetMs }] of state.limits.entries()) {
+      const limit = limits[i]
+      if (limit === undefined || !('per' in limit)) continue
       const used = max - remaining
       // The answer to that very send may have been lost.
       if (used < max * SHARE) continue
-      const mark = `${account}:${periods[i]}:${max}`
+      const mark = `${account}:${limit.per}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

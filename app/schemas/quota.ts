@@ -9,7 +9,12 @@ export const QuotaAnswer = Type.Object(
         used: Type.Number(),
         remaining: Type.Number(),
         windowMs: Type.Number({ description: 'length of the day, or of what else the policy counts in' }),
-        resetMs: Type.Number({ description: 'until the day ends' })
+        resetMs: Type.Number({ description: 'until the day ends' }),
+        timeZone: Type.Optional(
+          Type.String({
+            description: 'IANA time zone whose midnight ends it; of a rolling limit there is none'
+          })
+        )
       }),
       { description: 'one a day, unless the policy says otherwise; none where it hides them' }
     )

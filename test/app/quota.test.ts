@@ -30,7 +30,7 @@ for (const [name, open] of Object.entries(places)) {
     const place = await open(t)
     const app = await place.start({ ACCOUNTS_FILE })
     const windowMs = 86_400_000
-    const fresh = { max: 3, used: 0, remaining: 3, windowMs, resetMs: 5 * 3_600_000 }
+    const fresh = { max: 3, used: 0, remaining: 3, windowMs, resetMs: 5 * 3_600_000, timeZone: shop.timeZone }
     t.same((await quotaOf(app, 'key of shop')).body, { account: 'shop', limits: [fresh] })
     const headers = { 'x-api-key': 'key of shop' }
     t.equal((await ask(app, {}, { headers })).status, 202)
@@ -42,7 +42,7 @@ for (const [name, open] of Object.entries(places)) {
       t.same((await quotaOf(app, 'key of shop')).body.limits, [used], 'a look counts nothing')
     t.match((await quotaOf(app, 'key of other')).body, {
       account: 'other',
-      limits: [{ max: 1_000, used: 0 }]
+      limits: [{ max: 1_000, used: 0, resetMs: 16 * 3_600_000, timeZone: 'Asia/Shanghai' }]
     })
     t.equal((await post(app, '/v1/sms', { ...sms, phone: '13700137000' }, { headers })).status, 202)
     t.match(await quotaOf(app, 'key of shop'), { body: { limits: [{ used: 3, remaining: 0 }] } })
@@ -71,10 +71,20 @@ t.test('it tells what the policy makes of a quota', async t => {
     return (await quotaOf(app)).body.limits
   }
   const hour = { max: 9, window: '1h' } as const
-  const month = { max: 99, per: 'month', timeZone: 'UTC' } as const
-  t.match(await limitsOf({ limits: [month, hour] }), [
-    { max: 9, used: 1, resetMs: 3_600_000 },
-    { max: 99, used: 1, resetMs: 31 * 86_400_000 }
+  const day = { max: 50, per: 'day' } as const
+  const month = { max: 99, per: 'month', timeZone: 'Asia/Tokyo' } as const
+  const used = { used: 1, windowMs: 3_600_000 }
+  t.same(await limitsOf({ limits: [day, month, hour] }), [
+    { ...used, max: 9, remaining: 8, resetMs: 3_600_000 },
+    { ...used, max: 50, remaining: 49, windowMs: 86_400_000, resetMs: 86_400_000, timeZone: 'UTC' },
+    {
+      ...used,
+      max: 99,
+      remaining: 98,
+      windowMs: 30 * 86_400_000,
+      resetMs: 31 * 86_400_000 - 9 * 3_600_000,
+      timeZone: 'Asia/Tokyo'
+    }
   ])
   t.same(await limitsOf({ private: true }), [], 'nothing of what it hides')
   const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]

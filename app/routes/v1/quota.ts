@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { errors } from '../../../plugin/index.js'
-import { QUOTA } from '../../accounts/soft-mark.js'
+import { errors, type Limit } from '../../../plugin/index.js'
+import type { Account } from '../../accounts/account.js'
+import { inOrder, QUOTA } from '../../accounts/quota.js'
 import { keyFrom } from '../../facts.js'
 import { problem } from '../../problem.js'
 import { problems } from '../../schemas/problem.js'
@@ -28,13 +29,25 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       // A policy may hide what is left, or count by more than the account.
       if (rule.private === true || key === undefined) return { account: account.id, limits: [] }
       const { rules } = await fastify.limit.peek({ [QUOTA]: key }, request).catch(unavailable)
+      const written = inOrder(rule.limits)
       const limits = rules.flatMap(state => state.limits)
       return {
         account: account.id,
-        limits: limits.map(limit => ({ ...limit, used: limit.max - limit.remaining }))
+        limits: limits.map((limit, i) => ({
+          ...limit,
+          used: limit.max - limit.remaining,
+          timeZone: zoneOf(written[i], account)
+        }))
       }
     }
   )
+}
+
+/** Where a limit has its midnight: where its policy says, by name or by the account. */
+function zoneOf(limit: Limit | undefined, account: Account): string | undefined {
+  if (limit === undefined || !('per' in limit)) return undefined
+  const { timeZone = 'UTC' } = limit
+  return typeof timeZone === 'string' ? timeZone : account.timeZone
 }
 
 /** Nothing stands in for Redis here, while messages may still go out. */
