@@ -120,7 +120,13 @@ export async function build(config: Config, options: BuildOptions = {}) {
   })
   await app.register(afterwards, { patienceMs: handlerTimeout })
   // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: DOCS_CSP })
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: DOCS_CSP,
+    // As it stands, in YAML as in JSON.
+    transformSpecification: document => document,
+    transformSpecificationClone: false
+  })
   await app.register(routes, { config })
   return app
 }

@@ -67,12 +67,12 @@ export class Documentation {
 }
 
 /**
- * The schema of a limited route with the answers that its rules can give. What the route documents itself is left, but
- * that each answer names the headers which tell the caller what is left.
+ * The schema of a limited route with the answers that its rules in force can give. What the route documents itself is
+ * left, but that each answer names the headers which tell the caller what is left.
  */
 export function documented(
   schema: FastifySchema | undefined,
-  { declared: plan, rewritten }: LimitedRoute
+  { plan, rewritten }: LimitedRoute
 ): FastifySchema {
   const refusal = rewritten ? bodiless : answer
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)

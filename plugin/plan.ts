@@ -40,8 +40,6 @@ export interface LimitedRoute {
   plan: Plan
   /** Whether it names rules that may be replaced: then any plan may follow. */
   readonly replaceable: boolean
-  /** The plan that it was declared with. */
-  readonly declared: Plan
   /** Whether the option `errorResponse` builds the bodies of its refusals. */
   readonly rewritten: boolean
 }

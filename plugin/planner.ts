@@ -102,7 +102,7 @@ export class Planner {
     const plan = planOf(name, found)
     for (const filter of plan.filters) this.used.add(filter)
     const replaceable = found.some(each => this.shared.get(each.name) === each)
-    const route = { plan, declared: plan, members, replaceable, rewritten: this.rewritten }
+    const route = { plan, members, replaceable, rewritten: this.rewritten }
     this.routes.push(route)
     return route
   }

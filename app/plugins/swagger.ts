@@ -1,7 +1,9 @@
 import fastifySwagger from '@fastify/swagger'
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import { limitTransform } from '../../plugin/index.js'
 import type { Config } from '../config.js'
+import type { Policy } from '../policy.js'
 
 interface Alternatives {
   anyOf?: { type?: string }[]
@@ -17,9 +19,21 @@ const ADMIN_KEY = {
 /** Every problem has it, those that the plugin documents as well. */
 const LANGUAGE = { description: 'the language of title and detail', schema: { type: 'string' as const } }
 
-/** OpenAPI at /openapi.json. */
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** What @fastify/swagger would decorate as `swagger`. */
+    writeDocument(): void
+  }
+}
+
+type Document = ReturnType<FastifyInstance['swagger']>
+
+/** OpenAPI at /openapi.json: written when it is asked for, and anew after a reload. */
 const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async (fastify, { config }) => {
+  let document = {} as Document
+  let written: Policy | null = null
   await fastify.register(fastifySwagger, {
+    decorator: 'writeDocument',
     openapi: {
       openapi: '3.1.0',
       info: {
@@ -50,6 +64,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
         }
       }
     },
+    transform: limitTransform(given => given),
     transformObject(documented) {
       if (!('openapiObject' in documented)) throw new Error('this is an OpenAPI 3 document')
       const { openapiObject } = documented
@@ -66,12 +81,22 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
         const { anyOf = [] } = (body.content['application/json']?.schema ?? {}) as Alternatives
         if (anyOf.some(({ type }) => type === 'null')) body.required = false
       }
-      return openapiObject
+      document = openapiObject as Document
+      // What @fastify/swagger is given here it keeps for good, unless it is nothing.
+      return null as never
     },
     refResolver: {
       buildLocalReference: (json, _baseUri, _fragment, i) =>
         typeof json.$id === 'string' ? json.$id : `def-${i}`
     }
+  })
+  fastify.decorate('swagger', () => {
+    // A reload replaces the policy, whatever else it replaces.
+    if (written !== fastify.policy) {
+      fastify.writeDocument()
+      written = fastify.policy
+    }
+    return document
   })
   fastify.get('/openapi.json', { schema: { hide: true } }, async () => fastify.swagger())
 }

@@ -6,19 +6,20 @@ import { Email, LocaleName, Phone } from './recipient.js'
 type Offered = Readonly<Record<string, Template>>
 
 // What a template takes is checked against the template: then all that is wrong can be named at once.
-const Params = Type.Optional(
-  Type.Record(Type.String(), Type.Unknown(), {
-    maxProperties: 16,
-    description: 'what the template names, no more and no less: texts and whole numbers',
-    examples: [{ order: 'A-17' }]
-  })
-)
+const Params = (examples: object[]) =>
+  Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      maxProperties: 16,
+      description: 'what the template names, no more and no less: texts and whole numbers',
+      examples
+    })
+  )
 
 const Name = (offered: Offered) =>
   Type.String({
     pattern: TEMPLATE_PATTERN,
-    description: `one of ${Object.entries(offered).map(described).join(', ')}`,
-    examples: ['order-shipped']
+    description: `one of ${Object.entries(offered).map(described).join(', ') || 'none'}`,
+    examples: Object.keys(offered).slice(0, 1)
   })
 
 function described([name, { params }]: [string, Template]): string {
@@ -26,9 +27,13 @@ function described([name, { params }]: [string, Template]): string {
   return names.length === 0 ? name : `${name} { ${names.join(', ')} }`
 }
 
+function exampleOf({ params }: Template): object {
+  return Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
+}
+
 const parts = (offered: Offered) => ({
   template: Name(offered),
-  params: Params,
+  params: Params(Object.values(offered).slice(0, 1).map(exampleOf)),
   locale: Type.Optional(LocaleName)
 })
 

@@ -3,9 +3,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import type { Template } from '../../app/templates/schema.js'
+import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
-import { KEY, places } from './helper.js'
+import { type App, KEY, places } from './helper.js'
+import { loadFiles, templatesFolder } from './template-files.js'
 
 const redocly = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
 
@@ -175,6 +179,61 @@ t.test('each channel names its own templates', async t => {
       .split(', ')
     t.same(names, Object.keys(app.templates.offered(channel)))
   }
+})
+
+t.test('after a reload it is that of an app which starts with the same files', async t => {
+  const place = await places.memory(t)
+  const policy = loadPolicy()
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  const { folder: TEMPLATES_DIR, write } = templatesFolder(t)
+  const { sms, mail } = loadFiles()
+  const paid = {
+    params: {
+      sum: { type: 'integer' as const, minimum: 1, maximum: 99, example: '12' },
+      shop: { type: 'string' as const, maxLength: 9, example: 'Ada' }
+    },
+    locales: { en: { text: '{sum} paid at {shop}.' } }
+  }
+  const ruled = (change: (rule: Rule) => object) =>
+    writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, rules: policy.rules.map(change) }))
+  ruled(rule => rule)
+  write({ sms, mail })
+  const env = { POLICY_FILE, TEMPLATES_DIR }
+  const app = await place.start(env)
+  const documentsOf = async (of: App) => {
+    const [first, json, yaml] = await Promise.all(
+      ['/openapi.json', '/docs/json', '/docs/yaml'].map(url => of.inject(url))
+    )
+    return { document: first?.json(), json: json?.json(), yaml: yaml?.body }
+  }
+  const before = await documentsOf(app)
+  t.equal(app.swagger(), app.swagger(), 'written once')
+  t.match(before.yaml, /one of order-shipped \{ order \}/)
+
+  ruled(rule => {
+    if (rule.name === 'recipient') return { ...rule, limits: [{ max: 2, window: '90s' }] }
+    // Nothing is left of it to tell a caller.
+    if (rule.name === 'verify-attempts') return { ...rule, mode: 'observe' }
+    return rule
+  })
+  const { captcha } = sms as { captcha: Template }
+  write({ sms: { captcha, paid }, mail })
+  t.same(await documentsOf(app), before, 'not before it is read')
+  app.reload()
+  const after = await documentsOf(app)
+  t.same(after, await documentsOf(await place.start(env)))
+  t.same(after.json, after.document)
+  t.match(after.document.paths['/v1/captcha'].post.responses[429].description, 'recipient: 2 in 90s by')
+  const { schema } = after.document.paths['/v1/sms'].post.requestBody.content['application/json']
+  t.equal(schema.properties.template.description, 'one of paid { sum, shop }')
+  const payload = offered({ schema })
+  t.match(payload, { template: 'paid', params: { sum: '12', shop: 'Ada' } })
+  const sent = await app.inject({ method: 'POST', url: '/v1/sms', headers: { 'x-api-key': KEY }, payload })
+  t.equal(sent.statusCode, 202)
+
+  writeFileSync(POLICY_FILE, '{}')
+  t.throws(() => app.reload())
+  t.same(await documentsOf(app), after, 'what is refused changes nothing')
 })
 
 t.test('a page shows it', async t => {

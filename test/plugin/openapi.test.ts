@@ -404,7 +404,7 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
     t.same(Object.keys(answers), ['200', '400', '403', '409', '422', '429', '503'])
     t.match(answers[409], { content: { 'application/json': { schema: { properties: { taken: {} } } } } })
     t.same(Object.keys(answers[200]?.headers ?? {}), ['RateLimit', 'RateLimit-Policy'])
-    t.equal(answers[429]?.description, 'Limit reached. send: 1 in 60s by ip.')
+    t.equal(answers[429]?.description, 'Limit reached. send: 2 in 60s by ip.', 'the rules in force')
     t.equal(answers[429]?.content?.['application/problem+json'] === undefined, errorResponse !== undefined)
     t.same(Object.keys(paths['/bare']?.get?.responses ?? {}), ['200', '400', '403', '422', '429', '503'])
     t.same(Object.keys(paths['/free']?.get?.responses ?? {}), ['200'])

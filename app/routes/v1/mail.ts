@@ -2,14 +2,19 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
+import { presentBody } from '../../schemas/present-body.js'
 import { problems } from '../../schemas/problem.js'
 
 // Without a key it would be a relay for anybody.
 const mail: FastifyPluginAsyncTypebox = async fastify => {
+  const body = () => MailBody(fastify.templates.offered('mail'))
   fastify.post(
     '/mail',
     {
-      config: { limit: ['api-attempts', 'block-list', 'same-content', 'mail', 'account', 'service'] },
+      config: {
+        limit: ['api-attempts', 'block-list', 'same-content', 'mail', 'account', 'service'],
+        swaggerTransform: presentBody(body)
+      },
       preParsing: fastify.authenticate,
       // What cannot be sent is refused before anything is counted.
       preHandler: [
@@ -24,7 +29,7 @@ const mail: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'Sends a mail by template',
         tags: ['messages'],
         security: [{ apiKey: [] }],
-        body: MailBody(fastify.templates.offered('mail')),
+        body: body(),
         response: {
           202: MessageAnswer,
           ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)

@@ -2,13 +2,18 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
+import { presentBody } from '../../schemas/present-body.js'
 import { problems } from '../../schemas/problem.js'
 
 const sms: FastifyPluginAsyncTypebox = async fastify => {
+  const body = () => SmsBody(fastify.templates.offered('sms'))
   fastify.post(
     '/sms',
     {
-      config: { limit: ['api-attempts', 'block-list', 'same-content', 'mobile', 'account', 'service'] },
+      config: {
+        limit: ['api-attempts', 'block-list', 'same-content', 'mobile', 'account', 'service'],
+        swaggerTransform: presentBody(body)
+      },
       preParsing: fastify.authenticate,
       // What cannot be sent is refused before anything is counted.
       preHandler: [
@@ -23,7 +28,7 @@ const sms: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'Sends an SMS by template',
         tags: ['messages'],
         security: [{ apiKey: [] }],
-        body: SmsBody(fastify.templates.offered('sms')),
+        body: body(),
         response: {
           202: MessageAnswer,
           ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
