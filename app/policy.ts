@@ -137,7 +137,7 @@ function checkWords(words: string, locale: string, path: string): void {
   const at = `${path}.${locale} (${JSON.stringify(words)})`
   const mistake = tagMistake(locale)
   if (mistake !== undefined) throw new ConfigError(`${path}.${locale} ${mistake}.`)
-  const [flaw] = readParams({ action: ACTION }, { action: words }).flaws
+  const [flaw] = readParams({ action: ACTION }, { action: words }, true).flaws
   if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
   if (/[{}]/.test(words))
     throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)

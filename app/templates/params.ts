@@ -8,17 +8,19 @@ type Read = { value: string } | { code: FlawCode; more?: object }
 
 /**
  * Reads what is given for parameters.
+ * @param own whether the operator has written it, who may spell with joiners
  * @returns the values, and everything that is wrong with them
  */
 export function readParams(
   params: Readonly<Record<string, Param>>,
-  given: Readonly<Record<string, unknown>>
+  given: Readonly<Record<string, unknown>>,
+  own = false
 ): { values: Values; flaws: Flaw[] } {
   const values: Values = {}
   const flaws: Flaw[] = []
   for (const [name, param] of Object.entries(params)) {
     const read = Object.hasOwn(given, name)
-      ? readParam(param, given[name])
+      ? readParam(param, given[name], own)
       : ({ code: 'REQUIRED' } satisfies Read)
     if ('value' in read) values[name] = read.value
     else flaws.push(flaw(pointerTo('#/params', name), read.code, read.more))
@@ -29,13 +31,13 @@ export function readParams(
   return { values, flaws }
 }
 
-function readParam(param: Param, given: unknown): Read {
+function readParam(param: Param, given: unknown, own: boolean): Read {
   if (typeof given !== 'string' && typeof given !== 'number') return { code: 'NOT_SCALAR' }
   if (param.type === 'integer') return readInteger(param, String(given))
   // 20261122000012345678 has become another number by now, and 12.50 is 12.5.
   if (typeof given === 'number' && !Number.isSafeInteger(given)) return { code: 'INEXACT' }
   const text = String(given)
-  if (INVISIBLE.test(text)) return { code: 'INVISIBLE' }
+  if (INVISIBLE.test(own ? text.replace(JOINERS, '') : text)) return { code: 'INVISIBLE' }
   const { maxLength: limit = 0, pattern } = param
   const spaced = text.replace(/\s+/g, ' ').trim()
   // Putting accents in order takes a time by the square of their number. A character has four parts of two units at most.
@@ -46,7 +48,7 @@ function readParam(param: Param, given: unknown): Read {
   const isUrl = param.type === 'url'
   if (isUrl && !isHttps(value)) return { code: 'NOT_URL' }
   if (pattern !== undefined && !whole(pattern).test(value)) return { code: 'PATTERN', more: { pattern } }
-  return !isUrl && hasLink(value) ? { code: 'LINK' } : { value }
+  return !isUrl && hasLink(value.replace(JOINERS, '')) ? { code: 'LINK' } : { value }
 }
 
 function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {
@@ -61,6 +63,11 @@ export const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`, 'u')
 // Line breaks make headers of a subject; bidi controls make one text look like another; what nobody sees makes one
 // message many. All that is not assigned, private or half a character shows as anything.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u
+
+// Where spelling needs them, roughly as in RFC 5892 (A.1, A.2): behind a virama, or a non-joiner between Arabic letters.
+// A letter follows. Callers may not use them: in some fonts a text looks the same without.
+const JOINERS =
+  /(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c-\u200d](?=\p{L})|(?<=(?=\p{L})\p{Script=Arabic}\p{M}?)\u200c(?=(?=\p{L})\p{Script=Arabic})/gu
 
 const LINKS = [
   /:\/\//,

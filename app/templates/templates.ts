@@ -41,7 +41,7 @@ export interface Templates {
 }
 
 const OWN = 'captcha'
-/** What a code is sent with. */
+/** What a code is sent with: nothing of it is a caller's. */
 const OWN_PARAMS = ['code', 'action', 'minutes']
 /** A longer SMS is a mistake more often than it is meant. */
 const MAX_SEGMENTS = 3
@@ -118,7 +118,7 @@ export function loadTemplates(
 }
 
 function render(name: string, template: Template, locale: string, params: object): Rendered {
-  const { values, flaws } = readParams(template.params, params as Record<string, unknown>)
+  const { values, flaws } = readParams(template.params, params as Record<string, unknown>, name === OWN)
   if (flaws.length > 0) {
     throw problem(422, 'PARAMS_INVALID', 'The parameters do not fit the template {template}.', {
       template: name,

@@ -55,6 +55,8 @@ function operator(t: Test, languages: Languages) {
   return { env, put, write, folder }
 }
 
+/** Each character by its number. */
+const codesOf = (text: string) => [...text].map(each => each.codePointAt(0)?.toString(16)).join(' ')
 const lastText = (app: App) => app.outbox?.messages[0]?.text ?? ''
 
 t.test('a code goes out in the best language that its text and its purpose have', async t => {
@@ -138,6 +140,54 @@ t.test('LOCALE is the language for those whose own is not there; errors are Engl
     status: 422,
     body: { code: 'TEMPLATE_UNKNOWN', known: [] }
   })
+})
+
+t.test('an action is spelled with joiners where they belong; what a caller sends is not', async t => {
+  const persian = { text: 'کد {code}: {action} ({minutes})', action: 'ورود به حساب می\u200cشود' }
+  const sinhala = { text: '{code} {action} {minutes}', action: 'ශ\u0dca\u200dරී' }
+  const { env, put } = operator(t, { fa: persian, si: sinhala })
+  const place = await places.memory(t)
+  const app = await place.start(env)
+  t.equal((await ask(app, { locale: 'fa' })).status, 202)
+  t.match(lastText(app), persian.action)
+  place.advance(61_000)
+  t.equal((await ask(app, { locale: 'si', phone: '13900139000' })).status, 202)
+  t.match(lastText(app), sinhala.action)
+
+  const malayalam = 'ന\u0d4d\u200cമ'
+  const wrong = [
+    'log\u200cin',
+    'log\u200din',
+    '登\u200c录',
+    '\u200cمی',
+    'می\u200c',
+    'می\u200c شود',
+    'می\u200c\u200cشود',
+    'می\u200dشود',
+    'می\u200ca',
+    'م\u200c.com',
+    '۱\u200c۲',
+    'ක\u0dca\u200d',
+    'ක\u0dca\u200d\u200dර',
+    'ක\u200dර',
+    'a\u200b',
+    'می\u200c\u202eشود'
+  ]
+  for (const action of [malayalam, 'مِ\u200cشود', 'क\u094d\u200dष']) {
+    put({ fa: { ...persian, action } })
+    t.equal((await reload(app)).status, 200, codesOf(action))
+  }
+  for (const action of wrong) {
+    put({ fa: { ...persian, action } })
+    const reason = /^policy\.purposes\.register\.action\.fa .* must not contain .*invisible characters\.$/
+    t.match(await reload(app), { status: 422, body: { reason } }, codesOf(action))
+  }
+  put({ fa: { ...persian, action: 'evil.می\u200cش' } })
+  t.match(await reload(app), { status: 422 }, 'a link is one, with joiners or without')
+
+  const params = { name: 'می\u200cشود' }
+  const sent = await post(app, '/v1/mail', { to: 'a@example.com', template: 'welcome', params })
+  t.match(sent, { status: 422, body: { errors: [{ pointer: '#/params/name', code: 'INVISIBLE' }] } })
 })
 
 t.test('what lacks the language of LOCALE ends the start', async t => {
