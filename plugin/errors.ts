@@ -53,8 +53,8 @@ export const KeyMissingError = createError(
 )
 /** The value cannot be the identity that a rule is keyed by. */
 export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is not a valid %s', 422)
-/** A function of a rule answered what it must not. */
-export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must return %s', 500)
+/** A function of a rule answered what it must not, or a path of one leads to it. */
+export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must %s', 500)
 /** The store did not answer, or not in time, and nothing stands in for it. */
 export const StoreUnavailableError = createError(
   'FST_SEND_LIMIT_STORE_UNAVAILABLE',

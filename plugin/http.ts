@@ -94,7 +94,7 @@ export function refuse(
 
 function bodyOf(built: unknown): unknown {
   if (!isPromise(built)) return built
-  throw misanswered(built, 'options.errorResponse', 'the body of the answer, not a promise')
+  throw misanswered(built, 'options.errorResponse', 'the body of the answer')
 }
 
 /**
@@ -105,8 +105,7 @@ function bodyOf(built: unknown): unknown {
 export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, log: RefusalLog): void {
   // To Fastify a promise that rejects with nothing is no error.
   const thrown =
-    error ??
-    new FunctionError('a function of a rule or filter', 'something, or throw an error: it threw nothing')
+    error ?? new FunctionError('a function of a rule or filter', `throw an error, but threw ${error}`)
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
   if (!own || (status >= 500 && status !== 503) || isHandled(route, reply.request)) throw thrown

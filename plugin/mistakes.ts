@@ -1,4 +1,4 @@
-import { unheard } from './awaitable.js'
+import { isPromise, unheard } from './awaitable.js'
 import { FunctionError, OptionError } from './errors.js'
 
 /**
@@ -7,7 +7,16 @@ import { FunctionError, OptionError } from './errors.js'
  */
 export function misanswered(answer: unknown, what: string, right: string): Error {
   unheard(answer)
-  return new FunctionError(what, right)
+  return new FunctionError(what, `return ${right}, but returned ${kindOf(answer)}`)
+}
+
+/** What a value is, without the value: that may be a secret, and the client reads the error. */
+export function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return String(value)
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
+  if (Array.isArray(value)) return 'an array'
+  if (isPromise(value)) return 'a promise'
+  return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
 /** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */

@@ -1,7 +1,7 @@
 import type { CountryCode } from 'libphonenumber-js'
 import { unheard } from '../awaitable.js'
 import { FunctionError, KeyMissingError } from '../errors.js'
-import { wrongOption } from '../mistakes.js'
+import { kindOf, misanswered, wrongOption } from '../mistakes.js'
 import type { KeyFunction } from '../rule.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
@@ -54,8 +54,9 @@ export function ipPart(
 
 export function functionPart(read: KeyFunction, label: string, at: string): CompiledPart {
   const canonical = (value: unknown) => {
-    if (typeof value === 'object' || (typeof value === 'number' && !Number.isFinite(value)))
-      throw new FunctionError(at, 'a string, a number or a boolean')
+    const none = ['object', 'function', 'symbol'].includes(typeof value)
+    if (none || (typeof value === 'number' && !Number.isFinite(value)))
+      throw misanswered(value, at, 'a string, a number or a boolean')
     return scalar(value, at)
   }
   return {
@@ -98,6 +99,6 @@ function scalar(value: unknown, label: string): string {
     return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
   if (typeof value === 'function' || typeof value === 'symbol')
-    throw new FunctionError(label, 'a string, number or boolean')
+    throw new FunctionError(label, `be a string, number or boolean, but is ${kindOf(value)}`)
   throw new KeyMissingError(label)
 }

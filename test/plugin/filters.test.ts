@@ -144,7 +144,7 @@ t.test('what a filter answers', async t => {
     if (status === 500)
       t.equal(
         reply.json().message,
-        'the filter f must return nothing, or { allowed: true or false } with a "retryAfterMs" from 0'
+        `the filter f must return nothing, or { allowed: true or false } with a "retryAfterMs" from 0, but returned ${result instanceof Object ? 'an object' : 'a boolean'}`
       )
     if (status === 403 || status === 429) t.match(reply.json(), { status, 'violated-policies': ['f'] })
     await app.close()

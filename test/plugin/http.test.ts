@@ -235,7 +235,7 @@ t.test('an errorResponse that answers later, or throws nothing, refuses all the 
       if (errorResponse === later)
         t.match(
           refused.json().message,
-          'options.errorResponse must return the body of the answer, not a promise'
+          'options.errorResponse must return the body of the answer, but returned a promise'
         )
       await app.close()
     }
@@ -246,8 +246,8 @@ t.test('whatever a function of a rule or a filter throws ends in an error', asyn
   const thrown: [unknown, string][] = [
     [new DOMException('late', 'TimeoutError'), 'late'],
     [Object.assign(new Error('unavailable'), { code: 14 }), 'unavailable'],
-    [undefined, 'it threw nothing'],
-    [null, 'it threw nothing']
+    [undefined, 'but threw undefined'],
+    [null, 'but threw null']
   ]
   for (const [error, message] of thrown) {
     const now = () => {

@@ -301,12 +301,16 @@ t.test('function keys', async t => {
     [() => undefined, 400, /^the key of a is missing or not a scalar value$/],
     [() => null, 400],
     [async () => undefined, 400],
-    [() => ({ id: 1 }), 500, /^POST \/x: config\.limit\.key must return a string, a number or a boolean$/],
-    [async () => ['a'], 500],
-    [() => Number.NaN, 500],
-    [() => -Infinity, 500],
-    [() => Symbol('a'), 500],
-    [() => () => 'a', 500],
+    [
+      () => ({ id: 1 }),
+      500,
+      /^POST \/x: config\.limit\.key must return a string, a number or a boolean, but returned an object$/
+    ],
+    [async () => ['a'], 500, /, but returned an array$/],
+    [() => Number.NaN, 500, /, but returned NaN$/],
+    [() => -Infinity, 500, /, but returned -Infinity$/],
+    [() => Symbol('a'), 500, /, but returned a symbol$/],
+    [() => () => 'a', 500, /, but returned a function$/],
     [
       () => {
         throw new Error('database down')

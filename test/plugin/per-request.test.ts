@@ -89,18 +89,22 @@ for (const place of await places(t)) {
     const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 99, window: '1h' }] }
     const { app, used } = await place.open(t, [daily, flood])
     const wrong: [account: Omit<Account, 'id'>, message: string][] = [
-      [
-        { timeZone: 'UTC' },
-        'options.rules[0].limits[0].max: request.account.dailyQuota must return a number'
-      ],
-      ...['5', null, Number.NaN, {}, true].map((dailyQuota): [Omit<Account, 'id'>, string] => [
+      ...[
+        [undefined, 'undefined'],
+        ['5', 'a string'],
+        [null, 'null'],
+        [Number.NaN, 'NaN'],
+        [5n, 'a bigint'],
+        [{}, 'an object'],
+        [true, 'a boolean']
+      ].map(([dailyQuota, is]): [Omit<Account, 'id'>, string] => [
         { dailyQuota, timeZone: 'UTC' },
-        'options.rules[0].limits[0].max: request.account.dailyQuota must return a number'
+        `options.rules[0].limits[0].max: request.account.dailyQuota must be a number, but is ${is}`
       ]),
       ...[undefined, null, 8, '', 'Mars/Phobos', '+08:00', {}].map(
         (timeZone): [Omit<Account, 'id'>, string] => [
           { dailyQuota: 5, timeZone },
-          'options.rules[0].limits[0].timeZone: request.account.timeZone must return an IANA time zone such as "Asia/Shanghai"'
+          'options.rules[0].limits[0].timeZone: request.account.timeZone must be an IANA time zone such as "Asia/Shanghai", but is '
         ]
       )
     ]
@@ -109,13 +113,9 @@ for (const place of await places(t)) {
       ['daily', 'flood'],
       wrong.map(([account], i) => ({ ...account, id: `${i}` }))
     )
-    for (const [i, [account, message]] of wrong.entries()) {
+    for (const [i, [, message]] of wrong.entries()) {
       const reply = await app.inject(`/send?id=${i}`)
-      t.match(
-        reply.json(),
-        { statusCode: 500, code: 'FST_SEND_LIMIT_FUNCTION', message },
-        JSON.stringify(account)
-      )
+      t.match(reply.json(), { statusCode: 500, code: 'FST_SEND_LIMIT_FUNCTION', message }, message)
     }
     t.same(await used({ flood: '127.0.0.1' }), [0])
   })
@@ -186,7 +186,8 @@ t.test('a time zone may be a function of the request', async t => {
   t.same([await send('a'), await send('a')], [0, 429])
   t.match((await app.inject('/send?id=b')).json(), {
     statusCode: 500,
-    message: '"timeZone" of the rule daily must return an IANA time zone such as "Asia/Shanghai"'
+    message:
+      '"timeZone" of the rule daily must return an IANA time zone such as "Asia/Shanghai", but returned a string'
   })
   await t.rejects(app.limit.peek({ 'daily@GET /send': 'a' }), {
     code: 'FST_SEND_LIMIT_OPTION',
