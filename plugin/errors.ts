@@ -72,10 +72,10 @@ export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longe
 
 /** An option is wrong: which, what it is, what would be right. */
 export const OptionError = createError('FST_SEND_LIMIT_OPTION', '%s: %s. %s')
-/** A route or a call names a rule that no one defined. */
-export const RuleUnknownError = createError(
+/** A route names a rule or filter, or a call a rule, that no one defined. */
+export const RuleUnknownError = createError<'FST_SEND_LIMIT_RULE_UNKNOWN', string[]>(
   'FST_SEND_LIMIT_RULE_UNKNOWN',
-  '%s: there is no rule or filter named "%s"; known: %s'
+  '%s: there is no %s named "%s"; known: %s'
 )
 /** `fastify.limit` is taken, in this scope or above it: by this plugin, or by something else. */
 export const RegisteredError = createError(

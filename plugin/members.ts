@@ -38,5 +38,10 @@ function find({ at, is }: Member, rules: Named<CompiledRule>, filters: Named<Fil
   if (typeof is !== 'string') return is
   const found = rules.get(is) ?? filters.get(is)
   if (found !== undefined) return found
-  throw new RuleUnknownError(at, is, [...rules.keys(), ...filters.keys()].join(', ') || 'none')
+  throw new RuleUnknownError(
+    at,
+    'rule or filter',
+    is,
+    [...rules.keys(), ...filters.keys()].join(', ') || 'none'
+  )
 }

@@ -37,7 +37,7 @@ export function entriesOf(keys: Keys, known: Rules): Entry[] {
 function ruleOf(name: string, known: Rules): CompiledRule {
   const rule = known.get(name)
   if (rule !== undefined) return rule
-  throw new RuleUnknownError('keys', name, [...known.keys()].join(', ') || 'none')
+  throw new RuleUnknownError('keys', 'rule', name, [...known.keys()].join(', ') || 'none')
 }
 
 /** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */

@@ -6,7 +6,15 @@ import Fastify, {
 } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { errors, type Keys, type Limit, limitPlugin, type Rule, type Verdict } from '../../plugin/index.js'
+import {
+  errors,
+  type Filter,
+  type Keys,
+  type Limit,
+  limitPlugin,
+  type Rule,
+  type Verdict
+} from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { startRedis } from '../helper/redis.js'
 
@@ -260,11 +268,12 @@ t.test('an address that is not there: nobody is blocked, forgotten or let throug
 t.test('wrong calls', async t => {
   const { app: empty } = await open(t)
   await t.rejects(empty.limit.peek({ nobody: '1' }), {
-    message: 'keys: there is no rule or filter named "nobody"; known: none'
+    message: 'keys: there is no rule named "nobody"; known: none'
   })
   const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const spare: Rule = { ...mobile, name: 'spare', optional: true }
-  const { app } = await open(t, { rules: [mobile, pair, dynamic, spare] })
+  const filter: Filter = { name: 'quiet', check: () => ({ allowed: true }) }
+  const { app } = await open(t, { rules: [mobile, pair, dynamic, spare], filters: [filter] })
   const { limit } = app
   const calls: ((keys: Keys, request?: never) => Promise<unknown>)[] = [
     limit.reserve,
@@ -276,7 +285,10 @@ t.test('wrong calls', async t => {
   for (const call of calls) {
     await t.rejects(call({ nobody: '1' }), {
       code: 'FST_SEND_LIMIT_RULE_UNKNOWN',
-      message: 'keys: there is no rule or filter named "nobody"; known: mobile, pair, paid, spare'
+      message: 'keys: there is no rule named "nobody"; known: mobile, pair, paid, spare'
+    })
+    await t.rejects(call({ mobile: '13800138000', quiet: '13800138000' }), {
+      message: 'keys: there is no rule named "quiet"; known: mobile, pair, paid, spare'
     })
     for (const keys of [undefined, null, 5, 'mobile', ['13800138000'], new Map([['mobile', '13800138000']])])
       await t.rejects(call(keys as never), {
