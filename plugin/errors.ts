@@ -17,7 +17,7 @@ export interface Problem {
 }
 
 /** A refusal on its way through the app's error handler. */
-export interface LimitError<Body = unknown> extends FastifyError {
+export interface LimitError<Body = Problem> extends FastifyError {
   statusCode: number
   /** `Retry-After`, `RateLimit` and `RateLimit-Policy`, as far as they apply. */
   headers: Record<string, string>
@@ -34,16 +34,34 @@ export interface LimitErrorConstructor {
 }
 
 /** A class of refusals, for `instanceof`. Whoever makes a refusal fills in its members. */
-function refusalError(code: string, message: string, status: number): LimitErrorConstructor {
-  return createError(code, message, status, Error, false) as unknown as LimitErrorConstructor
+function refusalError(
+  code: string,
+  message: string,
+  status: number,
+  base: ErrorConstructor | LimitErrorConstructor
+): LimitErrorConstructor {
+  return createError(
+    code,
+    message,
+    status,
+    base as ErrorConstructor,
+    false
+  ) as unknown as LimitErrorConstructor
 }
 
+/** Any refusal, for `instanceof`: it is one of the three below. */
+export const LimitError = refusalError('FST_SEND_LIMIT', 'refused by: %s', 429, Error)
 /** A rule refuses until its window has moved on. */
-export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429)
+export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, LimitError)
 /** The lock of a rule is held: the same send is under way. */
-export const InFlightError = refusalError('FST_SEND_LIMIT_IN_FLIGHT', 'already under way: %s', 409)
+export const InFlightError = refusalError(
+  'FST_SEND_LIMIT_IN_FLIGHT',
+  'already under way: %s',
+  409,
+  LimitError
+)
 /** The identity is blocked, by a list or by `block` until `unblock`; or a filter refuses and names no time to wait. */
-export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403)
+export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, LimitError)
 
 /** The request lacks what a rule is keyed by. */
 export const KeyMissingError = createError(

@@ -50,7 +50,7 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
     code,
     'violated-policies': policies,
     retryAfterMs: verdict.retryAfterMs
-  } satisfies Problem
+  }
   return error
 }
 
@@ -84,7 +84,7 @@ export function refuse(
   route: RouteOptions
 ): void {
   const { request } = reply
-  if (errorResponse) error.problem = bodyOf(errorResponse(error as LimitError<Problem>, request, reply))
+  if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply)) as Problem
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
   if (isHandled(route, request)) throw error

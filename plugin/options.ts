@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from './clock.js'
-import type { LimitError, Problem } from './errors.js'
+import type { LimitError } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
 import { Duration, Fn, Ipv4Prefix, Ipv6Prefix, strict } from './schemas.js'
@@ -73,7 +73,7 @@ export const OptionsSchema = Type.Object(
     ),
     /** Builds the body of a refusal in place of the problem document. */
     errorResponse: Type.Optional(
-      Fn<(error: LimitError<Problem>, request: FastifyRequest, reply: FastifyReply) => unknown>()
+      Fn<(error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown>()
     ),
     /** Is called with every decision. */
     onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),

@@ -11,7 +11,7 @@ const page = sections.map(section => {
 
 type Failure = { code: string; statusCode?: number }
 const inCode = Object.values(errors)
-  .filter(value => value.prototype instanceof Error)
+  .filter(value => value.prototype instanceof Error && value !== errors.LimitError)
   .map(value => Reflect.construct(value, ['a', 'b', 'c']) as Failure)
   .map(({ code, statusCode = 500 }) => ({ code, status: String(statusCode) }))
 

@@ -620,6 +620,10 @@ t.test('routes without limits keep their handler and get no hooks', async t => {
 })
 
 t.test('errors are exported by name', async t => {
-  t.ok(new errors.ExceededError('x') instanceof Error)
+  for (const refusal of [errors.ExceededError, errors.InFlightError, errors.BlockedError])
+    t.ok(new refusal('x') instanceof errors.LimitError && new refusal('x') instanceof Error)
+  t.notOk(new errors.BlockedError('x') instanceof errors.ExceededError)
+  for (const other of [new errors.KeyMissingError('x'), new Error('x'), null, 5])
+    t.notOk(other instanceof errors.LimitError)
   t.equal(new errors.KeyMissingError('x').statusCode, 400)
 })

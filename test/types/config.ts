@@ -218,7 +218,7 @@ const options: SendLimitOptions = {
   errorResponse: (error, request, reply) => {
     same<typeof error, LimitError<Problem>>(true)
     reply.header('x-url', request.url)
-    const { title } = error.problem as Problem
+    const { title } = error.problem
     return { title, wait: error.decision.retryAfterMs }
   },
   filters: [{ name: 'f', check: () => ({ allowed: false, retryAfterMs: 5 }) }],
@@ -236,9 +236,10 @@ app.get<{ Querystring: { a: string } }>('/', async request =>
 app.setErrorHandler((error, _request, reply) => {
   if (error instanceof errors.ExceededError) {
     same<typeof error.decision, Verdict>(true)
-    same<typeof error.problem, unknown>(true)
+    same<typeof error.problem, Problem>(true)
     return reply.headers(error.headers).send(error.problem)
   }
+  if (error instanceof errors.LimitError) return reply.code(error.statusCode).send(error.problem.detail)
   throw error
 })
 await app.register(limitPlugin, {
