@@ -74,7 +74,21 @@ export const CalendarLimit = Type.Object(
   },
   limit
 )
-export type Limit = Static<typeof RollingLimit> | Static<typeof CalendarLimit>
+/** As the schemas have it: they leave open whether a `max` needs its `ceiling`. */
+export type Amount = Pick<Static<typeof RollingLimit>, 'max' | 'ceiling'>
+interface Fixed {
+  max: number
+  ceiling?: undefined
+}
+interface FromRequest {
+  max: MaxFunction | RequestValue
+  /** The most that `max` may be. */
+  ceiling: number
+}
+interface Rolling extends Omit<Static<typeof RollingLimit>, keyof Amount> {}
+interface Calendar extends Omit<Static<typeof CalendarLimit>, keyof Amount> {}
+/** How many, how long. */
+export type Limit = (Fixed | FromRequest) & (Rolling | Calendar)
 
 const Private = Type.Refine(
   Type.Unsafe<boolean | PrivateFunction>({ description: 'true, false or a function' }),

@@ -1,7 +1,14 @@
 import { conform } from '../conform.js'
 import { durationAt } from '../duration.js'
 import { wrongOption } from '../mistakes.js'
-import { CalendarLimit, type Limit, type MaxFunction, RollingLimit, type TimeZoneFunction } from '../rule.js'
+import {
+  type Amount,
+  CalendarLimit,
+  type Limit,
+  type MaxFunction,
+  RollingLimit,
+  type TimeZoneFunction
+} from '../rule.js'
 import type { CountSpec, DistinctSpec, LogSpec, Spec } from '../store/store.js'
 import { compileMax, compileTimeZone, isRequestValue } from './from-request.js'
 import { LOCK_MAX_MS } from './lock.js'
@@ -110,7 +117,7 @@ function sharedLog(rolling: readonly Rolling[], named: Named, distinct: boolean)
   return { spec, max: rolling.map(each => each.max) }
 }
 
-function ceilingOf({ max, ceiling }: Limit, most: number, at: string): number {
+function ceilingOf({ max, ceiling }: Amount, most: number, at: string): number {
   const dynamic = typeof max === 'function' || isRequestValue(max)
   const value = dynamic ? ceiling : max
   const path = `${at}.${dynamic ? 'ceiling' : 'max'}`

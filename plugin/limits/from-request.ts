@@ -4,7 +4,7 @@ import { FunctionError } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
 import { kindOf, wrongOption } from '../mistakes.js'
 import {
-  type Limit,
+  type Amount,
   type MaxFunction,
   RequestPath,
   type RequestValue,
@@ -36,7 +36,7 @@ export function isRequestValue(value: unknown): value is RequestValue {
 }
 
 /** A `max` as it was given, or how the request brings it. @throws OptionError */
-export function compileMax({ max }: Limit, at: string): number | MaxFunction {
+export function compileMax({ max }: Amount, at: string): number | MaxFunction {
   return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
 }
 

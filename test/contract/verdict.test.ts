@@ -5,7 +5,7 @@ import type { CompiledRule } from '../../plugin/compiled-rule.js'
 import type { Decision } from '../../plugin/decision.js'
 import type { Source } from '../../plugin/identity/path.js'
 import { Limiter } from '../../plugin/limiter.js'
-import type { Rule } from '../../plugin/rule.js'
+import type { MaxFunction, Rule } from '../../plugin/rule.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { RedisStore } from '../../plugin/store/redis.js'
@@ -19,7 +19,7 @@ import { type ModelRule, verdictOf } from './model-verdict.js'
 import { Time } from './time.js'
 
 const key = { value: 'body.who' }
-const paying = ((request: { max: number }) => request.max) as unknown as number
+const paying = ((request: { max: number }) => request.max) as unknown as MaxFunction
 const policy: Rule[] = [
   { name: 'content', key, limits: [{ max: 2, window: '60s' }] },
   {

@@ -142,10 +142,24 @@ const secret: Rule = { name: 'a', key: 'ip', limits, private: 'yes' }
 const zoned: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timezone: 'Asia/Shanghai' }] }
 // @ts-expect-error "mod" for "mode"
 const observed: Rule = { name: 'a', key: 'ip', lock: '30s', mod: 'observe' }
+// @ts-expect-error a max from the request has a ceiling
+const open: Rule = { name: 'a', key: 'ip', limits: [{ max: () => 5, window: '60s' }] }
+// @ts-expect-error by a path as well
+const quota: Rule = { name: 'a', key: 'ip', limits: [{ max: { value: 'request.quota' }, per: 'day' }] }
+// @ts-expect-error with a number it has none
+const twice: Rule = { name: 'a', key: 'ip', limits: [{ max: 5, ceiling: 9, window: '60s' }] }
 // @ts-expect-error max is not async
 const later: Rule = { name: 'a', key: 'ip', limits: [{ max: async () => 1, ceiling: 5, window: '60s' }] }
 // @ts-expect-error a filter answers with an object
 const filter: Filter = { name: 'f', check: () => false }
+
+// What was read from a JSON file.
+const read = [
+  { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] },
+  { name: 'b', key: { value: 'a' }, limits: [{ max: { value: 'request.quota' }, ceiling: 5, per: 'day' }] },
+  { name: 'c', key: [{ phone: 'body.phone' }, 'ip'], lock: '30s' }
+]
+app.limit.replace(read as Rule[])
 
 // What is fixed by `as const`.
 const fixed = [
@@ -225,7 +239,21 @@ const options: SendLimitOptions = {
   clock: { monotonic: () => 0, wall: () => 0 }
 }
 
-export { filter, later, lenient, observed, options, secret, silent, strict, wandering, zoned }
+export {
+  filter,
+  later,
+  lenient,
+  observed,
+  open,
+  options,
+  quota,
+  secret,
+  silent,
+  strict,
+  twice,
+  wandering,
+  zoned
+}
 
 const http2 = Fastify({ http2: true })
 http2.get('/', async request => http2.limit.peek({ a: 'a' }, request))
