@@ -1,5 +1,5 @@
 import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
-import { canonicalEmail, canonicalPhone } from '../plugin/index.js'
+import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
 import { flaw } from './flaw.js'
 import { problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
@@ -82,7 +82,7 @@ export function checkServed(
   pointer?: string
 ): void {
   if (channel !== 'sms') return
-  const country = parsePhoneNumberFromString(to)?.country ?? NO_COUNTRY
+  const country = phoneCountry(to) ?? NO_COUNTRY
   if (countries?.includes(country) ?? country !== NO_COUNTRY) return
   throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
     ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })

@@ -23,6 +23,8 @@ interface Plans {
 /** What is valid in one country as it stands, as patterns; the library compiles its own anew for each number. */
 interface Compiled {
   callingCode: string
+  /** The only country of this calling code; undefined where several share it. */
+  country: CountryCode | undefined
   /** The valid numbers of the main country of this calling code that have no trunk prefix. */
   valid: RegExp
   /** Those of them that do not begin as a call abroad does. */
@@ -50,7 +52,7 @@ const compiled = new Map<string, Compiled | null>()
  * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
  * calling code. `undefined` where the library must be asked, since a prefix may have to go or another country be meant.
  */
-export function plainNumber(digits: string, region: CountryCode): string | undefined {
+export function plainNumber(digits: string, region: CountryCode | undefined): string | undefined {
   try {
     return recognised(digits, region)
   } catch {
@@ -59,12 +61,21 @@ export function plainNumber(digits: string, region: CountryCode): string | undef
   }
 }
 
-function recognised(digits: string, region: CountryCode): string | undefined {
+/** The country of a valid number in E.164; `undefined` where the library must be asked, since several share its calling code. */
+export function plainCountry(number: string): CountryCode | undefined {
+  try {
+    return planOfNumber(number)?.country
+  } catch {
+    return undefined
+  }
+}
+
+function recognised(digits: string, region: CountryCode | undefined): string | undefined {
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
     return plan?.valid.test(digits.slice(1 + plan.callingCode.length)) ? digits : undefined
   }
-  const plan = planOf(region)
+  const plan = region && planOf(region)
   if (!plan || digits.startsWith(plan.callingCode)) return undefined
   return plan.national.test(digits) ? `+${plan.callingCode}${digits}` : undefined
 }
@@ -89,12 +100,13 @@ function compile(countryOrCallingCode: string): Compiled | null {
   plans.selectNumberingPlan(countryOrCallingCode)
   const own = plans.numberingPlan
   const callingCode = own.callingCode()
-  const [main] = plans.getCountryCodesForCallingCode(callingCode) ?? []
+  const [main, ...others] = plans.getCountryCodesForCallingCode(callingCode) ?? []
   if (main === undefined) return null
   plans.selectNumberingPlan(main)
   const valid = validIn(plans.numberingPlan, own.nationalPrefixForParsing() || NEVER)
   return {
     callingCode,
+    country: others.length === 0 ? (main as CountryCode) : undefined,
     valid: new RegExp(`^${valid}$`),
     national: new RegExp(`^(?!${own.IDDPrefix() || NEVER})${valid}$`)
   }

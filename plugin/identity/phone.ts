@@ -4,8 +4,8 @@ import {
   type PhoneNumber,
   parsePhoneNumberFromString
 } from 'libphonenumber-js/max'
-import { plainNumber } from './numbering-plan.js'
-import { rememberingEach } from './remembering.js'
+import { plainCountry, plainNumber } from './numbering-plan.js'
+import { remembering, rememberingEach } from './remembering.js'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
 const MAX_LENGTH = 64
@@ -35,16 +35,27 @@ export function isRegion(text: string): text is CountryCode {
  * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin
  * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
+ * Without a `region` a number needs its country code.
  */
-export function canonicalPhone(text: string, region: CountryCode): string | undefined {
+export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
   return plain ?? read(text, region)
 }
 
-const read = rememberingEach(readPhone)
+/**
+ * The country of a phone number (ISO 3166-1 alpha-2), which is read as by `canonicalPhone`. `undefined` where it is no
+ * number, or one that belongs to no country: satellite phones, +881 and +870, or +800.
+ */
+export function phoneCountry(text: string, region?: CountryCode): CountryCode | undefined {
+  const number = canonicalPhone(text, region)
+  return number === undefined ? undefined : (plainCountry(number) ?? askCountry(number))
+}
 
-function readPhone(text: string, region: CountryCode): string | undefined {
+const read = rememberingEach(readPhone)
+const askCountry = remembering(number => parsePhoneNumberFromString(number)?.country)
+
+function readPhone(text: string, region: CountryCode | undefined): string | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const plain = text.normalize('NFKC').replace(INVISIBLE, '').replace(OTHER_DIGITS, asciiDigit).trim()
   const subscriber = /^tel:/i.test(plain) ? fromTelUri(plain.slice(4)) : plain.replace(EXTENSION, '')
@@ -53,12 +64,12 @@ function readPhone(text: string, region: CountryCode): string | undefined {
 }
 
 /** Read until it reads as itself: of what the library gives for some (Japan, Belarus) it takes a prefix the next time. */
-function dialledNumber(dialled: string, region: CountryCode): string | undefined {
+function dialledNumber(dialled: string, region: CountryCode | undefined): string | undefined {
   const number = plainNumber(dialled, region) ?? readDialled(dialled, region)
   return number === undefined || number === dialled ? number : dialledNumber(number, region)
 }
 
-function readDialled(dialled: string, region: CountryCode): string | undefined {
+function readDialled(dialled: string, region: CountryCode | undefined): string | undefined {
   const own = validNumber(dialled, region)
   // Some plans are so loose that the calling code passes for an area's (Germany's 49).
   const begins = own !== undefined && dialled.startsWith(own.countryCallingCode)
@@ -66,7 +77,7 @@ function readDialled(dialled: string, region: CountryCode): string | undefined {
   return (isMobile(whole) && !isMobile(own) ? whole : own)?.number
 }
 
-function validNumber(dialled: string, region: CountryCode): PhoneNumber | undefined {
+function validNumber(dialled: string, region: CountryCode | undefined): PhoneNumber | undefined {
   const number = parsePhoneNumberFromString(dialled, { defaultCountry: region, extract: false })
   return number?.isValid() ? number : undefined
 }

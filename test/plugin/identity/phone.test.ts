@@ -3,13 +3,13 @@ import fc from 'fast-check'
 import { getCountries, getCountryCallingCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import t from 'tap'
 import { plainNumber } from '../../../plugin/identity/numbering-plan.js'
-import { canonicalPhone, isRegion } from '../../../plugin/identity/phone.js'
+import { canonicalPhone, isRegion, phoneCountry } from '../../../plugin/identity/phone.js'
 
 const examples: Record<string, string> = createRequire(import.meta.url)(
   'libphonenumber-js/examples.mobile.json'
 )
 
-type Region = Parameters<typeof canonicalPhone>[1]
+type Region = NonNullable<Parameters<typeof canonicalPhone>[1]>
 
 const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][] = [
   [
@@ -339,7 +339,39 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
 })
 
+t.test('the country of a number is what the library makes of it, however it is spelled', async t => {
+  for (const region of getCountries()) {
+    const number = canonicalPhone(examples[region] as string, region)
+    if (number === undefined) continue
+    const country = parsePhoneNumberFromString(number)?.country
+    t.type(country, 'string', region)
+    t.equal(phoneCountry(examples[region] as string, region), country, region)
+    t.equal(phoneCountry(number), country, number)
+  }
+  for (const [number, spellings] of SPELLINGS)
+    for (const [text, region] of spellings)
+      t.equal(phoneCountry(text, region), phoneCountry(number), `${JSON.stringify(text)} in ${region}`)
+  const table = {
+    CN: '+8613800138000',
+    US: '+12125550123',
+    CA: '+1 416 555 0123',
+    GB: '+442079460018',
+    KZ: '+7 701 123 4567',
+    RU: '+7 916 123 4567'
+  }
+  for (const [country, number] of Object.entries(table)) t.equal(phoneCountry(number), country)
+})
+
+t.test('no number has no country, and some numbers have none', async t => {
+  for (const [what, text] of NO_NUMBER) t.equal(phoneCountry(text, 'CN'), undefined, what)
+  t.equal(phoneCountry('13800138000'), undefined, 'without a region')
+  for (const number of ['+881612345678', '+80012345678']) {
+    t.equal(canonicalPhone(number), number)
+    t.equal(phoneCountry(number, 'CN'), undefined, number)
+  }
+})
+
 t.test('what is no text is no such identity', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[])
-    t.equal(canonicalPhone(value, 'CN'), undefined)
+    for (const read of [canonicalPhone, phoneCountry]) t.equal(read(value, 'CN'), undefined)
 })
