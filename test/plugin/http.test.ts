@@ -101,6 +101,34 @@ t.test('HEAD of a refusal has no body', async t => {
   }
 })
 
+t.test('one line of an error handler answers refusals of run as a route does', async t => {
+  const answers = []
+  for (const handled of [false, true]) {
+    const { app } = await open(t, { rules: [{ ...send, name: 'send' }] })
+    if (handled)
+      app.setErrorHandler<LimitError>((error, _request, reply) =>
+        reply
+          .code(error.statusCode)
+          .headers(error.headers)
+          .type('application/problem+json')
+          .send(error.problem)
+      )
+    app.get('/route', { config: { limit: 'send' } }, async () => 'sent')
+    app.get('/run', async request => app.limit.run({ send: request.ip }, () => 'sent', request))
+    for (const url of handled ? ['/route', '/route', '/run'] : ['/route', '/route']) {
+      const { statusCode, headers, body } = await app.inject(url)
+      // Fastify names the charset.
+      const type = String(headers['content-type']).split(';')[0]
+      const { date: _, connection: __, ...told } = headers
+      answers.push({ statusCode, headers: { ...told, 'content-type': type }, body })
+    }
+  }
+  const [sent, byPlugin, , ...byHandler] = answers
+  t.equal(sent?.statusCode, 200)
+  t.match(byPlugin, { statusCode: 429, headers: { 'retry-after': '60' } })
+  for (const answer of byHandler) t.same(answer, byPlugin)
+})
+
 t.test("the app's error handler gets the refusal", async t => {
   for (const rule of [send, flood]) {
     for (const place of ['app', 'scope', 'route', 'hook'] as const) {
