@@ -144,6 +144,15 @@ export class Decision implements Verdict {
     await this.giveBack(() => true)
   }
 
+  /**
+   * A text by which `fastify.limit.refund` gives back the same slots, later and in any process of the store, whatever has
+   * kept them here. Making it settles nothing. Of a decision that took none it names none.
+   */
+  receipt(): string {
+    const { decider, store } = this.#means
+    return decider.receiptOf(this.allowed ? this.#means.slots(isSettled) : NONE, store)
+  }
+
   /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. @internal */
   settle(outcome: Outcome): Awaitable<void> {
     if (outcome === null) return this.keep()

@@ -35,6 +35,13 @@ export interface LimitDecorator {
   run<T>(keys: Keys, send: (decision: Decision) => Awaitable<T>, request?: AnyRequest): Promise<T>
   /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
   peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
+  /**
+   * Gives back the slots that a receipt names (`decision.receipt()`), wherever it was made, whatever the rules are now. What
+   * was given back before, or is over, is left alone: told twice it does the same as once.
+   * @throws ReceiptError for a text that is none, was altered, or was made under another secret, prefix or memory;
+   *   StoreUnavailableError, StoreFullError: tell it again
+   */
+  refund(receipt: string): Promise<void>
   /** Forgets what is counted; blocks stay. @throws as `unblock` */
   clear(keys: Keys): Promise<void>
   /**
@@ -112,6 +119,7 @@ export function decorator(
       }
     },
     peek: begun((keys: Keys, request?: AnyRequest) => limiter.peek(keys, request ?? undefined)),
+    refund: begun((receipt: string) => limiter.refund(receipt)),
     clear: begun((keys: Keys) => limiter.clear(keys)),
     block: begun(async (keys: Keys, duration?: string | number) =>
       limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))

@@ -88,6 +88,9 @@ export const StoreFullError = createError(
 /** A key function or a filter took longer than `timeout`. */
 export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longer than %d ms', 503)
 
+/** A text is no receipt that this app can refund. */
+export const ReceiptError = createError('FST_SEND_LIMIT_RECEIPT', 'the receipt %s', 400)
+
 /** An option is wrong: which, what it is, what would be right. */
 export const OptionError = createError('FST_SEND_LIMIT_OPTION', '%s: %s. %s')
 /** A route names a rule or filter, or a call a rule, that no one defined. */

@@ -54,8 +54,8 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   if (timeout > MAX_TIMEOUT)
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
-  const { reserver, identity, begin } = openStore(fastify, options, timeout)
-  const limiter = new Limiter(reserver, timeout, options.clock ?? systemClock, error =>
+  const { reserver, receipts, identity, begin } = openStore(fastify, options, timeout)
+  const limiter = new Limiter(reserver, receipts, timeout, options.clock ?? systemClock, error =>
     fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
   )
   const filters = new Filters()

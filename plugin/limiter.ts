@@ -8,7 +8,9 @@ import type { Source } from './identity/path.js'
 import { Means } from './means.js'
 import { wrongOption } from './mistakes.js'
 import { entriesOf, type Keys, namedBy } from './named.js'
+import type { Receipts } from './store/receipts.js'
 import type { Reserved, Reserver } from './store/reserver.js'
+import type { Settling, Taken } from './store/store.js'
 import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subjects.js'
 import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
@@ -23,9 +25,10 @@ export class Limiter {
 
   constructor(
     private readonly reserver: Reserver,
+    private readonly receipts: Receipts,
     private readonly timeout: number,
     private readonly clock: Pick<Clock, 'monotonic'>,
-    private readonly report: (error: unknown) => void
+    readonly report: (error: unknown) => void
   ) {}
 
   /**
@@ -89,6 +92,22 @@ export class Limiter {
     await this.reserver.store.unblock(entriesOf(keys, this.rules))
   }
 
+  /** What stands in for the store is not in it: that no other process finds. */
+  receiptOf(taken: readonly Taken[], store: Settling): string {
+    const { name } = this.reserver.store
+    const found = taken.filter(({ entry }) => (store.nameOf?.(entry.identity) ?? store.name) === name)
+    return this.receipts.make(found)
+  }
+
+  /** Gives back what a receipt names. @throws ReceiptError */
+  async refund(receipt: unknown): Promise<void> {
+    const rules = [...this.rules.values()]
+    const ruleOf = (name: string) =>
+      rules.find(({ specs }) => specs.some(spec => spec.name === name))?.index ?? -1
+    const taken = this.receipts.open(receipt, ruleOf)
+    if (taken.length > 0) await this.reserver.store.refund(taken, '')
+  }
+
   private reserve(
     rules: readonly CompiledRule[],
     values: readonly unknown[],
@@ -116,6 +135,6 @@ export class Limiter {
     const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
     const at = reserved?.at ?? this.clock.monotonic()
-    return new Decision(new Means(subjects, facts, at, store, token, since, this.report, earlier, said))
+    return new Decision(new Means(subjects, facts, at, store, token, since, this, earlier, said))
   }
 }

@@ -18,6 +18,14 @@ interface Earlier {
   statesOf(names: ReadonlySet<string>): RuleState[]
 }
 
+/** Who has decided. */
+interface Decider {
+  /** Hears of settlements that failed. */
+  report(error: unknown): void
+  /** A text by which what was taken may be given back later, as far as it is where every process finds it. */
+  receiptOf(taken: readonly Taken[], store: Settling): string
+}
+
 /**
  * What a decision follows from, and what it settles by. A class, like everything that a request under way keeps: V8 may
  * make literals in the old generation at once, and then a busy server collects more garbage (docs/speed.md).
@@ -28,7 +36,6 @@ export class Means {
    * @param at when it was decided, by the monotonic clock
    * @param token the holder's name on its locks
    * @param since when locks were asked for
-   * @param report hears of settlements that failed
    * @param earlier the decision of the request's first stage
    * @param said the verdict, where it does not follow from the facts
    */
@@ -39,10 +46,14 @@ export class Means {
     readonly store: Settling,
     readonly token: string,
     readonly since: Instant,
-    readonly report: (error: unknown) => void,
+    readonly decider: Decider,
     readonly earlier: Earlier | null,
     readonly said: Verdict | null
   ) {}
+
+  get report(): Decider['report'] {
+    return this.decider.report
+  }
 
   /** From now on these slots count as not taken. */
   uncount(given: readonly Slot[]): void {

@@ -110,6 +110,7 @@ function scattered(store: Reserver['store']): Reserver['store'] {
 function settledBy(name: string, storeOf: (identity: string) => Settling): Settling {
   return {
     name,
+    nameOf: identity => storeOf(identity).name,
     refund: async (taken, token) => {
       const groups = groupsOf(taken.map(each => each.entry))
       await Promise.all(

@@ -3,6 +3,12 @@ import { hasher } from '../identity/digest.js'
 
 /** A hash by OpenSSL is faster from so many characters on. */
 const LONG = 256
+const digest = hasher('sha256', randomBytes(16).toString('hex'))
+
+/** What is read of a text, in place of which it may stand in this process. */
+export function brief(text: string): string {
+  return text.length < LONG ? text : digest(text)
+}
 
 /**
  * HalfSipHash-1-3 with 64 bits, under a key of this process: what a table takes whose keys strangers may choose
@@ -16,7 +22,6 @@ export class HalfSipHash {
   second = 0
   readonly #a: number
   readonly #b: number
-  readonly #digest: (text: string) => string
   // A rule asks for it once for each of its limits.
   #last: string | undefined
 
@@ -24,13 +29,12 @@ export class HalfSipHash {
   constructor(key: Buffer = randomBytes(8)) {
     this.#a = key.readInt32LE(0)
     this.#b = key.readInt32LE(4)
-    this.#digest = hasher('sha256', key.toString('hex'))
   }
 
   read(text: string): void {
     if (text === this.#last) return
     this.#last = text
-    this.#absorb(text.length < LONG ? text : this.#digest(text))
+    this.#absorb(brief(text))
   }
 
   /** Keeps no text any longer that it has read. */

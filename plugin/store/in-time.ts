@@ -25,7 +25,7 @@ export function inTime(store: Store, timeout: number): Reserver['store'] {
   return {
     name: store.name,
     peek: entries => asked(store.peek(entries)),
-    refund: (taken, token) => call(store.refund(taken, token)),
+    refund: (taken, token) => asked(store.refund(taken, token)),
     renew: (entries, token) => call(store.renew(entries, token)),
     clear: entries => asked(store.clear(entries)),
     block: (entries, ms) => asked(store.block(entries, ms)),

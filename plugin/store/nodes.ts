@@ -38,8 +38,14 @@ export function outagesOf(
 
 /** The node that has the keys of an identity, as far as the client of a cluster knows. @param prefix begins their names */
 export function nodesOf(client: RedisClient, prefix: string): (identity: string) => string {
+  const full = fullPrefix(client, prefix)
+  return identity => client.slots?.[slotOf(`${full}{${identity}}`)]?.[0] ?? ''
+}
+
+/** With that of the client before it. */
+export function fullPrefix(client: RedisClient, prefix: string): string {
   const { keyPrefix = '' } = (client.options ?? {}) as { keyPrefix?: string }
-  return identity => client.slots?.[slotOf(`${keyPrefix}${prefix}{${identity}}`)]?.[0] ?? ''
+  return keyPrefix + prefix
 }
 
 /**

@@ -13,8 +13,9 @@ import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { hearAsking, isOfOther, outagesOf } from './nodes.js'
+import { fullPrefix, hearAsking, isOfOther, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
+import { Receipts } from './receipts.js'
 import { isOfKey, isOfWrites, RedisStore } from './redis.js'
 import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
@@ -25,6 +26,7 @@ const MAX_REFUSAL_CACHE_MS = 60_000
 
 interface Opened {
   reserver: Reserver
+  receipts: Receipts
   identity: IdentityOptions
   /**
    * Looks at the store once, before it decides: when the server starts, or a call comes before that. Afterwards it answers
@@ -53,7 +55,8 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv4Prefix, ipv6Prefix, local: store === 'memory' }
-  if (store === 'memory') return { reserver: alone(new MemoryStore(options)), identity, begin() {} }
+  if (store === 'memory')
+    return { reserver: alone(new MemoryStore(options)), receipts: ofMemory(), identity, begin() {} }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -97,7 +100,25 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
   fastify.addHook('onReady', async () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
-  return { reserver: cache?.over(reserver) ?? reserver, identity, begin: () => examination.begin() }
+  return {
+    reserver: cache?.over(reserver) ?? reserver,
+    receipts: new Receipts({
+      secret,
+      scope: `redis ${fullPrefix(client, prefix)}`,
+      foreign: 'was made under another secret or prefix, or by an app without Redis'
+    }),
+    identity,
+    begin: () => examination.begin()
+  }
+}
+
+/** What memory has counted its own app alone can give back, whoever else has the secret. */
+function ofMemory(): Receipts {
+  return new Receipts({
+    secret: randomBytes(32).toString('base64url'),
+    scope: 'memory',
+    foreign: 'was made by another app, or before a restart: what memory counts is given back there alone'
+  })
 }
 
 function refusalCache({ refusalCache: given, clock }: SendLimitOptions): RefusalCache | undefined {

@@ -148,4 +148,7 @@ export interface Store {
 }
 
 /** Where a decision was counted, as far as its settlement goes. */
-export type Settling = Pick<Store, 'name' | 'refund' | 'renew'>
+export interface Settling extends Pick<Store, 'name' | 'refund' | 'renew'> {
+  /** Where several stores have decided together: the one that has counted this identity. */
+  nameOf?(identity: string): string
+}

@@ -8,6 +8,7 @@ import { Limiter } from '../../plugin/limiter.js'
 import type { MaxFunction, Rule } from '../../plugin/rule.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
+import { Receipts } from '../../plugin/store/receipts.js'
 import { RedisStore } from '../../plugin/store/redis.js'
 import { alone } from '../../plugin/store/reserver.js'
 import type { Entry, Store } from '../../plugin/store/store.js'
@@ -102,6 +103,7 @@ const step = fc.oneof(
     })
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('refund' as const), pick }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('refund by receipt' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('keep' as const), pick }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('end' as const), pick }) },
   {
@@ -151,7 +153,8 @@ class World {
     })
     for (const rule of policy) this.rules.set(rule.name, compiler.compile(rule, rule.name, ''))
     this.limiters = stores.map(store => {
-      const limiter = new Limiter(alone(store), 1_000, systemClock, fail)
+      const receipts = new Receipts({ secret: '0123456789abcdef', scope: '', foreign: '' })
+      const limiter = new Limiter(alone(store), receipts, 1_000, systemClock, fail)
       for (const [name, rule] of this.rules) limiter.rules.set(name, rule)
       return limiter
     })
@@ -165,7 +168,9 @@ class World {
     if (step.do === 'wait') return
     if ('request' in step) return this.ask(step)
     const made = this.made[step.pick % this.made.length]
-    if (made) await this.settle(step, made)
+    if (!made) return
+    if (step.do === 'refund by receipt') await this.refund(made)
+    else await this.settle(step, made)
   }
 
   private async ask(step: Extract<Step, { request: Request }>): Promise<void> {
@@ -216,7 +221,7 @@ class World {
   }
 
   private async settle(
-    step: Exclude<Step, { request: Request } | { ms: number }>,
+    step: Exclude<Step, { request: Request } | { ms: number } | { do: 'refund by receipt' }>,
     made: Made
   ): Promise<void> {
     const kept = (name: string) => {
@@ -241,6 +246,13 @@ class World {
     await this.stores[1]?.peek([
       { spec: (this.rules.get('mail') as CompiledRule).specs[0] as Entry['spec'], identity: 'a' }
     ])
+  }
+
+  /** Whatever was kept before; the decisions do not hear of it. */
+  private async refund(made: Made): Promise<void> {
+    for (const { name } of made.rules)
+      if (this.rules.get(name)?.counts !== 'attempts') this.giveBack(made, name)
+    for (const [i, decision] of made.decisions.entries()) await this.limiters[i]?.refund(decision.receipt())
   }
 
   private giveBack(made: Made, name: string): void {

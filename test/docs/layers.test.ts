@@ -39,6 +39,7 @@ const layers: readonly (readonly string[])[] = [
     'store/mixtures',
     'store/reading',
     'store/taken',
+    'store/receipts',
     'store/journal',
     'store/groups',
     'store/reserver',
@@ -177,6 +178,7 @@ const only: Record<string, readonly string[]> = {
   'store/cluster': ['awaitable', 'store/store', 'store/taken', 'store/groups', 'store/reserver'],
   'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
+  'store/receipts': ['errors', 'store/half-sip-hash', 'store/store'],
   'store/reserver': ['awaitable', 'store/store'],
   'store/refusal-cache': [
     'limits/index',

@@ -209,6 +209,12 @@ app.get('/', async (_request, reply) => {
 const reserved = await app.limit.reserve({ mobile: '+8613800138000', pair: ['a', 1] })
 same<typeof reserved, Decision>(true)
 reserved.end()
+const receipt = reserved.receipt()
+same<typeof receipt, string>(true)
+same<ReturnType<typeof app.limit.refund>, Promise<void>>(true)
+await app.limit.refund(receipt)
+// @ts-expect-error a receipt, not a decision
+await app.limit.refund(reserved)
 same<Awaited<ReturnType<typeof app.limit.peek>>, Verdict>(true)
 // @ts-expect-error peek reserves nothing
 await app.limit.peek({}).then(verdict => verdict.keep())

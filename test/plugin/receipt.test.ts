@@ -1,0 +1,369 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { errors, limitPlugin, type Rule } from '../../plugin/index.js'
+import { seeded } from '../contract/history.js'
+import { root } from '../docs/blocks.js'
+import { open } from '../helper/face.js'
+import { startRedis } from '../helper/redis.js'
+import { typescript } from '../helper/typescript.js'
+import { until } from '../helper/until.js'
+import { DAY, type Place, places } from './settlement/places.js'
+
+const PHONE = '13800138000'
+const key = { phone: 'body.phone' } as const
+const limits = [{ max: 3, window: '60s' }]
+const mobile: Rule = { name: 'mobile', key, limits: [...limits, { max: 9, per: 'day' }] }
+const recipients: Rule = { name: 'recipients', key: 'all', distinct: key, limits }
+const watched: Rule = { name: 'watched', key, mode: 'observe', limits }
+const wrong: Rule = { name: 'wrong', key, counts: 'failures', limits }
+const flight: Rule = { name: 'flight', key, lock: '30s' }
+const flood: Rule = { name: 'flood', key: 'ip', counts: 'attempts', limits: [{ max: 99, window: '60s' }] }
+const rules = [mobile, recipients, watched, wrong, flight, flood]
+const RECEIPT = 'FST_SEND_LIMIT_RECEIPT'
+const UNAVAILABLE = 'FST_SEND_LIMIT_STORE_UNAVAILABLE'
+
+let opened = 0
+
+/** An app with a route that hands out its receipt, and one that refunds: on Redis without any rules. */
+async function start(t: Test, place: Place, given: Rule[] = rules) {
+  const prefix = `receipt${opened++}:`
+  const { app, used } = await place.open(t, given, { prefix })
+  const worker = place.store === 'memory' ? app : (await place.open(t, [], { prefix })).app
+  app.post<{ Body: { status: number; keep?: boolean } }>(
+    '/',
+    { config: { limit: given.map(({ name }) => name) } },
+    async ({ body }, reply) => {
+      const receipt = reply.limit?.receipt()
+      if (body.keep) reply.limit?.keep()
+      return reply.code(body.status).send({ receipt, again: reply.limit?.receipt() })
+    }
+  )
+  await app.ready()
+  const ask = (status: number, more: object = {}) => {
+    // No two requests come within 10 µs.
+    place.advance(1)
+    return app.inject({ method: 'POST', url: '/', payload: { phone: PHONE, status, ...more } })
+  }
+  const counted = () =>
+    used({ mobile: PHONE, recipients: ['all', '13800138009'], watched: PHONE, wrong: PHONE })
+  return { app, worker, used, ask, counted }
+}
+
+for (const place of await places(t)) {
+  t.test(`${place.store}: what a request reserved and kept is given back later, once`, async t => {
+    const { app, worker, ask, counted, used } = await start(t, place)
+    const { receipt, again } = (await ask(202)).json()
+    t.same(await counted(), [1, 1, 1, 1, 0])
+    const keys = { mobile: PHONE, recipients: ['all', PHONE], flight: PHONE, watched: PHONE }
+    const held = await app.limit.reserve(keys)
+    t.same(await counted(), [2, 2, 1, 2, 0])
+    for (const told of [receipt, receipt, again]) {
+      await worker.limit.refund(told)
+      t.same(await counted(), [1, 1, 1, 1, 0], 'exactly its slots; of the recipient the other send counts')
+    }
+    t.same((await app.limit.peek({ flight: PHONE })).refusal, 'in-flight', 'no lock is in it')
+    t.same(await used({ flood: '127.0.0.1' }), [1], 'nor an attempt')
+    held.end()
+    await worker.limit.refund(held.receipt())
+    t.same(await counted(), [0, 0, 0, 0, 0], 'also of reserve, when that has ended')
+  })
+
+  t.test(`${place.store}: after what the handler's end gave back, it changes nothing`, async t => {
+    const { app, worker, ask, counted } = await start(t, place)
+    const { receipt } = (await ask(502)).json()
+    t.same(await counted(), [0, 0, 0, 0, 0])
+    await ask(202)
+    await worker.limit.refund(receipt)
+    t.same(await counted(), [1, 1, 1, 1, 0])
+    const { receipt: kept } = (await ask(502, { keep: true })).json()
+    t.same(await counted(), [2, 2, 1, 2, 1], 'what was kept counts')
+    await worker.limit.refund(kept)
+    t.same(await counted(), [1, 1, 1, 1, 0])
+    const { receipt: failed } = (await ask(404)).json()
+    t.same(await counted(), [1, 1, 1, 1, 1])
+    await worker.limit.refund(failed)
+    t.same(await counted(), [1, 1, 1, 1, 0], 'failures are in it, as refund() gives them back')
+    const decision = await app.limit.reserve({ mobile: PHONE })
+    const early = decision.receipt()
+    await worker.limit.refund(early)
+    await decision.refund()
+    t.same(await counted(), [1, 1, 1, 1, 0], 'and before the handler itself')
+  })
+
+  t.test(`${place.store}: run hands out receipts, too`, async t => {
+    const { app, worker, counted } = await start(t, place)
+    const receipt = await app.limit.run({ mobile: PHONE }, decision => decision.receipt())
+    t.same(await counted(), [1, 1, 0, 0, 0])
+    await worker.limit.refund(receipt)
+    t.same(await counted(), [0, 0, 0, 0, 0])
+  })
+
+  t.test(`${place.store}: whatever the rules are by now`, async t => {
+    const { app, worker } = await place
+      .open(t, [mobile], { prefix: `replaced${opened++}:` })
+      .then(({ app }) => ({ app, worker: app }))
+    const free = async () => (await app.limit.peek({ mobile: PHONE })).rules[0]?.limits[0]?.remaining
+    const sent = async () => {
+      const decision = await app.limit.reserve({ mobile: PHONE })
+      decision.keep()
+      return decision.receipt()
+    }
+    const receipts = [await sent(), await sent(), await sent()]
+    t.equal(await free(), 0)
+    app.limit.replace([])
+    await worker.limit.refund(receipts[0] ?? '')
+    app.limit.replace([mobile])
+    t.equal(await free(), 1, 'while its rule was gone')
+    app.limit.replace([{ ...mobile, key: { value: 'body.phone' } }])
+    await worker.limit.refund(receipts[1] ?? '')
+    app.limit.replace([mobile])
+    t.equal(await free(), 2, 'while its rule counted others')
+    app.limit.replace([{ name: 'mobile', key, limits: [{ max: 5, window: '1h' }] }])
+    await worker.limit.refund(receipts[2] ?? '')
+    t.equal(await free(), 5, 'under other limits')
+  })
+
+  t.test(`${place.store}: a calendar period that is over stays over`, async t => {
+    const daily: Rule = { name: 'mobile', key, limits: [{ max: 9, per: 'day' }] }
+    const { app, worker, used } = await start(t, place, [daily])
+    const sent = async () => {
+      const decision = await app.limit.reserve({ mobile: PHONE })
+      decision.keep()
+      return decision.receipt()
+    }
+    const [first, second] = [await sent(), await sent()]
+    await worker.limit.refund(first)
+    t.same(await used({ mobile: PHONE }), [1])
+    place.advance(DAY)
+    await sent()
+    await worker.limit.refund(second)
+    await worker.limit.refund(first)
+    t.same(await used({ mobile: PHONE }), [1], 'nothing of the next day')
+  })
+
+  t.test(`${place.store}: where nothing was reserved the text names nothing`, async t => {
+    const { app, worker, used } = await start(t, place, [
+      { ...mobile, limits: [{ max: 1, window: '60s' }], allow: ['13800138001'] },
+      flight
+    ])
+    const free = await app.limit.reserve({ mobile: '13800138001' })
+    ;(await app.limit.reserve({ mobile: PHONE })).end()
+    const refused = await app.limit.reserve({ mobile: PHONE })
+    const locked = await app.limit.reserve({ flight: PHONE })
+    t.same([free.allowed, refused.allowed, locked.allowed], [true, false, true])
+    for (const decision of [free, refused, locked]) await worker.limit.refund(decision.receipt())
+    t.same(await used({ mobile: PHONE }), [1])
+    t.equal((await app.limit.peek({ flight: PHONE })).allowed, false, 'the lock is held on')
+    locked.end()
+  })
+
+  t.test(`${place.store}: altered texts are refused and change nothing`, async t => {
+    const { worker, ask, counted } = await start(t, place)
+    const { receipt } = (await ask(202)).json() as { receipt: string }
+    const other = fc.constantFrom(...'AZaz09-_+/= \0é')
+    const somewhere = fc.nat(receipt.length - 1)
+    const altered = fc.oneof(
+      fc.tuple(somewhere, other).map(([at, by]) => receipt.slice(0, at) + by + receipt.slice(at + 1)),
+      fc.tuple(somewhere, other).map(([at, by]) => receipt.slice(0, at) + by + receipt.slice(at)),
+      somewhere.map(length => receipt.slice(0, length)),
+      other.map(more => receipt + more),
+      fc.string({ unit: 'binary', maxLength: 200 }),
+      fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes).toString('base64url')),
+      // With a head that is right.
+      fc
+        .uint8Array({ minLength: 29, maxLength: 200 })
+        .map(bytes => Buffer.concat([Buffer.from(receipt, 'base64url').subarray(0, 7), bytes]))
+        .map(bytes => bytes.toString('base64url')),
+      fc.anything().map(value => value as string)
+    )
+    await fc.assert(
+      fc.asyncProperty(altered, async text => {
+        if (text === receipt) return
+        const error = await worker.limit.refund(text).catch(error => error)
+        if (error?.code !== RECEIPT) throw new Error(`${text} gave ${error}`)
+      }),
+      seeded(t, 1_000)
+    )
+    t.same(await counted(), [1, 1, 1, 1, 0])
+    await worker.limit.refund(receipt)
+    t.same(await counted(), [0, 0, 0, 0, 0])
+  })
+
+  t.test(`${place.store}: an error says what is wrong with a text`, async t => {
+    const { worker, ask } = await start(t, place)
+    const { receipt } = (await ask(202)).json() as { receipt: string }
+    const says = async (text: unknown, message: RegExp) =>
+      t.rejects(worker.limit.refund(text as string), { code: RECEIPT, statusCode: 400, message })
+    for (const none of [undefined, null, 1, {}, '', 'receipt', 'A'.repeat(1e6)])
+      await says(none, /^the receipt is none: pass the text as receipt\(\) gave it$/)
+    const last = receipt.at(-5) === 'A' ? 'B' : 'A'
+    await says(receipt.slice(0, -5) + last + receipt.slice(-4), /^the receipt was altered or cut short/)
+    await says(`${receipt} `, /^the receipt was altered or cut short/)
+    for (let cut = 1; cut < 9; cut++)
+      await says(receipt.slice(0, -cut), /^the receipt was altered or cut short on its way$/)
+    t.ok(await worker.limit.refund('x').catch(error => error instanceof errors.ReceiptError))
+  })
+}
+
+t.test('a receipt of memory is good in its own app alone, and tells nothing', async t => {
+  const secret = 'the same 16 characters'
+  const content: Rule = { name: 'content', key: { digest: ['body.text'] }, limits }
+  const start = () => open(t, { rules: [mobile, content], secret })
+  const [{ app }, { app: other }] = [await start(), await start()]
+  const decision = await app.limit.reserve({ mobile: PHONE, content: [['hello '.repeat(10_000)]] })
+  const receipt = decision.receipt()
+  t.notMatch(Buffer.from(receipt, 'base64url').toString('latin1'), /138|hello|mobile/)
+  t.ok(receipt.length < 500, `${receipt.length} characters, however long the content`)
+  t.not(decision.receipt(), receipt, 'no two are alike')
+  await t.rejects(other.limit.refund(receipt), {
+    code: RECEIPT,
+    message:
+      /^the receipt was made by another app, or before a restart: what memory counts is given back there alone$/
+  })
+  await app.limit.refund(receipt)
+  const { rules } = await app.limit.peek({ mobile: PHONE, content: [['hello '.repeat(10_000)]] })
+  t.same(
+    rules.flatMap(({ limits }) => limits.map(({ max, remaining }) => max - remaining)),
+    [0, 0, 0],
+    'a long content, too'
+  )
+})
+
+t.test('on Redis: by those who share its secret and prefix alone', async t => {
+  const { url, client: witness } = await startRedis(t)
+  const join = async (options: { secret?: string; prefix?: string }, keyPrefix?: string) => {
+    const client = new Redis(url, { ...(keyPrefix && { keyPrefix }) })
+    const app = Fastify() as unknown as FastifyInstance
+    t.teardown(async () => {
+      await app.close()
+      client.disconnect()
+    })
+    await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, ...options })
+    return app
+  }
+  const app = await join({})
+  const receipt = (await app.limit.reserve({ mobile: PHONE })).receipt()
+  t.notMatch(Buffer.from(receipt, 'base64url').toString('latin1'), /mobile/)
+  const foreign = {
+    code: RECEIPT,
+    message: /^the receipt was made under another secret or prefix, or by an app without/
+  }
+  await t.rejects((await join({ prefix: 'other:' })).limit.refund(receipt), foreign)
+  await t.rejects((await join({}, 'other:')).limit.refund(receipt), foreign, "the client's prefix")
+  const stranger = await join({ secret: 'another 16 characters', prefix: 'strange:' })
+  await t.rejects(stranger.limit.refund(receipt), foreign)
+  await t.rejects((await open(t, { rules })).app.limit.refund(receipt), { code: RECEIPT }, 'memory')
+  await t.rejects(app.limit.refund((await stranger.limit.reserve({ mobile: PHONE })).receipt()), foreign)
+  t.equal((await witness.keys('sl:{*')).length, 2)
+  await (await join({ prefix: ':' }, 'sl')).limit.refund(receipt)
+  t.equal(await witness.exists('sl:secret'), 1)
+  const { rules: left } = await app.limit.peek({ mobile: PHONE })
+  t.match(left, [{ limits: [{ remaining: 3 }, { remaining: 9 }] }], 'what counts is where the keys are')
+})
+
+t.test('another process, which has no rules, refunds', async t => {
+  const { url } = await startRedis(t)
+  const client = new Redis(url)
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(async () => {
+    await app.close()
+    client.disconnect()
+  })
+  await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules })
+  const decision = await app.limit.reserve({ mobile: PHONE, recipients: ['all', PHONE] })
+  decision.keep()
+  const script = `
+    import Fastify from 'fastify'
+    import { Redis } from 'ioredis'
+    const { default: limitPlugin } = await import(${JSON.stringify(new URL('plugin/index.ts', root).href)})
+    const client = new Redis(process.env.URL)
+    const app = Fastify()
+    await app.register(limitPlugin, { client, secret: '0123456789abcdef' })
+    await app.limit.refund(process.env.RECEIPT)
+    await app.close()
+    client.disconnect()`
+  const child = spawn(process.execPath, [...typescript, '--input-type=module', '--eval', script], {
+    cwd: fileURLToPath(root),
+    env: { ...process.env, URL: url, RECEIPT: decision.receipt() },
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
+  t.same(await once(child, 'exit'), [0, null])
+  const { rules: left } = await app.limit.peek({ mobile: PHONE, recipients: ['all', PHONE] })
+  t.match(left, [{ limits: [{ remaining: 3 }, { remaining: 9 }] }, { limits: [{ remaining: 3 }] }])
+})
+
+t.test('a Redis that hangs: a refund rejects in time, and may be told again', async t => {
+  const server = await startRedis(t)
+  const client = new Redis(server.url)
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(async () => {
+    await app.close()
+    client.disconnect()
+  })
+  const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
+  const shared = { client, secret: '0123456789abcdef', rules: [once] }
+  await app.register(limitPlugin, { ...shared, timeout: 300, refusalCache: '1m' })
+  await app.ready()
+  const sent = await app.limit.reserve({ mobile: PHONE })
+  sent.keep()
+  t.match(await app.limit.reserve({ mobile: PHONE }), { allowed: false, store: 'redis' })
+  t.match(await app.limit.reserve({ mobile: PHONE }), { allowed: false, store: 'cache' })
+
+  process.kill(server.pid, 'SIGSTOP')
+  const asked = performance.now()
+  try {
+    await t.rejects(app.limit.refund(sent.receipt()), { code: UNAVAILABLE, statusCode: 503 })
+    t.ok(performance.now() - asked < 5_000)
+    const outage = await app.limit.reserve({ mobile: '13800138001' })
+    t.match(outage, { allowed: true, store: 'memory' })
+    outage.keep()
+    await app.limit.refund(outage.receipt())
+    t.match(
+      await app.limit.reserve({ mobile: '13800138001' }),
+      { allowed: false, store: 'memory' },
+      'what stood in counts on: no other process could give it back'
+    )
+  } finally {
+    process.kill(server.pid, 'SIGCONT')
+  }
+  await until(
+    () =>
+      app.limit.refund(sent.receipt()).then(
+        () => true,
+        () => false
+      ),
+    'a refund'
+  )
+  await until(async () => {
+    const next = await app.limit.reserve({ mobile: PHONE })
+    return next.allowed && next.store === 'redis'
+  }, 'a send that Redis has admitted, whose cache has heard of the refund')
+})
+
+t.test('with a cache of refusals the next send is asked about at once', async t => {
+  const { client } = await startRedis(t)
+  const app = Fastify() as unknown as FastifyInstance
+  t.teardown(() => app.close())
+  const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
+  const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules: [once] }
+  await app.register(limitPlugin, { ...options, timeout: '20s' })
+  const sent = await app.limit.reserve({ mobile: PHONE })
+  await app.limit.reserve({ mobile: PHONE })
+  t.match(await app.limit.reserve({ mobile: PHONE }), { allowed: false, store: 'cache' })
+  await app.limit.refund(sent.receipt())
+  t.match(await app.limit.reserve({ mobile: PHONE }), { allowed: true, store: 'redis' })
+})
+
+t.test('every rule of the handler is in one text of moderate length', async t => {
+  const { app } = await open(t, { rules })
+  const all = await app.limit.reserve({ mobile: PHONE, recipients: ['all', PHONE], watched: PHONE })
+  const none = await app.limit.reserve({})
+  t.comment(`${all.receipt().length} characters of four slots, ${none.receipt().length} of none`)
+  t.ok(all.receipt().length < 450)
+  t.match(all.receipt(), /^[\w-]+$/, 'it may stand in a URL')
+})
