@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { ReceiptError } from '../errors.js'
 import { brief } from './half-sip-hash.js'
 import type { Spec, Taken } from './store.js'
@@ -105,9 +105,9 @@ export class Receipts {
 
   private derive(what: string, salt: Buffer, length: number): Buffer {
     const { secret, scope } = this.options
-    return Buffer.from(
-      hkdfSync('sha256', secret, salt, `fastify-send-limit receipt ${what} ${scope}`, length)
-    )
+    // Hashed: what is said there has 1,024 bytes at most.
+    const info = `fastify-send-limit receipt ${what} ${hash('sha256', scope)}`
+    return Buffer.from(hkdfSync('sha256', secret, salt, info, length))
   }
 }
 
