@@ -25,24 +25,30 @@ local function without(log, stamp, width)
   end
 end
 
--- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which is
--- there: its own, or, if it has none, one that goes when its value is set.
+-- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which
+-- is there: its own, or, if it has none, one that goes when its value is set.
 local function write(key, ...)
   local done = redis.pcall(...)
   if type(done) ~= 'table' or not done.err then return done end
-  local left = redis.call('PTTL', key)
-  redis.call('PEXPIREAT', key, string.format('%.0f', now + (left == -1 and 60000 or math.max(left, 1))))
+  if done.err:find('OOM') then
+    local left = redis.call('PTTL', key)
+    redis.call('PEXPIREAT', key, string.format('%.0f', now + (left == -1 and 60000 or math.max(left, 1))))
+  end
   return redis.call(...)
 end
 
--- Notes under `refunds` that a count gives this receipt back. A bit each, from the count's first receipt on, which stands
--- before them: those of a count that was cleared are no others'.
-local function noted(key, refunds, first, receipt, ends)
-  local header = struct.pack('>I6', first)
-  if redis.call('GETRANGE', refunds, 0, 5) ~= header then write(key, 'SET', refunds, header) end
-  local before = write(key, 'SETBIT', refunds, 48 + receipt - first, 1)
-  redis.call('PEXPIREAT', refunds, string.format('%.0f', ends))
-  return before == 0
+-- Notes under `refunds` that a count gives this receipt back: six bytes say from which receipt on, then a bit for each.
+-- Those of a count that was cleared begin before its first one. Where they are lost, what was issued so far passes for
+-- refunded.
+local function noted(key, refunds, receipt, count)
+  local header = redis.call('GETRANGE', refunds, 0, 5)
+  local since = #header == 6 and field(header, 1) or 0
+  if since < count.first then
+    since = count.refunded == 0 and count.first or count.issued + 1
+    write(key, 'SET', refunds, struct.pack('>I6', since))
+    redis.call('PEXPIREAT', refunds, string.format('%.0f', count.over))
+  end
+  return receipt >= since and write(key, 'SETBIT', refunds, 48 + receipt - since, 1) == 0
 end
 
 local function refund(key, kind, value, receipt, ends, refunds)
@@ -54,7 +60,9 @@ local function refund(key, kind, value, receipt, ends, refunds)
     local refunded = #value > 18 and field(value, 4) or 0
     local first, over = issued - used - refunded + 1, math.ceil(EPOCH + ends / 100)
     -- issued before the count was cleared
-    if receipt < first or over <= now or not noted(key, refunds, first, receipt, over) then return end
+    if receipt < first or over <= now then return end
+    local count = { first = first, issued = issued, refunded = refunded, over = over }
+    if not noted(key, refunds, receipt, count) then return end
     return struct.pack('>I6I6I6I6', ends, used - 1, issued, refunded + 1)
   end
   if value:sub(7) == ARGV[2] then return '' end

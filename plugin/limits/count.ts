@@ -59,12 +59,7 @@ export const count: Kind<CountSpec> = {
     const first = cell.at(ISSUED) - cell.at(USED) - refunded + 1
     // Issued before the count was cleared.
     if (receipt < first) return true
-    if (!reach(cell, receipt, first)) {
-      // The last one alone can be given back without being remembered.
-      if (receipt !== cell.at(ISSUED)) return false
-      takeBack(cell)
-      return true
-    }
+    if (!reach(cell, receipt, first)) return false
     const place = receipt - cell.at(SINCE)
     if (place < 0) return true
     const field = BITS + Math.floor(place / WORD)
@@ -80,7 +75,8 @@ export const count: Kind<CountSpec> = {
   undo(cell) {
     // It may have gone for what the same decision counted after it.
     if (cell.length === 0) return
-    takeBack(cell)
+    cell.set(USED, cell.at(USED) - 1)
+    cell.set(ISSUED, cell.at(ISSUED) - 1)
     if (cell.at(USED) === 0 && cell.length === REFUNDED) cell.resize(0)
   },
 
@@ -133,12 +129,6 @@ function reach(cell: Cell, receipt: number, first: number): boolean {
   for (let word = kept; word < words; word++) cell.set(BITS + word, 0)
   cell.set(SINCE, since + gone * WORD)
   return true
-}
-
-/** As if the last receipt was never issued. */
-function takeBack(cell: Cell): void {
-  cell.set(USED, cell.at(USED) - 1)
-  cell.set(ISSUED, cell.at(ISSUED) - 1)
 }
 
 /** The end of the period that holds `wall`, in ticks. */

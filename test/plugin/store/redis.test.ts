@@ -175,6 +175,36 @@ t.test('what was given back is remembered, and not told with each decision', asy
   t.equal(await client.strlen(key as string), 18 + 6 + 7)
 })
 
+t.test('where Redis has lost which were refunded, none is refunded twice', async t => {
+  const { store } = await open()
+  const entries = [entry(count(100, 'day'))]
+  const take = async () => takenOf(entries, named(entries, await store.reserve(entries, '')))
+  const used = async () => usedOf(entries, await store.peek(entries))
+  const [first, second] = [await take(), await take()]
+  await store.refund(first, '')
+  await client.del(`${keyOf(entries[0] as Entry)}:refunds`)
+  await store.refund(first, '')
+  t.strictSame(await used(), [1])
+  await store.refund(second, '')
+  t.strictSame(await used(), [1], 'too few messages rather than too many')
+  const third = await take()
+  for (let i = 0; i < 2; i++) await store.refund(third, '')
+  t.strictSame(await used(), [1], 'what came later is refunded, once')
+})
+
+t.test('what may not be noted is not refunded, and leaves a block without an end as it is', async t => {
+  const { store } = await open()
+  const entries = [entry(count(100, 'day'))]
+  const taken = takenOf(entries, named(entries, await store.reserve(entries, '')))
+  await store.block(entries, 0)
+  await client.call('ACL', 'SETUSER', 'default', '-setbit')
+  t.teardown(() => client.call('ACL', 'SETUSER', 'default', '+@all'))
+  await t.rejects(store.refund(taken, ''), /can't run this command|setbit/)
+  const key = keyOf(entries[0] as Entry)
+  t.equal(await client.pttl(key), -1)
+  t.ok((await client.pttl(`${key}:refunds`)) > 0)
+})
+
 t.test('what is given back wholly leaves no key', async t => {
   const { store } = await open()
   const entries = [entry(log([2, 60_000])), entry(lock(30_000))]
