@@ -12,8 +12,8 @@ const SALT = 16
 const TAG = 16
 const KEY = 32
 const IV = 12
-/** In characters: what is longer is not looked at. One of a hundred slots has about 15,000. */
-const LONGEST = 65_536
+/** In characters: what is longer is not looked at. A slot takes a hundred on Redis, in memory 2,100 at most. */
+const LONGEST = 262_144
 
 const ALTERED = 'was altered or cut short on its way'
 
