@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import type { Account } from '../accounts/account.js'
 import { type Accounts, openAccounts } from '../accounts/accounts.js'
 import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
+import { backendsOf, backendTest } from '../backends.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { problem, unauthorized } from '../problem.js'
@@ -49,6 +50,15 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     request.caller = 'key'
   })
 
+  const isBackend = backendTest(backendsOf(config))
+  let warned = false
+  /** Once: each request of such a server would say so. */
+  function warnOfNobody({ method, headers, ip, log }: FastifyRequest): void {
+    if (warned || method !== 'POST' || headers[END_USER] !== undefined || !isBackend(ip)) return
+    warned = true
+    log.warn(`a server of BACKENDS asks without ${END_USER}: all its users count as one end user`)
+  }
+
   fastify.addHook('onRoute', route => {
     if (route.preParsing === fastify.identify) route.schema = withHeader(route.schema, END_USER, END_USER_IP)
   })
@@ -66,6 +76,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
       request.account = inForce.anonymous
     } else {
       await fastify.authenticate.call(this, request, reply, payload)
+      warnOfNobody(request)
     }
   })
 }

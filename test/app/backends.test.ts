@@ -1,8 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { backendTest } from '../../app/backends.js'
 import { OWN } from '../../app/policy.js'
 import { folderOf } from '../helper/folder.js'
+import { logStream } from '../helper/log-stream.js'
+import { ask } from './captcha.js'
 import { inject, startApp } from './helper.js'
 
 const ADMIN_KEY = 'an admin key of 24 characters'
@@ -38,4 +41,37 @@ t.test('however the policy writes the key of such a rule', async t => {
     for (let i = 0; i < 61; i++) await ask()
     t.equal((await ask()).status, 422)
   }
+})
+
+t.test('the log says once that such a server names no end user', async t => {
+  const { lines, stream } = logStream()
+  const app = await startApp(
+    t,
+    { BACKENDS: '198.51.100.7,2001:db8:1::/48', LOG_LEVEL: 'warn' },
+    { logStream: stream }
+  )
+  const warnings = () => lines.filter(line => JSON.stringify(line).includes('x-end-user-ip')).length
+  const endUser = { 'x-end-user-ip': '203.0.113.1' }
+  await ask(app, {}, { remoteAddress: '198.51.100.7', headers: endUser })
+  await ask(app, {}, { remoteAddress: '198.51.100.7', headers: { 'x-api-key': '' } })
+  await ask(app, {}, { remoteAddress: '198.51.100.8' })
+  await inject(app, { url: '/v1/captcha/x', remoteAddress: '198.51.100.7' })
+  t.equal(warnings(), 0)
+  await ask(app, {}, { remoteAddress: '2001:db8:1:2::3' })
+  t.equal(warnings(), 1)
+  await ask(app, {}, { remoteAddress: '::ffff:198.51.100.7' })
+  t.equal(warnings(), 1)
+})
+
+t.test('in whatever spelling its address comes', async t => {
+  const isBackend = backendTest(['198.51.100.7', '203.0.113.0/24', '2001:db8::1', '::ffff:192.0.2.0/120'])
+  for (const address of [
+    '198.51.100.7',
+    '::ffff:198.51.100.7',
+    '203.0.113.9',
+    '2001:DB8:0::1',
+    '::ffff:192.0.2.9'
+  ])
+    t.ok(isBackend(address), address)
+  for (const address of ['198.51.100.8', '2001:db8::2', '', 'x']) t.notOk(isBackend(address), address)
 })
