@@ -107,11 +107,16 @@ function greeting(address: string, config: Config, open: boolean): string[] {
   return lines
 }
 
+/** In place of the plugin's words, which name an option that the API has no variable for. */
+const OTHER_SECRET =
+  'LIMIT_SECRET is not the one that is in use on this Redis. Give all processes one secret. To change it, stop all of them and delete the keys sl:secret and list:{recipients}:*; codes, counts and blocks are lost. See docs/runbook.md.'
+
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
   // What an operator can put right needs no stack.
   const known = error instanceof ConfigError || String(code).startsWith('FST_SEND_LIMIT_')
-  console.error(known ? `Not started: ${message}` : error)
+  const said = code === 'FST_SEND_LIMIT_SECRET_MISMATCH' ? OTHER_SECRET : message
+  console.error(known ? `Not started: ${said}` : error)
   process.exit(1)
 }
 
