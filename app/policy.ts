@@ -127,6 +127,20 @@ function checkActions({ purposes, code }: Policy, { localesOf, render }: Texts):
   }
 }
 
+/** Says which actions are in a language in which no message of a code is: who asks for it gets another one. */
+export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
+  return Object.entries(purposes).flatMap(([name, { action }]) =>
+    (['sms', 'mail'] as const).flatMap(channel => {
+      const texts = localesOf(channel, 'captcha')
+      const without = Object.keys(action).filter(locale => !texts.includes(locale))
+      const what = `policy.purposes.${name}.action has ${without.join(', ')}`
+      return without.length === 0
+        ? []
+        : [`${what}, in which ${channel}.json has no text of captcha: codes go out in another language`]
+    })
+  )
+}
+
 /** With what is wrong with each parameter. */
 function reasonOf({ message, problem }: ProblemError): string {
   const flaws = (problem?.errors ?? []) as Flaw[]

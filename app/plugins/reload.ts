@@ -6,7 +6,7 @@ import { openAccounts } from '../accounts/accounts.js'
 import { checkNames } from '../accounts/file.js'
 import { ConfigError } from '../check.js'
 import type { Config } from '../config.js'
-import { loadPolicy, OWN } from '../policy.js'
+import { loadPolicy, OWN, unspokenActions } from '../policy.js'
 import { checkCodes, missingCodes } from '../senders/open.js'
 import { loadTemplates, type Templates } from '../templates/templates.js'
 
@@ -44,10 +44,11 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
   fastify.decorate('templates', { getter: () => templates })
   checkCodes(config, templates.smsParameters)
   checkNames(fastify.accounts, fastify.policy, templates)
-  warnOfCodes()
+  warnOfLanguages()
 
-  function warnOfCodes(): void {
-    for (const missing of missingCodes(config, [...templates.smsParameters.keys()])) fastify.log.warn(missing)
+  function warnOfLanguages(): void {
+    const codes = missingCodes(config, [...templates.smsParameters.keys()])
+    for (const missing of [...codes, ...unspokenActions(fastify.policy, templates)]) fastify.log.warn(missing)
   }
 
   function replace(): Reloaded {
@@ -61,7 +62,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
     fastify.replacePolicy(policy)
     fastify.replaceAccounts(accounts)
     templates = next
-    warnOfCodes()
+    warnOfLanguages()
     const { rules, purposes } = policy
     return {
       rules: rules.length,

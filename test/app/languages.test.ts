@@ -338,3 +338,22 @@ t.test('providers that keep the texts are asked for that in the language of the 
     t.equal(asked.asked.length, 2)
   }
 })
+
+t.test(
+  'the log names actions in a language that no text has, at the start and when they are read anew',
+  async t => {
+    const { env, put } = operator(t, {})
+    const { lines, stream } = logStream()
+    const place = await places.memory(t)
+    const app = await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
+    t.notMatch(lines.join(''), 'has no text')
+    put({ de: GERMAN }, { de: GERMAN, es: { text: '', action: 'entrar' } })
+    const told = (purpose: string, channel: string) =>
+      `policy.purposes.${purpose}.action has es, in which ${channel}.json has no text of captcha`
+    t.equal((await reload(app)).status, 200)
+    for (const channel of ['sms', 'mail']) t.match(lines.join(''), told('login', channel))
+    lines.length = 0
+    await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
+    t.match(lines.join(''), told('login', 'sms'))
+  }
+)
