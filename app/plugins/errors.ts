@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import { answerExpectation, isUnbounded, refuseUnbounded, requestTimeout } from '../broken-request.js'
 import { documentOf, type Failure, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
+import { mayBeLeftOut } from '../schemas/left-out.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
 
@@ -21,6 +22,13 @@ const errors: FastifyPluginAsync = async fastify => {
     // What is no UTF-8 (RFC 8259, section 8.1) would go out with other characters in its place.
     if (!isUtf8(body)) return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
     return parse(request, body.toString(), done)
+  })
+
+  // Clients name a type also where they send nothing. A chunked body is empty only once it has been read.
+  fastify.addHook('preParsing', ({ headers, routeOptions }, _reply, _payload, done) => {
+    const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
+    if (empty && mayBeLeftOut(routeOptions.schema?.body)) delete headers['content-type']
+    done()
   })
 
   // RFC 9112, sections 3.2 and 6.1.

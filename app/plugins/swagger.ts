@@ -4,10 +4,7 @@ import fp from 'fastify-plugin'
 import { limitTransform } from '../../plugin/index.js'
 import type { Config } from '../config.js'
 import type { Policy } from '../policy.js'
-
-interface Alternatives {
-  anyOf?: { type?: string }[]
-}
+import { mayBeLeftOut } from '../schemas/left-out.js'
 
 const ADMIN_KEY = {
   type: 'apiKey' as const,
@@ -75,11 +72,9 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
             answer.headers = { ...answer.headers, 'content-language': LANGUAGE }
           }
         }
-        // A body that may be null may be left out.
         const body = path?.post?.requestBody
         if (body === undefined || !('content' in body)) continue
-        const { anyOf = [] } = (body.content['application/json']?.schema ?? {}) as Alternatives
-        if (anyOf.some(({ type }) => type === 'null')) body.required = false
+        if (mayBeLeftOut(body.content['application/json']?.schema)) body.required = false
       }
       document = openapiObject as Document
       // What @fastify/swagger is given here it keeps for good, unless it is nothing.

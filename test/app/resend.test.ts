@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { request } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
@@ -6,8 +8,10 @@ import { SendError } from '../../app/senders/sender.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
-import { lastCode, places, post, startApp } from './helper.js'
+import { KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
+
+const ADMIN_KEY = 'an admin key of these tests'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
@@ -308,3 +312,41 @@ t.test('of what is wrong with the body of a resend the first thing is told, and 
     t.equal(errors.length, 1)
   }
 })
+
+t.test(
+  'an empty body is none, whatever its type, where it may be left out; elsewhere its type counts',
+  async t => {
+    const place = await places.memory(t)
+    const app = await place.start({ ADMIN_KEY })
+    const base = await app.listen({ host: '127.0.0.1', port: 0 })
+    const { id } = (await ask(app)).body
+    const answerTo = async (method: string, path: string, type: string, body = '', more?: object) => {
+      const headers = {
+        'x-api-key': KEY,
+        'x-admin-key': ADMIN_KEY,
+        'content-type': type,
+        ...(more ?? { 'content-length': body.length })
+      }
+      const [answer] = await once(request(base + path, { method, headers }).end(body), 'response')
+      answer.resume()
+      return answer.statusCode
+    }
+    const types = ['application/x-www-form-urlencoded', 'application/json', 'no type']
+    for (const type of types) {
+      place.advance(60_000)
+      t.equal(await answerTo('POST', `/v1/captcha/${id}/resend`, type), 202, type)
+      t.equal(await answerTo('POST', '/v1/admin/reload', type), 200, type)
+      const other = (await ask(app, { phone: '13900139000' })).body.id
+      t.equal(await answerTo('DELETE', `/v1/captcha/${other}`, type), 204, type)
+    }
+    place.advance(60_000)
+    const [form = '', json = ''] = types
+    const chunked = { 'transfer-encoding': 'chunked' }
+    const again = `/v1/captcha/${id}/resend`
+    t.equal(await answerTo('POST', again, form, 'a=b'), 415)
+    t.equal(await answerTo('POST', again, form, '', chunked), 415)
+    t.equal(await answerTo('POST', again, json, '', chunked), 400)
+    t.equal(await answerTo('POST', '/v1/captcha', form), 415)
+    t.equal(await answerTo('POST', '/v1/captcha', json), 400)
+  }
+)
