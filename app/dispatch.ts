@@ -21,7 +21,7 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   const latencyMs = () => Math.round(server.clock.monotonic() - began)
   try {
     checkLease(request)
-    const receipt = await server.deliver(message, decision)
+    const receipt = await server.deliver(message, decision, request.log)
     server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
   } catch (error) {
     tellFailure(error, request, latencyMs())

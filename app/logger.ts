@@ -1,9 +1,13 @@
-import type { FastifyRequest, FastifyServerOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
 import type { Config } from './config.js'
 
 // A url, a header or an address may name a person: only the route is logged.
 function req(request: FastifyRequest) {
   return { method: request.method, route: request.routeOptions?.url ?? null }
+}
+
+function res(reply: FastifyReply) {
+  return { statusCode: reply.statusCode, ...req(reply.request) }
 }
 
 // Errors of clients carry what they were sent (ioredis: the command; nodemailer: the mail).
@@ -21,7 +25,7 @@ const PERSONAL = ['phone', 'to', 'email', 'body', 'text', 'headers', 'params']
 export function loggerOptions(config: Config, stream: LogStream): FastifyServerOptions['logger'] {
   return {
     level: config.LOG_LEVEL,
-    serializers: { req, err } as never,
+    serializers: { req, res, err } as never,
     redact: { paths: PERSONAL.flatMap(name => [name, `*.${name}`]), censor: '[redacted]' },
     stream
   }

@@ -67,6 +67,7 @@ async function start(app: App, config: Config, isStopping: () => boolean): Promi
     const { address } = await lookup(host, { order: 'ipv4first' })
     if (isStopping()) return
     const url = await app.listen({ host: address, port })
+    if (config.NODE_ENV === 'production') return
     for (const line of greeting(url, config, app.accounts.anonymous !== null)) print(line)
   } catch (error) {
     const { message } = error as Error
@@ -96,7 +97,6 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 /** @param open whether somebody without a key, and the key of development, may send */
 function greeting(address: string, config: Config, open: boolean): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
-  if (config.NODE_ENV === 'production') return lines
   if (open) {
     const body = '{"phone":"13800138000","purpose":"register"}'
     lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)

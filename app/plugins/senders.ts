@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyBaseLogger, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Decision } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
@@ -15,8 +15,9 @@ declare module 'fastify' {
      * @throws a problem, of which `undeliveredOf` tells more: 429 at the provider's limit, 422 when it refuses the
      *   recipient, 502 when the message surely did not go, 504 when that is not known, 503 without a sender that works or a
      *   lock
+     * @param log that of the request, where it is said why a message did not go
      */
-    deliver(message: Message, decision: Decision | null): Promise<Receipt>
+    deliver(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt>
     /** What would have been sent, where that is kept. */
     outbox: Outbox | null
   }
@@ -42,7 +43,7 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
   }
   const underWay = new Set<Promise<unknown>>()
 
-  async function send(message: Message, decision: Decision | null): Promise<Receipt> {
+  async function send(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt> {
     const { channel } = message
     try {
       const receipt = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
@@ -52,14 +53,14 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
       const { sender, outcome, code } = undeliveredOf(error)
       fastify.metrics.sent({ channel, sender, outcome })
       const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
-      fastify.log.warn({ send: { channel, sender, outcome, code } }, heard)
+      log.warn({ send: { channel, sender, outcome, code } }, heard)
       throw error
     }
   }
 
   fastify.decorate('outbox', opened.outbox)
-  fastify.decorate('deliver', (message: Message, decision: Decision | null) => {
-    const sending = send(message, decision)
+  fastify.decorate('deliver', (message, decision, log) => {
+    const sending = send(message, decision, log)
     underWay.add(sending)
     return sending.finally(() => underWay.delete(sending))
   })

@@ -42,7 +42,8 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
     return BY_ADDRESS.includes(rule.name ?? '') ? { ...rule, limits } : rule
   })
   const url = await start(closing, '../../app/server.js', /^Listening on (\S+)/, {
-    NODE_ENV: 'production',
+    // In production nothing would say where it listens while the log is silent.
+    NODE_ENV: 'test',
     HOST: '127.0.0.1',
     PORT: '0',
     LOG_LEVEL: 'silent',

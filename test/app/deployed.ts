@@ -68,7 +68,7 @@ function startInstance(port: number, env: NodeJS.ProcessEnv): Instance {
   })
   const lines = createInterface({ input: child.stdout as NonNullable<typeof child.stdout> })
   const listening = new Promise(resolve =>
-    lines.on('line', line => line.startsWith('Listening on') && resolve(line))
+    lines.on('line', line => line.includes('Server listening at') && resolve(line))
   )
   return { child, listening }
 }
@@ -121,7 +121,7 @@ export async function deploy(t: Test) {
     ...hook,
     ADMIN_KEY,
     STORE_TIMEOUT: '10000',
-    LOG_LEVEL: 'silent'
+    LOG_LEVEL: 'info'
   }
   mkdirSync(at('log'))
   const ports = Object.fromEntries(

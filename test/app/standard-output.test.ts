@@ -43,6 +43,23 @@ async function run(t: Test, stdout: number | 'pipe') {
   return { child, ask, ended, said: () => said.join('') }
 }
 
+t.test('in production each line is one of JSON', async t => {
+  const { child, ended } = await run(t, 'pipe')
+  let said = ''
+  child.stdout?.on('data', data => (said += data))
+  child.kill('SIGTERM')
+  t.match(await ended, { code: 0 })
+  const lines = said
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line))
+  t.ok(lines.some(({ msg }) => /^Server listening at http:/.test(msg)))
+  const completed = lines.find(({ msg }) => msg === 'request completed')
+  t.match(completed, { res: { statusCode: 503, method: 'POST', route: '/v1/captcha' } })
+  const [unsent] = lines.filter(({ msg }) => msg === 'not sent')
+  t.match(unsent, { reqId: completed?.reqId, send: { code: 'NO_SENDER' } })
+})
+
 t.test('a disk that is full: requests go on, standard error says so, once, and it ends', async t => {
   const { child, ask, ended, said } = await run(t, openSync('/dev/full', 'w'))
   for (let i = 0; i < 5; i++) t.equal(await ask(), 503)

@@ -83,7 +83,6 @@ t.test('what that has built starts without tools, with every sender', async t =>
       ...credentials,
       ...smtp,
       PORT: '0',
-      LOG_LEVEL: 'silent',
       REDIS_URL: redis.url,
       LIMIT_SECRET: 'a secret of these tests',
       SMS_SENDERS: 'aliyun,tencent,twilio,webhook',
@@ -95,8 +94,11 @@ t.test('what that has built starts without tools, with every sender', async t =>
   const ended = once(child, 'close')
   let said = ''
   child.stderr.on('data', chunk => (said += chunk))
-  const { value } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
-  const [, base] = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(value ?? '') ?? []
+  let base: string | undefined
+  for await (const line of createInterface({ input: child.stdout })) {
+    base = /^Server listening at (.*)$/.exec(JSON.parse(line).msg)?.[1]
+    if (base !== undefined) break
+  }
   t.ok(base, 'says where it listens', { said })
   for (const path of ['/readyz', '/docs/', '/metrics']) t.equal((await fetch(base + path)).status, 200, path)
   child.kill('SIGTERM')

@@ -40,12 +40,12 @@ async function start(t: Test, env = {}) {
 
 t.test('a receipt, or a problem that tells outcome and sender; both are counted', async t => {
   const { app, sms, lines, counted } = await start(t)
-  t.same(await app.deliver(message(), null), { sender: 'inner', reference: '1' })
-  t.match(await app.deliver(mail(), null), { sender: 'outbox' })
+  t.same(await app.deliver(message(), null, app.log), { sender: 'inner', reference: '1' })
+  t.match(await app.deliver(mail(), null, app.log), { sender: 'outbox' })
   sms.does = async () => {
     throw new SendError('limited', { sender: 'inner', code: 'X', retryAfterMs: 1_000, ofMessage: true })
   }
-  const problem = await app.deliver(message(), null).catch(error => error)
+  const problem = await app.deliver(message(), null, app.log).catch(error => error)
   const headers = { 'retry-after': '1' }
   t.match(problem, { statusCode: 429, headers })
   t.match(undeliveredOf(problem), { outcome: 'limited', sender: 'inner', code: 'X', ofMessage: true })
@@ -61,7 +61,7 @@ t.test('a receipt, or a problem that tells outcome and sender; both are counted'
   sms.does = async () => {
     throw new SendError('unknown', { sender: 'inner', code: 'TIMED_OUT' })
   }
-  t.match(await app.deliver(message(), null).catch(error => error), { statusCode: 504 })
+  t.match(await app.deliver(message(), null, app.log).catch(error => error), { statusCode: 504 })
   t.match(JSON.parse(lines.at(-1) ?? ''), { msg: 'perhaps sent', send: { outcome: 'unknown' } })
   t.notMatch(lines.join(''), /13800138000|042137/)
 })
@@ -71,7 +71,7 @@ t.test('closing waits for what is being sent, then closes the senders', async t 
   let finish = () => {}
   sms.does = () => new Promise(resolve => (finish = resolve))
   const order: string[] = []
-  const sending = app.deliver(message(), null).then(() => order.push('sent'))
+  const sending = app.deliver(message(), null, app.log).then(() => order.push('sent'))
   const closing = app.close().then(() => order.push(`closed ${sms.closed}`))
   await new Promise(setImmediate)
   t.equal(sms.closed, 0)
