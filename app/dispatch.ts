@@ -10,7 +10,7 @@ import { checkLock, undeliveredOf } from './senders/deliver.js'
  * @throws a problem that says why the message could not be sent
  */
 export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
-  const { server, standing, withheld } = request
+  const { server, standing, withheld, purpose } = request
   const { message, fact } = sendOf(request)
   if (withheld || standing === 'blocked') {
     const why = withheld ? { code: 'WITHHELD' } : {}
@@ -22,6 +22,7 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
   try {
     checkLease(request)
     const receipt = await server.deliver(message, decision, request.log)
+    if (purpose !== null) server.metrics.codeSent({ channel: message.channel, purpose })
     server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
   } catch (error) {
     tellFailure(error, request, latencyMs())

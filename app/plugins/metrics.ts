@@ -1,14 +1,26 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import { Counter, Registry } from 'prom-client'
+import { Counter, Histogram, Registry } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import type { Failing } from '../senders/sender.js'
 
 export interface Metrics {
   registry: Registry
   decided(event: DecisionEvent): void
-  sent(labels: { channel: string; sender: string; outcome: 'sent' | Failing }): void
-  passedOn(labels: { channel: string; sender: string; outcome: Failing }): void
+  /** @param tookMs how long the sender took, with those that were asked before it */
+  sent(labels: Sent, tookMs: number): void
+  passedOn(labels: Sent): void
+  /** A code whose message a sender has taken. */
+  codeSent(labels: { channel: string; purpose: string }): void
+  /** A code was tried. */
+  verified(labels: { purpose: string; outcome: string }): void
+}
+
+interface Sent {
+  channel: string
+  sender: string
+  /** skipped: a breaker is open, and the provider was not asked. */
+  outcome: 'sent' | 'skipped' | Failing
 }
 
 declare module 'fastify' {
@@ -16,6 +28,9 @@ declare module 'fastify' {
     metrics: Metrics
   }
 }
+
+/** In seconds, up to the longest SEND_TIMEOUT. */
+const BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** A registry of this app's own. No label names a person. */
 const metrics: FastifyPluginAsync = async fastify => {
@@ -40,6 +55,15 @@ const metrics: FastifyPluginAsync = async fastify => {
     'Messages that a sender did not take, so that the next was asked.',
     byOutcome
   )
+  const durations = new Histogram({
+    name: 'send_duration_seconds',
+    help: 'How long the sender took that ended the sending, with those before it.',
+    labelNames: ['channel', 'sender'],
+    buckets: BUCKETS,
+    registers: [registry]
+  })
+  const codes = counter('codes_sent_total', 'Codes whose message a sender has taken.', ['channel', 'purpose'])
+  const verifications = counter('verifications_total', 'Tries of codes.', ['purpose', 'outcome'])
 
   fastify.decorate('metrics', {
     registry,
@@ -52,8 +76,13 @@ const metrics: FastifyPluginAsync = async fastify => {
       const rules = fastify.policy.rules.filter(rule => names.has(rule.name))
       if (rules.some(isAgainstDuplicates)) duplicates.inc({ route })
     },
-    sent: labels => sends.inc(labels),
-    passedOn: labels => passes.inc(labels)
+    sent({ channel, sender, outcome }, tookMs) {
+      sends.inc({ channel, sender, outcome })
+      if (outcome !== 'skipped') durations.observe({ channel, sender }, tookMs / 1_000)
+    },
+    passedOn: labels => passes.inc({ ...labels }),
+    codeSent: labels => codes.inc(labels),
+    verified: labels => verifications.inc(labels)
   })
 }
 

@@ -33,9 +33,10 @@ interface Options {
 /** @throws ConfigError that names the variable at fault */
 const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, print, override }) => {
   const opened = await openSenders(config, clock, print, (channel, { sender, outcome, code }) => {
-    fastify.metrics.passedOn({ channel, sender, outcome })
+    const skipped = code === 'BREAKER_OPEN'
+    fastify.metrics.passedOn({ channel, sender, outcome: skipped ? 'skipped' : outcome })
     // While it is open, each message would say so.
-    if (code !== 'BREAKER_OPEN') fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
+    if (!skipped) fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
   })
   const all = { ...opened.senders, ...override }
   for (const [channel, { name }] of Object.entries(all)) {
@@ -45,13 +46,16 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
 
   async function send(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt> {
     const { channel } = message
+    const began = clock.monotonic()
+    const tookMs = () => clock.monotonic() - began
     try {
       const receipt = await deliver(all[channel], message, decision, config.SEND_TIMEOUT)
-      fastify.metrics.sent({ channel, sender: receipt.sender, outcome: 'sent' })
+      fastify.metrics.sent({ channel, sender: receipt.sender, outcome: 'sent' }, tookMs())
       return receipt
     } catch (error) {
       const { sender, outcome, code } = undeliveredOf(error)
-      fastify.metrics.sent({ channel, sender, outcome })
+      const counted = code === 'BREAKER_OPEN' ? 'skipped' : outcome
+      fastify.metrics.sent({ channel, sender, outcome: counted }, tookMs())
       const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
       log.warn({ send: { channel, sender, outcome, code } }, heard)
       throw error

@@ -5,11 +5,14 @@ import t from 'tap'
 import { build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
+import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { verify, wrong } from './captcha.js'
 import { type App, places, post } from './helper.js'
+import { provider } from './provider.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
 
@@ -87,6 +90,49 @@ t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
   }
 })
 
+t.test('metrics tell how long sending takes, and how many codes of a purpose are verified', async t => {
+  const place = await places.memory(t)
+  const sms = provider()
+  sms.does(async () => place.advance(300))
+  const app = await place.start({}, { senders: { sms } })
+  const { id } = (await ask(app)).body
+  const code = sms.lastCode()
+  await verify(app, id, wrong(code))
+  await verify(app, id, code)
+  await verify(app, 'A'.repeat(22), code)
+  sms.fail('failed', { code: 'BREAKER_OPEN' })
+  t.equal((await ask(app, '13900139000')).status, 503)
+  const lines = (await app.inject('/metrics')).body.split('\n')
+  for (const line of [
+    'codes_sent_total{channel="sms",purpose="login"} 1',
+    'verifications_total{purpose="login",outcome="wrong"} 1',
+    'verifications_total{purpose="login",outcome="verified"} 1',
+    'verifications_total{purpose="none",outcome="ended"} 1',
+    'sends_total{channel="sms",sender="told",outcome="sent"} 1',
+    'sends_total{channel="sms",sender="told",outcome="skipped"} 1',
+    'send_duration_seconds_bucket{le="0.25",channel="sms",sender="told"} 0',
+    'send_duration_seconds_bucket{le="0.5",channel="sms",sender="told"} 1',
+    'send_duration_seconds_count{channel="sms",sender="told"} 1'
+  ])
+    t.ok(lines.includes(line), line)
+})
+
+t.test('the page names every metric and its labels, and no other', async t => {
+  const app = await (await places.memory(t)).start()
+  const [, section = ''] = read('docs/operation.md').split('\n## Metrics\n')
+  const [table = ''] = section.split('\n## ')
+  const rows = [...table.matchAll(/^\| `(\w+)` \| ([^|]*) \|/gm)]
+  const named = rows.map(([, name, labels = '']) => [name, [...labels.matchAll(/\w+/g)].map(String)])
+  const metrics = app.metrics.registry.getMetricsAsArray() as unknown as {
+    name: string
+    labelNames: string[]
+  }[]
+  t.strictSame(
+    new Map(named as [string, string[]][]),
+    new Map(metrics.map(({ name, labelNames }) => [name, labelNames]))
+  )
+})
+
 t.test(
   'that a provider fails is told of while the next one stands in, and while its breaker is open',
   async t => {
@@ -104,7 +150,8 @@ t.test(
       t.match(await post(app, '/v1/sms', payload), { status: 202 })
     }
     const { body } = await app.inject('/metrics')
-    t.match(body, /^sends_passed_on_total\{channel="sms",sender="webhook",outcome="failed"\} 8$/m)
+    t.match(body, /^sends_passed_on_total\{channel="sms",sender="webhook",outcome="failed"\} 5$/m)
+    t.match(body, /^sends_passed_on_total\{channel="sms",sender="webhook",outcome="skipped"\} 3$/m)
     t.match(body, /^sends_total\{channel="sms",sender="outbox",outcome="sent"\} 8$/m)
     const told = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'passed on')
     t.match(told, [{ send: { channel: 'sms', sender: 'webhook', outcome: 'failed', code: 'ECONNREFUSED' } }])

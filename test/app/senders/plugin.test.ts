@@ -30,7 +30,7 @@ async function start(t: Test, env = {}) {
   t.teardown(() => app.close())
   const sms = provider()
   const counted: object[] = []
-  const metrics = { sent: labels => void counted.push(labels) } as Metrics
+  const metrics = { sent: (labels: object) => void counted.push(labels) } as unknown as Metrics
   await app.register(fp(async () => void app.decorate('metrics', metrics), { name: 'metrics' }))
   await app.register(fp(async () => {}, { name: 'limits' }))
   await app.register(senders, { config: config(env), clock, print: () => {}, override: { sms } })

@@ -42,15 +42,19 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     async (request, reply) => {
       const { captcha, body, recipient } = request
       const fact = { event: 'verification' as const, ...(captcha !== null && { purpose: captcha.purpose }) }
+      const tell = (outcome: Outcome, more = {}) => {
+        fastify.metrics.verified({ purpose: captcha?.purpose ?? 'none', outcome })
+        fastify.audit({ ...fact, ...more, outcome }, request, captcha)
+      }
       const checked = await check(captcha, body, recipient).catch(error => {
         // Redis may count it all the same.
-        fastify.audit({ ...fact, outcome: 'unknown' }, request, captcha)
+        tell('unknown')
         throw error
       })
       const { verified, attemptsLeft, tried } = checked
       // Who could count what is no guess could lock a recipient out with one code that has ended.
       if (!tried) await reply.limit?.refund()
-      fastify.audit({ ...fact, outcome: outcomeOf(checked), attemptsLeft }, request, captcha)
+      tell(outcomeOf(checked), { attemptsLeft })
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, attemptsLeft })
@@ -67,12 +71,14 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
   )
 }
 
+type Outcome = 'verified' | 'wrong' | 'ended' | 'unknown'
+
 /** The digits alone, as they were sent. */
 function digitsOf(typed: string): string {
   return typed.normalize('NFKC').replace(/[^0-9]/g, '')
 }
 
-function outcomeOf({ verified, tried }: Checked) {
+function outcomeOf({ verified, tried }: Checked): Outcome {
   if (verified) return 'verified'
   return tried ? 'wrong' : 'ended'
 }
