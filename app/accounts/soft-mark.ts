@@ -3,22 +3,23 @@ import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { answered } from '../answered.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
-import { inOrder, QUOTA } from './quota.js'
+import { inOrder, QUOTA, SERVICE } from './quota.js'
 
-export type SoftMark = (event: DecisionEvent, request: FastifyRequest | null) => void
+type Asked = FastifyRequest | null
+export type SoftMark = (event: DecisionEvent, request: Asked) => void
 
 const SHARE = 0.8
 
 /**
- * Reports, once a period and quota, the send that brings an account to 80 % of it: in the log, the audit trail and the
- * metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
+ * Reports, once a period and quota, the send that brings an account, or all of them together, to 80 % of it: in the log,
+ * the audit trail and the metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
  * @param timeoutMs how long Redis is waited for
  */
 export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: number): SoftMark {
   const marks = new Counter({
     name: 'quota_soft_marks_total',
     help: 'Quotas of which 80 % were used.',
-    labelNames: ['account'],
+    labelNames: ['rule', 'account'],
     registers: [fastify.metrics.registry]
   })
   // By account, kind of period and quota, which are few: when the last period seen ends.
@@ -33,27 +34,36 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     )
   }
 
-  return (event, request) => {
-    const account = request?.account?.id
-    const state = event.rules.find(({ name }) => name === QUOTA)
-    if (!event.allowed || account === undefined || state === undefined) return
-    const limits = inOrder(fastify.limit.rules[QUOTA]?.limits)
+  const report = (rule: string, account: string | undefined, { rules }: DecisionEvent, request: Asked) => {
+    const state = rules.find(({ name }) => name === rule)
+    if (state === undefined) return
+    const limits = inOrder(fastify.limit.rules[rule]?.limits)
     for (const [i, { max, remaining, resetMs }] of state.limits.entries()) {
       const limit = limits[i]
       if (limit === undefined || !('per' in limit)) continue
       const used = max - remaining
       // The answer to that very send may have been lost.
       if (used < max * SHARE) continue
-      const mark = `${account}:${limit.per}:${max}`
+      // No account has an empty id.
+      const mark = `${account ?? ''}:${limit.per}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))
+      const whose = { ...(account !== undefined && { account }) }
       void isFirst(mark, resetMs).then(first => {
         if (!first) return
-        marks.inc({ account })
-        fastify.log.warn({ quota: { account, used, max } }, '80 % of the quota are used')
-        fastify.audit({ event: 'quota', outcome: 'soft-mark', account, rules: [QUOTA], used, max }, request)
+        marks.inc({ rule, ...whose })
+        fastify.log.warn({ quota: { rule, ...whose, used, max } }, '80 % of the quota are used')
+        fastify.audit({ event: 'quota', outcome: 'soft-mark', ...whose, rules: [rule], used, max }, request)
       })
     }
+  }
+
+  return (event, request) => {
+    if (!event.allowed) return
+    const account = request?.account?.id
+    if (account !== undefined) report(QUOTA, account, event, request)
+    // It is everybody's, so of whoever brought it there nothing is told.
+    report(SERVICE, undefined, event, null)
   }
 }

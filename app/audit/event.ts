@@ -69,7 +69,7 @@ export const AuditEventSchema = Type.Union([
   kind('cancel', 'a code was called off', {
     outcome: Type.Enum(['cancelled', 'ended', 'unknown'])
   }),
-  kind('quota', 'an account has used 80 % of its quota', {
+  kind('quota', 'an account, or all together, have used 80 % of a quota', {
     outcome: Type.Literal('soft-mark'),
     rules: Rules,
     used: Type.Integer({ minimum: 0 }),

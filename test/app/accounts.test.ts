@@ -512,7 +512,7 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
   ])
   t.equal(marks().length, 1)
   t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
-  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{account="first"} 1\n')
+  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{rule="account",account="first"} 1\n')
   for (let i = 0; i < 7; i++) await send('two')
   t.match(marks().slice(1), [{ account: 'second', used: 8, max: 9 }])
   // Midnight in Shanghai, where it was eight o'clock.
@@ -523,6 +523,30 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
     { account: 'first', used: 8, max: 9 }
   ])
   t.equal(marks().length, 4, 'the next day again')
+})
+
+t.test('80 % of what all have together are reported once a period, and name nobody', async t => {
+  let now = 0
+  const clock = { monotonic: () => now, wall: () => START + now }
+  const log: string[] = []
+  const env = { API_KEYS: 'one:first,two:service' }
+  const service: Rule = { name: 'service', key: 'all', limits: [{ max: 5, per: 'day', timeZone: 'UTC' }] }
+  const routes = sends(['account', 'service'])
+  const { app, events } = await open(t, { env, clock, log, rules: [quota, service], routes })
+  const send = (key: string) => ask(app, 'POST', '/send', { headers: { 'x-api-key': key } })
+  const marks = () => events().filter(({ event }) => event === 'quota')
+  for (const key of ['one', 'two', 'one']) await send(key)
+  t.same(marks(), [])
+  for (const status of [200, 200, 429]) t.equal((await send('two')).status, status)
+  const [mark, ...more] = marks()
+  t.match(mark, { event: 'quota', rules: ['service'], used: 4, max: 5, outcome: 'soft-mark' })
+  for (const name of ['account', 'network', 'requestId']) t.notOk(name in (mark ?? {}), name)
+  t.same(more, [])
+  t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
+  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{rule="service"} 1\n')
+  now += 86_400_000
+  for (let i = 0; i < 4; i++) await send('one')
+  t.equal(marks().length, 2, 'the next day again')
 })
 
 t.test('of whatever quota it is told where 80 % are reached, no sooner', async t => {
