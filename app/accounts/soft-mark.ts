@@ -12,7 +12,8 @@ const SHARE = 0.8
 
 /**
  * Reports, once a period and quota, the send that brings an account, or all of them together, to 80 % of it: in the log,
- * the audit trail and the metrics. Of several instances with one Redis the first that sees it reports; each asks once a period.
+ * the audit trail and the metrics. Of several instances with one Redis the first that sees it reports; each asks once a
+ * period.
  * @param timeoutMs how long Redis is waited for
  */
 export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: number): SoftMark {

@@ -20,7 +20,7 @@ declare module 'fastify' {
     authenticate: preParsingAsyncHookHandler
     /** A hook: the same, and without a key lets in pages of an origin that an account lists. */
     identify: preParsingAsyncHookHandler
-    /** For `onDecision`: reports an account that has just used 80 % of its quota, and all that have of theirs. */
+    /** For `onDecision`: reports that an account has just used 80 % of its quota, or all accounts together of theirs. */
     softMark: SoftMark
   }
   interface FastifyRequest {

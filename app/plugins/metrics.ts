@@ -29,7 +29,7 @@ declare module 'fastify' {
   }
 }
 
-/** In seconds, up to the longest SEND_TIMEOUT. */
+/** In seconds; SEND_TIMEOUT has 25 at most. */
 const BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** A registry of this app's own. No label names a person. */
