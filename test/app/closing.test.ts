@@ -10,6 +10,7 @@ import { instantIn, systemClock } from '../../app/clock.js'
 import { readConfig } from '../../app/config.js'
 import { dispatch } from '../../app/dispatch.js'
 import afterwards from '../../app/plugins/afterwards.js'
+import metrics from '../../app/plugins/metrics.js'
 import { SendError } from '../../app/senders/sender.js'
 import { heardOn } from '../helper/channel.js'
 import { gate } from '../helper/gate.js'
@@ -154,6 +155,7 @@ async function dispatching(
   app.decorate('clock', clock)
   app.decorate('audit', fact => void told.push(fact))
   app.decorate('deliver', deliver)
+  await app.register(metrics)
   await app.register(afterwards, { patienceMs })
   return app
 }
