@@ -1,0 +1,72 @@
+import { minutesOf } from './captcha/code.js'
+import { ConfigError } from './check.js'
+import type { Flaw } from './flaw.js'
+import { tagMistake } from './locales/locale.js'
+import type { Policy } from './policy.js'
+import type { ProblemError } from './problem.js'
+import { readParams } from './templates/params.js'
+import type { Param } from './templates/schema.js'
+import type { Templates } from './templates/templates.js'
+
+export type Texts = Pick<Templates, 'localesOf' | 'render'>
+
+/** As the templates of codes take it. */
+const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
+
+/**
+ * Whether each purpose has words for those whose language is not there, and they all fit into the messages of a code.
+ * @throws ConfigError that says what is wrong, and where
+ */
+export function checkActions({ purposes, code }: Policy, { localesOf, render }: Texts): void {
+  const params = { code: '0'.repeat(code.digits), minutes: minutesOf(code.lifetimeSeconds * 1_000) }
+  for (const [name, { action }] of Object.entries(purposes)) {
+    const path = `policy.purposes.${name}.action`
+    for (const [locale, words] of Object.entries(action)) checkWords(words, locale, path)
+    for (const [channel, called] of [
+      ['sms', 'SMS'],
+      ['mail', 'mail']
+    ] as const) {
+      const [fallback = '', ...others] = localesOf(channel, 'captcha')
+      if (!Object.hasOwn(action, fallback))
+        throw new ConfigError(`${path} lacks ${fallback}, the language of LOCALE.`)
+      for (const locale of [fallback, ...others.filter(each => Object.hasOwn(action, each))]) {
+        try {
+          render(channel, 'captcha', locale, { ...params, action: action[locale] })
+        } catch (error) {
+          const at = `${path}.${locale} (${JSON.stringify(action[locale])})`
+          throw new ConfigError(`${at} fits into no ${called} of a code. ${reasonOf(error as ProblemError)}`)
+        }
+      }
+    }
+  }
+}
+
+/** Says which actions are in a language in which no message of a code is: who asks for it gets another one. */
+export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
+  return Object.entries(purposes).flatMap(([name, { action }]) =>
+    (['sms', 'mail'] as const).flatMap(channel => {
+      const texts = localesOf(channel, 'captcha')
+      const without = Object.keys(action).filter(locale => !texts.includes(locale))
+      const what = `policy.purposes.${name}.action has ${without.join(', ')}`
+      return without.length === 0
+        ? []
+        : [`${what}, in which ${channel}.json has no text of captcha: codes go out in another language`]
+    })
+  )
+}
+
+/** With what is wrong with each parameter. */
+function reasonOf({ message, problem }: ProblemError): string {
+  const flaws = (problem?.errors ?? []) as Flaw[]
+  return [message, ...flaws.map(({ pointer, detail }) => `${pointer} ${detail}.`)].join(' ')
+}
+
+function checkWords(words: string, locale: string, path: string): void {
+  const at = `${path}.${locale} (${JSON.stringify(words)})`
+  const mistake = tagMistake(locale)
+  if (mistake !== undefined) throw new ConfigError(`${path}.${locale} ${mistake}.`)
+  const [flaw] = readParams({ action: ACTION }, { action: words }, true).flaws
+  if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
+  if (/[{}]/.test(words))
+    throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)
+}
