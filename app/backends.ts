@@ -1,4 +1,3 @@
-import { BlockList, isIP } from 'node:net'
 import type { Rule } from '../plugin/index.js'
 import type { Config } from './config.js'
 import { isAlone } from './facts.js'
@@ -18,16 +17,3 @@ export function passBackends(backends: readonly string[]): (rule: Rule) => Rule 
     return { ...rule, allow: backends }
   }
 }
-
-/** Whether an address is that of a server of one's own. */
-export function backendTest(backends: readonly string[]): (address: string) => boolean {
-  const list = new BlockList()
-  for (const range of backends) {
-    const [address = '', bits] = range.split('/')
-    const family = familyOf(address)
-    list.addSubnet(address, Number(bits ?? (family === 'ipv4' ? 32 : 128)), family)
-  }
-  return address => isIP(address) !== 0 && list.check(address, familyOf(address))
-}
-
-const familyOf = (address: string) => (isIP(address) === 4 ? 'ipv4' : 'ipv6')

@@ -1,9 +1,10 @@
 import type { FastifyPluginAsync, FastifyRequest, preParsingAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import { compileIpList } from '../../plugin/index.js'
 import type { Account } from '../accounts/account.js'
 import { type Accounts, openAccounts } from '../accounts/accounts.js'
 import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
-import { backendsOf, backendTest } from '../backends.js'
+import { backendsOf } from '../backends.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { problem, unauthorized } from '../problem.js'
@@ -50,7 +51,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
     request.caller = 'key'
   })
 
-  const isBackend = backendTest(backendsOf(config))
+  const isBackend = compileIpList(backendsOf(config))
   let warned = false
   /** Once: each request of such a server would say so. */
   function warnOfNobody({ method, headers, ip, log }: FastifyRequest): void {

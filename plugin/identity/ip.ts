@@ -69,7 +69,8 @@ export function compileIpList(entries: readonly string[]): (address: string) => 
     byPrefix.set(prefix, networks.add(network(base, prefix).join()))
   }
   return text => {
-    const address = parse(text)
+    // As in `canonicalIp`.
+    const address = typeof text === 'string' ? parse(text) : undefined
     if (address === undefined) return false
     const ipv4 = isIpv4(address)
     for (const [prefix, networks] of byPrefix) {

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { backendTest } from '../../app/backends.js'
 import { OWN } from '../../app/policy.js'
+import { compileIpList } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask } from './captcha.js'
@@ -64,7 +64,7 @@ t.test('the log says once that such a server names no end user', async t => {
 })
 
 t.test('in whatever spelling its address comes', async t => {
-  const isBackend = backendTest(['198.51.100.7', '203.0.113.0/24', '2001:db8::1', '::ffff:192.0.2.0/120'])
+  const isBackend = compileIpList(['198.51.100.7', '203.0.113.0/24', '2001:db8::1', '::ffff:192.0.2.0/120'])
   for (const address of [
     '198.51.100.7',
     '::ffff:198.51.100.7',
@@ -74,4 +74,5 @@ t.test('in whatever spelling its address comes', async t => {
   ])
     t.ok(isBackend(address), address)
   for (const address of ['198.51.100.8', '2001:db8::2', '', 'x']) t.notOk(isBackend(address), address)
+  t.notOk(isBackend(undefined as never), 'as of a client on a Unix socket')
 })
