@@ -11,9 +11,11 @@ import quota from './v1/quota.js'
 import sms from './v1/sms.js'
 
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
-  await fastify.register(healthz)
-  await fastify.register(readyz, { timeoutMs: config.STORE_TIMEOUT })
-  await fastify.register(metrics)
+  // Machines ask every few seconds: as usual that is not worth two lines.
+  const logLevel = config.LOG_LEVEL === 'info' ? 'warn' : config.LOG_LEVEL
+  await fastify.register(healthz, { logLevel })
+  await fastify.register(readyz, { logLevel, timeoutMs: config.STORE_TIMEOUT })
+  await fastify.register(metrics, { logLevel })
   await fastify.register(captcha, { prefix: '/v1/captcha' })
   await fastify.register(sms, { prefix: '/v1' })
   await fastify.register(mail, { prefix: '/v1' })

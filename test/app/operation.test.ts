@@ -36,6 +36,23 @@ t.test('up, and ready when there is nothing to wait for', async t => {
   t.same((await app.inject('/readyz')).json(), { status: 'ready' })
 })
 
+t.test('what machines ask for every few seconds is logged where it fails, or at debug', async t => {
+  for (const [level, told] of [
+    ['info', []],
+    ['debug', ['/healthz', '/readyz', '/metrics']]
+  ] as const) {
+    const { stream, lines } = logStream()
+    const app = await (await places.memory(t)).start({ LOG_LEVEL: level }, { logStream: stream })
+    for (const url of ['/healthz', '/readyz', '/metrics', '/nothing']) await app.inject(url)
+    const completed = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'request completed')
+    t.same(
+      completed.map(({ res }) => res.route),
+      [...told, null],
+      level
+    )
+  }
+})
+
 t.test('Redis goes away: not ready, no crash, no code', async t => {
   const redis = await startRedis(t)
   const app = await onRedis(t, redis.url)
