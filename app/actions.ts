@@ -1,4 +1,4 @@
-import { minutesOf } from './captcha/code.js'
+import { codePolicy, minutesOf } from './captcha/code.js'
 import { ConfigError } from './check.js'
 import type { Flaw } from './flaw.js'
 import { tagMistake } from './locales/locale.js'
@@ -17,9 +17,10 @@ const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
  * Whether each purpose has words for those whose language is not there, and they all fit into the messages of a code.
  * @throws ConfigError that says what is wrong, and where
  */
-export function checkActions({ purposes, code }: Policy, { localesOf, render }: Texts): void {
-  const params = { code: '0'.repeat(code.digits), minutes: minutesOf(code.lifetimeSeconds * 1_000) }
-  for (const [name, { action }] of Object.entries(purposes)) {
+export function checkActions(policy: Policy, { localesOf, render }: Texts): void {
+  for (const [name, { action }] of Object.entries(policy.purposes)) {
+    const { digits, lifetimeSeconds } = codePolicy(policy, name)
+    const params = { code: '0'.repeat(digits), minutes: minutesOf(lifetimeSeconds * 1_000) }
     const path = `policy.purposes.${name}.action`
     for (const [locale, words] of Object.entries(action)) checkWords(words, locale, path)
     for (const [channel, called] of [

@@ -16,6 +16,16 @@ const Words = Type.Record(Type.String(), Type.String(), {
   description: 'the words for it by language, as in { "en": "log in" }'
 })
 
+const Code = Type.Object(
+  {
+    digits: Type.Integer({ minimum: 4, maximum: 10 }),
+    lifetimeSeconds: Type.Integer({ minimum: 30, maximum: 600 }),
+    tries: Type.Integer({ minimum: 1, maximum: 10 }),
+    resend: Type.Enum(['rotate', 'reuse'])
+  },
+  strict
+)
+
 /** What may be sent, how often, and what it costs. The rules are checked where they are registered. */
 export const PolicySchema = Type.Object(
   {
@@ -24,6 +34,7 @@ export const PolicySchema = Type.Object(
       Type.Object(
         {
           action: Words,
+          code: Type.Optional(Type.Partial(Code, strict)),
           conceal: Type.Optional(
             Type.Boolean({ description: 'whether the answer is to say nothing of the recipient' })
           )
@@ -37,15 +48,7 @@ export const PolicySchema = Type.Object(
         names: 'at most 32 of a-z, 0-9 and -, a letter first, as in "log-in"'
       }
     ),
-    code: Type.Object(
-      {
-        digits: Type.Integer({ minimum: 4, maximum: 10 }),
-        lifetimeSeconds: Type.Integer({ minimum: 30, maximum: 600 }),
-        tries: Type.Integer({ minimum: 1, maximum: 10 }),
-        resend: Type.Enum(['rotate', 'reuse'])
-      },
-      strict
-    ),
+    code: Code,
     countries: Type.Optional(
       Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$`, description: COUNTRY }), {
         minItems: 1,

@@ -3,8 +3,8 @@ import { keyedHash } from '../keyed-hash.js'
 import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
-import { codeOf, sameCode } from './code.js'
-import type { Checked, Delivery, Kept, Records } from './records.js'
+import { codeOf, codePolicy, sameCode } from './code.js'
+import type { Checked, Delivery, Kept, Records, Terms } from './records.js'
 
 /** Whose a code is, and what for. */
 export interface Asked {
@@ -77,21 +77,18 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
   const keys = { code: derive('code'), seal: derive('seal'), id: derive('id') }
   const keyOf = (id: string) => keyedHash(keys.id, id)
 
-  const terms = () => {
-    const { lifetimeSeconds, tries } = policy().code
-    return { lifeMs: lifetimeSeconds * 1_000, tries }
-  }
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
     codeOf(keys.code, { ...captcha, generation }, captcha.digits)
 
   return {
     async start(asked) {
       const id = randomBytes(16).toString('base64url')
-      const about: About = { ...asked, digits: policy().code.digits }
-      const begun = terms()
-      await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), begun)
+      const own = codePolicy(policy(), asked.purpose)
+      const about: About = { ...asked, digits: own.digits }
+      const terms = termsOf(own)
+      await records.put(keyOf(id), seal(keys.seal, JSON.stringify(about), id), terms)
       const undo = () => records.drop(keyOf(id))
-      return { id, generation: 1, code: code({ ...about, id }, 1), lifeMs: begun.lifeMs, undo }
+      return { id, generation: 1, code: code({ ...about, id }, 1), lifeMs: terms.lifeMs, undo }
     },
 
     async find(id, account) {
@@ -109,22 +106,27 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
 
     async renew(captcha) {
       const { id } = captcha
-      if (policy().code.resend === 'reuse') {
+      const own = codePolicy(policy(), captcha.purpose)
+      if (own.resend === 'reuse') {
         const kept = await records.reuse(keyOf(id))
         if (kept === null) return null
         const { generation, lifeMs } = kept
         return { id, generation, code: code(captcha, generation), lifeMs, async undo() {} }
       }
-      const begun = terms()
+      const terms = termsOf(own)
       const token = randomUUID()
-      const former = await records.rotate(keyOf(id), begun, token)
+      const former = await records.rotate(keyOf(id), terms, token)
       if (former === null) return null
       const undo = () => records.restore(keyOf(id), token)
       const generation = former.made + 1
-      return { id, generation, code: code(captcha, generation), lifeMs: begun.lifeMs, undo }
+      return { id, generation, code: code(captcha, generation), lifeMs: terms.lifeMs, undo }
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
     noteDelivery: ({ id, generation }, delivery) => records.noteDelivery(keyOf(id), generation, delivery)
   }
+}
+
+function termsOf({ lifetimeSeconds, tries }: Policy['code']): Terms {
+  return { lifeMs: lifetimeSeconds * 1_000, tries }
 }

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Policy } from '../policy.js'
 
 /** What a code is derived from: it is kept nowhere. */
 interface CodeOf {
@@ -30,4 +31,9 @@ export function sameCode(a: string, b: string): boolean {
 /** How long a code is valid, as its message tells: in whole minutes, and no longer, but for a code of less than one. */
 export function minutesOf(lifeMs: number): number {
   return Math.max(Math.floor(lifeMs / 60_000), 1)
+}
+
+/** How codes of a purpose are: by its own `code` over that of the policy; by the latter alone when the purpose is gone. */
+export function codePolicy({ purposes, code }: Policy, purpose: string): Policy['code'] {
+  return { ...code, ...purposes[purpose]?.code }
 }

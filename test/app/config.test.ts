@@ -267,6 +267,14 @@ t.test('the policy names what is wrong in it', async t => {
     ],
     [{ purposes: { ['a'.repeat(33)]: login } }, /^policy\.purposes\.a{33} /],
     [{ purposes: { login: { ...login, concealed: true } } }, /^policy\.purposes\.login\.concealed /],
+    [
+      { purposes: { login: { ...login, code: { digits: 3 } } } },
+      /^policy\.purposes\.login\.code\.digits \(3\) must be >= 4/
+    ],
+    [
+      { purposes: { login: { ...login, code: { length: 8 } } } },
+      /^policy\.purposes\.login\.code\.length is not known here; known: digits, lifetimeSeconds, tries, resend\.$/
+    ],
     [{ purposes: { login: { action: { en: 1 } } } }, /^policy\.purposes\.login\.action\.en \(1\) /],
     [
       { code: { ...policy.code, resend: 'renew' } },

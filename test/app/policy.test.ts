@@ -279,6 +279,35 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
+    await t.test('a purpose has codes of its own, as far as it says', async t => {
+      const policy = loadPolicy()
+      const action = { en: 'pay', zh: '付款' }
+      const pay = { action, code: { digits: 8, lifetimeSeconds: 120, tries: 2, resend: 'reuse' as const } }
+      const withdraw = { action, code: { tries: 1 } }
+      const place = await open(t)
+      const app = await place.start({}, { policy: { ...policy, purposes: { pay, withdraw } } })
+      const text = () => app.outbox?.messages[0]?.text ?? ''
+      const left = ({ expiresAt, resendAt }: { expiresAt: string; resendAt: string }) =>
+        Date.parse(expiresAt) - Date.parse(resendAt)
+
+      const { body } = await ask(app, { purpose: 'pay' })
+      const [first = ''] = /\d{8}/.exec(text()) ?? []
+      t.match(text(), '2 min')
+      t.equal(left(body), 60_000)
+      place.advance(60_000)
+      t.match(await resend(app, body.id), { status: 202, body: { expiresAt: body.expiresAt } })
+      t.match(text(), first, 'the same code')
+      t.match(await verify(app, body.id, '0000'), { status: 422, body: { attemptsLeft: 1 } })
+      t.match(await verify(app, body.id, '0000'), { status: 422, body: { attemptsLeft: 0 } })
+      t.equal((await verify(app, body.id, first)).status, 422)
+
+      place.advance(60_000)
+      const other = await ask(app, { purpose: 'withdraw' })
+      t.match(text(), /(?<!\d)\d{6}(?!\d)/)
+      t.equal(left(other.body), 240_000)
+      t.match(await verify(app, other.body.id, '0000'), { status: 422, body: { attemptsLeft: 0 } })
+    })
+
     await t.test('of a purpose that is gone, codes verify and are not sent again', async t => {
       const { file, write } = policyFile(t)
       const place = await open(t)
