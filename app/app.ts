@@ -107,7 +107,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(metrics)
   await app.register(audit, { config, logStream, secret, clock, prices: () => app.policy.prices })
   await app.register(accounts, { config, clock })
-  await app.register(lists, { config, secret, clock })
+  await app.register(lists, { config, clock })
   await app.register(limits, { config, policy, secret, clock })
   await app.register(senders, { config, print, clock, override: options.senders })
   await app.register(reload, { config, templates })

@@ -1,9 +1,16 @@
 import type { FastifyError } from 'fastify'
 import { type Flaw, type FlawCode, flaw, pointerTo } from './flaw.js'
-import { type ProblemDocument, problemDocument } from './problem.js'
+import { type ProblemDocument, type ProblemError, problem, problemDocument } from './problem.js'
 
 type Validation = NonNullable<FastifyError['validation']>[number]
 type Params = Record<string, string | string[] | number | undefined>
+
+const DETAIL = 'What was sent is not as documented; "errors" says where.'
+
+/** For a member that does not go with another one: a schema would not say which. */
+export function unexpected(pointer: string): ProblemError {
+  return problem(422, 'INVALID', DETAIL, { errors: [flaw(pointer, 'UNEXPECTED')] })
+}
 
 /**
  * What is answered to what its schema refuses.
@@ -11,9 +18,7 @@ type Params = Record<string, string | string[] | number | undefined>
  */
 export function invalid(validation: readonly Validation[]): ProblemDocument {
   const errors = validation.slice(0, 1).map(flawOf)
-  return problemDocument(422, 'INVALID', 'What was sent is not as documented; "errors" says where.', {
-    errors
-  })
+  return problemDocument(422, 'INVALID', DETAIL, { errors })
 }
 
 const LIMITS: Record<string, FlawCode> = {

@@ -1,7 +1,7 @@
 import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
 import { flaw } from './flaw.js'
-import { problem } from './problem.js'
+import { type ProblemError, problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
 
 /**
@@ -41,9 +41,14 @@ const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
 export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {
   const { phone, email } = given
   if ((phone === undefined) === (email === undefined)) {
-    throw problem(422, 'RECIPIENT_MISSING', 'Name one recipient: either "phone" or "email".')
+    throw recipientMissing(['phone', 'email'])
   }
   return phone === undefined ? mailRecipient(email as string, options) : smsRecipient(phone, options)
+}
+
+/** @param members those of which a body is to have one */
+export function recipientMissing(members: readonly string[]): ProblemError {
+  return problem(422, 'RECIPIENT_MISSING', 'Name one recipient, by one of {members}.', { members })
 }
 
 /**

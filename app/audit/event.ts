@@ -96,7 +96,7 @@ export type AuditEvent = Static<typeof AuditEventSchema>
 export type AdminEvent = Extract<AuditEvent, { event: 'admin' }>
 
 /** What the trail fills in by itself. */
-type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'recipientHash' | 'cost'
+type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'cost'
 
 /** What happened, as it is told to the trail. */
 export type AuditFact = AuditEvent extends infer Event

@@ -14,7 +14,7 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
       const { recipient } = request
       if (recipient === null) return
       try {
-        const placed = await lists.get(recipient.identity)
+        const placed = await lists.get(request.server.recipientHash(recipient))
         request.standing = placed?.standing ?? null
       } catch (error) {
         if (ON_STORE_ERROR === 'deny') throw error

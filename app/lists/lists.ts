@@ -1,4 +1,3 @@
-import { keyedHash } from '../keyed-hash.js'
 import { problem } from '../problem.js'
 
 /** How somebody stands: sent nothing, or sent to uncounted. */
@@ -7,8 +6,8 @@ export type Standing = 'blocked' | 'allowed'
 /** Who is to be put on a list. */
 export interface Placing {
   standing: Standing
-  /** What is shown of the recipient. */
-  masked: string
+  /** What is shown of the recipient, where that is known. */
+  masked?: string | undefined
   /** In the operator's words. */
   reason?: string | undefined
   /** In milliseconds, more than 0; without it until removed. */
@@ -18,11 +17,16 @@ export interface Placing {
 /** Somebody on a list. Times are milliseconds since the epoch, by the store's clock. */
 export interface Placed {
   standing: Standing
-  masked: string
+  masked?: string
   reason?: string
   since: number
   /** When it ends by itself; left out: never. */
   until?: number
+}
+
+/** Who stands on a page of the lists. */
+export interface Listed extends Placed {
+  recipientHash: string
 }
 
 /** Somebody who is on a list now. */
@@ -41,18 +45,18 @@ export interface Page {
 }
 
 /**
- * Who is blocked or allowed. Identities are kept as keyed hashes; nobody is on both lists. An entry ends at its
- * `until`, and is cleaned up at the latest when the lists are read, or its room is needed.
+ * Who is blocked or allowed, by their hash of the audit trail; nobody is on both lists. An entry ends at its `until`, and
+ * is cleaned up at the latest when the lists are read, or its room is needed.
  */
 export interface Lists {
   /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */
-  put(identity: string, placing: Placing): Promise<Placed>
+  put(recipientHash: string, placing: Placing): Promise<Placed>
   /** One trip to the store, whoever it is. */
-  get(identity: string): Promise<Found | null>
+  get(recipientHash: string): Promise<Found | null>
   /** @returns whether they were on a list */
-  remove(identity: string): Promise<boolean>
+  remove(recipientHash: string): Promise<boolean>
   /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */
-  all(page: Page): Promise<{ entries: Placed[]; next: string | null }>
+  all(page: Page): Promise<{ entries: Listed[]; next: string | null }>
 }
 
 /** How many entries the lists hold. */
@@ -62,6 +66,3 @@ export const full = (max: number) =>
   problem(503, 'LISTS_FULL', 'The lists hold {max} recipients, the most they take. Unblock some first.', {
     max
   })
-
-/** What stands for an identity: 128 bits of a hash under the secret. */
-export const hasherOf = (secret: string) => (identity: string) => keyedHash(secret, `list ${identity}`)

@@ -2,7 +2,7 @@ import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import {
   type Found,
   full,
-  hasherOf,
+  type Listed,
   type Lists,
   MAX_ENTRIES,
   type Page,
@@ -24,40 +24,35 @@ const NEVER: Instant = { monotonic: Number.POSITIVE_INFINITY, wall: Number.POSIT
 export class MemoryLists implements Lists {
   // In the order of their placing, the newest last.
   private readonly held = new Map<string, Held>()
-  private readonly hash: (identity: string) => string
   private placings = 0
   /** No entry ends before. */
   private earliest = NEVER
 
   constructor(
-    secret: string,
     private readonly clock: Clock,
     private readonly max = MAX_ENTRIES
-  ) {
-    this.hash = hasherOf(secret)
-  }
+  ) {}
 
-  async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+  async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
     this.sweep()
-    const key = this.hash(identity)
-    if (!this.held.has(key) && this.held.size >= this.max) throw full(this.max)
+    if (!this.held.has(recipientHash) && this.held.size >= this.max) throw full(this.max)
     const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
     const placed: Placed = {
       standing,
-      masked,
+      ...(masked !== undefined && { masked }),
       ...(reason !== undefined && { reason }),
       since: this.clock.wall(),
       ...(durationMs !== undefined && { until: ends.wall })
     }
-    this.held.delete(key)
-    this.held.set(key, { placed, order: ++this.placings, ends })
+    this.held.delete(recipientHash)
+    this.held.set(recipientHash, { placed, order: ++this.placings, ends })
     this.earliest = earlier(this.earliest, ends)
     return placed
   }
 
-  async get(identity: string): Promise<Found | null> {
+  async get(recipientHash: string): Promise<Found | null> {
     this.sweep()
-    const found = this.held.get(this.hash(identity))
+    const found = this.held.get(recipientHash)
     if (found === undefined) return null
     const { placed, ends } = found
     const leftMs = Math.ceil(msUntil(ends, this.clock))
@@ -66,22 +61,22 @@ export class MemoryLists implements Lists {
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
-  async remove(identity: string): Promise<boolean> {
-    const found = (await this.get(identity)) !== null
-    this.held.delete(this.hash(identity))
+  async remove(recipientHash: string): Promise<boolean> {
+    const found = (await this.get(recipientHash)) !== null
+    this.held.delete(recipientHash)
     return found
   }
 
-  async all({ standing, limit, after }: Page): Promise<{ entries: Placed[]; next: string | null }> {
+  async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
     this.sweep()
     const before = after === undefined ? Number.POSITIVE_INFINITY : Number(after)
-    const found = [...this.held.values()]
-      .filter(({ placed, order }) => order < before && (standing ?? placed.standing) === placed.standing)
+    const found = [...this.held]
+      .filter(([, { placed, order }]) => order < before && (standing ?? placed.standing) === placed.standing)
       .reverse()
     const shown = found.slice(0, limit)
     return {
-      entries: shown.map(({ placed }) => placed),
-      next: found.length > limit ? String(shown.at(-1)?.order) : null
+      entries: shown.map(([recipientHash, { placed }]) => ({ recipientHash, ...placed })),
+      next: found.length > limit ? String(shown.at(-1)?.[1].order) : null
     }
   }
 

@@ -6,7 +6,7 @@
   ARGV[2]   the placing before which to begin; '+inf': the newest
   ARGV[3]   which: 'blocked', 'allowed' or 'both'
 
-  Returns the last placing that was read, or '' when no more follow; then what is kept of each.
+  Returns the last placing that was read, or '' when no more follow; then of each its id and what is kept.
 ]]
 local limit, ms = tonumber(ARGV[1]), now()
 sweep(KEYS, ms)
@@ -21,7 +21,7 @@ table.sort(found, function(a, b) return a.order > b.order end)
 local result = { '' }
 for i = 1, math.min(limit, #found) do
   local kept = read(KEYS[1], found[i].id, ms)
-  if kept ~= '' then result[#result + 1] = kept end
+  if kept ~= '' then result[#result + 1] = { found[i].id, kept } end
 end
 if #found > limit then result[1] = string.format('%.0f', found[limit].order) end
 return result

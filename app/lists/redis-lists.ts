@@ -5,7 +5,7 @@ import { type Scripts, scriptsOf } from '../scripts.js'
 import {
   type Found,
   full,
-  hasherOf,
+  type Listed,
   type Lists,
   MAX_ENTRIES,
   type Page,
@@ -20,46 +20,43 @@ const PLACINGS = 'list:{recipients}:placings'
 /** Lists that all instances on one Redis share. Each method is one trip. */
 export class RedisLists implements Lists {
   private readonly scripts: Scripts<'put' | 'get' | 'remove' | 'page'>
-  private readonly hash: (identity: string) => string
 
   /** @param client without a time limit of its own */
   constructor(
     client: Redis,
-    secret: string,
     private readonly max = MAX_ENTRIES,
     /** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
     private readonly timeoutMs = 500
   ) {
-    this.hash = hasherOf(secret)
     this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'])
   }
 
-  async put(identity: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
-    const id = this.hash(identity)
-    const more = { masked, ...(reason !== undefined && { reason }) }
-    const args = [id, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
+  async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+    const more = { ...(masked !== undefined && { masked }), ...(reason !== undefined && { reason }) }
+    const args = [recipientHash, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
     const since = (await this.answered(this.scripts.put([...LISTS, PLACINGS], ...args))) as number
     if (since === -1) throw full(this.max)
     return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
   }
 
-  async get(identity: string): Promise<Found | null> {
-    const answer = await this.answered(this.scripts.get(LISTS, this.hash(identity)))
+  async get(recipientHash: string): Promise<Found | null> {
+    const answer = await this.answered(this.scripts.get(LISTS, recipientHash))
     const [kept, now] = answer as [string, number]
     if (kept === '') return null
     const placed = placedOf(kept)
     return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
   }
 
-  async remove(identity: string): Promise<boolean> {
-    return (await this.answered(this.scripts.remove(LISTS, this.hash(identity)))) === 1
+  async remove(recipientHash: string): Promise<boolean> {
+    return (await this.answered(this.scripts.remove(LISTS, recipientHash))) === 1
   }
 
-  async all({ standing, limit, after }: Page): Promise<{ entries: Placed[]; next: string | null }> {
+  async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
     const from = after === undefined ? '+inf' : `(${after}`
     const answer = await this.answered(this.scripts.page(LISTS, limit, from, standing ?? 'both'))
-    const [next, ...kept] = answer as [string, ...string[]]
-    return { entries: kept.map(placedOf), next: next || null }
+    const [next, ...found] = answer as [string, ...[string, string][]]
+    const entries = found.map(([recipientHash, kept]) => ({ recipientHash, ...placedOf(kept) }))
+    return { entries, next: next || null }
   }
 
   private answered<T>(command: Promise<T>): Promise<T> {

@@ -58,7 +58,7 @@ export const zh = {
     SEND_REQUIRED: { detail: '只有隐藏结果的用途，并且携带密钥时，才可以不发送消息。' },
     END_USER_IP_INVALID: { detail: '最终用户的地址不是有效的 IP 地址。' },
     // Who is to get it, and what.
-    RECIPIENT_MISSING: { detail: '请指定一个接收方："phone" 或 "email"，二者选一。' },
+    RECIPIENT_MISSING: { detail: '请指定一个接收方，从 {members} 中选且仅选一项。' },
     PHONE_INVALID: { detail: '不存在这样的电话号码。' },
     PHONE_TAKES_NO_SMS: { detail: '该类号码无法接收短信。' },
     COUNTRY_NOT_SERVED: { detail: '暂不支持向该国家或地区的号码发送消息。' },

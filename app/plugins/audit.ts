@@ -21,7 +21,7 @@ declare module 'fastify' {
      * @param recipient whom it is about, when that is not the request's
      */
     audit(fact: AuditFact, request?: FastifyRequest | null, recipient?: Recipient | null): void
-    /** What the trail calls a recipient: the same person, the same hash. */
+    /** What the trail and the lists call a recipient: the same person, the same hash. */
     recipientHash(recipient: Pick<Recipient, 'identity'>): string
     /** For `onDecision`: tells the audit trail of refusals. */
     auditRefusal(event: DecisionEvent, request: FastifyRequest | null): void

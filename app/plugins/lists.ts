@@ -22,18 +22,17 @@ declare module 'fastify' {
 
 interface Options {
   config: Pick<Config, 'ON_STORE_ERROR' | 'STORE_TIMEOUT'>
-  secret: string
   clock: Clock
 }
 
 /** Who is blocked or allowed; shared where there is a Redis. */
-const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
+const lists: FastifyPluginAsync<Options> = async (fastify, { config, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
-    ? new RedisLists(fastify.redis, secret, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
-    : new MemoryLists(secret, clock)
+    ? new RedisLists(fastify.redis, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
+    : new MemoryLists(clock)
   fastify.decorate('lists', opened)
   fastify.decorate('blockList', blockList(opened, config))
   fastify.decorateRequest('standing', null)
 }
 
-export default fp(lists, { name: 'lists', dependencies: ['redis', 'requests'] })
+export default fp(lists, { name: 'lists', dependencies: ['redis', 'requests', 'audit'] })

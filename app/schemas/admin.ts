@@ -1,12 +1,16 @@
 import { Type } from 'typebox'
 import { strict, Time } from './common.js'
-import { Email, Phone } from './recipient.js'
+import { Email, Phone, RecipientHash } from './recipient.js'
 
-const Recipient = { phone: Type.Optional(Phone), email: Type.Optional(Email) }
+const Recipient = {
+  phone: Type.Optional(Phone),
+  email: Type.Optional(Email),
+  recipientHash: Type.Optional(RecipientHash)
+}
 
 export const RecipientBody = Type.Object(Recipient, {
   ...strict,
-  description: 'one recipient: either phone or email',
+  description: 'one recipient: a phone, an email or a recipientHash',
   examples: [{ phone: '13800138000' }]
 })
 
@@ -17,14 +21,15 @@ export const LookupBody = Type.Object(
       Type.String({
         minLength: 2,
         maxLength: 64,
-        description: 'address of the end user: for the rules that count by it, alone or with the recipient',
+        description:
+          'address of the end user: for the rules that count by it, alone or with the recipient; not with a recipientHash',
         examples: ['192.0.2.1']
       })
     )
   },
   {
     ...strict,
-    description: 'one recipient: either phone or email',
+    description: 'one recipient: a phone, an email or a recipientHash',
     examples: [{ phone: '13800138000', endUserIp: '192.0.2.1' }]
   }
 )
@@ -50,7 +55,7 @@ export const ListBody = Type.Object(
   },
   {
     ...strict,
-    description: 'one recipient: either phone or email',
+    description: 'one recipient: a phone, an email or a recipientHash',
     examples: [{ phone: '13800138000', duration: '24h', reason: 'complaint' }]
   }
 )
@@ -77,27 +82,38 @@ const StandingMembers = {
   since: Time('when it began'),
   until: Type.Optional(Time('when it ends by itself; left out: never'))
 }
-const Masked = Type.String({ description: 'masked' })
+const Name = {
+  recipient: Type.Optional(
+    Type.String({ description: 'masked; left out where nothing but the hash is known' })
+  ),
+  recipientHash: RecipientHash
+}
+
+const NOT_BY_HASH = 'left out of a look-up by recipientHash, as rules count by the recipient in clear'
 
 export const LookupAnswer = Type.Object(
   {
-    recipient: Masked,
-    recipientHash: Type.String({ description: 'as in the audit trail' }),
+    ...Name,
     standing: Type.Union([Type.Object(StandingMembers), Type.Null()]),
-    rules: Type.Array(
-      Type.Object({
-        rule: Type.String(),
-        max: Type.Number(),
-        used: Type.Number(),
-        remaining: Type.Number(),
-        windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
-        resetMs: Type.Number({ description: 'until a slot returns, or the calendar period ends' }),
-        refuses: Type.Boolean({ description: 'whether it would refuse now: a message, or a try of a code' })
-      })
+    rules: Type.Optional(
+      Type.Array(
+        Type.Object({
+          rule: Type.String(),
+          max: Type.Number(),
+          used: Type.Number(),
+          remaining: Type.Number(),
+          windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
+          resetMs: Type.Number({ description: 'until a slot returns, or the calendar period ends' }),
+          refuses: Type.Boolean({ description: 'whether it would refuse now: a message, or a try of a code' })
+        }),
+        { description: NOT_BY_HASH }
+      )
     ),
-    retryAfterMs: Type.Union([Type.Number(), Type.Null()], {
-      description: 'until these rules, and the lists, would admit a message; null: not by themselves'
-    })
+    retryAfterMs: Type.Optional(
+      Type.Union([Type.Number(), Type.Null()], {
+        description: `until these rules, and the lists, would admit a message; null: not by themselves; ${NOT_BY_HASH}`
+      })
+    )
   },
   {
     description:
@@ -106,18 +122,24 @@ export const LookupAnswer = Type.Object(
 )
 
 export const StandingAnswer = Type.Object(
-  { recipient: Masked, ...StandingMembers },
+  { ...Name, ...StandingMembers },
   { description: 'It is so from now on.' }
 )
 
 export const UnblockAnswer = Type.Object(
-  { recipient: Masked, standing: Type.Null() },
-  { description: 'The recipient stands like everybody else, and of the recipient alone nothing is counted.' }
+  {
+    ...Name,
+    standing: Type.Null(),
+    countsForgotten: Type.Boolean({
+      description: 'whether what is counted of the recipient alone is forgotten: not by a recipientHash'
+    })
+  },
+  { description: 'The recipient is on no list.' }
 )
 
 export const PageAnswer = Type.Object(
   {
-    recipients: Type.Array(Type.Object({ recipient: Masked, ...StandingMembers })),
+    recipients: Type.Array(Type.Object({ ...Name, ...StandingMembers })),
     next: Type.Union([Type.String(), Type.Null()], {
       description: 'for "after"; null: this is the last page'
     })

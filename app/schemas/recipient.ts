@@ -14,6 +14,13 @@ export const Email = Type.String({
   examples: ['someone@example.com']
 })
 
+/** 128 bits of base64url: of the last of its 22 characters only two bits count. */
+export const RecipientHash = Type.String({
+  pattern: '^[A-Za-z0-9_-]{21}[AQgw]$',
+  description: 'what the audit trail calls a recipient',
+  examples: ['ltrg0q3VbTzbH-2J2kaApQ']
+})
+
 /** A language by its tag (BCP 47). */
 export const LocaleName = Type.String({
   maxLength: 100,

@@ -4,7 +4,7 @@ import t from 'tap'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
-import { type App, KEY, lastCode, places } from './helper.js'
+import { type App, KEY, lastCode, places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 const LOGIN = { purpose: 'login' }
@@ -93,7 +93,7 @@ for (const [name, open] of Object.entries(places)) {
         const place = await open(t)
         const sms = provider()
         const app = await place.start({}, { senders: { sms } })
-        await app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
+        await putOnList(app, 'blocked', '+8613900139000')
         const answers = []
         for (const outcome of ['refused', 'limited', 'unknown'] as const) {
           sms.fail(outcome)

@@ -4,7 +4,7 @@ import { loadPolicy, PolicySchema } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
 import { gate } from '../helper/gate.js'
 import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
-import { type App, inject, lastCode, places, post } from './helper.js'
+import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 const DAY_MINUTES = 1_440
@@ -36,7 +36,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a hundred where codes are not counted, and then not the right one either', async t => {
       const place = await open(t)
       const app = await place.start()
-      await app.lists.put(E164, { standing: 'allowed', masked: '+86*******8000' })
+      await putOnList(app, 'allowed', E164)
       let guesses = 0
       for (let network = 1; network <= 21; network++) {
         const remoteAddress = `198.51.100.${network}`
@@ -157,7 +157,7 @@ t.test('who is blocked is sent nothing, by no endpoint', async t => {
   const app = await (await places.memory(t)).start()
   const [{ body: sms }, { body: mail }] = [await ask(app), await askMail(app, 'jane@example.com')]
   for (const identity of [E164, 'jane@example.com']) {
-    await app.lists.put(identity, { standing: 'blocked', masked: '' })
+    await putOnList(app, 'blocked', identity)
   }
   const { length } = app.outbox?.messages ?? []
   const calls = [ask(app), askMail(app, 'jane@example.com'), resend(app, sms.id), resend(app, mail.id)]

@@ -7,12 +7,12 @@ import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
-import { type App, places } from './helper.js'
+import { type App, places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 const purpose = 'reset-password'
 const BLOCKED = '13900139000'
-const block = (app: App) => app.lists.put('+8613900139000', { standing: 'blocked', masked: '+86*******9000' })
+const block = (app: App) => putOnList(app, 'blocked', '+8613900139000')
 
 /** What an answer tells, less what is its own. */
 function shapeOf({ status, body, headers }: Awaited<ReturnType<typeof ask>>) {
@@ -108,7 +108,7 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('that a recipient is allowed does not show either', async t => {
       const { app } = await start()
-      await app.lists.put('+8613800138000', { standing: 'allowed', masked: '' })
+      await putOnList(app, 'allowed', '+8613800138000')
       t.equal((await ask(app, { purpose })).status, 202)
       t.equal((await ask(app, { purpose })).status, 429)
       t.equal((await ask(app)).status, 202, 'for other purposes they are')
@@ -218,7 +218,7 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('nor does a channel without a sender tell them apart', async t => {
       const app = await (await open(t)).start({ MAIL_SENDERS: 'none' })
-      await app.lists.put('blocked@example.com', { standing: 'blocked', masked: '' })
+      await putOnList(app, 'blocked', 'blocked@example.com')
       for (const email of ['jane@example.com', 'blocked@example.com']) {
         t.equal((await askMail(app, email, purpose)).status, 202)
         await app.unfinished()

@@ -9,7 +9,7 @@ import { folderOf } from '../helper/folder.js'
 import { operationsOf } from './fuzz/operations.js'
 import { type Case, LIVE_CODE, LIVE_ID, requestsTo } from './fuzz/requests.js'
 import { checkProblem, judgeOf } from './fuzz/verdict.js'
-import { type App, KEY, places } from './helper.js'
+import { type App, KEY, places, putOnList } from './helper.js'
 import { ADMIN_KEY } from './operating.js'
 
 const SEED = Number(process.env.FUZZ_SEED ?? 20_260_301)
@@ -83,7 +83,7 @@ const shop = {
 
 /** Makes the code that the request is about, and blocks some recipients. @returns how its id and code are put in */
 async function prepare(app: App, { code: state }: Case, expire: () => void) {
-  for (const identity of BLOCKED) await app.lists.put(identity, { standing: 'blocked', masked: '***' })
+  for (const identity of BLOCKED) await putOnList(app, 'blocked', identity)
   const to = {
     channel: 'sms',
     to: '+8613800138000',

@@ -2,6 +2,7 @@ import type { InjectOptions } from 'fastify'
 import type { Test } from 'tap'
 import { type BuildOptions, build } from '../../app/app.js'
 import { readConfig } from '../../app/config.js'
+import type { Standing } from '../../app/lists/lists.js'
 import { startRedis } from '../helper/redis.js'
 import { START_MS, stillClock } from './still-clock.js'
 
@@ -73,4 +74,9 @@ export function post(app: App, url: string, payload: object, options: InjectOpti
 export function lastCode(app: App, to: string): string {
   const text = app.outbox?.messages.find(message => message.to === to)?.text ?? ''
   return /\d{6}/.exec(text)?.[0] ?? ''
+}
+
+/** As an operator does. */
+export async function putOnList(app: App, standing: Standing, identity: string): Promise<void> {
+  await app.lists.put(app.recipientHash({ identity }), { standing })
 }

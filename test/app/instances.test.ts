@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
-import { type App, places } from './helper.js'
+import { type App, places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 /** Three instances on one Redis that send through one provider. */
@@ -68,7 +68,7 @@ t.test('three instances: guesses, idempotency keys, and lists are shared', async
   }
   t.equal(tried, 10)
 
-  await any(0).lists.put(E164, { standing: 'blocked', masked: '' })
+  await putOnList(any(0), 'blocked', E164)
   place.advance(60_000)
   for (let i = 0; i < 3; i++) t.equal((await ask(any(i))).status, 403)
 })

@@ -8,7 +8,7 @@ import { loadTemplates } from '../../app/templates/templates.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
-import { type App, inject, lastCode, places, post } from './helper.js'
+import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 const ADMIN_KEY = 'the key of the operator of these tests'
@@ -46,7 +46,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 429)
       place.advance(60_001)
       t.equal((await ask(app)).status, 202)
-      await app.lists.put('+8613800138000', { standing: 'allowed', masked: '' })
+      await putOnList(app, 'allowed', '+8613800138000')
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202, 'the operator still allows')
     })
 
@@ -55,7 +55,7 @@ for (const [name, open] of Object.entries(places)) {
       async t => {
         const told = provider()
         const app = await (await open(t)).start({}, { senders: { sms: told } })
-        await app.lists.put(E164, { standing: 'allowed', masked: '' })
+        await putOnList(app, 'allowed', E164)
         const { held, letGo } = told.hold()
         const first = ask(app)
         await held
@@ -77,7 +77,7 @@ for (const [name, open] of Object.entries(places)) {
       }))
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const phone = '13900139000'
-      await app.lists.put('+8613900139000', { standing: 'allowed', masked: '' })
+      await putOnList(app, 'allowed', '+8613900139000')
       for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202)
       t.equal((await ask(app, { phone })).status, 202)
       t.match(await ask(app, { phone }), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ask, askMail, E164, PHONE, resend, verify } from './captcha.js'
-import { type App, lastCode, places, post } from './helper.js'
+import { type App, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
 /** The ids that are made from here on, answered or not. */
@@ -106,7 +106,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('one message to a recipient at a time, also to one who is allowed', async t => {
       const sms = provider()
       const app = await (await open(t)).start({}, { senders: { sms } })
-      await app.lists.put(E164, { standing: 'allowed', masked: '' })
+      await putOnList(app, 'allowed', E164)
       const { id } = (await ask(app)).body
       const { held, letGo } = sms.hold()
       const first = ask(app)

@@ -10,7 +10,7 @@ import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, cancel, E164, PHONE, status, verify, wrong } from './captcha.js'
-import { lastCode, places, post, startApp } from './helper.js'
+import { lastCode, places, post, putOnList, startApp } from './helper.js'
 import { provider } from './provider.js'
 
 const eventsOf = (file: string) =>
@@ -89,7 +89,7 @@ for (const [name, open] of Object.entries(places)) {
       await ask(app, {}, from('2001:db8::1'))
       await ask(app, {}, from('2001:db8::2'))
       const conceals = { phone: '13900139000', purpose: 'reset-password' }
-      await app.lists.put('+8613900139000', { standing: 'blocked', masked: '' })
+      await putOnList(app, 'blocked', '+8613900139000')
       await ask(app, conceals, from('2001:db8:0:1::1'))
       await app.unfinished()
       const shipped = { phone: PHONE, template: 'order-shipped', params: { order: 'A-17' } }

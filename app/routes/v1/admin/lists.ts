@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
-import { recipientOf } from '../../../recipient.js'
 import { recipientRules } from '../../../recipient-rules.js'
 import {
   ListBody,
@@ -12,7 +11,8 @@ import {
   UnblockAnswer
 } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import { shown } from './shown.js'
+import { named } from './named.js'
+import { shown, shownName } from './shown.js'
 
 const LIMIT = 'admin-attempts'
 const common = { tags: ['admin'], security: [{ adminKey: [] }] }
@@ -44,15 +44,14 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       },
       async request => {
         const { reason, duration } = request.body
-        request.recipient = recipientOf(request.body, { region: fastify.region })
-        const { identity, masked } = request.recipient
-        const why = reason === undefined ? {} : { reason }
-        request.told = why
+        const { recipientHash, recipient } = named(request, request.body)
+        request.told = { ...request.told, ...(reason !== undefined && { reason }) }
         const durationMs = duration === undefined ? undefined : msOf(duration)
-        const placed = shown(await fastify.lists.put(identity, { standing, masked, reason, durationMs }))
+        const { masked } = recipient ?? (await fastify.lists.get(recipientHash)) ?? {}
+        const placed = shown(await fastify.lists.put(recipientHash, { standing, masked, reason, durationMs }))
         const { until } = placed
-        request.told = until === undefined ? why : { ...why, until }
-        return { recipient: masked, ...placed }
+        request.told = { ...request.told, ...(until !== undefined && { until }) }
+        return { ...shownName(recipientHash, masked), ...placed }
       }
     )
   }
@@ -64,21 +63,23 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       schema: {
         ...common,
         operationId: 'unblockRecipient',
-        summary: 'Ends a block or an allowance, and forgets what is counted of the recipient alone',
+        summary: 'Ends a block or an allowance; in clear, forgets what is counted of the recipient alone',
         body: RecipientBody,
         response: { 200: UnblockAnswer, ...errors }
       }
     },
     async request => {
-      request.recipient = recipientOf(request.body, { region: fastify.region })
-      const { identity, masked } = request.recipient
-      await fastify.lists.remove(identity)
-      // A lock stays: what is being sent now is still one message.
-      const names = recipientRules(fastify.limit.rules)
-      const keys = Object.fromEntries(names.map(name => [name, identity]))
-      await fastify.limit.clear(keys)
-      await fastify.limit.unblock(keys)
-      return { recipient: masked, standing: null }
+      const { recipientHash, recipient } = named(request, request.body)
+      await fastify.lists.remove(recipientHash)
+      if (recipient !== null) {
+        // A lock stays: what is being sent now is still one message.
+        const names = recipientRules(fastify.limit.rules)
+        const keys = Object.fromEntries(names.map(name => [name, recipient.identity]))
+        await fastify.limit.clear(keys)
+        await fastify.limit.unblock(keys)
+      }
+      const countsForgotten = recipient !== null
+      return { ...shownName(recipientHash, recipient?.masked), standing: null, countsForgotten }
     }
   )
 
@@ -97,7 +98,10 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
     async request => {
       const { standing, limit, after } = request.query
       const page = await fastify.lists.all({ standing, limit: Number(limit ?? PAGE), after })
-      const recipients = page.entries.map(placed => ({ recipient: placed.masked, ...shown(placed) }))
+      const recipients = page.entries.map(({ recipientHash, ...placed }) => ({
+        ...shownName(recipientHash, placed.masked),
+        ...shown(placed)
+      }))
       return { recipients, next: page.next }
     }
   )

@@ -1,13 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import { DECIDES, keyFrom } from '../../../facts.js'
+import { unexpected } from '../../../invalid.js'
 import type { Found } from '../../../lists/lists.js'
 import { checkEndUserIp } from '../../../plugins/requests.js'
-import { recipientOf } from '../../../recipient.js'
 import { passesAllowed } from '../../../recipient-rules.js'
 import { LookupAnswer, LookupBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import { shown } from './shown.js'
+import { named } from './named.js'
+import { shown, shownName } from './shown.js'
 
 /** "Why is this number blocked?" */
 const lookup: FastifyPluginAsyncTypebox = async fastify => {
@@ -25,12 +26,18 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async request => {
-      const { endUserIp, ...asked } = request.body
+      const { endUserIp, ...who } = request.body
       if (endUserIp !== undefined) checkEndUserIp(endUserIp, '#/endUserIp')
-      const recipient = recipientOf(asked, { region: fastify.region })
-      request.recipient = recipient
-      const { identity, channel, masked } = recipient
-      const placed = await fastify.lists.get(identity)
+      const { recipientHash, recipient } = named(request, who)
+      if (recipient === null && endUserIp !== undefined) throw unexpected('#/endUserIp')
+      const placed = await fastify.lists.get(recipientHash)
+      const known = {
+        ...shownName(recipientHash, recipient?.masked ?? placed?.masked),
+        standing: placed && shown(placed)
+      }
+      // Rules count by the recipient in clear.
+      if (recipient === null) return known
+      const { identity, channel } = recipient
       const facts = {
         'request.recipient.identity': identity,
         'request.recipient.channel': channel,
@@ -49,9 +56,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
       // A rule on tries holds up no message.
       const holding = found.filter(({ name, passes }) => !passes && !DECIDES[name]?.includes('try'))
       return {
-        recipient: masked,
-        recipientHash: fastify.recipientHash(recipient),
-        standing: placed && shown(placed),
+        ...known,
         rules: found.flatMap(({ name, verdict, passes }) => statesOf(name, verdict, passes)),
         retryAfterMs: waiting(
           placed,

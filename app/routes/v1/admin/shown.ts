@@ -11,3 +11,8 @@ export function shown({ standing, reason, since, until }: Placed) {
     ...(until !== undefined && { until: iso(until) })
   }
 }
+
+/** Whom an answer is about. */
+export function shownName(recipientHash: string, masked: string | undefined) {
+  return { ...(masked !== undefined && { recipient: masked }), recipientHash }
+}
