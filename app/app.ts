@@ -68,6 +68,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   } = options
   const { logStream = process.stdout } = options
   const secret = config.LIMIT_SECRET ?? randomBytes(32).toString('base64url')
+  const recipientSecret = config.RECIPIENT_SECRET ?? secret
   const handlerTimeout = handlerTimeoutOf(config)
   const idleMs = handlerTimeout + PROXIES_IDLE_MS
   const app = fastify({
@@ -105,10 +106,18 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(redis, { url: config.REDIS_URL, timeoutMs: config.STORE_TIMEOUT })
   await app.register(swagger, { config })
   await app.register(metrics)
-  await app.register(audit, { config, logStream, secret, clock, prices: () => app.policy.prices })
+  await app.register(audit, {
+    config,
+    logStream,
+    secret: recipientSecret,
+    clock,
+    prices: () => app.policy.prices
+  })
   await app.register(accounts, { config, clock })
-  await app.register(lists, { config, clock })
+  await app.register(lists, { config, secret: recipientSecret, clock })
   await app.register(limits, { config, policy, secret, clock })
+  // Behind that of the limits: where LIMIT_SECRET is another one, that is said first.
+  app.addHook('onReady', () => app.lists.verify())
   await app.register(senders, { config, print, clock, override: options.senders })
   await app.register(reload, { config, templates })
   await app.register(captchas, { config, secret, clock })

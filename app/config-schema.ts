@@ -4,6 +4,15 @@ import { SenderVariables } from './senders/variables.js'
 // Keys are sent in headers: visible ASCII, without the two signs that the list is made of.
 const ACCOUNTS = '[!-+\\--9;-~]+:[A-Za-z0-9_.-]{1,64}'
 
+const Secret = () =>
+  Type.String({
+    minLength: 16,
+    pattern: '^(\\s*\\S){16}',
+    writeOnly: true,
+    description:
+      'a secret of 16 characters or more, blanks not counted, that nobody can guess, the same in all instances'
+  })
+
 /** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
 export const ConfigSchema = Type.Object({
   NODE_ENV: Type.Enum(['development', 'production', 'test'], { default: 'development' }),
@@ -29,15 +38,8 @@ export const ConfigSchema = Type.Object({
         'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
     })
   ),
-  LIMIT_SECRET: Type.Optional(
-    Type.String({
-      minLength: 16,
-      pattern: '^(\\s*\\S){16}',
-      writeOnly: true,
-      description:
-        'a secret of 16 characters or more, blanks not counted, that nobody can guess, the same in all instances'
-    })
-  ),
+  LIMIT_SECRET: Type.Optional(Secret()),
+  RECIPIENT_SECRET: Type.Optional(Secret()),
   STORE_TIMEOUT: Type.Integer({
     default: 1_000,
     minimum: 100,

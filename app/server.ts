@@ -109,7 +109,7 @@ function greeting(address: string, config: Config, open: boolean): string[] {
 
 /** In place of the plugin's words, which name an option that the API has no variable for. */
 const OTHER_SECRET =
-  'LIMIT_SECRET is not the one that is in use on this Redis. Give all processes one secret. To change it, stop all of them and delete the keys sl:secret and list:{recipients}:*; codes, counts and blocks are lost. See docs/runbook.md.'
+  'LIMIT_SECRET is not the one that is in use on this Redis. Give all processes one secret. To change it, set RECIPIENT_SECRET to the former one, unless it is set, stop all of them and delete the key sl:secret; codes and counts are lost. See docs/runbook.md.'
 
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }

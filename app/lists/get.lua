@@ -1,11 +1,10 @@
 --[[
   Reads one.
 
-  KEYS      as put.lua says, but for the counter
-  ARGV[1]   id
+  ARGV[2]   id
 
   Returns what is kept, '' for nobody or one that has ended; and now, in milliseconds since the epoch.
 ]]
 local ms = now()
 sweep(KEYS, ms)
-return { read(KEYS[1], ARGV[1], ms), ms }
+return { read(KEYS[1], ARGV[2], ms), ms }

@@ -57,6 +57,11 @@ export interface Lists {
   remove(recipientHash: string): Promise<boolean>
   /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */
   all(page: Page): Promise<{ entries: Listed[]; next: string | null }>
+  /**
+   * For the start: asks whose lists they are. Nothing is said while the store does not answer.
+   * @throws ConfigError when they are kept under another secret, so that each other method would fail
+   */
+  verify(): Promise<void>
 }
 
 /** How many entries the lists hold. */

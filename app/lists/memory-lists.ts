@@ -80,6 +80,8 @@ export class MemoryLists implements Lists {
     }
   }
 
+  async verify(): Promise<void> {}
+
   private sweep(): void {
     if (msUntil(this.earliest, this.clock) > 0) return
     this.earliest = NEVER

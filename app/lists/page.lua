@@ -1,19 +1,18 @@
 --[[
   Reads a page, the newest placing first.
 
-  KEYS      as put.lua says, but for the counter
-  ARGV[1]   how many at most
-  ARGV[2]   the placing before which to begin; '+inf': the newest
-  ARGV[3]   which: 'blocked', 'allowed' or 'both'
+  ARGV[2]   how many at most
+  ARGV[3]   the placing before which to begin; '+inf': the newest
+  ARGV[4]   which: 'blocked', 'allowed' or 'both'
 
   Returns the last placing that was read, or '' when no more follow; then of each its id and what is kept.
 ]]
-local limit, ms = tonumber(ARGV[1]), now()
+local limit, ms = tonumber(ARGV[2]), now()
 sweep(KEYS, ms)
 local found = {}
 for i, standing in ipairs({ 'blocked', 'allowed' }) do
-  if ARGV[3] == standing or ARGV[3] == 'both' then
-    local ids = redis.call('ZREVRANGEBYSCORE', KEYS[2 + i], ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
+  if ARGV[4] == standing or ARGV[4] == 'both' then
+    local ids = redis.call('ZREVRANGEBYSCORE', KEYS[2 + i], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
     for j = 1, #ids, 2 do found[#found + 1] = { id = ids[j], order = tonumber(ids[j + 1]) } end
   end
 end

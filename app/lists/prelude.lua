@@ -1,4 +1,22 @@
--- Stands before the other scripts.
+--[[
+  Stands before the other scripts.
+
+  KEYS[1]   entries, a hash: id to what is kept
+  KEYS[2]   ends, a sorted set: ids by when they end
+  KEYS[3]   blocked, a sorted set: ids by placing
+  KEYS[4]   allowed, likewise
+  KEYS[5]   the fingerprint of the secret by which ids are made
+  ARGV[1]   that of who asks
+
+  Under another secret nobody is found: such lists are left alone. Those that hold nobody and name no secret are of who
+  asks first.
+]]
+local fingerprint = redis.call('GET', KEYS[5])
+if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
+  fingerprint = ARGV[1]
+  redis.call('SET', KEYS[5], fingerprint)
+end
+if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end
 
 -- What is kept of one; '' for nobody or one that has ended.
 local function read(entries, id, ms)

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
+import { ConfigError } from '../check.js'
 import { problem } from '../problem.js'
 import { type Scripts, scriptsOf } from '../scripts.js'
 import {
@@ -14,7 +15,7 @@ import {
 } from './lists.js'
 
 /** One hash tag: a cluster keeps them on one node. */
-const LISTS = ['entries', 'ends', 'blocked', 'allowed'].map(name => `list:{recipients}:${name}`)
+const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `list:{recipients}:${name}`)
 const PLACINGS = 'list:{recipients}:placings'
 
 /** Lists that all instances on one Redis share. Each method is one trip. */
@@ -24,6 +25,8 @@ export class RedisLists implements Lists {
   /** @param client without a time limit of its own */
   constructor(
     client: Redis,
+    /** Of the secret by which recipients are hashed. */
+    private readonly fingerprint: string,
     private readonly max = MAX_ENTRIES,
     /** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
     private readonly timeoutMs = 500
@@ -33,14 +36,14 @@ export class RedisLists implements Lists {
 
   async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
     const more = { ...(masked !== undefined && { masked }), ...(reason !== undefined && { reason }) }
-    const args = [recipientHash, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
+    const args = [this.fingerprint, recipientHash, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
     const since = (await this.answered(this.scripts.put([...LISTS, PLACINGS], ...args))) as number
     if (since === -1) throw full(this.max)
     return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
   }
 
   async get(recipientHash: string): Promise<Found | null> {
-    const answer = await this.answered(this.scripts.get(LISTS, recipientHash))
+    const answer = await this.answered(this.scripts.get(LISTS, this.fingerprint, recipientHash))
     const [kept, now] = answer as [string, number]
     if (kept === '') return null
     const placed = placedOf(kept)
@@ -48,21 +51,31 @@ export class RedisLists implements Lists {
   }
 
   async remove(recipientHash: string): Promise<boolean> {
-    return (await this.answered(this.scripts.remove(LISTS, recipientHash))) === 1
+    return (await this.answered(this.scripts.remove(LISTS, this.fingerprint, recipientHash))) === 1
   }
 
   async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
     const from = after === undefined ? '+inf' : `(${after}`
-    const answer = await this.answered(this.scripts.page(LISTS, limit, from, standing ?? 'both'))
+    const args = [this.fingerprint, limit, from, standing ?? 'both']
+    const answer = await this.answered(this.scripts.page(LISTS, ...args))
     const [next, ...found] = answer as [string, ...[string, string][]]
     const entries = found.map(([recipientHash, kept]) => ({ recipientHash, ...placedOf(kept) }))
     return { entries, next: next || null }
+  }
+
+  async verify(): Promise<void> {
+    await this.get('').catch(({ cause }: { cause?: Error }) => {
+      if (cause?.message.includes('OTHERSECRET')) throw new ConfigError(OTHER_SECRET)
+    })
   }
 
   private answered<T>(command: Promise<T>): Promise<T> {
     return answered(command, this.timeoutMs, unavailable)
   }
 }
+
+const OTHER_SECRET =
+  'RECIPIENT_SECRET, or LIMIT_SECRET where that is not set, is not the secret of the block and allow lists on this Redis. Give all processes one. To change it, stop all of them and delete the keys list:{recipients}:*; blocks and allowances are lost. See docs/runbook.md.'
 
 const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'It is not known now who is blocked or allowed.')
 

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import type { Filter } from '../../plugin/index.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
+import { keyedHash } from '../keyed-hash.js'
 import { blockList } from '../lists/block-list.js'
 import { type Lists, MAX_ENTRIES, type Standing } from '../lists/lists.js'
 import { MemoryLists } from '../lists/memory-lists.js'
@@ -22,13 +23,15 @@ declare module 'fastify' {
 
 interface Options {
   config: Pick<Config, 'ON_STORE_ERROR' | 'STORE_TIMEOUT'>
+  /** By which recipients are hashed. */
+  secret: string
   clock: Clock
 }
 
 /** Who is blocked or allowed; shared where there is a Redis. */
-const lists: FastifyPluginAsync<Options> = async (fastify, { config, clock }) => {
+const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
-    ? new RedisLists(fastify.redis, MAX_ENTRIES, config.STORE_TIMEOUT / 2)
+    ? new RedisLists(fastify.redis, keyedHash(secret, 'lists'), MAX_ENTRIES, config.STORE_TIMEOUT / 2)
     : new MemoryLists(clock)
   fastify.decorate('lists', opened)
   fastify.decorate('blockList', blockList(opened, config))

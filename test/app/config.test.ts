@@ -64,6 +64,8 @@ t.test('what is right', async t => {
     { ALIYUN_ENDPOINT: 'http://127.0.0.1:8080', TENCENT_ENDPOINT: 'https://sms.tencentcloudapi.com/' },
     { API_KEYS: `key:${'a'.repeat(64)},key2:Shop_2.eu-1` },
     { LIMIT_SECRET: 'sixteen letters it has' },
+    { LIMIT_SECRET, RECIPIENT_SECRET: 'y'.repeat(16) },
+    { RECIPIENT_SECRET: 'y'.repeat(16) },
     { TWILIO_FROM: 'My Shop', ALIYUN_SIGN_NAME: '店' }
   ])
     t.match(readConfig(env), env)
@@ -113,6 +115,12 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     /^LIMIT_SECRET is wrong\. It is a secret of 16 characters or more, blanks not counted/
   ],
   [{ LIMIT_SECRET: `topsecret${' '.repeat(24)}\n` }, /^LIMIT_SECRET is wrong/],
+  [
+    { RECIPIENT_SECRET: 'topsecret' },
+    /^RECIPIENT_SECRET must not have fewer than 16 characters\. It is a secret/
+  ],
+  [{ RECIPIENT_SECRET: ' '.repeat(24) }, /^RECIPIENT_SECRET is wrong\. It is a secret of 16 characters/],
+  [{ ...redis, RECIPIENT_SECRET: 'x'.repeat(16) }, /^LIMIT_SECRET is required with REDIS_URL/],
   [
     { REDIS_URL: 'http://:topsecret@a' },
     /^REDIS_URL must be a URL with a host, of redis: or rediss:.* as in redis:/

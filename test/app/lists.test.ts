@@ -33,7 +33,7 @@ const places = {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     return {
       advance: ms => clock.advance(ms),
-      lists: max => new RedisLists(client, max)
+      lists: max => new RedisLists(client, 'a fingerprint', max)
     }
   }
 }
@@ -146,7 +146,7 @@ t.test('in Redis stands no number, and one hash tag', async t => {
   const keys = async () => (await client.keys('list:*')).sort()
   t.same(
     await keys(),
-    ['allowed', 'blocked', 'ends', 'entries', 'placings'].map(name => `list:{recipients}:${name}`)
+    ['allowed', 'blocked', 'ends', 'entries', 'placings', 'secret'].map(name => `list:{recipients}:${name}`)
   )
   const values = [
     await client.hgetall('list:{recipients}:entries'),
@@ -157,19 +157,51 @@ t.test('in Redis stands no number, and one hash tag', async t => {
   t.notMatch(JSON.stringify(values), /13800138000|someone/)
   t.equal((await act('unblock', { phone: '13800138000' })).status, 200)
   t.equal((await act('unblock', { email: 'someone@example.com' })).status, 200)
-  t.same(await keys(), ['list:{recipients}:placings'], 'nothing stays but a number')
+  t.same(await keys(), ['list:{recipients}:placings', 'list:{recipients}:secret'], 'nobody stays')
+})
+
+t.test('lists of another secret are left alone, and say so at the start', async t => {
+  const { client } = await startRedis(t)
+  const [ours, others] = ['ours', 'theirs'].map(fingerprint => new RedisLists(client, fingerprint)) as [
+    RedisLists,
+    RedisLists
+  ]
+  await ours.verify()
+  const placed = await ours.put(HASH, { standing: 'blocked', masked })
+  for (const asked of [
+    (): Promise<unknown> => others.get(HASH),
+    () => others.put(HASH, { standing: 'allowed', masked }),
+    () => others.remove(HASH),
+    () => others.all({ limit: 1 })
+  ])
+    await t.rejects(asked(), { code: 'LISTS_UNAVAILABLE', cause: { message: /under another secret/ } })
+  const differs = {
+    name: 'ConfigError',
+    message: /^RECIPIENT_SECRET, or LIMIT_SECRET .* list:\{recipients\}:\*;/
+  }
+  await t.rejects(others.verify(), differs)
+  await ours.verify()
+  t.same(await ours.get(HASH), placed)
+  await client.del('list:{recipients}:secret')
+  for (const each of [ours, others]) await t.rejects(each.verify(), differs, 'it is not known whose they are')
+  await client.del(await client.keys('list:{recipients}:*'))
+  await others.verify()
+  await t.rejects(ours.verify(), differs)
 })
 
 t.test('who has ended is on no list, however many are to be cleaned up', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
-  const lists = new RedisLists(client, undefined, 10_000)
+  const lists = new RedisLists(client, 'a fingerprint', undefined, 10_000)
   const many = Array.from({ length: 4_500 }, (_, i) => `${i}`)
   await Promise.all(many.map(each => lists.put(each, { standing: 'blocked', masked, durationMs: 1_000 })))
   clock.advance(1_000)
   t.same((await lists.all({ limit: 10 })).entries, [])
   t.equal(await lists.get('0'), null)
   t.same(await Promise.all(many.slice(0, 2).map(each => lists.remove(each))), [false, false])
-  const placed = await new RedisLists(client, 1, 10_000).put('new', { standing: 'blocked', masked })
+  const placed = await new RedisLists(client, 'a fingerprint', 1, 10_000).put('new', {
+    standing: 'blocked',
+    masked
+  })
   t.same((await lists.all({ limit: 10 })).entries, [{ recipientHash: 'new', ...placed }])
 })
 
@@ -177,7 +209,7 @@ t.test(
   'who has ended is cleaned up when somebody is put on a list, looked up, and when they are read',
   async t => {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
-    const lists = new RedisLists(client)
+    const lists = new RedisLists(client, 'a fingerprint')
     for (const cleanUp of [
       () => lists.put('new', { standing: 'allowed', masked }),
       () => lists.get('another'),
@@ -194,15 +226,16 @@ t.test(
 
 t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
   const { client, pid } = await startRedis(t)
-  const lists = new RedisLists(client)
+  const lists = new RedisLists(client, 'a fingerprint')
   process.kill(pid, 'SIGSTOP')
   t.teardown(() => process.kill(pid, 'SIGCONT'))
   await t.rejects(lists.get(HASH), { statusCode: 503, code: 'LISTS_UNAVAILABLE' })
+  await t.resolves(lists.verify(), 'of what is not known nothing is said')
 })
 
 t.test('each call is one trip, whoever it is', async t => {
   const { client, url } = await startRedis(t)
-  const lists = new RedisLists(client)
+  const lists = new RedisLists(client, 'a fingerprint')
   for (const [identity, standing] of [
     ['b', 'blocked'],
     ['a', 'allowed']

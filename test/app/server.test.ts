@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -36,10 +36,10 @@ function run(t: Test, env: NodeJS.ProcessEnv, loader = typescript) {
   return { child, line, ended }
 }
 
-const post = (url: string, body: object) =>
+const post = (url: string, body: object, headers: Record<string, string> = {}) =>
   fetch(url, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': 'development-key' },
+    headers: { 'content-type': 'application/json', 'x-api-key': 'development-key', ...headers },
     body: JSON.stringify(body)
   })
 
@@ -230,9 +230,75 @@ t.test('a Redis where another secret is in use: says so', async t => {
   t.equal(code, 1)
   t.match(
     stderr,
-    /^Not started: LIMIT_SECRET is not the one .* delete the keys sl:secret and list:\{recipients\}:\*/
+    /^Not started: LIMIT_SECRET is not the one .* set RECIPIENT_SECRET to the former one, .* delete the key sl:secret;/
   )
 })
+
+t.test(
+  'another LIMIT_SECRET loses no block, and no name of the trail, where RECIPIENT_SECRET is kept',
+  async t => {
+    const { url, client } = await startRedis(t)
+    const AUDIT_LOG = join(folderOf(t), 'audit.log')
+    const ADMIN_KEY = 'the key of the operator of these tests'
+    const [former, next] = ['a secret of some length', 'another secret of that length']
+    const start = async (env: NodeJS.ProcessEnv) => {
+      const { child, line, ended } = run(t, { REDIS_URL: url, AUDIT_LOG, ADMIN_KEY, ...env })
+      const base = /^Listening on (\S+)$/.exec(await line())?.[1]
+      const end = async () => {
+        child.kill('SIGTERM')
+        await ended
+      }
+      const act = async (what: string, body: object): Promise<{ recipientHash: string; standing: unknown }> =>
+        (
+          await post(`${base}/v1/admin/recipients/${what}`, body, { 'x-admin-key': ADMIN_KEY })
+        ).json() as never
+      const ask = async (phone: string) => {
+        const { status } = await post(`${base}/v1/captcha`, { phone, purpose: 'register' })
+        return status
+      }
+      return { act, ask, end }
+    }
+    const phone = '13800138000'
+    const other = '13900139000'
+
+    const before = await start({ LIMIT_SECRET: former })
+    await before.act('block', { phone, reason: 'complaint', duration: '24h' })
+    const known = await before.act('lookup', { phone })
+    t.match(known.standing, { standing: 'blocked', reason: 'complaint', until: /Z$/ })
+    t.equal(await before.ask(other), 202)
+    t.equal(await before.ask(other), 429)
+    await before.end()
+
+    t.match(
+      (await run(t, { REDIS_URL: url, LIMIT_SECRET: next }).ended).stderr,
+      /^Not started: LIMIT_SECRET is not/
+    )
+    await client.del('sl:secret')
+    t.match(
+      (await run(t, { REDIS_URL: url, LIMIT_SECRET: next }).ended).stderr,
+      /^Not started: RECIPIENT_SECRET, or LIMIT_SECRET where that is not set, is not the secret of the block/
+    )
+
+    const after = await start({ LIMIT_SECRET: next, RECIPIENT_SECRET: former })
+    const { recipientHash, standing } = await after.act('lookup', { phone })
+    t.same({ recipientHash, standing }, { recipientHash: known.recipientHash, standing: known.standing })
+    t.equal(await after.ask(phone), 403)
+    t.equal(await after.ask(other), 202, 'counts are lost')
+    await after.act('unblock', { recipientHash })
+    t.equal(await after.ask(phone), 202)
+    await after.end()
+
+    const events = readFileSync(AUDIT_LOG, 'utf8')
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    const sent = events.filter(({ event }) => event === 'send')
+    t.equal(sent.length, 3)
+    t.equal(sent[1].recipientHash, sent[0].recipientHash, 'the same person, before and after')
+    t.equal(sent[2].recipientHash, recipientHash)
+    t.equal(new Set(events.map(({ network }) => network)).size, 1, 'and the same address')
+  }
+)
 
 t.test('a signal while it starts ends it: it listens to nobody', async t => {
   const { port } = await startRedis(t)
