@@ -1,0 +1,114 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
+import { blocksOf } from '../docs/blocks.js'
+import { startRedis } from '../helper/redis.js'
+import { ask } from './captcha.js'
+import { type App, post, startApp } from './helper.js'
+
+const script = blocksOf('docs/runbook.md').find(({ use }) => use === 'recipients')?.text ?? ''
+const ADMIN_KEY = 'the key of the operator of these tests'
+const without = (command: string) =>
+  spawnSync(command, ['--version']).status !== 0 && `there is no ${command}`
+const skip = without('bash') || without('curl') || without('jq')
+
+const policy = loadPolicy()
+// More than 60 calls a minute.
+const limits = [{ max: 1_000, window: '60s' }]
+const rules = policy.rules.map(rule => (rule.name === 'admin-attempts' ? { ...rule, limits } : rule) as Rule)
+
+/** An app on a Redis of its own, as after one was lost. */
+async function open(t: Test, env: NodeJS.ProcessEnv) {
+  const { url } = await startRedis(t)
+  const app = await startApp(t, { ADMIN_KEY, REDIS_URL: url, ...env }, { policy: { ...policy, rules } })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return app
+}
+
+/** Runs the script of the page. */
+async function run(app: App, what: 'export' | 'import', input = '', key = ADMIN_KEY) {
+  const { port } = app.server.address() as AddressInfo
+  const text = script.replace('127.0.0.1:3001', `127.0.0.1:${port}`)
+  // A bash whose input is a socket, as here, takes itself for a login from afar.
+  const child = spawn('bash', ['--norc', '-c', text, 'recipients', what], {
+    env: { PATH: process.env.PATH, ADMIN_KEY: key }
+  })
+  child.stdin.end(input)
+  const [out, error, [code]] = await Promise.all([
+    textOf(child.stdout),
+    textOf(child.stderr),
+    once(child, 'close')
+  ])
+  return { out, error, code }
+}
+
+const lines = (out: string) =>
+  out
+    .split('\n')
+    .slice(0, -1)
+    .map(line => JSON.parse(line))
+
+t.test(
+  'what the script exports, it imports after Redis was lost and LIMIT_SECRET changed',
+  { skip },
+  async t => {
+    const RECIPIENT_SECRET = 'a secret that is kept'
+    const before = await open(t, { LIMIT_SECRET: 'a secret of these tests', RECIPIENT_SECRET })
+    const act = (action: string, payload: object) =>
+      post(before, `/v1/admin/recipients/${action}`, payload, { headers: { 'x-admin-key': ADMIN_KEY } })
+    for (let i = 0; i < 100; i++)
+      await before.lists.put(before.recipientHash({ identity: `${i}` }), { standing: 'blocked' })
+    await act('block', {
+      phone: '13800138000',
+      duration: '24h',
+      reason: `said "no", 'no' and \\n no: $(不) `
+    })
+    await act('allow', { email: 'jane@example.com', reason: 'tests' })
+    await act('allow', { phone: '13900139000', duration: '366d' })
+
+    const exported = await run(before, 'export')
+    t.match(exported, { code: 0, error: '' })
+    const told = lines(exported.out)
+    t.equal(told.length, 103)
+    t.match(told[0], { recipient: '+86*******9000', standing: 'allowed', until: /Z$/ })
+
+    const after = await open(t, { LIMIT_SECRET: 'another secret of these', RECIPIENT_SECRET })
+    const ended = JSON.stringify({
+      ...told[2],
+      recipientHash: told[3].recipientHash,
+      until: '2020-01-01T00:00:00.000Z'
+    })
+    const imported = await run(after, 'import', `${ended}\n${exported.out}`)
+    t.same(imported, { code: 0, error: '', out: '' })
+    const again = lines((await run(after, 'export')).out)
+    const lasting = ({ recipientHash, standing, reason }: Record<string, string>) => ({
+      recipientHash,
+      standing,
+      reason
+    })
+    t.same(again.map(lasting), told.map(lasting), 'and in their order')
+    for (const [i, { until }] of told.entries()) {
+      if (until === undefined) t.notOk('until' in again[i])
+      else
+        t.ok(
+          Math.abs(Date.parse(again[i].until) - Date.parse(until)) < 60_000,
+          `${again[i].until} for ${until}`
+        )
+    }
+    t.equal((await ask(after)).status, 403)
+    t.equal((await ask(after, { phone: '13900139000' })).status, 202)
+  }
+)
+
+t.test('the script says that it has failed', { skip }, async t => {
+  const app = await open(t, { LIMIT_SECRET: 'a secret of these tests' })
+  t.match(await run(app, 'export', '', 'no key'), { code: 22, out: '', error: /401/ })
+  const line = JSON.stringify({ recipientHash: app.recipientHash({ identity: 'a' }), standing: 'blocked' })
+  t.match(await run(app, 'import', `${line}\n`, 'no key'), { code: 22, error: /401/ })
+  t.not((await run(app, 'import', `{"recipientHash"\n${line}\n`)).code, 0)
+  t.match(await run(app, 'import', `${line.replace('"blocked"', '"locked"')}\n`), { code: 22, error: /404/ })
+})
