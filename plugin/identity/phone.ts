@@ -23,6 +23,15 @@ const SEPARATORS = /[\t\p{Zs}\p{Pd}\u2212\u2043\u30fc.\u00b7\u2022\u30fb\u3002/\
  */
 const EXTENSION = /(?:;ext=|[,;]?\p{Zs}*(?:ext(?:ension|n)?|x|#|доб|分机|转)[.:]?\p{Zs}*)[0-9]{1,8}#?$/iu
 
+/**
+ * Two calling codes lead to some phones, Israel's to the Palestinian ones, Italy's to those of San Marino. Where there is
+ * a number that begins as the second, one that begins as the first is that number.
+ */
+const REACHED_TWICE = [
+  ['+972', '+970'],
+  ['+390549', '+3780549']
+] as const
+
 /** Tells whether `text` names a region (ISO 3166-1 alpha-2, upper case) whose numbers are known. */
 export function isRegion(text: string): text is CountryCode {
   return isSupportedCountry(text)
@@ -35,12 +44,13 @@ export function isRegion(text: string): text is CountryCode {
  * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin
  * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
- * Without a `region` a number needs its country code.
+ * Without a `region` a number needs its country code. A phone that two calling codes reach has one form.
  */
 export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
-  return plain ?? read(text, region)
+  const number = plain ?? read(text, region)
+  return number === undefined ? undefined : ownNumber(number)
 }
 
 /**
@@ -61,6 +71,12 @@ function readPhone(text: string, region: CountryCode | undefined): string | unde
   const subscriber = /^tel:/i.test(plain) ? fromTelUri(plain.slice(4)) : plain.replace(EXTENSION, '')
   const dialled = subscriber?.replace(SEPARATORS, '')
   return dialled !== undefined && DIALLED.test(dialled) ? dialledNumber(dialled, region) : undefined
+}
+
+function ownNumber(number: string): string {
+  for (const [other, own] of REACHED_TWICE)
+    if (number.startsWith(other)) return canonicalPhone(number.replace(other, own)) ?? number
+  return number
 }
 
 /** Read until it reads as itself: of what the library gives for some (Japan, Belarus) it takes a prefix the next time. */
