@@ -1,4 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
+import { mailboxAt, mainDomain } from './mail-providers.js'
 import { remembering } from './remembering.js'
 
 /** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
@@ -25,7 +26,7 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f]/
  * `undefined` where the text is not exactly one address (no display name, comment, list or address literal).
  *
  * Folded: white space around it, case, compatibility characters (NFKC), quotes that are not needed, `+tag`,
- * the domain to punycode without its final dot; at Gmail also dots and the second domain name.
+ * the domain to punycode without its final dot; and what large providers deliver to one mailbox, such as Gmail's dots.
  */
 export function canonicalEmail(text: string): string | undefined {
   if (typeof text !== 'string') return undefined
@@ -42,8 +43,10 @@ function plainEmail(text: string): string | undefined {
   const written = text.slice(at + 1)
   const domain = domains(written)
   if (domain === undefined || !fits(at, domain)) return undefined
-  if (domain === 'gmail.com') return `${text.slice(0, at).replaceAll('.', '')}@${domain}`
-  return domain === written ? text : `${text.slice(0, at)}@${domain}`
+  const local = text.slice(0, at)
+  const mailbox = mailboxAt(domain, local)
+  if (mailbox === '') return undefined
+  return domain === written && mailbox === local ? text : `${mailbox}@${domain}`
 }
 
 function readEmail(text: string): string | undefined {
@@ -54,7 +57,7 @@ function readEmail(text: string): string | undefined {
   if (NEVER.test(local) || NEVER.test(name.replace(JOINERS, ''))) return undefined
   const domain = domains(name)
   if (at < 1 || domain === undefined || !fits(Buffer.byteLength(local), domain)) return undefined
-  const mailbox = canonicalLocal(local, domain === 'gmail.com')
+  const mailbox = canonicalLocal(local, domain)
   return mailbox !== undefined && fits(Buffer.byteLength(mailbox), domain)
     ? `${mailbox}@${domain}`
     : undefined
@@ -74,16 +77,16 @@ function canonicalDomain(text: string): string | undefined {
   // From Node 24 on a label that is no punycode is left as it is.
   const broken = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
   if (broken || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
-  return domain === 'googlemail.com' ? 'gmail.com' : domain
+  return mainDomain(domain)
 }
 
-function canonicalLocal(text: string, ignoreDots: boolean): string | undefined {
+function canonicalLocal(text: string, domain: string): string | undefined {
   const folded = foldCase(text)
   const quoted = QUOTED_STRING.exec(folded)?.[1]?.replace(/\\(.)/g, '$1')
   if (quoted === undefined && !isDotString(folded)) return undefined
   const untagged = (quoted ?? folded).replace(/\+.*/u, '')
   // A letter and an accent may meet where a dot was.
-  const mailbox = ignoreDots ? untagged.replaceAll('.', '').normalize('NFKC') : untagged
+  const mailbox = mailboxAt(domain, untagged).normalize('NFKC')
   if (mailbox === '') return undefined
   // Without quotes white space at its start (U+1680, which NFKC leaves) would be that around an address.
   const bare = isDotString(mailbox) && mailbox === mailbox.trimStart()

@@ -53,7 +53,22 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
   ['"a ~"@example.com', ['"a ~"@example.com', '"A ~+b"@example.com']],
   ['"a b"@example.com', ['"a b"@example.com', '"A\\ b"@example.com', '"a b+c"@EXAMPLE.com']],
   ['"a\\"\\\\@b"@example.com', ['"a\\"\\\\@b"@example.com', '"A\\"\\\\\\@b"@example.com']],
-  ['jane@xn--1ch.com', ['jane@\u2260.com', 'jane@=\u0338.com']]
+  ['jane@xn--1ch.com', ['jane@\u2260.com', 'jane@=\u0338.com']],
+  ['janedoe@icloud.com', ['JaneDoe@me.com', 'janedoe+x@mac.com', '"janedoe"@icloud.com']],
+  [
+    'janedoe@proton.me',
+    [
+      'jane.doe@proton.me',
+      'jane-doe@protonmail.com',
+      '_j.a_n-e_d.o-e_@pm.me',
+      'Jane_Doe+x@ProtonMail.ch',
+      '"-janedoe."@proton.me'
+    ]
+  ],
+  [
+    'jane-doe@yandex.ru',
+    ['jane.doe@yandex.ru', 'Jane.Doe+x@ya.ru', 'jane-doe@yandex.kz', 'jane.doe@yandex.com']
+  ]
 ]
 
 t.test('every spelling of an address is that address', async t => {
@@ -74,6 +89,10 @@ const PAIRS: [a: string, b: string][] = [
   ['jane@gmail.com', 'jane@gmail.example.com'],
   ['j.ane@mail.gmail.com', 'jane@mail.gmail.com'],
   ['jane@gmail.com', 'jane@gmail.co'],
+  ['jane.doe@icloud.com', 'janedoe@icloud.com'],
+  ['jane.doe@yandex.ru', 'janedoe@yandex.ru'],
+  ['jane_doe@yandex.ru', 'jane-doe@yandex.ru'],
+  ['jane@proton.me', 'jane@me.com'],
   ['jürgen@example.com', 'jurgen@example.com'],
   ['jane@münchen.example', 'jane@munchen.example'],
   ['jane@straße.example', 'jane@strasse.example'],
@@ -102,6 +121,7 @@ const NO_ADDRESS: [what: string, text: string][] = [
   ['a quoted tag alone', '"+x"@example.com'],
   ['empty quotes', '""@example.com'],
   ['only dots at Gmail', '"..."@gmail.com'],
+  ['only hyphens at Proton', '--@proton.me'],
   ['dot in front', '.jane@example.com'],
   ['dot behind', 'jane.@example.com'],
   ['two dots', 'jane..doe@example.com'],
@@ -212,7 +232,9 @@ t.test('never throws, and a canonical address is its own form', async () => {
   const some = (maxLength: number) => fc.array(unit, { maxLength }).map(units => units.join(''))
   const text = fc.oneof(
     some(12),
-    fc.tuple(some(8), fc.constantFrom('gmail.com', 'example.com')).map(parts => parts.join('@')),
+    fc
+      .tuple(some(8), fc.constantFrom('gmail.com', 'proton.me', 'ya.ru', 'example.com'))
+      .map(parts => parts.join('@')),
     some(8).map(local => `"${local}"@gmail.com`),
     some(8).map(domain => `jane@${domain}.com`)
   )

@@ -1,0 +1,33 @@
+interface Provider {
+  /** The first one stands for all. */
+  domains: readonly [string, ...string[]]
+  /** Of two local parts of one mailbox the same. */
+  fold?: (local: string) => string
+}
+
+/** Large providers that deliver what is sent to several addresses to one mailbox, whatever its owner has asked for. */
+const PROVIDERS: readonly Provider[] = [
+  { domains: ['gmail.com', 'googlemail.com'], fold: local => local.replaceAll('.', '') },
+  { domains: ['icloud.com', 'me.com', 'mac.com'] },
+  {
+    domains: ['proton.me', 'protonmail.com', 'protonmail.ch', 'pm.me'],
+    fold: local => local.replace(/[._-]/g, '')
+  },
+  {
+    domains: ['yandex.ru', 'yandex.com', 'yandex.by', 'yandex.kz', 'yandex.ua', 'ya.ru'],
+    fold: local => local.replaceAll('.', '-')
+  }
+]
+
+const mains = new Map(PROVIDERS.flatMap(({ domains }) => domains.map(domain => [domain, domains[0]])))
+const folds = new Map(PROVIDERS.map(({ domains, fold }) => [domains[0], fold]))
+
+/** Of a provider's domains the one that stands for all; any other domain as it is. */
+export function mainDomain(domain: string): string {
+  return mains.get(domain) ?? domain
+}
+
+/** What a provider makes of a local part. @param domain as `mainDomain` gives it */
+export function mailboxAt(domain: string, local: string): string {
+  return folds.get(domain)?.(local) ?? local
+}
