@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
-import { ask, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
+import { ask, askMail, cancel, E164, PHONE, resend, status, told, verify, wrong } from './captcha.js'
 import { type App, KEY, lastCode, places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
@@ -28,6 +28,14 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       const own = (await ask(app, LOGIN)).body.id
       t.equal((await verify(app, own, lastCode(app, E164))).status, 200)
+    })
+
+    await t.test('one phone or mailbox gets no second code under another of its addresses', async t => {
+      const app = await (await open(t)).start()
+      t.equal((await ask(app, { phone: '+970 59 912 3456' })).status, 202)
+      t.equal((await ask(app, { phone: '+972 59 912 3456' })).status, 429)
+      t.equal((await askMail(app, 'janedoe@proton.me')).status, 202)
+      t.equal((await askMail(app, 'jane_d.o-e@pm.me')).status, 429)
     })
 
     await t.test('no code is made twice: a failed resend brings its tries back to nobody', async t => {
