@@ -1,5 +1,6 @@
 import type { CompiledRule } from './compiled-rule.js'
 import { KeyMissingError, RuleUnknownError } from './errors.js'
+import type { CompiledPart } from './identity/part.js'
 import { wrongOption } from './mistakes.js'
 import type { Entry } from './store/store.js'
 
@@ -42,15 +43,20 @@ function ruleOf(name: string, known: Rules): CompiledRule {
 
 /** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
 function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
-  const parts = key.parts.length + (distinct?.parts.length ?? 0)
-  if (parts === 1) return value
+  const parts = [...key.parts, ...(distinct?.parts ?? [])]
+  if (parts.length === 1) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
   // Whoever lists identities must not believe that all of them are blocked.
-  if (several.length > parts)
+  if (several.length > parts.length)
     throw wrongOption(
       `keys.${name}.length`,
       several.length,
-      `Its key has ${parts} parts: name one identity at a time.`
+      `Name one identity at a time, by ${parts.length} values: [${parts.map(shapeOf).join(', ')}].`
     )
   return several
+}
+
+/** What stands for a part: of a content all its values, as one list. */
+function shapeOf({ kind, label }: CompiledPart): string {
+  return kind === 'digest' ? `[${label}]` : label
 }

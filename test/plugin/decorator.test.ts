@@ -272,8 +272,10 @@ t.test('wrong calls', async t => {
   })
   const dynamic: Rule = { name: 'paid', key: 'ip', limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const spare: Rule = { ...mobile, name: 'spare', optional: true }
+  const content = { digest: ['body.title', 'body.text'] }
+  const same: Rule = { name: 'same', key: { value: 'query.a' }, distinct: content, limits }
   const filter: Filter = { name: 'quiet', check: () => ({ allowed: true }) }
-  const { app } = await open(t, { rules: [mobile, pair, dynamic, spare], filters: [filter] })
+  const { app } = await open(t, { rules: [mobile, pair, dynamic, spare, same], filters: [filter] })
   const { limit } = app
   const calls: ((keys: Keys, request?: never) => Promise<unknown>)[] = [
     limit.reserve,
@@ -285,10 +287,10 @@ t.test('wrong calls', async t => {
   for (const call of calls) {
     await t.rejects(call({ nobody: '1' }), {
       code: 'FST_SEND_LIMIT_RULE_UNKNOWN',
-      message: 'keys: there is no rule named "nobody"; known: mobile, pair, paid, spare'
+      message: 'keys: there is no rule named "nobody"; known: mobile, pair, paid, spare, same'
     })
     await t.rejects(call({ mobile: '13800138000', quiet: '13800138000' }), {
-      message: 'keys: there is no rule named "quiet"; known: mobile, pair, paid, spare'
+      message: 'keys: there is no rule named "quiet"; known: mobile, pair, paid, spare, same'
     })
     for (const keys of [undefined, null, 5, 'mobile', ['13800138000'], new Map([['mobile', '13800138000']])])
       await t.rejects(call(keys as never), {
@@ -312,7 +314,12 @@ t.test('wrong calls', async t => {
     }
     await t.rejects(call({ pair: ['1', '2', '3'] }), {
       code: 'FST_SEND_LIMIT_OPTION',
-      message: 'keys.pair.length: 3 is wrong. Its key has 2 parts: name one identity at a time.'
+      message: 'keys.pair.length: 3 is wrong. Name one identity at a time, by 2 values: [query.a, query.b].'
+    })
+    await t.rejects(call({ same: ['1', 'title', 'text'] }), {
+      code: 'FST_SEND_LIMIT_OPTION',
+      message:
+        'keys.same.length: 3 is wrong. Name one identity at a time, by 2 values: [query.a, [body.title, body.text]].'
     })
     await t.rejects(call({ pair: ['1', '2', '3'], nobody: '1' }), {
       code: 'FST_SEND_LIMIT_RULE_UNKNOWN'
