@@ -106,6 +106,22 @@ for (const place of await places(t)) {
     t.same(await used({ flood: id, send: id }), [1, 1])
   })
 
+  t.test(`${place.store}: an observed rule is enforced with what it has counted`, async t => {
+    const { app } = await place.open(t, [send(1, { mode: 'observe' })])
+    app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
+    const ask = async () => {
+      const { statusCode, body } = await app.inject(url)
+      return statusCode === 200 ? body : statusCode
+    }
+    t.same([await ask(), await ask()], ['0', '1'])
+    app.limit.replace([send(1)])
+    t.equal(await ask(), 429)
+    app.limit.replace([send(2)])
+    t.same([await ask(), await ask()], ['0', 429], 'what was sent beyond it is not counted')
+    app.limit.replace([send(2, { mode: 'observe' })])
+    t.equal(await ask(), '1')
+  })
+
   t.test(`${place.store}: a rule becomes a lock, and limits again`, async t => {
     const { app } = await place.open(t, [send(1)])
     const status: (number | undefined)[] = []
