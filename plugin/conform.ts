@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox'
-import { Errors, Pointer } from 'typebox/value'
+import { Errors, Pointer } from 'typebox/schema'
 import { wrongOption } from './mistakes.js'
 
 /**
@@ -13,7 +13,7 @@ export function conform<S extends TSchema>(
   at: string
 ): asserts value is Static<S> {
   // An unknown member is told twice; the second time by what the object allows.
-  const errors = Errors(schema, value)
+  const [, errors] = Errors(schema, value)
   // Of eight unknown members TypeBox tells the first time alone: its list ends there.
   const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return

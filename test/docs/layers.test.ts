@@ -123,7 +123,7 @@ const packages: Record<string, readonly string[]> = {
   '@fastify/error': ['errors'],
   typebox: ['options', 'rule', 'filter', 'schemas'],
   'typebox (types)': ['conform'],
-  'typebox/value': ['conform'],
+  'typebox/schema': ['conform'],
   'temporal-polyfill': ['calendar'],
   'libphonenumber-js/core': ['identity/numbering-plan'],
   'libphonenumber-js/max': ['identity/phone'],
