@@ -1,11 +1,13 @@
 import { factsOf, kindOf } from './limits/index.js'
 import { type Applied, isCharged, limitsAt, type RuleState, States } from './states.js'
-import { BLOCKED, type Facts } from './store/store.js'
+import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
 
 /** A limit that refuses, or a rule that blocks (`windowMs` 0). */
 export interface Violation {
   rule: string
   windowMs: number
+  /** Of a block by `fastify.limit.block`: until it ends, in milliseconds; null without an end. */
+  blockedMs?: number | null
 }
 
 /** Why a request is refused. */
@@ -44,7 +46,7 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
     if (facts[head] === BLOCKED) {
       // Once a rule, however many things it keeps.
       if (!violated.some(({ rule, windowMs }) => rule === name && windowMs === 0))
-        violated.push({ rule: name, windowMs: 0 })
+        violated.push({ rule: name, windowMs: 0, blockedMs: blockedFor(facts[head + 1] as number) })
       if (!spec.observed) verdict.refusal = 'blocked'
     }
     const limits = limitsAt(head, each, facts)
@@ -64,6 +66,11 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
   if (verdict.refusal === 'blocked') verdict.retryAfterMs = null
   else if (!verdict.allowed) verdict.refusal = locksOnly ? 'in-flight' : 'exceeded'
   return verdict
+}
+
+/** @param ticks until a block ends */
+function blockedFor(ticks: number): number | null {
+  return ticks === Number.POSITIVE_INFINITY ? null : Math.ceil(ticks / TICKS_PER_MS)
 }
 
 /** Of two waiting times the one that ends later; null names none, and never ends. */

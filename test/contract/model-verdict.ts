@@ -21,11 +21,11 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
         return entries.flatMap(entry => {
           const found = before(entry)
           const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
-          const windows = full.map(({ windowMs }) => windowMs)
-          return (entry === firstBlocked ? [0, ...windows] : windows).map(windowMs => ({
-            rule: name,
-            windowMs
-          }))
+          const reached = full.map(({ windowMs }): Violation => ({ rule: name, windowMs }))
+          if (entry !== firstBlocked) return reached
+          const blockedFor = found?.blockedFor ?? 0
+          const blockedMs = Number.isFinite(blockedFor) ? toMs(blockedFor) : null
+          return [{ rule: name, windowMs: 0, blockedMs }, ...reached]
         })
       })
   const enforced = rules.filter(({ observed }) => !observed).flatMap(({ entries }) => entries)

@@ -219,15 +219,18 @@ t.test('block and unblock', async t => {
   const { app, advance, post } = await open(t, { rules: [mobile] })
   app.post('/x', { config: { limit: 'mobile' } }, async () => 'sent')
   const ask = async () => (await post('/x', { phone: '13800138000' })).statusCode
+  const violated = async () => (await app.limit.peek({ mobile: '13800138000' })).violated
   await app.limit.block({ mobile: '13800138000' }, '1h')
   t.equal(await ask(), 403)
   t.match(await app.limit.peek({ mobile: '13800138000' }), {
     allowed: false,
     refusal: 'blocked',
-    retryAfterMs: null
+    retryAfterMs: null,
+    violated: [{ rule: 'mobile', windowMs: 0, blockedMs: 3_600_000 }]
   })
   advance(3_599_999)
   t.equal(await ask(), 403)
+  t.same(await violated(), [{ rule: 'mobile', windowMs: 0, blockedMs: 1 }])
   await app.limit.clear({ mobile: '13800138000' })
   t.equal(await ask(), 403, 'clear leaves blocks')
   advance(1)
@@ -235,6 +238,7 @@ t.test('block and unblock', async t => {
   await app.limit.block({ mobile: '13800138000' })
   advance(400 * 86_400_000)
   t.equal(await ask(), 403)
+  t.same(await violated(), [{ rule: 'mobile', windowMs: 0, blockedMs: null }], 'without an end')
   await app.limit.unblock({ mobile: '13800138000' })
   t.equal(await ask(), 200)
 })

@@ -152,8 +152,8 @@ t.test('why it is refused', async t => {
   t.strictSame(why(full, held), ['exceeded', 20_000], 'a lock with others')
   t.strictSame(why(full, free), ['exceeded', 10_000])
   t.strictSame(why(blocked, held), ['blocked', null], 'blocked names no time')
-  t.strictSame(decide(applied, [NOW, 0, BLOCKED, 0, 1, 5, ...free]).violated, [
-    { rule: 'a', windowMs: 0 },
+  t.strictSame(decide(applied, [NOW, 0, BLOCKED, 101, 1, 5, ...free]).violated, [
+    { rule: 'a', windowMs: 0, blockedMs: 2 },
     { rule: 'a', windowMs: 60_000 }
   ])
 })
@@ -193,26 +193,26 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
     [true, 0, [], [{ rule: 'new', windowMs: 60_000 }]]
   )
   t.strictSame(found.rules[0]?.limits, [{ max: 1, remaining: 0, resetMs: 50_000, windowMs: 60_000 }])
-  const blocked = decide(applied, [NOW, 1, BLOCKED, 0, 0, 0, PASSES, NOW, 0, 0])
+  const blocked = decide(applied, [NOW, 1, BLOCKED, Infinity, 0, 0, PASSES, NOW, 0, 0])
   t.strictSame(
     [blocked.allowed, blocked.refusal, blocked.observed],
-    [true, null, [{ rule: 'new', windowMs: 0 }]]
+    [true, null, [{ rule: 'new', windowMs: 0, blockedMs: null }]]
   )
   const two = [rule('two', entry(log([1, 60_000])), entry(count(9, 'day')))]
-  const twice = decide(two, [NOW, 0, BLOCKED, 0, 1, 100, BLOCKED, 0, 1, 100])
+  const twice = decide(two, [NOW, 0, BLOCKED, 100, 1, 100, BLOCKED, 100, 1, 100])
   t.strictSame(
     twice.violated,
     [
-      { rule: 'two', windowMs: 0 },
+      { rule: 'two', windowMs: 0, blockedMs: 1 },
       { rule: 'two', windowMs: 60_000 }
     ],
     'blocked once, whatever it keeps'
   )
   t.strictSame(
-    decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 0, 1, 100]).violated,
+    decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 100, 1, 100]).violated,
     [
       { rule: 'two', windowMs: 60_000 },
-      { rule: 'two', windowMs: 0 }
+      { rule: 'two', windowMs: 0, blockedMs: 1 }
     ],
     'beside a limit that refuses'
   )
