@@ -43,16 +43,15 @@ function ruleOf(name: string, known: Rules): CompiledRule {
 
 /** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
 function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
-  const parts = [...key.parts, ...(distinct?.parts ?? [])]
-  if (parts.length === 1) return value
+  const parts = key.parts.length + (distinct?.parts.length ?? 0)
+  if (parts === 1) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
   // Whoever lists identities must not believe that all of them are blocked.
-  if (several.length > parts.length)
-    throw wrongOption(
-      `keys.${name}.length`,
-      several.length,
-      `Name one identity at a time, by ${parts.length} values: [${parts.map(shapeOf).join(', ')}].`
-    )
+  if (several.length > parts) {
+    const shape = [...key.parts, ...(distinct?.parts ?? [])].map(shapeOf).join(', ')
+    const right = `Name one identity at a time, by ${parts} values: [${shape}].`
+    throw wrongOption(`keys.${name}.length`, several.length, right)
+  }
   return several
 }
 
