@@ -16,6 +16,10 @@ type Test = Parameters<typeof startRedis>[0]
 const HASH = 'ltrg0q3VbTzbH-2J2kaApQ'
 const masked = '+86*******8000'
 
+/** A machine that is busy is no Redis that hangs. */
+const listsOn = (client: Redis, max?: number, fingerprint = 'a fingerprint') =>
+  new RedisLists(client, fingerprint, max, 10_000)
+
 interface Place {
   advance(ms: number): void
   lists(max?: number): Lists
@@ -33,7 +37,7 @@ const places = {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     return {
       advance: ms => clock.advance(ms),
-      lists: max => new RedisLists(client, 'a fingerprint', max)
+      lists: max => listsOn(client, max)
     }
   }
 }
@@ -162,7 +166,7 @@ t.test('in Redis stands no number, and one hash tag', async t => {
 
 t.test('lists of another secret are left alone, and say so at the start', async t => {
   const { client } = await startRedis(t)
-  const [ours, others] = ['ours', 'theirs'].map(fingerprint => new RedisLists(client, fingerprint)) as [
+  const [ours, others] = ['ours', 'theirs'].map(each => listsOn(client, undefined, each)) as [
     RedisLists,
     RedisLists
   ]
@@ -191,14 +195,14 @@ t.test('lists of another secret are left alone, and say so at the start', async 
 
 t.test('who has ended is on no list, however many are to be cleaned up', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
-  const lists = new RedisLists(client, 'a fingerprint', undefined, 10_000)
+  const lists = listsOn(client)
   const many = Array.from({ length: 4_500 }, (_, i) => `${i}`)
   await Promise.all(many.map(each => lists.put(each, { standing: 'blocked', masked, durationMs: 1_000 })))
   clock.advance(1_000)
   t.same((await lists.all({ limit: 10 })).entries, [])
   t.equal(await lists.get('0'), null)
   t.same(await Promise.all(many.slice(0, 2).map(each => lists.remove(each))), [false, false])
-  const placed = await new RedisLists(client, 'a fingerprint', 1, 10_000).put('new', {
+  const placed = await listsOn(client, 1).put('new', {
     standing: 'blocked',
     masked
   })
@@ -209,7 +213,7 @@ t.test(
   'who has ended is cleaned up when somebody is put on a list, looked up, and when they are read',
   async t => {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
-    const lists = new RedisLists(client, 'a fingerprint')
+    const lists = listsOn(client)
     for (const cleanUp of [
       () => lists.put('new', { standing: 'allowed', masked }),
       () => lists.get('another'),
@@ -235,7 +239,7 @@ t.test('a Redis that hangs is not waited for, whatever the client would do', asy
 
 t.test('each call is one trip, whoever it is', async t => {
   const { client, url } = await startRedis(t)
-  const lists = new RedisLists(client, 'a fingerprint')
+  const lists = listsOn(client)
   for (const [identity, standing] of [
     ['b', 'blocked'],
     ['a', 'allowed']
