@@ -75,6 +75,9 @@ function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientO
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
 
+/** The country of a phone number (ISO 3166-1), or `001`. */
+export const countryOf = (number: string): string => phoneCountry(number) ?? NO_COUNTRY
+
 /**
  * Holds a recipient against the countries that are served now.
  * @param countries `001` among them stands for numbers that belong to none; all countries when left out
@@ -87,7 +90,7 @@ export function checkServed(
   pointer?: string
 ): void {
   if (channel !== 'sms') return
-  const country = phoneCountry(to) ?? NO_COUNTRY
+  const country = countryOf(to)
   if (countries?.includes(country) ?? country !== NO_COUNTRY) return
   throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
     ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })

@@ -3,6 +3,12 @@ import { type Static, type TProperties, Type } from 'typebox'
 const Optional = {
   account: Type.Optional(Type.String({ description: 'id of the account' })),
   channel: Type.Optional(Type.Enum(['sms', 'mail'])),
+  country: Type.Optional(
+    Type.String({
+      pattern: '^([A-Z]{2}|001)$',
+      description: 'of a phone number, as in countries of the policy'
+    })
+  ),
   purpose: Type.Optional(Type.String({ description: 'what a code is for' })),
   template: Type.Optional(Type.String({ description: 'name of the template' })),
   recipient: Type.Optional(Type.String({ description: 'masked: enough to recognize, too little to reach' })),
@@ -96,7 +102,7 @@ export type AuditEvent = Static<typeof AuditEventSchema>
 export type AdminEvent = Extract<AuditEvent, { event: 'admin' }>
 
 /** What the trail fills in by itself. */
-type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'cost'
+type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'country' | 'cost'
 
 /** What happened, as it is told to the trail. */
 export type AuditFact = AuditEvent extends infer Event

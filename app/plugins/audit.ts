@@ -11,7 +11,7 @@ import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import { keyedHash } from '../keyed-hash.js'
 import type { LogStream } from '../logger.js'
-import type { Recipient } from '../recipient.js'
+import { countryOf, type Recipient } from '../recipient.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -66,6 +66,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
       ...(account !== undefined && { account }),
       ...(recipient !== null && {
         channel: recipient.channel,
+        ...(recipient.channel === 'sms' && { country: countryOf(recipient.to) }),
         recipient: recipient.masked,
         recipientHash: fastify.recipientHash(recipient)
       }),

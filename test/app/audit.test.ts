@@ -99,6 +99,7 @@ t.test('what is told is filled in', async t => {
     time: '2026-03-01T00:00:00.000Z',
     account: 'shop',
     channel: 'sms',
+    country: 'CN',
     recipient: '+86*******8000',
     purpose: 'login',
     cost: { amount: 0.09, currency: 'CNY' }
@@ -106,6 +107,7 @@ t.test('what is told is filled in', async t => {
   t.match(told[1], { cost: { amount: 0.09 }, network, requestId })
   t.notOk('cost' in (told[2] as AuditEvent), 'what did not go out costs nothing')
   t.match(told[3], { channel: 'mail', recipient: 'S***@gmail.com', cost: { amount: 0.001 } })
+  t.notOk('country' in (told[3] as AuditEvent), 'a mail has none')
   t.not(told[3]?.recipientHash, told[0]?.recipientHash)
   t.same(Object.keys(told[4] as object).sort(), ['actor', 'audit', 'event', 'outcome', 'time'])
   t.notMatch(linesOf(file).join('\n'), /13800138000|some\.?one|192\.0\.2|key-of-shop/i)

@@ -1,0 +1,43 @@
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { folderOf } from '../helper/folder.js'
+import { blocksOf } from './blocks.js'
+
+const blockOf = (page: string, use: string) => {
+  const block = blocksOf(page).find(each => each.use === use || each.needs.includes(use))
+  return block?.text ?? ''
+}
+const there = (program: string) => spawnSync(program, ['--version']).error === undefined
+const skip = ['jq', 'awk'].every(there) ? false : 'jq or awk is not installed'
+
+t.test(
+  'what messages cost, of whom and whereto, as the runbook reads it from the trail',
+  { skip },
+  async t => {
+    const events = blockOf('docs/operation.md', 'audit').trim().split('\n')
+    const [sent = {}] = events.map(line => JSON.parse(line) as Record<string, unknown>)
+    const more = [
+      { ...sent, outcome: 'unknown' },
+      { ...sent, outcome: 'failed', cost: undefined },
+      { ...sent, time: '2026-02-28T00:00:00.000Z' },
+      { ...sent, event: 'verification', outcome: 'verified' },
+      { ...sent, country: 'AZ', cost: undefined },
+      mail
+    ]
+    const file = join(folderOf(t), 'trail')
+    writeFileSync(
+      file,
+      [...events, ...more.map(event => JSON.stringify(event))].map(line => `${line}\n`).join('')
+    )
+    const command = blockOf('docs/runbook.md', 'trail').replace('T02:00', 'T00:00').replace('TRAIL', file)
+    const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+    t.equal(stderr, '')
+    t.same(stdout.trim().split('\n').sort(), [
+      '1 0 0 shop login AZ',
+      '1 0 0.045 shop welcome mail',
+      '2 1 0.09 shop login CN'
+    ])
+  }
+)
