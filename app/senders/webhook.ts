@@ -54,6 +54,7 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
   const retryAfterMs = waitOf(retryAfter, clock)
   if (status === 429) return new SendError('limited', { code, retryAfterMs })
   if (status === 422) return new SendError('refused', { code })
+  if (status === 421) return new SendError('failed', { code, ofMessage: true })
   // 404 and 410 are about the service's address, not the recipient's. A redirect is not followed; 503 with a time is what
   // a service says that has taken nothing.
   const sure = (status >= 300 && status < 500) || (status === 503 && retryAfterMs !== undefined)

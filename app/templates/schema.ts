@@ -3,7 +3,7 @@ import { strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
 const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
-const Lines = Type.Array(Line, { minItems: 1 })
+const Lines = Type.Array(Line, { minItems: 1, description: 'a list of lines' })
 
 /** What may stand for a `{name}`. */
 const ParamSchema = Type.Object(
@@ -28,7 +28,10 @@ const Mail = Type.Object(
   {
     subject: Line,
     text: Lines,
-    html: Type.Array(Line, { minItems: 1, description: 'what stands in the body of the page' })
+    html: Type.Array(Line, {
+      minItems: 1,
+      description: 'a list of the lines that stand in the body of the page'
+    })
   },
   strict
 )

@@ -111,6 +111,13 @@ t.test('a mail keeps its lines', async t => {
   const { text, html } = render('mail', 'test', 'en', { a: 1 })
   t.equal(text, 'a 1\n\nb')
   t.match(html, '>\na 1\n\nb\n</body>')
+  for (const member of ['text', 'html'] as const) {
+    const one = { ...test, locales: { en: { ...words, [member]: 'a {a}' } } }
+    const load = () => templatesOf({ ...files, mail: { ...files.mail, test: one as unknown as Template } })
+    t.throws(load, {
+      message: new RegExp(`\\.en\\.${member} \\("a {a}"\\) must be array\\. It is a list of`)
+    })
+  }
 })
 
 t.test('values are escaped in HTML, and in HTML alone', async t => {

@@ -24,7 +24,7 @@ t.test(
       { ...sent, time: '2026-02-28T00:00:00.000Z' },
       { ...sent, event: 'verification', outcome: 'verified' },
       { ...sent, country: 'AZ', cost: undefined },
-      mail
+      { ...sent, channel: 'mail', country: undefined, purpose: undefined, template: 'welcome' }
     ]
     const file = join(folderOf(t), 'trail')
     writeFileSync(
