@@ -95,6 +95,12 @@ function checkCountries({ countries = [] }: Policy): void {
   }
 }
 
+/** Says which rules refuse nothing: all that a policy for load tests has, which must not get elsewhere. */
+export function observers({ rules }: Policy): string[] {
+  const names = rules.filter(({ mode }) => mode === 'observe').map(({ name }) => name)
+  return names.length === 0 ? [] : [`policy.rules: ${names.join(', ')} only observe, and refuse nothing`]
+}
+
 /** Whether they are those that endpoints count by, and read what is there. */
 function checkRules({ rules }: Policy): void {
   for (const [i, rule] of rules.entries()) {

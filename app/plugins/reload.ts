@@ -7,7 +7,7 @@ import { checkNames } from '../accounts/file.js'
 import { unspokenActions } from '../actions.js'
 import { ConfigError } from '../check.js'
 import type { Config } from '../config.js'
-import { loadPolicy, OWN } from '../policy.js'
+import { loadPolicy, OWN, observers } from '../policy.js'
 import { checkCodes, missingCodes } from '../senders/open.js'
 import { loadTemplates, type Templates } from '../templates/templates.js'
 
@@ -45,11 +45,13 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
   fastify.decorate('templates', { getter: () => templates })
   checkCodes(config, templates.smsParameters)
   checkNames(fastify.accounts, fastify.policy, templates)
-  warnOfLanguages()
+  warn()
 
-  function warnOfLanguages(): void {
+  /** Of what is no mistake, and perhaps not meant. */
+  function warn(): void {
     const codes = missingCodes(config, [...templates.smsParameters.keys()])
-    for (const missing of [...codes, ...unspokenActions(fastify.policy, templates)]) fastify.log.warn(missing)
+    const unspoken = unspokenActions(fastify.policy, templates)
+    for (const each of [...codes, ...unspoken, ...observers(fastify.policy)]) fastify.log.warn(each)
   }
 
   function replace(): Reloaded {
@@ -63,7 +65,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
     fastify.replacePolicy(policy)
     fastify.replaceAccounts(accounts)
     templates = next
-    warnOfLanguages()
+    warn()
     const { rules, purposes } = policy
     return {
       rules: rules.length,

@@ -7,6 +7,7 @@ import { loadPolicy, type Policy } from '../../app/policy.js'
 import { loadTemplates } from '../../app/templates/templates.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
+import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
 import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
@@ -368,6 +369,18 @@ t.test('a rule that is wrong ends the start, by its place in the policy', async 
     name: 'ConfigError',
     message: /^policy\.rules\[\d+\]\.limits\[0\]\.max: /
   })
+})
+
+t.test('rules that only observe refuse nothing, and the log says which', async t => {
+  const { file, write } = policyFile(t)
+  const { lines, stream } = logStream()
+  const env = { POLICY_FILE: file, ADMIN_KEY, LOG_LEVEL: 'warn' }
+  const app = await (await places.memory(t)).start(env, { logStream: stream })
+  t.notMatch(lines.join(''), 'observe')
+  write(policy => ({ ...policy, rules: policy.rules.map(rule => ({ ...rule, mode: 'observe' })) }))
+  t.equal((await reload(app)).status, 200)
+  t.match(lines.join(''), /policy\.rules: ip-attempts, .*, mail only observe, and refuse nothing/)
+  for (let i = 0; i < 100; i++) t.equal((await ask(app)).status, 202)
 })
 
 t.test('a byte order mark before it is none of it', t => {
