@@ -176,6 +176,14 @@ t.test('no policy lets a code live longer than ten minutes, or be tried more tha
     message: /^policy\.code\.lifetimeSeconds \(601\) must be <= 600/
   })
   t.throws(() => withCode({ tries: 11 }), { message: /^policy\.code\.tries \(11\) must be <= 10/ })
+  const pay = (code: object) => () =>
+    check(PolicySchema, { ...policy, purposes: { pay: { action: { en: 'pay' }, code } } }, 'policy')
+  t.doesNotThrow(pay({ tries: 10 }))
+  t.throws(pay({ tries: 11 }), { message: /^policy\.purposes\.pay\.code\.tries \(11\) must be <= 10/ })
+  t.throws(pay({ lifetimeSeconds: 601 }), {
+    message: /^policy\.purposes\.pay\.code\.lifetimeSeconds \(601\)/
+  })
+  t.throws(pay({ length: 8 }), { message: /^policy\.purposes\.pay\.code\.length is not known here/ })
 })
 
 t.test('six digits, five minutes and five tries, unless the policy says otherwise', async t => {
