@@ -13,7 +13,7 @@ const healthz: FastifyPluginAsyncTypebox = async fastify => {
         security: [],
         response: {
           200: Type.Object({ status: Type.Literal('up') }, { description: 'It is.' }),
-          ...problems(400, 500, 503)
+          ...problems()
         }
       }
     },

@@ -13,7 +13,7 @@ const metrics: FastifyPluginAsync = async fastify => {
         security: [],
         response: {
           200: { description: 'The counters.', content: { 'text/plain': { schema: { type: 'string' } } } },
-          ...problems(400, 500, 503)
+          ...problems()
         }
       }
     },

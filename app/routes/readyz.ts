@@ -16,7 +16,7 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
         security: [],
         response: {
           200: Type.Object({ status: Type.Literal('ready') }, { description: 'It can.' }),
-          ...problems(400, 500, 503)
+          ...problems('REDIS_UNAVAILABLE')
         }
       }
     },

@@ -6,8 +6,10 @@ import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import type { Template } from '../../app/templates/schema.js'
 import type { Rule } from '../../plugin/index.js'
+import { read } from '../docs/blocks.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
+import { codesOf } from './fuzz/verdict.js'
 import { type App, KEY, places } from './helper.js'
 import { loadFiles, templatesFolder } from './template-files.js'
 
@@ -86,6 +88,31 @@ t.test('the document', async t => {
       t.match(Object.keys(responses[429]?.headers ?? {}).sort(), headers.sort(), route)
     }
   }
+})
+
+t.test('it names the codes that each answer may have, as the page of errors has them', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
+  const { paths } = (await app.inject('/openapi.json')).json<Document>()
+  const answers = Object.values(paths)
+    .flatMap(Object.values)
+    .flatMap(({ responses }: Operation) => Object.entries(responses))
+  const told = answers.flatMap(([status, { description = '' }]) =>
+    codesOf(description).map(code => `${code} ${status}`)
+  )
+  const rows = [...read('docs/app-errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d{3}) \|/gm)]
+  const shown = rows.map(([, code, status]) => `${code} ${status}`)
+  const ofNone = [
+    'NOT_FOUND 404',
+    'METHOD_NOT_ALLOWED 405',
+    'EXPECTATION_FAILED 417',
+    'BROKEN_REQUEST 400',
+    'REQUEST_TIMEOUT 408',
+    'HEADERS_TOO_LARGE 431',
+    // The plugin's words are there.
+    'FST_SEND_LIMIT_EXCEEDED 429',
+    'SEND_LIMITED 429'
+  ]
+  t.same([...new Set(told), ...ofNone].sort(), shown.sort())
 })
 
 t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {

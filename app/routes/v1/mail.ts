@@ -3,7 +3,7 @@ import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
 import { presentBody } from '../../schemas/present-body.js'
-import { problems } from '../../schemas/problem.js'
+import { BODY, KEY, LIMITED, problems, SENDING } from '../../schemas/problem.js'
 
 // Without a key it would be a relay for anybody.
 const mail: FastifyPluginAsyncTypebox = async fastify => {
@@ -32,7 +32,17 @@ const mail: FastifyPluginAsyncTypebox = async fastify => {
         body: body(),
         response: {
           202: MessageAnswer,
-          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
+          ...problems(
+            ...BODY,
+            ...LIMITED,
+            ...KEY,
+            ...SENDING,
+            'EMAIL_INVALID',
+            'TEMPLATE_UNKNOWN',
+            'TEMPLATE_FORBIDDEN',
+            'PARAMS_INVALID',
+            'TEXT_TOO_LONG'
+          )
         }
       }
     },

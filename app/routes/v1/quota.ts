@@ -4,7 +4,7 @@ import type { Account } from '../../accounts/account.js'
 import { inOrder, QUOTA } from '../../accounts/quota.js'
 import { keyFrom } from '../../facts.js'
 import { problem } from '../../problem.js'
-import { problems } from '../../schemas/problem.js'
+import { KEY, LIMITED, problems } from '../../schemas/problem.js'
 import { QuotaAnswer } from '../../schemas/quota.js'
 
 const quota: FastifyPluginAsyncTypebox = async fastify => {
@@ -18,7 +18,7 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'What is left of the quota of the account',
         tags: ['account'],
         security: [{ apiKey: [] }],
-        response: { 200: QuotaAnswer, ...problems(400, 401, 500, 503) }
+        response: { 200: QuotaAnswer, ...problems(...LIMITED, ...KEY, 'QUOTA_UNAVAILABLE') }
       }
     },
     async request => {

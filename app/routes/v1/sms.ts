@@ -3,7 +3,7 @@ import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
 import { presentBody } from '../../schemas/present-body.js'
-import { problems } from '../../schemas/problem.js'
+import { BODY, KEY, LIMITED, PHONE, problems, SENDING } from '../../schemas/problem.js'
 
 const sms: FastifyPluginAsyncTypebox = async fastify => {
   const body = () => SmsBody(fastify.templates.offered('sms'))
@@ -31,7 +31,18 @@ const sms: FastifyPluginAsyncTypebox = async fastify => {
         body: body(),
         response: {
           202: MessageAnswer,
-          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
+          ...problems(
+            ...BODY,
+            ...LIMITED,
+            ...KEY,
+            ...SENDING,
+            ...PHONE,
+            'COUNTRY_NOT_SERVED',
+            'TEMPLATE_UNKNOWN',
+            'TEMPLATE_FORBIDDEN',
+            'PARAMS_INVALID',
+            'TEXT_TOO_LONG'
+          )
         }
       }
     },

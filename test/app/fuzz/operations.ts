@@ -24,7 +24,7 @@ interface Documented {
   security: object[]
   parameters?: { in: 'path' | 'query' | 'header'; name: string; schema: Schema }[]
   requestBody?: { content: Content }
-  responses: Record<string, { content?: Content; headers?: object }>
+  responses: Record<string, { content?: Content; headers?: object; description?: string }>
 }
 
 export interface OpenApi {

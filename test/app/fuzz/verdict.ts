@@ -39,24 +39,32 @@ export function checkProblem({ status, headers, text }: Got): string {
 /** Whether the address, as it became by its parameters, is none of the operation's. */
 const isNoRoute = (code: string) => code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED'
 
+/** The codes that an answer is documented to have. */
+export const codesOf = (description: string): string[] =>
+  description.split(' Codes: ')[1]?.match(/\w+/g) ?? []
+
 /** Headers that say what to do. */
 const TELLING = ['retry-after', 'www-authenticate', 'idempotency-replayed', 'content-language']
 
 /** @returns a function that throws what is wrong with an answer of the operation, by its document */
 export function judgeOf({ components }: OpenApi, { responses }: Operation): (got: Got) => void {
   const schemas = new Map(
-    Object.entries(responses).map(([status, { content = {}, headers = {} }]) => {
+    Object.entries(responses).map(([status, { content = {}, headers = {}, description = '' }]) => {
       const [type, documented] = Object.entries(content)[0] ?? []
       const schema = { ...documented?.schema, components } as Schema
       const told = Object.keys(headers).map(name => name.toLowerCase())
-      return [Number(status), { type, check: Compile(schema), told }]
+      return [Number(status), { type, check: Compile(schema), told, codes: codesOf(description) }]
     })
   )
   return got => {
     const { status, headers, text } = got
-    if (status >= 400 && isNoRoute(checkProblem(got))) return
+    const code = status >= 400 ? checkProblem(got) : ''
+    if (isNoRoute(code)) return
     const known = schemas.get(status)
     if (known === undefined) throw new Error(`an undocumented status: ${status} ${text}`)
+    // The plugin documents refusals.
+    if (code !== '' && status !== 429 && !known.codes.includes(code))
+      throw new Error(`an undocumented code: ${status} ${text}`)
     const untold = TELLING.find(name => headers[name] !== undefined && !known.told.includes(name))
     if (untold !== undefined) throw new Error(`an undocumented header: ${status} ${untold}`)
     const type = headers['content-type']?.toString().split(';')[0]

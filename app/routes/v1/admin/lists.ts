@@ -10,13 +10,21 @@ import {
   StandingAnswer,
   UnblockAnswer
 } from '../../../schemas/admin.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, LIMITED, OPERATOR, problems, RECIPIENT } from '../../../schemas/problem.js'
 import { named } from './named.js'
 import { shown, shownName } from './shown.js'
 
 const LIMIT = 'admin-attempts'
 const common = { tags: ['admin'], security: [{ adminKey: [] }] }
-const errors = problems(400, 401, 413, 415, 422, 500, 503)
+const errors = problems(
+  ...BODY,
+  ...LIMITED,
+  ...OPERATOR,
+  ...RECIPIENT,
+  'DURATION_TOO_LONG',
+  'LISTS_FULL',
+  'LISTS_UNAVAILABLE'
+)
 const PAGE = 50
 const MAX_MS = 366 * 86_400_000
 
@@ -92,7 +100,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         operationId: 'listRecipients',
         summary: 'Who is blocked or allowed, masked',
         querystring: PageQuery,
-        response: { 200: PageAnswer, ...problems(400, 401, 422, 500, 503) }
+        response: { 200: PageAnswer, ...problems(...LIMITED, ...OPERATOR, 'INVALID', 'LISTS_UNAVAILABLE') }
       }
     },
     async request => {

@@ -6,7 +6,7 @@ import type { Found } from '../../../lists/lists.js'
 import { checkEndUserIp } from '../../../plugins/requests.js'
 import { passesAllowed } from '../../../recipient-rules.js'
 import { LookupAnswer, LookupBody } from '../../../schemas/admin.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, LIMITED, OPERATOR, problems, RECIPIENT } from '../../../schemas/problem.js'
 import { named } from './named.js'
 import { shown, shownName } from './shown.js'
 
@@ -22,7 +22,17 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['admin'],
         security: [{ adminKey: [] }],
         body: LookupBody,
-        response: { 200: LookupAnswer, ...problems(400, 401, 413, 415, 422, 500, 503) }
+        response: {
+          200: LookupAnswer,
+          ...problems(
+            ...BODY,
+            ...LIMITED,
+            ...OPERATOR,
+            ...RECIPIENT,
+            'END_USER_IP_INVALID',
+            'LISTS_UNAVAILABLE'
+          )
+        }
       }
     },
     async request => {

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ConfigError } from '../../../check.js'
 import { problem } from '../../../problem.js'
 import { ReloadAnswer } from '../../../schemas/admin.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, LIMITED, OPERATOR, problems } from '../../../schemas/problem.js'
 
 const reload: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
@@ -15,7 +15,7 @@ const reload: FastifyPluginAsyncTypebox = async fastify => {
           'Reads the policy, the templates and the accounts again and puts all in force; a mistake in one changes nothing',
         tags: ['admin'],
         security: [{ adminKey: [] }],
-        response: { 200: ReloadAnswer, ...problems(400, 401, 413, 415, 422, 500) }
+        response: { 200: ReloadAnswer, ...problems(...BODY, ...LIMITED, ...OPERATOR, 'RELOAD_REFUSED') }
       }
     },
     async request => {

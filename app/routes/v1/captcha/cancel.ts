@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import { problem } from '../../../problem.js'
 import { CancelAnswer, CaptchaParams } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, ID, problems } from '../../../schemas/problem.js'
 
 const cancel: FastifyPluginAsyncTypebox = async fastify => {
   fastify.delete(
@@ -16,7 +16,10 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,
-        response: { 204: CancelAnswer, ...problems(400, 401, 403, 404, 410, 413, 414, 415, 422, 500, 503) }
+        response: {
+          204: CancelAnswer,
+          ...problems(...ID, ...BODY, ...CAPTCHA, 'CAPTCHA_UNKNOWN', 'CAPTCHA_ENDED')
+        }
       }
     },
     async (request, reply) => {

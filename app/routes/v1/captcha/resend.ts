@@ -4,7 +4,7 @@ import { sendCode } from '../../../captcha/send-code.js'
 import { problem } from '../../../problem.js'
 import { checkServed } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, ID, problems, SENDING } from '../../../schemas/problem.js'
 import { SEND_LIMITS } from './limits.js'
 
 const resend: FastifyPluginAsyncTypebox = async fastify => {
@@ -32,7 +32,18 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
         body: ResendBody,
         response: {
           202: CaptchaAnswer,
-          ...problems(400, 401, 403, 404, 409, 410, 413, 414, 415, 422, 500, 502, 503, 504)
+          ...problems(
+            ...ID,
+            ...BODY,
+            ...CAPTCHA,
+            ...SENDING,
+            'CAPTCHA_UNKNOWN',
+            'CAPTCHA_ENDED',
+            'COUNTRY_NOT_SERVED',
+            'PURPOSE_UNKNOWN',
+            'PURPOSE_FORBIDDEN',
+            'FST_SEND_LIMIT_IN_FLIGHT'
+          )
         }
       }
     },

@@ -3,7 +3,7 @@ import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare
 import { sendCode } from '../../../captcha/send-code.js'
 import { checkServed, recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, problems, RECIPIENT, SENDING } from '../../../schemas/problem.js'
 import { SEND_LIMITS } from './limits.js'
 
 const send: FastifyPluginAsyncTypebox = async fastify => {
@@ -31,7 +31,18 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         body: CaptchaBody,
         response: {
           202: CaptchaAnswer,
-          ...problems(400, 401, 403, 409, 413, 415, 422, 500, 502, 503, 504)
+          ...problems(
+            ...BODY,
+            ...CAPTCHA,
+            ...SENDING,
+            ...RECIPIENT,
+            'COUNTRY_NOT_SERVED',
+            'PURPOSE_UNKNOWN',
+            'PURPOSE_FORBIDDEN',
+            'SEND_REQUIRED',
+            'FST_SEND_LIMIT_IN_FLIGHT',
+            'CODES_FULL'
+          )
         }
       }
     },

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { CAPTCHA, ID, problems } from '../../../schemas/problem.js'
 
 const status: FastifyPluginAsyncTypebox = async fastify => {
   fastify.get(
@@ -16,7 +16,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,
-        response: { 200: StatusAnswer, ...problems(400, 401, 403, 404, 414, 422, 500, 503) }
+        response: { 200: StatusAnswer, ...problems(...ID, ...CAPTCHA, 'CAPTCHA_UNKNOWN') }
       }
     },
     async request => {

@@ -5,7 +5,7 @@ import type { Checked } from '../../../captcha/records.js'
 import { problem } from '../../../problem.js'
 import { isSame, type Recipient, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, problems, RECIPIENT } from '../../../schemas/problem.js'
 
 const verify: FastifyPluginAsyncTypebox = async fastify => {
   async function check(
@@ -36,7 +36,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         body: VerifyBody,
-        response: { 200: VerifyAnswer, ...problems(400, 401, 403, 413, 415, 422, 500, 503) }
+        response: { 200: VerifyAnswer, ...problems(...BODY, ...CAPTCHA, ...RECIPIENT, 'CODE_WRONG') }
       }
     },
     async (request, reply) => {

@@ -12,7 +12,7 @@ const dev: FastifyPluginAsyncTypebox<{ outbox: Outbox }> = async (fastify, { out
         summary: 'What would have been sent, newest first',
         tags: ['development'],
         security: [],
-        response: { 200: OutboxAnswer, ...problems(400, 500, 503) }
+        response: { 200: OutboxAnswer, ...problems() }
       }
     },
     async () => ({ messages: [...outbox.messages] })
