@@ -57,8 +57,8 @@ const descriptions = {
 }
 type Status = keyof typeof descriptions
 
-/** What each status may mean, as docs/app-errors.md tells. What ends before it is routed belongs to no operation. */
-export const STATUSES = {
+/** The codes of docs/app-errors.md that an operation may answer: what ends before it is routed belongs to none. */
+const STATUSES = {
   HOST_MISSING: 400,
   HOST_INVALID: 400,
   FST_ERR_BAD_URL: 400,
@@ -123,7 +123,7 @@ export const STATUSES = {
   REDIS_UNAVAILABLE: 503,
   SEND_UNKNOWN: 504
 } as const satisfies Record<string, Status>
-export type Code = keyof typeof STATUSES
+type Code = keyof typeof STATUSES
 
 // What operations have in common. The refusals of rules, 429, the plugin documents.
 const ANY: Code[] = [
