@@ -27,7 +27,9 @@ export const ProblemSchema = Type.Object(
     ),
     'violated-policies': Type.Optional(Type.Array(Type.String(), { description: 'the rules that refuse' })),
     retryAfterMs: Type.Optional(
-      Type.Union([Type.Number(), Type.Null()], {
+      // A union would make each serializer bring a validator.
+      Type.Unsafe<number | null>({
+        type: ['number', 'null'],
         description: 'milliseconds until it may be asked again; null: no waiting helps'
       })
     ),
