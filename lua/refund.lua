@@ -38,12 +38,12 @@ local function write(key, ...)
 end
 
 -- Notes under `refunds` that a count gives this receipt back: six bytes say from which receipt on, then a bit for each.
--- Those of a count that was cleared begin before its first one. Where they are lost, what was issued so far passes for
--- refunded.
+-- Those of an earlier count begin before its first one, or, by a clock that was ahead, behind its next one. Where they
+-- are lost, what was issued so far passes for refunded.
 local function noted(key, refunds, receipt, count)
   local header = redis.call('GETRANGE', refunds, 0, 5)
   local since = #header == 6 and field(header, 1) or 0
-  if since < count.first then
+  if since < count.first or since > count.issued + 1 then
     since = count.refunded == 0 and count.first or count.issued + 1
     write(key, 'SET', refunds, struct.pack('>I6', since))
     redis.call('PEXPIREAT', refunds, string.format('%.0f', count.over))

@@ -108,6 +108,26 @@ export const counts: Promised[] = [
     }
   ],
   [
+    'what was refunded by a clock far ahead keeps no refund from the clock that was put right',
+    async s => {
+      const entries = [entry(count(2, 'month'))]
+      const longer = 33 * day
+      s.time.advanceMs(longer)
+      const ahead = await s.take(entries)
+      await s.take(entries)
+      s.time.advanceMs(1)
+      await s.refund(ahead)
+      s.time.advanceMs(-longer)
+      const right = [await s.take(entries), await s.take(entries)]
+      s.time.advanceMs(1)
+      for (const [i, taken] of right.entries()) {
+        for (let told = 0; told < 2; told++) await s.refund(taken)
+        await s.refund(ahead)
+        s.t.strictSame(await s.used(entries), [[1 - i]])
+      }
+    }
+  ],
+  [
     'a count that was begun by a clock a little ahead goes on when the clock is put right',
     async s => {
       const entries = [entry(count(1, 'month'))]
