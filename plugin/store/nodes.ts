@@ -2,6 +2,14 @@ import type { ClusterNode, NodeEvents, RedisClient } from './client.js'
 import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
 
+/** The client's option by which it reaches nodes under other names than the cluster gives them. */
+type NatMap = Record<string, Reached> | ((node: string) => Reached | null | undefined)
+
+interface Reached {
+  host: string
+  port: number
+}
+
 /** What ioredis says of a connection that is lost, and of one that is not there yet. */
 const TURNED_AWAY = 'Connection is closed.'
 
@@ -20,8 +28,8 @@ export function outagesOf(
   /** Of a node a slot that it had: to look through all of them takes longer than to decide. */
   const slots = new Map<string, number>()
   const hasSlots = (node: string) => {
-    if (client.slots?.[slots.get(node) ?? 0]?.[0] === node) return true
-    const slot = client.slots?.findIndex(nodes => nodes?.[0] === node) ?? -1
+    if (nodeAt(client, slots.get(node) ?? 0) === node) return true
+    const slot = client.slots?.findIndex((_, at) => nodeAt(client, at) === node) ?? -1
     slots.set(node, slot)
     return slot >= 0
   }
@@ -39,7 +47,17 @@ export function outagesOf(
 /** The node that has the keys of an identity, as far as the client of a cluster knows. @param prefix begins their names */
 export function nodesOf(client: RedisClient, prefix: string): (identity: string) => string {
   const full = fullPrefix(client, prefix)
-  return identity => client.slots?.[slotOf(`${full}{${identity}}`)]?.[0] ?? ''
+  return identity => nodeAt(client, slotOf(`${full}{${identity}}`))
+}
+
+/** The node that has a slot, as the client reaches it; '' where it is not known. */
+function nodeAt({ slots, options }: RedisClient, slot: number): string {
+  const node = slots?.[slot]?.[0]
+  if (node === undefined) return ''
+  const { natMap } = (options ?? {}) as { natMap?: NatMap }
+  // When a slot has moved, the client notes the name that the cluster gives.
+  const mapped = typeof natMap === 'function' ? natMap(node) : natMap?.[node]
+  return mapped ? `${mapped.host}:${mapped.port}` : node
 }
 
 /** With that of the client before it. */

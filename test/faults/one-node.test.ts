@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -5,6 +6,7 @@ import type { SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
 import { beginMove, type ClusterNode, startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
 import { open, TIMEOUT_MS, values } from './process.js'
 
 const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {
@@ -67,6 +69,33 @@ for (const [how, destroy] of Object.entries(breaks)) {
       t.match(change, { msg: 'redis does not decide', node: `127.0.0.1:${cluster.nodes[2]?.port}` })
       t.strictSame(more, [])
     }
+  })
+}
+
+for (const kind of ['object', 'function'] as const) {
+  t.test(`one node is gone behind a natMap (${kind}): it is logged once, as mapped`, async t => {
+    const cluster = await startCluster(t)
+    for (const { client } of cluster.nodes) await client.config('SET', 'cluster-require-full-coverage', 'no')
+    const mapped: Record<string, { host: string; port: number }> = {}
+    for (const { port } of cluster.nodes) {
+      const refusing = (client: Socket, server: Socket) => server.on('close', () => client.destroy())
+      const to = new URL((await way(t, () => port, refusing)).url)
+      mapped[`127.0.0.1:${port}`] = { host: to.hostname, port: Number(to.port) }
+    }
+    const natMap = kind === 'object' ? mapped : (node: string) => mapped[node] ?? null
+    const { app, changes } = await open(t, cluster, {}, { natMap })
+    const [, , lost] = (await values(cluster, app)) as [string, string, string]
+    await (cluster.nodes[2] as ClusterNode).kill()
+
+    const end = performance.now() + TIMEOUT_MS * 4
+    while (performance.now() < end) {
+      t.equal((await app.limit.reserve({ daily: lost })).store, 'memory')
+      await sleep(10)
+    }
+    const { port } = mapped[`127.0.0.1:${cluster.nodes[2]?.port}`] ?? {}
+    const [change, ...more] = changes()
+    t.match(change, { msg: 'redis does not decide', node: `127.0.0.1:${port}` })
+    t.strictSame(more, [])
   })
 }
 
