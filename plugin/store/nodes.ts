@@ -47,13 +47,13 @@ export function outagesOf(
 /** The node that has the keys of an identity, as far as the client of a cluster knows. @param prefix begins their names */
 export function nodesOf(client: RedisClient, prefix: string): (identity: string) => string {
   const full = fullPrefix(client, prefix)
-  return identity => nodeAt(client, slotOf(`${full}{${identity}}`))
+  return identity => nodeAt(client, slotOf(`${full}{${identity}}`)) ?? ''
 }
 
-/** The node that has a slot, as the client reaches it; '' where it is not known. */
-function nodeAt({ slots, options }: RedisClient, slot: number): string {
+/** The node that has a slot, as the client reaches it, where that is known. */
+function nodeAt({ slots, options }: RedisClient, slot: number): string | undefined {
   const node = slots?.[slot]?.[0]
-  if (node === undefined) return ''
+  if (node === undefined) return undefined
   const { natMap } = (options ?? {}) as { natMap?: NatMap }
   // When a slot has moved, the client notes the name that the cluster gives.
   const mapped = typeof natMap === 'function' ? natMap(node) : natMap?.[node]
