@@ -188,7 +188,8 @@ export class Decision implements Verdict {
       means.uncount(given)
       this.#refunded = true
     }
-    this.#giving = reporting(means.report, () => {
+    const failed = (error: unknown) => means.report(error, 'refund')
+    this.#giving = reporting(failed, () => {
       const done = means.store.refund(given, means.token)
       return isPromise(done) ? done.then(back) : back()
     })

@@ -2,6 +2,9 @@ import { type Awaitable, isPromise } from './awaitable.js'
 import { type Instant, present } from './clock.js'
 import type { Entry, Settling, Taken } from './store/store.js'
 
+/** What may fail once a decision is made. */
+export type Afterwards = 'refund' | 'release' | 'renewal'
+
 /** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
 export function reporting(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
   try {
@@ -20,7 +23,7 @@ interface Holder {
   /** When they were asked for. */
   since: Instant
   /** Hears of calls that failed. */
-  report(error: unknown): void
+  report(error: unknown, what: Afterwards): void
 }
 
 /** A lock that was taken; its rule says how long it may be renewed, in milliseconds. */
@@ -57,7 +60,8 @@ export class Hold {
     const { store, token, report } = this.holder
     if (locks.length > 0) {
       this.locks = []
-      this.releasing = reporting(report, () => store.refund(locks, token))
+      const failed = (error: unknown) => report(error, 'release')
+      this.releasing = reporting(failed, () => store.refund(locks, token))
     }
     await this.releasing
   }
@@ -112,7 +116,7 @@ class Renewal {
       const held = await holder.store.renew([entry], holder.token)
       if (!this.ended) this.holdFrom(asked, held ? this.ttl : 0)
     } catch (error) {
-      holder.report(error)
+      holder.report(error, 'renewal')
     }
   }
 

@@ -17,6 +17,7 @@ import {
 } from './early-routes.js'
 import { RegisteredError } from './errors.js'
 import { Filters } from './filters.js'
+import type { Afterwards } from './hold.js'
 import { Limiter } from './limiter.js'
 import { wrongOption } from './mistakes.js'
 import { Documentation } from './openapi.js'
@@ -46,6 +47,12 @@ declare module 'fastify' {
 
 const MAX_TIMEOUT = 3_600_000
 
+const FAILED: Record<Afterwards, string> = {
+  refund: 'a refund failed; what was counted stays counted, unless a later try succeeds',
+  release: 'a lock was not released; it ends by itself, unless a later try succeeds',
+  renewal: 'a lock was not prolonged; it is tried again as long as it lasts'
+}
+
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
   if (fastify.hasDecorator('limit')) throw new RegisteredError()
   refuseEarlyRoutes(fastify)
@@ -55,8 +62,8 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
   const { reserver, receipts, identity, begin } = openStore(fastify, options, timeout)
-  const limiter = new Limiter(reserver, receipts, timeout, options.clock ?? systemClock, error =>
-    fastify.log.error({ err: error }, 'a settlement failed; what was counted stays counted')
+  const limiter = new Limiter(reserver, receipts, timeout, options.clock ?? systemClock, (error, what) =>
+    fastify.log.error({ err: error }, FAILED[what])
   )
   const filters = new Filters()
   // Before anything that may throw: what is open is closed also where the registration fails.

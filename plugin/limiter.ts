@@ -4,6 +4,7 @@ import { type Clock, present } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
 import { TimeoutError } from './errors.js'
+import type { Afterwards } from './hold.js'
 import type { Source } from './identity/path.js'
 import { Means } from './means.js'
 import { wrongOption } from './mistakes.js'
@@ -28,7 +29,7 @@ export class Limiter {
     private readonly receipts: Receipts,
     private readonly timeout: number,
     private readonly clock: Pick<Clock, 'monotonic'>,
-    readonly report: (error: unknown) => void
+    readonly report: (error: unknown, what: Afterwards) => void
   ) {}
 
   /**

@@ -1,5 +1,6 @@
 import type { Instant } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
+import type { Afterwards } from './hold.js'
 import type { RuleState } from './states.js'
 import type { Facts, Settling, Taken } from './store/store.js'
 import { takenOf, uncounted } from './store/taken.js'
@@ -20,8 +21,8 @@ interface Earlier {
 
 /** Who has decided. */
 interface Decider {
-  /** Hears of settlements that failed. */
-  report(error: unknown): void
+  /** Hears of what failed afterwards. */
+  report(error: unknown, what: Afterwards): void
   /** A text by which what was taken may be given back later, as far as it is where every process finds it. */
   receiptOf(taken: readonly Taken[], store: Settling): string
 }

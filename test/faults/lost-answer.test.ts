@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { openOn } from './process.js'
@@ -30,4 +31,24 @@ t.test('an answer that a lost connection has taken is no outage of a Redis that 
   t.equal(await lost, 'memory')
   t.equal(await storeOf('b'), 'redis', 'Redis has answered all the time')
   t.strictSame(changes(), [])
+})
+
+t.test('what fails after a decision is logged as what it is', async t => {
+  const { client: admin, port, kill } = await startRedis(t)
+  admin.on('error', () => {})
+  const client = new Redis(port, { autoResendUnfulfilledCommands: false }).on('error', () => {})
+  const rules: Rule[] = [
+    { name: 'log', key: { value: 'body.who' }, limits: [{ max: 5, window: '1h' }] },
+    { name: 'order', key: { value: 'body.who' }, lock: '900ms' }
+  ]
+  const { app, lines } = await openOn(t, client, { rules })
+  const isLogged = (begin: RegExp) => lines.some(line => begin.test(JSON.parse(line).msg))
+  const decision = await app.limit.reserve({ log: 'a', order: 'a' })
+  await kill()
+  await until(() => isLogged(/^a lock was not prolonged;/), 'a renewal that fails')
+  t.notOk(isLogged(/^a (refund failed|lock was not released)/))
+  await decision.refund()
+  t.ok(isLogged(/^a refund failed;/))
+  await decision.release()
+  t.ok(isLogged(/^a lock was not released;/))
 })
