@@ -7,6 +7,8 @@ import { Keyring, sha256 } from './keyring.js'
 export interface Accounts {
   /** Those of ACCOUNTS_FILE, in its order. */
   readonly listed: readonly Account[]
+  /** Whether an account has this id, of a file or not. */
+  has(id: string): boolean
   byKey(key: string): { account: Account; revoked: boolean } | undefined
   /** Whose pages have this origin. */
   byOrigin(origin: string): Account | undefined
@@ -70,6 +72,7 @@ export function openAccounts(config: Config): Accounts {
   const anonymous = open ? (simple.get('development') ?? null) : null
   return {
     listed,
+    has: id => ids.has(id) || simple.has(id),
     byKey: key => keys.find(key),
     byOrigin: origin => origins.get(origin) ?? (isLoopback(origin) ? (anonymous ?? undefined) : undefined),
     anonymous

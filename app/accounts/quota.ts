@@ -1,4 +1,4 @@
-import type { Limit } from '../../plugin/index.js'
+import type { DecisionEvent, Limit, Rule } from '../../plugin/index.js'
 
 /** The rule of the policy that holds an account to its quota. */
 export const QUOTA = 'account'
@@ -9,4 +9,15 @@ export const SERVICE = 'service'
 /** A rule's limits in the order in which the plugin tells what is left of them: the calendar ones last. */
 export function inOrder(limits: readonly Limit[] = []): Limit[] {
   return [...limits.filter(limit => !('per' in limit)), ...limits.filter(limit => 'per' in limit)]
+}
+
+/** What a decision tells of a rule's calendar limits; nothing of a rule that did not decide. */
+export function periodsOf({ rules }: DecisionEvent, rule: Rule | undefined) {
+  const limits = inOrder(rule?.limits)
+  const states = rules.find(({ name }) => name === rule?.name)?.limits ?? []
+  return states.flatMap(({ max, remaining, resetMs }, i) => {
+    const limit = limits[i]
+    if (limit === undefined || !('per' in limit)) return []
+    return [{ per: limit.per, used: max - remaining, max, resetMs }]
+  })
 }

@@ -3,7 +3,7 @@ import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { answered } from '../answered.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
-import { inOrder, QUOTA, SERVICE } from './quota.js'
+import { periodsOf, QUOTA, SERVICE } from './quota.js'
 
 type Asked = FastifyRequest | null
 export type SoftMark = (event: DecisionEvent, request: Asked) => void
@@ -35,18 +35,12 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     )
   }
 
-  const report = (rule: string, account: string | undefined, { rules }: DecisionEvent, request: Asked) => {
-    const state = rules.find(({ name }) => name === rule)
-    if (state === undefined) return
-    const limits = inOrder(fastify.limit.rules[rule]?.limits)
-    for (const [i, { max, remaining, resetMs }] of state.limits.entries()) {
-      const limit = limits[i]
-      if (limit === undefined || !('per' in limit)) continue
-      const used = max - remaining
+  const report = (rule: string, account: string | undefined, event: DecisionEvent, request: Asked) => {
+    for (const { per, used, max, resetMs } of periodsOf(event, fastify.limit.rules[rule])) {
       // The answer to that very send may have been lost.
       if (used < max * SHARE) continue
       // No account has an empty id.
-      const mark = `${account ?? ''}:${limit.per}:${max}`
+      const mark = `${account ?? ''}:${per}:${max}`
       const last = seen.get(mark)
       if (last !== undefined && msUntil(last, clock) > 0) continue
       seen.set(mark, instantIn(resetMs, clock))

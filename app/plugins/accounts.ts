@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { compileIpList } from '../../plugin/index.js'
 import type { Account } from '../accounts/account.js'
 import { type Accounts, openAccounts } from '../accounts/accounts.js'
+import { type QuotaGauges, quotaGaugesOf } from '../accounts/quota-gauges.js'
 import { type SoftMark, softMarkOf } from '../accounts/soft-mark.js'
 import { backendsOf } from '../backends.js'
 import type { Clock } from '../clock.js'
@@ -23,6 +24,7 @@ declare module 'fastify' {
     identify: preParsingAsyncHookHandler
     /** For `onDecision`: reports that an account has just used 80 % of its quota, or all accounts together of theirs. */
     softMark: SoftMark
+    quotaGauges: QuotaGauges
   }
   interface FastifyRequest {
     account: Account | null
@@ -38,7 +40,9 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
   fastify.decorate('accounts', { getter: () => inForce })
   fastify.decorate('replaceAccounts', next => {
     inForce = next
+    fastify.quotaGauges.clear()
   })
+  fastify.decorate('quotaGauges', quotaGaugesOf(fastify, clock))
   fastify.decorate('softMark', softMarkOf(fastify, clock, config.STORE_TIMEOUT))
 
   fastify.decorate('authenticate', async request => {

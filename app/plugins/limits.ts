@@ -51,6 +51,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
       onDecision(event, request) {
         fastify.metrics.decided(event)
         fastify.auditRefusal(event, request)
+        fastify.quotaGauges.note(event, request)
         fastify.softMark(event, request)
       },
       timeout: config.STORE_TIMEOUT,

@@ -70,6 +70,7 @@ export async function open(t: Teardown, options: Options = {}) {
     clock,
     onStoreError: config.ON_STORE_ERROR,
     onDecision(event, request) {
+      app.quotaGauges.note(event, request)
       app.softMark(event, request)
       app.auditRefusal(event, request)
     }

@@ -1,0 +1,63 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Gauge } from 'prom-client'
+import type { DecisionEvent, Rule } from '../../plugin/index.js'
+import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
+import { isAlone } from '../facts.js'
+import { periodsOf, QUOTA, SERVICE } from './quota.js'
+
+export interface QuotaGauges {
+  /** For `onDecision`. */
+  note(event: DecisionEvent, request: FastifyRequest | null): void
+  /** Forgets what is known, of accounts and limits that may be in force no more. */
+  clear(): void
+}
+
+interface Known {
+  labels: { rule: string; account?: string; per: string }
+  used: number
+  max: number
+  ends: Instant
+}
+
+/**
+ * Gauges of what is used of each account's quota, and of that of all together, as the last decision of this instance has
+ * told: that costs Redis nothing. When its period has ended a value is gone, since nothing is known of the next one.
+ */
+export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGauges {
+  const known = new Map<string, Known>()
+
+  const gauge = (name: string, help: string, what: 'used' | 'max') =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['rule', 'account', 'per'],
+      registers: [fastify.metrics.registry],
+      collect() {
+        this.reset()
+        for (const { labels, ends, [what]: value } of known.values())
+          if (msUntil(ends, clock) > 0) this.set(labels, value)
+      }
+    })
+  gauge('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
+  gauge('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
+
+  function see(event: DecisionEvent, rule: Rule | undefined, account?: string): void {
+    for (const { per, used, max, resetMs } of periodsOf(event, rule)) {
+      const labels = { rule: String(rule?.name), ...(account !== undefined && { account }), per }
+      known.set(Object.values(labels).join(' '), { labels, used, max, ends: instantIn(resetMs, clock) })
+    }
+  }
+
+  return {
+    note(event, request) {
+      const { [QUOTA]: quota, [SERVICE]: service } = fastify.limit.rules
+      const account = request?.account?.id
+      // A request that began before a reload may be of one that is gone.
+      const inForce = account !== undefined && fastify.accounts.has(account)
+      // Where a rule counts by more, no one value is the account's.
+      if (inForce && isAlone(quota?.key, 'request.account.id')) see(event, quota, account)
+      if ([service?.key].flat().join() === 'all') see(event, service)
+    },
+    clear: () => known.clear()
+  }
+}
