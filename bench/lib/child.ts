@@ -17,11 +17,19 @@ export class Child {
 
   /**
    * @param args what the module finds behind its name in `process.argv`
+   * @param env its environment, in place of this process's; then nobody reads what it prints
    */
-  static async start(closing: Closing, module: string, args: string[], core: number): Promise<Child> {
+  static async start(
+    closing: Closing,
+    module: string,
+    args: string[],
+    core: number,
+    env?: NodeJS.ProcessEnv
+  ): Promise<Child> {
     const child = fork(fileURLToPath(module), ['--child', ...args], {
       execArgv: ['--expose-gc'],
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc']
+      env: env ?? process.env,
+      stdio: ['ignore', env === undefined ? 'inherit' : 'ignore', 'inherit', 'ipc']
     })
     const gone = once(child, 'exit')
     closing.teardown(async () => {

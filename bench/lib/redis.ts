@@ -13,6 +13,8 @@ export interface BenchRedis {
   cpu(): Promise<number>
   /** How many scripts were called so far. */
   scripts(): Promise<number>
+  /** Bytes that it uses now. */
+  memory(): Promise<number>
 }
 
 /** A Redis of the bench's own. */
@@ -27,7 +29,8 @@ export async function openRedis(closing: Closing, core: number): Promise<BenchRe
       const info = await client.info('cpu')
       return (figure(info, 'used_cpu_user') + figure(info, 'used_cpu_sys')) * 1e6
     },
-    scripts: async () => (await scriptCalls(client)).all
+    scripts: async () => (await scriptCalls(client)).all,
+    memory: async () => figure(await client.info('memory'), 'used_memory')
   }
 }
 
