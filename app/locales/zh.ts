@@ -66,7 +66,7 @@ export const zh = {
     PURPOSE_UNKNOWN: { detail: '没有这样的用途，可用的有：{known}。' },
     TEMPLATE_UNKNOWN: { detail: '此处没有模板 {template}，可用的有：{known}。' },
     PARAMS_INVALID: { detail: '参数与模板 {template} 不符。' },
-    TEXT_TOO_LONG: { detail: '文本需要拆分为 {segments} 条短信，最多允许 {limit} 条。' },
+    TEXT_TOO_LONG: { detail: '文本超过 {limit} 条短信的长度。' },
     // Codes.
     CAPTCHA_UNKNOWN: { detail: '没有对应此 id 的验证码，或已不存在。' },
     CAPTCHA_ENDED: { detail: '该验证码已失效，请重新获取。' },
