@@ -1,5 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
-import { mailboxAt, mainDomain } from './mail-providers.js'
+import { foldAt, mainDomain } from './mail-providers.js'
 import { remembering } from './remembering.js'
 
 /** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
@@ -43,10 +43,11 @@ function plainEmail(text: string): string | undefined {
   const written = text.slice(at + 1)
   const domain = domains(written)
   if (domain === undefined || !fits(at, domain)) return undefined
+  const fold = foldAt(domain)
+  if (fold === undefined && domain === written) return text
   const local = text.slice(0, at)
-  const mailbox = mailboxAt(domain, local)
-  if (mailbox === '') return undefined
-  return domain === written && mailbox === local ? text : `${mailbox}@${domain}`
+  const mailbox = fold?.(local) ?? local
+  return mailbox === '' ? undefined : `${mailbox}@${domain}`
 }
 
 function readEmail(text: string): string | undefined {
@@ -86,7 +87,7 @@ function canonicalLocal(text: string, domain: string): string | undefined {
   if (quoted === undefined && !isDotString(folded)) return undefined
   const untagged = (quoted ?? folded).replace(/\+.*/u, '')
   // A letter and an accent may meet where a dot was.
-  const mailbox = mailboxAt(domain, untagged).normalize('NFKC')
+  const mailbox = (foldAt(domain)?.(untagged) ?? untagged).normalize('NFKC')
   if (mailbox === '') return undefined
   // Without quotes white space at its start (U+1680, which NFKC leaves) would be that around an address.
   const bare = isDotString(mailbox) && mailbox === mailbox.trimStart()

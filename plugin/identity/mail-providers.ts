@@ -27,7 +27,10 @@ export function mainDomain(domain: string): string {
   return mains.get(domain) ?? domain
 }
 
-/** What a provider makes of a local part. @param domain as `mainDomain` gives it */
-export function mailboxAt(domain: string, local: string): string {
-  return folds.get(domain)?.(local) ?? local
+/**
+ * What makes two local parts of one mailbox the same, where a provider is known to deliver so.
+ * @param domain as `mainDomain` gives it
+ */
+export function foldAt(domain: string): Provider['fold'] {
+  return folds.get(domain)
 }
