@@ -134,6 +134,8 @@ export type {
   KeyFunction,
   KeyPart,
   Limit,
+  LimitRule,
+  LockRule,
   MaxFunction,
   PrivateFunction,
   RequestValue,

@@ -88,7 +88,7 @@ export const OptionsSchema = Type.Object(
   },
   strict
 )
-export type SendLimitOptions = Static<typeof OptionsSchema>
+export interface SendLimitOptions extends Static<typeof OptionsSchema> {}
 
 /** What stands in a route's `config.limit`. */
 export type RouteLimit = string | Rule | Filter | readonly (string | Rule | Filter)[]

@@ -144,11 +144,20 @@ export const RuleSchema = Type.Object(
   }
 )
 type RuleMembers = Static<typeof RuleSchema>
-/** Who, how many (or how many different), how long; or who, one at a time. Plain data, except for functions. */
-export type Rule = Omit<RuleMembers, 'limits' | 'distinct' | 'lock' | 'maxHold'> &
-  (
-    | (Required<Pick<RuleMembers, 'limits'>> &
-        Pick<RuleMembers, 'distinct'> & { lock?: undefined; maxHold?: undefined })
-    | (Required<Pick<RuleMembers, 'lock'>> &
-        Pick<RuleMembers, 'maxHold'> & { limits?: undefined; distinct?: undefined })
-  )
+// Interfaces, so that the compiler calls them by name where a rule is wrong.
+/** Who, how many (or how many different), how long. */
+export interface LimitRule
+  extends Omit<RuleMembers, 'lock' | 'maxHold' | 'limits'>,
+    Required<Pick<RuleMembers, 'limits'>> {
+  lock?: undefined
+  maxHold?: undefined
+}
+/** Who, one at a time. */
+export interface LockRule
+  extends Omit<RuleMembers, 'limits' | 'distinct' | 'lock'>,
+    Required<Pick<RuleMembers, 'lock'>> {
+  limits?: undefined
+  distinct?: undefined
+}
+/** Plain data, except for functions. */
+export type Rule = LimitRule | LockRule

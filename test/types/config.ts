@@ -6,6 +6,8 @@ import {
   errors,
   type Filter,
   type LimitError,
+  type LimitRule,
+  type LockRule,
   limitPlugin,
   type Problem,
   type Rule,
@@ -260,6 +262,9 @@ export {
   wandering,
   zoned
 }
+
+export const lockOf = (rule: Rule): LockRule['lock'] | null => (rule.lock === undefined ? null : rule.lock)
+export const ruleOf = (rule: Rule): LimitRule | null => (rule.lock === undefined ? rule : null)
 
 const http2 = Fastify({ http2: true })
 http2.get('/', async request => http2.limit.peek({ a: 'a' }, request))
