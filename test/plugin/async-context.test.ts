@@ -27,7 +27,8 @@ for (const store of ['memory', 'redis'] as const) {
         { name: 'sends', key: request => look('key', request) ?? String(request.headers['x-id']), limits },
         { name: 'lock', key: id, lock: '10s' }
       ],
-      filters: [{ name: 'filter', check: request => look('filter', request) }]
+      filters: [{ name: 'filter', check: request => look('filter', request) }],
+      onDecision: (_event, request) => request && look('onDecision', request)
     })
     app.addHook('onRequest', (request, _reply, done) => context.run(request.id, done))
     app.setErrorHandler<{ statusCode?: number }>((error, request, reply) => {
@@ -58,6 +59,7 @@ for (const store of ['memory', 'redis'] as const) {
       preHandler: 20,
       filter: 20,
       key: 20,
+      onDecision: 50,
       handler: 15,
       'error handler': 25,
       onSend: 30,
