@@ -159,5 +159,5 @@ export interface LockRule
   limits?: undefined
   distinct?: undefined
 }
-/** Plain data, except for functions. */
+/** Who, how many, how long; or who, one at a time. Plain data, except for functions. */
 export type Rule = LimitRule | LockRule
