@@ -34,7 +34,11 @@ export const OptionsSchema = Type.Object(
     /** Filters that routes name. */
     filters: Type.Optional(Type.Immutable(Type.Array(Type.Unsafe<Filter>({})))),
     /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
-    store: Type.Optional(Type.Enum(['memory', 'redis'])),
+    store: Type.Optional(
+      Type.Enum(['memory', 'redis'], {
+        description: '"memory" or "redis"; an ioredis client is the option "client"'
+      })
+    ),
     /** An ioredis client; else the one that @fastify/redis registered is used. */
     client: Type.Optional(
       Type.Refine(

@@ -66,7 +66,10 @@ const wrong: [options: unknown, message: string][] = [
     { filters: [filter, filter] },
     'options.filters[1].name: "a" is wrong. Each rule and filter has a name of its own.'
   ],
-  [{ store: 'mongo' }, 'options.store: "mongo" is wrong. It must be one of memory, redis.'],
+  [
+    { store: {} },
+    'options.store: {} is wrong. It must be "memory" or "redis"; an ioredis client is the option "client".'
+  ],
   [
     { store: 'redis' },
     'options.secret: undefined is wrong. Redis needs a secret, the same in all processes: 16 characters or more, from the environment.'
