@@ -1,5 +1,5 @@
 import type { RuleState } from './states.js'
-import { longer, type Verdict } from './verdict.js'
+import { longer, type Verdict, type Violation } from './verdict.js'
 
 /**
  * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.
@@ -11,7 +11,7 @@ export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
     ...later,
     retryAfterMs: longer(later.retryAfterMs, retryAfterMs === null ? null : left(retryAfterMs, ms)),
     violated: [...earlier.violated, ...later.violated],
-    observed: [...earlier.observed, ...later.observed],
+    observed: [...earlier.observed.map(each => agedBlock(each, ms)), ...later.observed],
     rules: [...aged(earlier.rules, ms), ...later.rules]
   }
 }
@@ -22,6 +22,11 @@ export function aged(rules: readonly RuleState[], ms: number): RuleState[] {
     name,
     limits: limits.map(limit => ({ ...limit, resetMs: left(limit.resetMs, ms) }))
   }))
+}
+
+function agedBlock(violation: Violation, ms: number): Violation {
+  const { blockedMs } = violation
+  return typeof blockedMs === 'number' ? { ...violation, blockedMs: left(blockedMs, ms) } : violation
 }
 
 /** Whole, as all times are told, and never too little. */

@@ -258,7 +258,11 @@ t.test('two stages: the later answer, with both waiting times', async t => {
     rules: [
       { name: 'a', limits: [3_000, 10, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) }
     ],
-    observed: [{ rule: 'a', windowMs: 1 }]
+    observed: [
+      { rule: 'a', windowMs: 1 },
+      { rule: 'a', windowMs: 0, blockedMs: 3_000 },
+      { rule: 'c', windowMs: 0, blockedMs: null }
+    ]
   })
   const later = verdict({
     allowed: false,
@@ -271,7 +275,11 @@ t.test('two stages: the later answer, with both waiting times', async t => {
     allowed: false,
     retryAfterMs: 4_980,
     violated: [{ rule: 'b', windowMs: 2 }],
-    observed: [{ rule: 'a', windowMs: 1 }],
+    observed: [
+      { rule: 'a', windowMs: 1 },
+      { rule: 'a', windowMs: 0, blockedMs: 2_980 },
+      { rule: 'c', windowMs: 0, blockedMs: null }
+    ],
     rules: [
       { name: 'a', limits: [2_980, 0, 0].map(resetMs => ({ max: 2, remaining: 1, resetMs, windowMs: 1 })) },
       { name: 'b', limits: [] }
