@@ -18,7 +18,7 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
         request.standing = placed?.standing ?? null
       } catch (error) {
         if (ON_STORE_ERROR === 'deny') throw error
-        request.log.warn({ err: error }, 'passed without the block list')
+        request.log.warn({ err: (error as Error).cause ?? error }, 'passed without the block list')
         return
       }
       if (request.standing === 'blocked' && !request.concealed) return { allowed: false }

@@ -64,18 +64,22 @@ export class RedisLists implements Lists {
   }
 
   async verify(): Promise<void> {
-    await this.get('').catch(({ cause }: { cause?: Error }) => {
-      if (cause?.message.includes('OTHERSECRET')) throw new ConfigError(OTHER_SECRET)
+    await this.get('').catch(({ cause }: { cause?: unknown }) => {
+      if (cause instanceof ConfigError) throw cause
     })
   }
 
   private answered<T>(command: Promise<T>): Promise<T> {
-    return answered(command, this.timeoutMs, unavailable)
+    return answered(command.catch(explained), this.timeoutMs, unavailable)
   }
 }
 
 const OTHER_SECRET =
   'RECIPIENT_SECRET, or LIMIT_SECRET where that is not set, is not the secret of the block and allow lists on this Redis. Give all processes one. To change it, stop all of them and delete the keys list:{recipients}:*; blocks and allowances are lost. See docs/runbook.md.'
+
+function explained(error: Error): never {
+  throw error.message.includes('OTHERSECRET') ? new ConfigError(OTHER_SECRET) : error
+}
 
 const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'It is not known now who is blocked or allowed.')
 
