@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import t from 'tap'
-import { build } from '../../app/app.js'
+import { type BuildOptions, build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
 import { read } from '../docs/blocks.js'
@@ -16,14 +16,15 @@ import { provider } from './provider.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
 
-async function onRedis(t: Test, url: string): Promise<App> {
+async function onRedis(t: Test, url: string, more: object = {}, options: BuildOptions = {}): Promise<App> {
   const env = {
     NODE_ENV: 'test',
     LOG_LEVEL: 'silent',
     REDIS_URL: url,
-    LIMIT_SECRET: 'a secret of these tests'
+    LIMIT_SECRET: 'a secret of these tests',
+    ...more
   }
-  const app = await build(readConfig(env))
+  const app = await build(readConfig(env), options)
   t.teardown(() => app.close())
   await app.ready()
   return app
@@ -55,13 +56,15 @@ t.test('what machines ask for every few seconds is logged where it fails, or at 
 
 t.test('Redis goes away: not ready, no crash, no code', async t => {
   const redis = await startRedis(t)
-  const app = await onRedis(t, redis.url)
+  const { stream, lines } = logStream()
+  const app = await onRedis(t, redis.url, { LOG_LEVEL: 'info' }, { logStream: stream })
   t.equal((await app.inject('/readyz')).statusCode, 200)
   redis.client.on('error', () => {})
   await redis.kill()
   const unready = await app.inject('/readyz')
   t.equal(unready.statusCode, 503)
   t.equal(unready.headers['content-type'], 'application/problem+json')
+  t.match(lines.at(-1), /"code":"REDIS_UNAVAILABLE"/)
   t.equal((await app.inject('/healthz')).statusCode, 200)
   t.match(await ask(app), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
   t.match(await ask(app), { status: 503 }, 'given back: not 429')
