@@ -346,7 +346,11 @@ t.test('what a purpose says fits into the mail of a code, too', t => {
 
 t.test('words are held against messages with a code and a time as long as they get, in their language', t => {
   const { file, write } = policyFile(t)
-  write(policy => ({ ...policy, code: { ...policy.code, digits: 10, lifetimeSeconds: 600 } }))
+  write(({ code, purposes: { register, login }, ...policy }) => ({
+    ...policy,
+    code: { ...code, digits: 10, lifetimeSeconds: 600 },
+    purposes: { register, login: { ...login, code: { digits: 4, lifetimeSeconds: 60 } } }
+  }))
   const templates = loadTemplates()
   const seen: unknown[] = []
   const render = ((channel, name, locale, params) => {
@@ -360,6 +364,7 @@ t.test('words are held against messages with a code and a time as long as they g
       ['zh', '注册']
     ])
       t.match(seen.shift(), [channel, locale, { code: '0'.repeat(10), action, minutes: 10 }])
+  t.match(seen.shift(), ['sms', 'en', { code: '0000', action: 'log in', minutes: 1 }], 'a code of its own')
   t.end()
 })
 
