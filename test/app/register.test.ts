@@ -30,7 +30,7 @@ async function open(t: Test, env: NodeJS.ProcessEnv) {
 }
 
 /** Runs the script of the page. */
-async function run(app: App, what: 'export' | 'import', input = '', key = ADMIN_KEY) {
+async function run(app: App, what: string, input = '', key = ADMIN_KEY) {
   const { port } = app.server.address() as AddressInfo
   const text = script.replace('127.0.0.1:3001', `127.0.0.1:${port}`)
   // A bash whose input is a socket, as here, takes itself for a login from afar.
@@ -106,6 +106,7 @@ t.test(
 
 t.test('the script says that it has failed', { skip }, async t => {
   const app = await open(t, { LIMIT_SECRET: 'a secret of these tests' })
+  t.same(await run(app, 'exprt'), { code: 2, out: '', error: 'recipients: export or import?\n' })
   t.match(await run(app, 'export', '', 'no key'), { code: 22, out: '', error: /401/ })
   const line = JSON.stringify({ recipientHash: app.recipientHash({ identity: 'a' }), standing: 'blocked' })
   t.match(await run(app, 'import', `${line}\n`, 'no key'), { code: 22, error: /401/ })
