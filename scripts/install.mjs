@@ -61,7 +61,10 @@ const tools = [
   }
 ]
 
-/** Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment behind nginx. */
+/**
+ * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment behind nginx; of the
+ * scripts of the runbook.
+ */
 const optional = [
   {
     packages: ['chromium-headless-shell'],
@@ -74,6 +77,10 @@ const optional = [
       works('curl', ['--version']) &&
       works('openssl', ['version']) &&
       works('pgrep', ['--version'])
+  },
+  {
+    packages: ['curl', 'jq'],
+    present: () => works('curl', ['--version']) && works('jq', ['--version'])
   }
 ]
 
