@@ -13,6 +13,7 @@ local EPOCH = 1577836800000
 
 local time = redis.call('TIME')
 local now = math.floor(time[1] * 1000 + time[2] / 1000)
+local ticks = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
 
 local function field(value, i)
   return (struct.unpack('>I6', value, i * 6 - 5))
@@ -63,6 +64,12 @@ local function refund(key, kind, value, receipt, ends, refunds)
     if receipt < first or over <= now then return end
     local count = { first = first, issued = issued, refunded = refunded, over = over }
     if not noted(key, refunds, receipt, count) then return end
+    -- Requests that count nothing must not fill Redis. A count that begins anew issues later receipts, unless these were
+    -- ahead of the clock.
+    if used == 1 and issued < ticks then
+      redis.call('DEL', refunds)
+      return ''
+    end
     return struct.pack('>I6I6I6I6', ends, used - 1, issued, refunded + 1)
   end
   if value:sub(7) == ARGV[2] then return '' end

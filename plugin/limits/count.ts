@@ -69,7 +69,8 @@ export const count: Kind<CountSpec> = {
     cell.set(field, word + bit)
     cell.set(REFUNDED, refunded + 1)
     cell.set(USED, cell.at(USED) - 1)
-    return true
+    // Requests that count nothing must not fill the store. A count that begins anew issues later receipts.
+    return cell.at(USED) > 0 || cell.resize(0)
   },
 
   undo(cell) {

@@ -146,6 +146,33 @@ export const refunds: Promised[] = [
     }
   ],
   [
+    'a count of which all was given back goes on with what comes later',
+    async s => {
+      const entries = [entry(count(5, 'day'))]
+      const before = [...(await s.take(entries)), ...(await s.take(entries))]
+      s.time.advance(2)
+      for (const taken of before) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[0]])
+      const after = [...(await s.take(entries)), ...(await s.take(entries))]
+      for (const taken of before) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[2]], 'told again, it changes nothing')
+      for (const taken of after) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[0]])
+    }
+  ],
+  [
+    'a count that runs ahead of the clock gives nothing back twice',
+    async s => {
+      const entries = [entry(count(5, 'day'))]
+      const before = [...(await s.take(entries)), ...(await s.take(entries)), ...(await s.take(entries))]
+      for (const taken of before) await s.refund([taken])
+      await s.take(entries)
+      await s.take(entries)
+      for (const taken of before) await s.refund([taken])
+      s.t.strictSame(await s.used(entries), [[2]])
+    }
+  ],
+  [
     'a count that was cleared after refunds gives back what came later',
     async s => {
       const entries = [entry(count(5, 'day'))]

@@ -46,6 +46,19 @@ t.test('what it was asked about stands nowhere after a second', async t => {
   t.notOk(await isKept(backwards))
 })
 
+t.test('requests that count nothing do not fill it', async t => {
+  const { store } = open(t, 10)
+  for (let i = 0; i < 11; i++) {
+    const entries = [log([5, 60_000]), count(5, 'day'), distinct([5, 60_000])].map(spec =>
+      entry(spec, `${i}`)
+    )
+    const [first, second] = [1, 2].map(() => takenOf(entries, named(entries, store.reserve(entries, ''))))
+    store.refund(first as Taken[], '')
+    store.refund(second as Taken[], '')
+    t.equal(store.size, 0)
+  }
+})
+
 t.test('however much another store has admitted, a log holds twice what it keeps', async t => {
   const { store } = open(t)
   const each = entry(log([1_000, 3_600_000]))

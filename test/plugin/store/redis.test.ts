@@ -47,6 +47,20 @@ t.test('all keys of one identity carry one hash tag', async t => {
   t.match(keyOf(entries[0] as Entry), `{${identity('somebody')}}`)
 })
 
+t.test('what counts nothing leaves no key', async t => {
+  const { store, time } = await open()
+  const entries = everyKind().map(spec => entry(spec))
+  const holder = token()
+  const first = takenOf(entries, named(entries, await store.reserve(entries, holder)))
+  const only = entries.slice(1, 2)
+  const second = takenOf(only, named(only, await store.reserve(only, holder)))
+  time.advance(2)
+  await store.refund(first, holder)
+  t.equal((await client.keys('*')).length, 2, 'a count and its refunds')
+  await store.refund(second, holder)
+  t.strictSame(await client.keys('*'), [])
+})
+
 t.test('every key has an expiry, after which it is gone', async t => {
   const { store, time } = await open()
   const entries = everyKind().map(spec => entry(spec))
