@@ -7,6 +7,8 @@ import { request as ask } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
@@ -186,6 +188,13 @@ export async function deploy(t: Test) {
     portOf: (port: string) => Number(ports[port]),
     /** Restarts both by the script of the page. */
     restart: () => run('sh', ['-c', restart], { env: withCommands }),
+    /** Begins a request at nginx and sends no more of it. @returns what came until nginx closed the connection */
+    untilClosed(begun: string): Promise<string> {
+      const ca = readFileSync(at('tls.pem'))
+      const socket = connect({ host: '127.0.0.1', servername: 'api.example.com', port: tlsPort, ca })
+      socket.write(begun)
+      return text(socket)
+    },
     /** Asks nginx, over a connection of its own. */
     ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(at('tls.pem')), path, asked)
   }

@@ -137,6 +137,11 @@ t.test('nginx before two instances', { skip }, async t => {
     for (const [i, port] of PORTS.entries()) t.not(place.instance(port).child.pid, pids[i], port)
   })
 
+  t.test('who stops sending keeps no connection', { timeout: 40_000 }, async () => {
+    const head = 'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\n'
+    await Promise.all([head, `${head}\r\n{`].map(begun => place.untilClosed(begun)))
+  })
+
   t.test('the trail is rotated: nothing is lost, what is old goes', { skip: rotates }, async t => {
     const { at, env, provider } = place
     const { uid, gid } = userInfo()
