@@ -15,7 +15,6 @@ import { openTrail } from '../../app/audit/trail.js'
 import { readConfig } from '../../app/config.js'
 import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
-import { QuotaAnswer } from '../../app/schemas/quota.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read, root } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
@@ -52,7 +51,6 @@ t.test('one example of each event is as the schema says', async t => {
   t.ok(Check(PricesSchema, JSON.parse(blockOf('prices'))))
   // Formats are the validator's business; there it is strings.
   t.ok(Check(LookupAnswer, JSON.parse(blockOf('lookup'))))
-  t.ok(Check(QuotaAnswer, JSON.parse(blockOf('quota'))))
 })
 
 t.test('the page names every member', async t => {
