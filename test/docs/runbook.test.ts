@@ -29,7 +29,9 @@ t.test(
     const file = join(folderOf(t), 'trail')
     writeFileSync(
       file,
-      [...events, ...more.map(event => JSON.stringify(event))].map(line => `${line}\n`).join('')
+      [...events, '{"audit":1,"time":"2026-03-0', ...more.map(event => JSON.stringify(event))]
+        .map(line => `${line}\n`)
+        .join('')
     )
     const command = blockOf('docs/runbook.md', 'trail').replace('T02:00', 'T00:00').replace('TRAIL', file)
     const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
@@ -41,3 +43,29 @@ t.test(
     ])
   }
 )
+
+t.test('by which sender codes are verified, how soon and at what cost', { skip }, async t => {
+  const [event = {}] = blockOf('docs/operation.md', 'audit')
+    .split('\n')
+    .slice(0, 1)
+    .map(line => JSON.parse(line))
+  const sent = { ...event, time: '2026-03-01T03:00:00.000Z' }
+  const verified = { ...sent, event: 'verification', outcome: 'verified', sender: undefined, cost: undefined }
+  const other = { ...sent, sender: 'twilio', recipientHash: 'AAAAAAAAAAAAAAAAAAAAAA' }
+  // As of two instances: not in order.
+  const lines = [
+    JSON.stringify({ ...verified, time: '2026-03-01T03:00:20.500Z' }),
+    JSON.stringify(sent),
+    JSON.stringify({ ...sent, outcome: 'failed' }),
+    JSON.stringify({ ...sent, time: '2026-03-01T02:59:00.000Z', sender: 'twilio' }),
+    '{"audit":1,"time":"2026-03-0',
+    JSON.stringify(other),
+    JSON.stringify({ ...verified, recipientHash: 'BBBBBBBBBBBBBBBBBBBBBB' })
+  ]
+  const file = join(folderOf(t), 'trail')
+  writeFileSync(file, lines.map(line => `${line}\n`).join(''))
+  const command = blockOf('docs/runbook.md', 'senders').replace('TRAIL', file)
+  const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+  t.equal(stderr, '')
+  t.same(stdout.trim().split('\n').sort(), ['aliyun CN 1 1 20 0.045', 'twilio CN 2 0 - -'])
+})
