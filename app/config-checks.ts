@@ -47,7 +47,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
   }
   if (config.NODE_ENV !== 'production' && !/^(127(\.\d{1,3}){3}|localhost|::1)$/.test(config.HOST)) {
     throw new ConfigError(
-      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production.`
+      `HOST (${JSON.stringify(config.HOST)}) must be a loopback address outside of production, where codes and the key are shown to whoever reaches it. Set NODE_ENV=production, or let a proxy on this machine lead here.`
     )
   }
   if (config.NODE_ENV === 'production' && env.DEV_OUTBOX === 'on') {

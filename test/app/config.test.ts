@@ -97,7 +97,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ...['0.0.0.0/0', 'fe80::1%eth0', '10.0.0.0/08', '64:ff9b::192.0.2.1', '10.0.0.5,'].map(
     (BACKENDS): [NodeJS.ProcessEnv, RegExp] => [{ BACKENDS }, /^BACKENDS .* is no network/]
   ),
-  [{ HOST: '0.0.0.0' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production/],
+  [
+    { HOST: '0.0.0.0' },
+    /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of production.* or let a proxy/
+  ],
   [{ HOST: '0.0.0.0', NODE_ENV: 'test' }, /^HOST \("0\.0\.0\.0"\) must be a loopback address outside of/],
   [{ HOST: '127.evil' }, /^HOST \("127\.evil"\) must be a loopback address/],
   [{ HOST: 'localhost.example' }, /^HOST .* must be a loopback address/],
