@@ -3,7 +3,8 @@ import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MailBody, MessageAnswer } from '../../schemas/message.js'
 import { presentBody } from '../../schemas/present-body.js'
-import { BODY, KEY, LIMITED, problems, SENDING } from '../../schemas/problem.js'
+import { problems } from '../../schemas/problem.js'
+import { BODY, KEY, LIMITED, SENDING } from '../../schemas/problem-codes.js'
 
 // Without a key it would be a relay for anybody.
 const mail: FastifyPluginAsyncTypebox = async fastify => {

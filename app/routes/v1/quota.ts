@@ -4,7 +4,8 @@ import type { Account } from '../../accounts/account.js'
 import { inOrder, QUOTA } from '../../accounts/quota.js'
 import { keyFrom } from '../../facts.js'
 import { problem } from '../../problem.js'
-import { KEY, LIMITED, problems } from '../../schemas/problem.js'
+import { problems } from '../../schemas/problem.js'
+import { KEY, LIMITED } from '../../schemas/problem-codes.js'
 import { QuotaAnswer } from '../../schemas/quota.js'
 
 const quota: FastifyPluginAsyncTypebox = async fastify => {

@@ -3,7 +3,8 @@ import { dispatch } from '../../dispatch.js'
 import { prepareMessage } from '../../prepare-message.js'
 import { MessageAnswer, SmsBody } from '../../schemas/message.js'
 import { presentBody } from '../../schemas/present-body.js'
-import { BODY, KEY, LIMITED, PHONE, problems, SENDING } from '../../schemas/problem.js'
+import { problems } from '../../schemas/problem.js'
+import { BODY, KEY, LIMITED, PHONE, SENDING } from '../../schemas/problem-codes.js'
 
 const sms: FastifyPluginAsyncTypebox = async fastify => {
   const body = () => SmsBody(fastify.templates.offered('sms'))

@@ -10,7 +10,8 @@ import {
   StandingAnswer,
   UnblockAnswer
 } from '../../../schemas/admin.js'
-import { BODY, LIMITED, OPERATOR, problems, RECIPIENT } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
 import { shown, shownName } from './shown.js'
 

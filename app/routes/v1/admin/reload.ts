@@ -2,7 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ConfigError } from '../../../check.js'
 import { problem } from '../../../problem.js'
 import { ReloadAnswer } from '../../../schemas/admin.js'
-import { BODY, LIMITED, OPERATOR, problems } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, LIMITED, OPERATOR } from '../../../schemas/problem-codes.js'
 
 const reload: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(

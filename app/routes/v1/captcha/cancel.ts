@@ -2,7 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import { problem } from '../../../problem.js'
 import { CancelAnswer, CaptchaParams } from '../../../schemas/captcha.js'
-import { BODY, CAPTCHA, ID, problems } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, ID } from '../../../schemas/problem-codes.js'
 
 const cancel: FastifyPluginAsyncTypebox = async fastify => {
   fastify.delete(

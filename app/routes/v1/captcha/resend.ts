@@ -4,7 +4,8 @@ import { sendCode } from '../../../captcha/send-code.js'
 import { problem } from '../../../problem.js'
 import { checkServed } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
-import { BODY, CAPTCHA, ID, problems, SENDING } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
 import { SEND_LIMITS } from './limits.js'
 
 const resend: FastifyPluginAsyncTypebox = async fastify => {

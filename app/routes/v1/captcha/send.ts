@@ -3,7 +3,8 @@ import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare
 import { sendCode } from '../../../captcha/send-code.js'
 import { checkServed, recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
-import { BODY, CAPTCHA, problems, RECIPIENT, SENDING } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
 import { SEND_LIMITS } from './limits.js'
 
 const send: FastifyPluginAsyncTypebox = async fastify => {

@@ -2,7 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
-import { CAPTCHA, ID, problems } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { CAPTCHA, ID } from '../../../schemas/problem-codes.js'
 
 const status: FastifyPluginAsyncTypebox = async fastify => {
   fastify.get(

@@ -5,7 +5,8 @@ import type { Checked } from '../../../captcha/records.js'
 import { problem } from '../../../problem.js'
 import { isSame, type Recipient, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
-import { BODY, CAPTCHA, problems, RECIPIENT } from '../../../schemas/problem.js'
+import { problems } from '../../../schemas/problem.js'
+import { BODY, CAPTCHA, RECIPIENT } from '../../../schemas/problem-codes.js'
 
 const verify: FastifyPluginAsyncTypebox = async fastify => {
   async function check(
