@@ -145,7 +145,12 @@ function tooLong({ params, locales }: Template): string[] {
   })
 }
 
-const countSegments = (text: string) => new SegmentedMessage(text).segmentsCount
+function countSegments(text: string): number {
+  const { segmentsCount, encodingName } = new SegmentedMessage(text)
+  // A letter with all its accents it takes for one, and puts into one segment however many they are.
+  const least = encodingName === 'UCS-2' && text.length > 70 ? Math.ceil(text.length / 67) : 1
+  return Math.max(segmentsCount, least)
+}
 
 function segmentsOf(text: string): number {
   // To count those of a long text takes tenths of a second.

@@ -87,6 +87,10 @@ t.test('segments', async t => {
     ['字'.repeat(201), 3],
     ['字'.repeat(202), undefined],
     [`${'x'.repeat(70)}字`, 2],
+    // One letter, to the eye.
+    [`x${'\u0301'.repeat(69)}`, 1],
+    [`x${'\u0301'.repeat(200)}`, 3],
+    [`x${'\u0301'.repeat(201)}`, undefined],
     ['😀'.repeat(35), 1],
     ['😀'.repeat(36), 2]
   ]
