@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
-import { SegmentedMessage } from 'sms-segments-calculator'
 import { ConfigError, check, parseJson } from '../check.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
 import { mistakesOf } from './mistakes.js'
 import { readParams, type Values } from './params.js'
 import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
+import { countSegments, MAX_SEGMENTS, segmentsWithin } from './segments.js'
 import { type Filled, fillWords } from './words.js'
 
 /** A template with its parameters filled in. */
@@ -43,10 +43,6 @@ export interface Templates {
 const OWN = 'captcha'
 /** What a code is sent with: nothing of it is a caller's. */
 const OWN_PARAMS = ['code', 'action', 'minutes']
-/** A longer SMS is a mistake more often than it is meant. */
-const MAX_SEGMENTS = 3
-/** What these hold at most: 153 characters each, where all are of GSM 7-bit (3GPP TS 23.038). */
-const MAX_CHARS = 153 * MAX_SEGMENTS
 
 /**
  * Checks templates and makes them ready.
@@ -145,17 +141,9 @@ function tooLong({ params, locales }: Template): string[] {
   })
 }
 
-function countSegments(text: string): number {
-  const { segmentsCount, encodingName } = new SegmentedMessage(text)
-  // A letter with all its accents it takes for one, and puts into one segment however many they are.
-  const least = encodingName === 'UCS-2' && text.length > 70 ? Math.ceil(text.length / 67) : 1
-  return Math.max(segmentsCount, least)
-}
-
 function segmentsOf(text: string): number {
-  // To count those of a long text takes tenths of a second.
-  const segments = text.length > MAX_CHARS ? Number.POSITIVE_INFINITY : countSegments(text)
-  if (segments <= MAX_SEGMENTS) return segments
+  const segments = segmentsWithin(text)
+  if (segments !== undefined) return segments
   throw problem(422, 'TEXT_TOO_LONG', 'The text takes more than {limit} SMS.', { limit: MAX_SEGMENTS })
 }
 
