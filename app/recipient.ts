@@ -1,7 +1,7 @@
 import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
 import { flaw } from './flaw.js'
-import { type ProblemError, problem } from './problem.js'
+import { problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
 
 /**
@@ -40,15 +40,17 @@ const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
  */
 export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {
   const { phone, email } = given
-  if ((phone === undefined) === (email === undefined)) {
-    throw recipientMissing(['phone', 'email'])
-  }
+  checkOne(given, ['phone', 'email'])
   return phone === undefined ? mailRecipient(email as string, options) : smsRecipient(phone, options)
 }
 
-/** @param members those of which a body is to have one */
-export function recipientMissing(members: readonly string[]): ProblemError {
-  return problem(422, 'RECIPIENT_MISSING', 'Name one recipient, by one of {members}.', { members })
+/** @throws a problem (422) unless a body names one recipient, by one of these members */
+export function checkOne<Member extends string>(
+  body: { [member in Member]?: string },
+  members: readonly Member[]
+): void {
+  if (members.filter(member => body[member] !== undefined).length === 1) return
+  throw problem(422, 'RECIPIENT_MISSING', 'Name one recipient, by one of {members}.', { members })
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type Recipient, recipientMissing, recipientOf } from '../../../recipient.js'
+import { checkOne, type Recipient, recipientOf } from '../../../recipient.js'
 
 const NAMES = ['phone', 'email', 'recipientHash'] as const
 
@@ -16,7 +16,7 @@ interface Named {
 export function named(request: FastifyRequest, body: { [name in (typeof NAMES)[number]]?: string }): Named {
   const { server } = request
   const { recipientHash } = body
-  if (NAMES.filter(name => body[name] !== undefined).length !== 1) throw recipientMissing(NAMES)
+  checkOne(body, NAMES)
   if (recipientHash !== undefined) {
     request.told = { recipientHash }
     return { recipientHash, recipient: null }
