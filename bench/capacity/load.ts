@@ -3,11 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
+import { certificateIn } from '../../test/helper/certificate.js'
 import { answer, asked } from '../lib/child.js'
 import { type Exchange, type Exchanged, exchangeAll } from '../lib/exchanges.js'
-import { CERTIFICATE, CERTIFICATE_KEY } from './environment.js'
 
 /** What is asked for; `bare` is a code, too, and `keyed` one with an Idempotency-Key. */
 export type What = 'bare' | 'code' | 'keyed' | 'verification' | 'resend' | 'refusal'
@@ -89,8 +88,8 @@ async function ask({ what, port, connections, count }: Exclude<Question, 'webhoo
 
 /** Takes every message at once. @returns its URL */
 async function listen(): Promise<string> {
-  const read = (name: string) => readFileSync(join(folder, name))
-  const tls = { cert: read(CERTIFICATE), key: read(CERTIFICATE_KEY) }
+  const { cert, key } = certificateIn(folder)
+  const tls = { cert: readFileSync(cert), key: readFileSync(key) }
   const server = createServer(tls, async (request, response) => {
     const { data } = (await json(request)) as { data: { to: string; text: string } }
     messages.set(data.to, /\d{6}/.exec(data.text)?.[0] ?? '')

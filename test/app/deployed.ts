@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { blocksOf } from '../docs/blocks.js'
+import { makeCertificate } from '../helper/certificate.js'
 import { folderOf } from '../helper/folder.js'
 import { startNginx } from '../helper/nginx.js'
 import { freePort, startRedis } from '../helper/redis.js'
@@ -146,16 +147,12 @@ export async function deploy(t: Test) {
   await Promise.all(PORTS.map(port => start(port).listening))
 
   const tlsPort = await freePort()
-  await run('openssl', [
-    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-    ...['-subj', '/CN=api.example.com', '-addext', 'subjectAltName=DNS:api.example.com'],
-    ...['-keyout', at('tls.key'), '-out', at('tls.pem')]
-  ])
+  const { cert, key } = makeCertificate(folder, 'DNS:api.example.com')
   const withPorts = (text: string) => text.replace(/\b(3001|3002)\b/g, port => `${ports[port]}`)
   const site = withPorts(block('site'))
     .replace('listen 443 ', `listen 127.0.0.1:${tlsPort} `)
-    .replace('/etc/ssl/certs/api.example.com.pem', at('tls.pem'))
-    .replace('/etc/ssl/private/api.example.com.key', at('tls.key'))
+    .replace('/etc/ssl/certs/api.example.com.pem', cert)
+    .replace('/etc/ssl/private/api.example.com.key', key)
   const nginx = await startNginx(t, site, tlsPort)
 
   const systemctl = await startSystemctl(t, {
@@ -190,13 +187,13 @@ export async function deploy(t: Test) {
     restart: () => run('sh', ['-c', restart], { env: withCommands }),
     /** Begins a request at nginx and sends no more of it. @returns what came until nginx closed the connection */
     untilClosed(begun: string): Promise<string> {
-      const ca = readFileSync(at('tls.pem'))
+      const ca = readFileSync(cert)
       const socket = connect({ host: '127.0.0.1', servername: 'api.example.com', port: tlsPort, ca })
       socket.write(begun)
       return text(socket)
     },
     /** Asks nginx, over a connection of its own. */
-    ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(at('tls.pem')), path, asked)
+    ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(cert), path, asked)
   }
 }
 

@@ -1,8 +1,8 @@
 import { execFile, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { makeCertificate } from '../helper/certificate.js'
 import { introduce, startCluster } from '../helper/cluster.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
@@ -20,23 +20,10 @@ const openssl = await run('openssl', ['version']).then(
 )
 
 t.test('a cluster over TLS whose certificates name a host', { skip: !openssl && 'no openssl' }, async t => {
-  const folder = folderOf(t)
-  const at = (name: string) => join(folder, name)
-  await run('openssl', [
-    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-    ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
-    ...['-keyout', at('tls.key'), '-out', at('tls.pem')]
-  ])
+  const { cert, key } = makeCertificate(folderOf(t), 'DNS:localhost')
   const start = async () => {
     const tlsPort = await freePort()
-    const files = [
-      '--tls-cert-file',
-      at('tls.pem'),
-      '--tls-key-file',
-      at('tls.key'),
-      '--tls-ca-cert-file',
-      at('tls.pem')
-    ]
+    const files = ['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert]
     const names = [
       '--cluster-announce-hostname',
       'localhost',
@@ -56,7 +43,7 @@ t.test('a cluster over TLS whose certificates name a host', { skip: !openssl && 
       PORT: `${port}`,
       LIMIT_SECRET,
       LOG_LEVEL: 'fatal',
-      NODE_EXTRA_CA_CERTS: at('tls.pem'),
+      NODE_EXTRA_CA_CERTS: cert,
       REDIS_URL: nodes.map(({ tlsPort }) => `rediss://localhost:${tlsPort}`).join()
     },
     stdio: 'ignore'
