@@ -8,6 +8,7 @@ import { parseArgs, promisify } from 'node:util'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { Arena } from '../plugin/store/arena.js'
 import { TICKS_PER_MS } from '../plugin/store/store.js'
+import { cpuTime } from './lib/child.js'
 import { commandLine, report } from './lib/report.js'
 import type { Samples } from './lib/rounds.js'
 
@@ -125,12 +126,7 @@ async function fill(
     cpu = Math.max(cpu, spent - lastCpu)
     lastCpu = spent
   }
-  return { pause, cpu, mean: (sum / keys / hits) * 1000 }
-}
-
-function cpuTime(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
+  return { pause, cpu: cpu / 1000, mean: (sum / keys / hits) * 1000 }
 }
 
 function used(): { bytes: number; rss: number } {

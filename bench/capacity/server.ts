@@ -1,7 +1,7 @@
 // The API as it is started, or a bare route that answers as it does. Listens at PORT.
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify, { LogController } from 'fastify'
-import { answer, asked } from '../lib/child.js'
+import { answer, asked, cpuTime } from '../lib/child.js'
 
 const { PORT: port } = process.env
 
@@ -37,8 +37,5 @@ async function api(): Promise<void> {
 
 if (asked()) {
   await (asked()?.[0] === 'bare' ? bare() : api())
-  answer(() => {
-    const { user, system } = process.cpuUsage()
-    return user + system
-  })
+  answer(cpuTime)
 }

@@ -77,6 +77,12 @@ export function answer(handle: (question: never) => unknown): void {
   process.send?.('ready')
 }
 
+/** What this process has used of the processor so far, in µs. */
+export function cpuTime(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
+
 /** The arguments of a process that another one has started to ask it; undefined in the first one. */
 export function asked(): string[] | undefined {
   return process.argv[2] === '--child' && process.send ? process.argv.slice(3) : undefined

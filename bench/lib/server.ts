@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify'
 import type { Redis } from 'ioredis'
 import { cohort } from '../../plugin/cohort.js'
 import limitPlugin, { type SendLimitOptions } from '../../plugin/index.js'
-import { answer, asked } from './child.js'
+import { answer, asked, cpuTime } from './child.js'
 import { Closing } from './closing.js'
 import { floor } from './floors.js'
 import { checksOf, flexible, STRICT } from './limiters.js'
@@ -127,11 +127,7 @@ async function serve(name: string, url: string): Promise<void> {
   await subjects[name]?.(app, connect(new Closing(), url))
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
-  answer((question: Question) => {
-    if (question === 'port') return port
-    const { user, system } = process.cpuUsage()
-    return user + system
-  })
+  answer((question: Question) => (question === 'port' ? port : cpuTime()))
 }
 
 const [name = '', url = ''] = asked() ?? []
