@@ -6,7 +6,7 @@ import type { Config } from '../config.js'
 import { deliver, undeliveredOf } from '../senders/deliver.js'
 import { openSenders } from '../senders/open.js'
 import type { Outbox } from '../senders/outbox.js'
-import type { Message, Receipt, Senders } from '../senders/sender.js'
+import type { Failing, Message, Receipt, Senders } from '../senders/sender.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -33,10 +33,10 @@ interface Options {
 /** @throws ConfigError that names the variable at fault */
 const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, print, override }) => {
   const opened = await openSenders(config, clock, print, (channel, { sender, outcome, code }) => {
-    const skipped = code === 'BREAKER_OPEN'
-    fastify.metrics.passedOn({ channel, sender, outcome: skipped ? 'skipped' : outcome })
-    // While it is open, each message would say so.
-    if (!skipped) fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
+    const counted = countedAs(outcome, code)
+    fastify.metrics.passedOn({ channel, sender, outcome: counted })
+    // While a breaker is open, each message would say so.
+    if (counted !== 'skipped') fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
   })
   const all = { ...opened.senders, ...override }
   for (const [channel, { name }] of Object.entries(all)) {
@@ -54,8 +54,7 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
       return receipt
     } catch (error) {
       const { sender, outcome, code } = undeliveredOf(error)
-      const counted = code === 'BREAKER_OPEN' ? 'skipped' : outcome
-      fastify.metrics.sent({ channel, sender, outcome: counted }, tookMs())
+      fastify.metrics.sent({ channel, sender, outcome: countedAs(outcome, code) }, tookMs())
       const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
       log.warn({ send: { channel, sender, outcome, code } }, heard)
       throw error
@@ -75,6 +74,11 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
       await sender.close?.()
     }
   })
+}
+
+/** As the metrics tell it: behind an open breaker the provider was not asked. */
+function countedAs(outcome: Failing, code: string | undefined): Failing | 'skipped' {
+  return code === 'BREAKER_OPEN' ? 'skipped' : outcome
 }
 
 export default fp(senders, { name: 'senders', dependencies: ['metrics', 'limits'] })
