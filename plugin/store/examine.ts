@@ -17,6 +17,8 @@ export class Examination {
   private beginning: Promise<void> | undefined
   private begun = false
   private checking: NodeJS.Timeout | undefined
+  /** Whether it was asked for while it looked, and may have looked past what is new. */
+  private missed = false
   private closed = false
   private stopListening = () => {}
 
@@ -43,7 +45,9 @@ export class Examination {
 
   /** Looks again: it may have begun empty, or another one may have its place. */
   again(): void {
-    if (!this.closed && this.checking === undefined) this.follow(this.look(), this.redis.connection)
+    if (this.closed) return
+    this.missed = this.checking !== undefined
+    if (!this.missed) this.follow(this.look(), this.redis.connection)
   }
 
   end(): void {
@@ -88,7 +92,10 @@ export class Examination {
     this.stop()
     if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
     looked.then(
-      () => this.stop(),
+      () => {
+        this.stop()
+        if (this.missed) this.again()
+      },
       error => {
         failed = true
         if (this.closed || !(error instanceof SecretMismatchError)) return

@@ -153,6 +153,28 @@ t.test('who has ended neither listens nor asks, whenever it ends', async t => {
   }
 })
 
+t.test('who is asked to look while it looks does so once more, however often it was asked', async t => {
+  const { client } = await startRedis(t)
+  const answers: (() => void)[] = []
+  const redis = Object.assign(new RedisServer(client, 'sl:'), {
+    evictionPolicy: () => new Promise<string>(resolve => answers.push(() => resolve('noeviction')))
+  })
+  const examination = new Examination(redis, 'a fingerprint', 10_000, { warn() {}, error() {} })
+  t.teardown(() => examination.end())
+  const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
+  const begun = examination.begin()
+  await looks(1)
+  answers[0]?.()
+  await begun
+  for (let i = 0; i < 3; i++) examination.again()
+  await looks(2)
+  answers[1]?.()
+  await looks(3)
+  answers[2]?.()
+  await sleep(50)
+  t.equal(answers.length, 3)
+})
+
 t.test('where Redis answers, a secret that differs under one prefix ends the start', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
