@@ -106,7 +106,7 @@ export class Limiter {
     const ruleOf = (name: string) =>
       rules.find(({ specs }) => specs.some(spec => spec.name === name))?.index ?? -1
     const taken = this.receipts.open(receipt, ruleOf)
-    if (taken.length > 0) await this.reserver.store.refund(taken, '')
+    await this.reserver.store.refund(taken, '')
   }
 
   private reserve(

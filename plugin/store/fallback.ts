@@ -111,9 +111,7 @@ export class Fallback implements Reserver {
       facts => takenOf(entries, facts),
       () => []
     )
-    const refund = async (taken: readonly Taken[]) => {
-      if (taken.length > 0) await this.store.refund(taken, token)
-    }
+    const refund = async (taken: readonly Taken[]) => this.store.refund(taken, token)
     const giveBack = (which: (each: Taken) => boolean) => {
       refund(locksOf(entries).filter(which)).catch(() => {})
       late.then(taken => refund(taken.filter(which))).catch(error => this.options.onKept(error))

@@ -56,6 +56,7 @@ export class RedisStore implements Store, Teller {
   }
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
+    if (taken.length === 0) return
     const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
     const keys = this.keys(taken.map(({ entry }) => entry))
     const counts = keys.filter((_, i) => taken[i]?.entry.spec.kind === 'count')

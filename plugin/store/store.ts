@@ -130,7 +130,10 @@ export interface Store {
   /** The facts as `reserve` would find them; changes nothing. */
   peek(entries: readonly Entry[]): Awaitable<Facts>
 
-  /** Gives back exactly these slots, and the locks held under `token`. What is gone, or given back before, is left alone. */
+  /**
+   * Gives back exactly these slots, none where there are none, and the locks held under `token`. What is gone, or given
+   * back before, is left alone.
+   */
   refund(taken: readonly Taken[], token: string): Awaitable<void>
 
   /** Prolongs locks held under `token`. @returns whether all were still held */

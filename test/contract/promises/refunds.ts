@@ -1,5 +1,5 @@
 import type { Taken } from '../../../plugin/store/store.js'
-import { count, entry, log } from '../specs.js'
+import { count, entry, log, observed } from '../specs.js'
 import { hour, type Promised } from './subject.js'
 
 /** What every store promises of what is given back. */
@@ -20,6 +20,17 @@ export const refunds: Promised[] = [
       s.t.strictSame(await s.used(entries), [[2], [2]])
       s.time.advance(1)
       s.t.strictSame(await s.used(entries), [[1], [2]], "the second one's instant is still its own")
+    }
+  ],
+  [
+    'a decision that counted nothing gives nothing back',
+    async s => {
+      const entries = [entry(observed(log([1, 60_000])))]
+      await s.take(entries)
+      const nothing = await s.take(entries)
+      s.t.strictSame(nothing, [])
+      await s.refund(nothing)
+      s.t.strictSame(await s.used(entries), [[1]])
     }
   ],
   [

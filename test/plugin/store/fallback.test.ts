@@ -21,6 +21,7 @@ import {
   type Taken,
   toTicks
 } from '../../../plugin/store/store.js'
+import { locksOf } from '../../../plugin/store/taken.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { gate } from '../../helper/gate.js'
 import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
@@ -464,7 +465,7 @@ t.test('its other calls end in time', async t => {
   await t.rejects(Promise.resolve(inTime.clear([])), UNAVAILABLE)
   await t.rejects(Promise.resolve(inTime.block([], 0)), UNAVAILABLE)
   await t.rejects(Promise.resolve(inTime.unblock([])), UNAVAILABLE)
-  await t.rejects(Promise.resolve(inTime.refund([], holder)), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.refund(locksOf(entries), holder)), UNAVAILABLE)
   process.kill(server.pid, 'SIGCONT')
   t.equal(inTime.name, store.name)
 })
