@@ -33,6 +33,8 @@ export class MemoryStore implements Store {
   private readonly arena: Arena
   private readonly cell: ArenaCell
   private readonly clock: Clock
+  /** The tick before the first one of the clock that never steps. */
+  private readonly origin: number
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
   private readonly hash = new HalfSipHash()
@@ -44,6 +46,7 @@ export class MemoryStore implements Store {
     this.arena = new Arena({ maxKeys, evictable: series => this.forgettable.has(series) })
     this.cell = new ArenaCell(this.arena)
     this.clock = clock
+    this.origin = Math.floor(clock.monotonic() * TICKS_PER_MS) - 1
     this.sweeper = setInterval(() => this.sweep(), SWEEP_MS).unref()
   }
 
@@ -198,7 +201,7 @@ export class MemoryStore implements Store {
 
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
   private now(): Now {
-    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) + 1
+    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) - this.origin
     // A machine that has not heard of the time yet is in 1970.
     const wall = Math.max(toTicks(this.clock.wall()), 0)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }

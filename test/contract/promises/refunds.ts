@@ -98,8 +98,8 @@ export const refunds: Promised[] = [
         { ...number, receipt: number.receipt + 1 }
       ])
       await s.refund([
-        { ...stamp, receipt: 1 },
-        { ...number, receipt: 1 }
+        { ...stamp, receipt: stamp.receipt - 1 },
+        { ...number, receipt: number.receipt - 1 }
       ])
       await s.refund([{ ...number, ends: number.ends + 1 }])
       await s.refund([

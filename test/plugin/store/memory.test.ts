@@ -101,18 +101,29 @@ t.test('a machine that is in 1970 counts from the day that it hears of the time'
   t.equal(store.reserve(entries, '')[1], 1)
 })
 
-t.test('windows are exact by a clock that begins at 0, too', async t => {
-  const clock = { now: 0, monotonic: () => clock.now, wall: () => Date.UTC(2026, 2, 1) + clock.now }
-  const store = new MemoryStore({ clock })
-  t.teardown(() => store.close())
-  const entries = [entry(log([1, 60_000]))]
-  for (const [now, admitted] of [
-    [0, 1],
-    [59_999.99, 0],
-    [60_000, 1]
-  ] as const) {
-    clock.now = now
-    t.equal(store.reserve(entries, '')[1], admitted, `at ${now}`)
+t.test('windows are exact by a clock that never steps, wherever it begins', async t => {
+  for (const origin of [0, -30_000, -1e12, 3e12]) {
+    const clock = {
+      now: 0,
+      monotonic: () => origin + clock.now,
+      wall: () => Date.UTC(2026, 2, 1) + clock.now
+    }
+    const store = new MemoryStore({ clock })
+    t.teardown(() => store.close())
+    const specs = [log([1, 60_000]), distinct([1, 60_000]), lock(60_000)]
+    for (const [now, admitted] of [
+      [0, 1],
+      [59_999, 0],
+      [60_000, 1]
+    ] as const) {
+      clock.now = now
+      for (const spec of specs)
+        t.equal(
+          store.reserve([{ ...entry(spec), value: now }], token())[1],
+          admitted,
+          `${spec.kind} ${origin} ${now}`
+        )
+    }
   }
 })
 
