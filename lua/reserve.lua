@@ -22,6 +22,8 @@
   ask again with that clock; and the clock.
   What is used, what is left and the receipts follow from those, so the caller reckons them.
 
+  An error where the clock of this server is before 2020 or after 2109.
+
   A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins
   anew; a lock whose end lies ahead by more than 25 hours is free.
 
@@ -40,6 +42,9 @@ local LONGEST_LOCK = 8640000000 + HOUR
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
 local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+-- What no stamp can tell would pass for long ago; in the first half day of 2020 `now` would be packed shorter than it is
+-- read.
+if now < 2 ^ 32 or now >= 2 ^ 48 then return redis.error_reply('CLOCK this server is before 2020 or after 2109') end
 local values = call('MGET', unpack(keys))
 local total, stamp = #keys, pack('>I6', now)
 local decisions = total / entries

@@ -393,6 +393,19 @@ t.test('where the clock of Redis jumps with every call, nothing is counted, and 
   t.equal(await client.dbsize(), 0)
 })
 
+t.test('by a clock that no stamp can tell, nothing is counted, and nobody admitted', async t => {
+  const { store, time } = await open()
+  const entries = [entry(log([1, 60_000])), entry(lock(30_000))]
+  for (const ticks of [-5e12, -1, 0, 2 ** 32 - 1, 2 ** 48, 3e14]) {
+    time.set(ticks)
+    await t.rejects(store.reserve(entries, token()), /CLOCK/, `${ticks}`)
+    t.equal(await client.dbsize(), 0)
+  }
+  time.set(2 ** 32)
+  t.equal((await store.reserve(entries, token()))[1], 1)
+  t.equal((await store.reserve(entries, token()))[1], 0)
+})
+
 t.test('a look and a decision tell the same instant', async t => {
   const { store } = await open()
   clock.set(Date.parse(START) + 0.009)
