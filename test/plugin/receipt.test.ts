@@ -365,3 +365,18 @@ t.test('every rule of the handler is in one text of moderate length', async t =>
   t.ok(all.receipt().length < 450)
   t.match(all.receipt(), /^[\w-]+$/, 'it may stand in a URL')
 })
+
+t.test('a receipt of any number of slots, with keys of any length, is good', async t => {
+  const many = Array.from({ length: 200 }, (_, i) => ({
+    name: `${'many'.repeat(15)}${i}`,
+    key: { value: 'body.to' },
+    limits: [{ max: 1, window: '1h' }]
+  }))
+  const { app } = await open(t, { rules: many })
+  const keys = Object.fromEntries(many.map(({ name }) => [name, '\0'.repeat(250)]))
+  const decision = await app.limit.reserve(keys)
+  decision.keep()
+  t.match(await app.limit.reserve(keys), { allowed: false })
+  await app.limit.refund(decision.receipt())
+  t.match(await app.limit.reserve(keys), { allowed: true })
+})
