@@ -1,3 +1,4 @@
+import { isPromise } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { KeyMissingError, RuleUnknownError } from './errors.js'
 import type { CompiledPart } from './identity/part.js'
@@ -12,7 +13,7 @@ type Rules = ReadonlyMap<string, CompiledRule>
 /** The rules that are named, and what each is to count by. @throws OptionError, RuleUnknownError */
 export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; values: unknown[] } {
   // Of anything else no rule would be found, and whoever was meant would pass.
-  if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys)
+  if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys || isPromise(keys))
     throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
   const names = Object.keys(keys)
   const rules: CompiledRule[] = new Array(names.length)

@@ -296,7 +296,8 @@ t.test('wrong calls', async t => {
     await t.rejects(call({ mobile: '13800138000', quiet: '13800138000' }), {
       message: 'keys: there is no rule named "quiet"; known: mobile, pair, paid, spare, same'
     })
-    for (const keys of [undefined, null, 5, 'mobile', ['13800138000'], new Map([['mobile', '13800138000']])])
+    const lists = [['13800138000'], new Map([['mobile', '13800138000']])]
+    for (const keys of [undefined, null, 5, 'mobile', ...lists, Promise.resolve({ mobile: '13800138000' })])
       await t.rejects(call(keys as never), {
         code: 'FST_SEND_LIMIT_OPTION',
         message: /^keys: .*Write values by rule/
