@@ -136,7 +136,7 @@ export const RuleSchema = Type.Object(
     /** Who passes uncounted: values of the key, or a function of the request. */
     allow: Type.Optional(Type.Unsafe<readonly string[] | AllowFunction>({})),
     /** Values of the key that are refused, 403. */
-    block: Type.Optional(List)
+    block: Type.Optional(Type.Unsafe<readonly string[]>({}))
   },
   {
     ...strict,
