@@ -125,14 +125,12 @@ export type { Filter, FilterResult } from './filter.js'
 export { canonicalEmail } from './identity/email.js'
 export { canonicalIp, compileIpList } from './identity/ip.js'
 export { canonicalPhone, phoneCountry } from './identity/phone.js'
+export type { Key, KeyFunction, KeyPart } from './key.js'
 export { limitTransform } from './limit-transform.js'
 export type { Keys } from './named.js'
 export type { DecisionEvent, RouteLimit, SendLimitOptions } from './options.js'
 export type {
   AllowFunction,
-  Key,
-  KeyFunction,
-  KeyPart,
   Limit,
   LimitRule,
   LockRule,

@@ -2,8 +2,8 @@ import type { FastifySchema, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { formatDuration } from './duration.js'
 import { isForeign } from './foreign-schema.js'
+import type { KeyPart } from './key.js'
 import type { LimitedRoute } from './plan.js'
-import type { KeyPart } from './rule.js'
 
 const PROBLEM = 'application/problem+json'
 

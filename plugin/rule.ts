@@ -1,13 +1,8 @@
-import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Awaitable } from './awaitable.js'
 import { PERIODS } from './calendar.js'
-import { Duration, Ipv4Prefix, Ipv6Prefix, Name, strict } from './schemas.js'
+import type { Key, OfRequest } from './key.js'
+import { Duration, Name, strict } from './schemas.js'
 
-/** A method, so that it may take the requests of a route alone: `(request: FastifyRequest<{ Body: Body }>) => …`. */
-type OfRequest<T> = { of(request: FastifyRequest): T }['of']
-/** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
-export type KeyFunction = OfRequest<Awaitable<string | number | bigint | boolean | null | undefined>>
 /** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
 export type MaxFunction = OfRequest<number>
 /** Answers in which IANA time zone this request's identity has its days; always the same one for an identity. */
@@ -23,7 +18,6 @@ export const RequestPath = Type.Object(
 /** What hooks have put on the request, as data: `{ value: "request.account.dailyQuota" }`. */
 export interface RequestValue extends Static<typeof RequestPath> {}
 
-const Path = Type.String({ description: 'a path such as "body.phone"' })
 const Max = Type.Unsafe<number | MaxFunction | RequestValue>({
   description: 'a whole number from 1, or a function or { value: path } with a "ceiling"'
 })
@@ -34,42 +28,26 @@ const Ceiling = Type.Optional(
   })
 )
 
-export const keyParts = {
-  phone: Type.Object({ phone: Path, region: Type.Optional(Type.String()) }, strict),
-  email: Type.Object({ email: Path }, strict),
-  ip: Type.Object(
-    { ip: Path, ipv4Prefix: Type.Optional(Ipv4Prefix), ipv6Prefix: Type.Optional(Ipv6Prefix) },
-    strict
-  ),
-  value: Type.Object({ value: Path }, strict)
-}
-type ScalarPart = { [K in keyof typeof keyParts]: Static<(typeof keyParts)[K]> }[keyof typeof keyParts]
-/** A digest's parts are values of any kind; a phone or an address among them is folded first. */
-export const DigestPart = Type.Object(
-  {
-    digest: Type.Immutable(
-      Type.Array(Type.Unsafe<string | ScalarPart>({}), {
-        minItems: 1,
-        description: 'a list of at least one path or part'
-      })
-    )
-  },
-  strict
-)
-export type KeyPart = 'ip' | 'all' | ScalarPart | Static<typeof DigestPart> | KeyFunction
-/** Who a rule counts: one part, or several that count together. */
-export type Key = KeyPart | readonly KeyPart[]
-
 const limit = {
   ...strict,
   description: 'an object such as { max: 5, window: "1h" } or { max: 100, per: "day" }'
 }
-export const RollingLimit = Type.Object({ max: Max, ceiling: Ceiling, window: Duration }, limit)
+export const RollingLimit = Type.Object(
+  {
+    max: Max,
+    ceiling: Ceiling,
+    /** In any span of this length: such as `"60s"`, `"1h"` or `"30d"`, or milliseconds; at most 366 days. */
+    window: Duration
+  },
+  limit
+)
 export const CalendarLimit = Type.Object(
   {
     max: Max,
     ceiling: Ceiling,
+    /** In each hour, day, week (from Monday) or month of the calendar. */
     per: Type.Enum(PERIODS),
+    /** The IANA time zone of the calendar; `UTC` by default. */
     timeZone: Type.Optional(Type.Unsafe<string | TimeZoneFunction | RequestValue>({}))
   },
   limit
@@ -77,10 +55,12 @@ export const CalendarLimit = Type.Object(
 /** As the schemas have it: they leave open whether a `max` needs its `ceiling`. */
 export type Amount = Pick<Static<typeof RollingLimit>, 'max' | 'ceiling'>
 interface Fixed {
+  /** How many: 1 to 1,000 with a `window`, any number with `per`. */
   max: number
   ceiling?: undefined
 }
 interface FromRequest {
+  /** How many, by the request: a whole number is made of it, from 0 to the `ceiling`. */
   max: MaxFunction | RequestValue
   /** The most that `max` may be. */
   ceiling: number

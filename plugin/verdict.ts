@@ -22,6 +22,7 @@ export interface Verdict {
   violated: Violation[]
   /** Limits of observed rules that would have refused. */
   observed: Violation[]
+  /** What is left of each rule that applied, this request counted. */
   rules: RuleState[]
   /** Null when admitted. */
   refusal: Refusal | null

@@ -1,6 +1,6 @@
 import { conform } from '../conform.js'
+import { DigestPart, type KeyPart, keyParts } from '../key.js'
 import { wrongOption } from '../mistakes.js'
-import { DigestPart, type KeyPart, keyParts } from '../rule.js'
 import { contentPart } from './content.js'
 import type { CompiledPart, KeyOptions } from './part.js'
 import { addressOf, compilePath } from './path.js'

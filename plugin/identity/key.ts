@@ -1,6 +1,6 @@
 import { KeyInvalidError, KeyMissingError } from '../errors.js'
+import type { Key, KeyPart } from '../key.js'
 import { wrongOption } from '../mistakes.js'
-import type { Key, KeyPart } from '../rule.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
 import { type CompiledPart, type KeyOptions, nameOf, pathsOf } from './part.js'
