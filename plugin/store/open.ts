@@ -46,11 +46,11 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const region = regionAt(options.region ?? 'CN', 'options.region')
   if (store === 'memory' && options.client)
     throw wrongOption('options.store', store, 'A client goes with the store "redis".')
-  if (options.store === undefined && !options.client && options.namespace !== undefined)
+  if (options.namespace !== undefined && (options.client || options.store === undefined))
     throw wrongOption(
-      'options.store',
-      undefined,
-      'A namespace names a client of the store "redis": write which store it is to be.'
+      'options.namespace',
+      options.namespace,
+      'It names a client of @fastify/redis: it goes with store: "redis" and without a "client". Keys begin with the "prefix".'
     )
   const cache = refusalCache(options)
   const secret = options.secret ?? randomBytes(32).toString('base64url')

@@ -19,6 +19,9 @@ async function refused(options: unknown): Promise<string> {
   return error.message
 }
 
+const wrongNamespace =
+  'options.namespace: "x" is wrong. It names a client of @fastify/redis: it goes with store: "redis" and without a "client". Keys begin with the "prefix".'
+
 // Options, and the message in full: path, value, what would be right.
 const wrong: [options: unknown, message: string][] = [
   [{ rules: {} }, 'options.rules: {} is wrong. It must be an array.'],
@@ -82,10 +85,8 @@ const wrong: [options: unknown, message: string][] = [
     { store: 'redis', namespace: 'x', secret },
     'options.namespace: "x" is wrong. Pass an ioredis client, or register @fastify/redis before this plugin, and name its "namespace" if it has one.'
   ],
-  [
-    { namespace: 'x', secret },
-    'options.store: undefined is wrong. A namespace names a client of the store "redis": write which store it is to be.'
-  ],
+  [{ namespace: 'x', secret }, wrongNamespace],
+  [{ namespace: 'x', client: new Redis({ lazyConnect: true }), secret }, wrongNamespace],
   [{ client: {}, secret }, 'options.client: the object given is wrong. It must be an ioredis client.'],
   [
     // A client of another library, or a wrapper that answers in text alone.
