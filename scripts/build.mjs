@@ -30,7 +30,7 @@ export function copyData(outDir) {
 
 /** Whether it is what a build that was killed has left: a folder named for a process that is no more. */
 function isLeft(name) {
-  const [, pid] = /^dist-build-(\d+)$/.exec(name) ?? []
+  const [, pid] = /^dist-build-(\d+)/.exec(name) ?? []
   try {
     return pid !== undefined && !process.kill(Number(pid), 0)
   } catch (error) {
@@ -38,25 +38,33 @@ function isLeft(name) {
   }
 }
 
-/** Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/. */
-export function build(flags = []) {
+/**
+ * Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/.
+ * @param isDone whether somebody else has built meanwhile: what has started from there goes on reading it
+ */
+export function build(flags = [], isDone = () => false) {
   const fresh = `${dist}-build-${process.pid}`
+  const former = `${fresh}-former`
+  const own = [fresh, former]
+  const left = readdirSync(root).filter(isLeft)
   // In a container a number comes back.
-  const left = [
-    fresh,
-    ...readdirSync(root)
-      .filter(isLeft)
-      .map(name => join(root, name))
-  ]
-  for (const folder of left) rmSync(folder, { recursive: true, force: true })
+  for (const folder of [...own, ...left.map(name => join(root, name))])
+    rmSync(folder, { recursive: true, force: true })
   try {
     if (!compile('tsconfig.build.json', fresh, flags)) return false
     copyData(fresh)
-    rmSync(dist, { recursive: true, force: true })
+    if (isDone()) return true
+    try {
+      // To remove it takes a while.
+      renameSync(dist, former)
+    } catch {
+      // There is none, or it is of a layer of an image, in which no folder is renamed.
+      rmSync(dist, { recursive: true, force: true })
+    }
     renameSync(fresh, dist)
     return true
   } finally {
-    rmSync(fresh, { recursive: true, force: true })
+    for (const folder of own) rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -68,12 +76,17 @@ function newest(path) {
   return Math.max(found.mtimeMs, ...readdirSync(path).map(name => newest(join(path, name))))
 }
 
-/** Builds what a server needs when dist/ is missing or a source has changed since. Types are for `npm test` to check. */
-export function buildIfNeeded() {
+/** Whether dist/ is there, and no source has changed since. */
+function isBuilt() {
   const built = statSync(join(dist, 'plugin/index.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0
-  if (sources.every(name => newest(join(root, name)) < built)) return true
+  return sources.every(name => newest(join(root, name)) < built)
+}
+
+/** Builds what a server needs when it is not there. Types are for `npm test` to check. */
+export function buildIfNeeded() {
+  if (isBuilt()) return true
   console.log('Building dist/ (tsc).')
-  return build(['--noCheck', '--declaration', 'false'])
+  return build(['--noCheck', '--declaration', 'false'], isBuilt)
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

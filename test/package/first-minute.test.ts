@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { credentials, production, smtp } from '../app/senders/servers.js'
 import { startRedis } from '../helper/redis.js'
 import { clone, link, root } from './clone.js'
@@ -13,7 +13,8 @@ t.setTimeout(300_000)
 
 const folder = await clone(t)
 
-t.test('a fresh clone starts, sends one code, refuses the second and ends on a signal', async t => {
+/** A server by `npm start`: where it listens, what it has said, and how it ends. */
+async function start(t: Test) {
   const { PATH, HOME } = process.env
   const child = spawn('npm', ['start'], {
     cwd: folder,
@@ -33,14 +34,23 @@ t.test('a fresh clone starts, sends one code, refuses the second and ends on a s
   child.stdout.on('data', chunk => (said += chunk))
 
   let base: string | undefined
-  const lines = createInterface({ input: child.stdout })
-  for await (const line of lines) {
+  for await (const line of createInterface({ input: child.stdout })) {
     base = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1]
     if (base !== undefined) break
   }
   t.ok(base, 'says where it listens', { said })
   child.stdout.resume()
+  return {
+    base,
+    async end() {
+      child.kill('SIGTERM')
+      t.same(await ended, [0, null], 'ends well', { said })
+    }
+  }
+}
 
+t.test('a fresh clone starts, sends one code, refuses the second and ends on a signal', async t => {
+  const { base, end } = await start(t)
   const post = () =>
     fetch(`${base}/v1/captcha`, {
       method: 'POST',
@@ -54,9 +64,17 @@ t.test('a fresh clone starts, sends one code, refuses the second and ends on a s
   t.equal(second.status, 429)
   const wait = Number(second.headers.get('retry-after'))
   t.ok(Number.isInteger(wait) && wait >= 1 && wait <= 60, 'Retry-After')
+  await end()
+})
 
-  child.kill('SIGTERM')
-  t.same(await ended, [0, null], 'ends well', { said })
+t.test('several may start at once after a change: none takes away what another reads', async t => {
+  const now = new Date()
+  utimesSync(join(folder, 'app/policy.json'), now, now)
+  for (const { end } of await Promise.all([start(t), start(t), start(t)])) await end()
+  t.same(
+    readdirSync(folder).filter(name => name.startsWith('dist')),
+    ['dist']
+  )
 })
 
 interface Locked {
