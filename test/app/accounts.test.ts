@@ -1,22 +1,18 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { mayUse } from '../../app/accounts/account.js'
 import { openAccounts } from '../../app/accounts/accounts.js'
 import browsers from '../../app/accounts/browsers.js'
 import { readConfig } from '../../app/config.js'
 import { OWN } from '../../app/policy.js'
-import type { DecisionEvent, RouteLimit, Rule } from '../../plugin/index.js'
+import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
-import { startRedis } from '../helper/redis.js'
-import { until } from '../helper/until.js'
+import type { Teardown } from '../helper/teardown.js'
 import { post, startApp } from './helper.js'
 import { ask, open } from './operating.js'
-
-type Test = Parameters<typeof folderOf>[0]
 
 const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 
@@ -32,7 +28,7 @@ const shop = {
 }
 const plain = { id: 'plain', keys: [sha256('key of plain'), sha256('next key of plain')] }
 
-function fileOf(t: Test, content: unknown): string {
+function fileOf(t: Teardown, content: unknown): string {
   const file = join(folderOf(t), 'accounts.json')
   writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
   return file
@@ -410,222 +406,4 @@ t.test('without configuration, outside of production, a newcomer is let in', asy
     status: 401,
     body: { code: 'API_KEY_MISSING' }
   })
-})
-
-const quota: Rule = {
-  name: 'account',
-  key: { value: 'request.account.id' },
-  limits: [
-    { max: 11, window: '1h' },
-    { max: 10, window: '2h' },
-    { max: 9, per: 'day', timeZone: 'Asia/Shanghai' },
-    { max: 20, per: 'month', timeZone: 'Asia/Shanghai' }
-  ]
-}
-
-const sends = (limit: RouteLimit) => (app: FastifyInstance) =>
-  void app.post('/send', { preParsing: app.authenticate, config: { limit } }, async request => {
-    if (request.headers['x-fail']) throw Object.assign(new Error('no'), { statusCode: 422 })
-    return {}
-  })
-
-const START = Date.UTC(2026, 2, 1)
-
-t.test('a clock that was ahead hides no 80 % of the days that follow', async t => {
-  let now = 0
-  let ahead = 3 * 86_400_000
-  const clock = { monotonic: () => now, wall: () => START + now + ahead }
-  const { app, events } = await open(t, {
-    env: { API_KEYS: 'one:first' },
-    clock,
-    rules: [quota],
-    routes: sends('account')
-  })
-  const days = () => events().filter(event => event.event === 'quota' && event.max === 9).length
-  const send = () => ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
-  for (let i = 0; i < 9; i++) await send()
-  t.equal(days(), 1)
-  ahead = 0
-  now += 86_400_000
-  for (let i = 0; i < 9; i++) await send()
-  t.equal(days(), 2)
-})
-
-t.test('a day behind which the machine was suspended hides no 80 % of the next', async t => {
-  let wall = START
-  const { app, events } = await open(t, {
-    env: { API_KEYS: 'one:first' },
-    clock: { monotonic: () => 0, wall: () => wall },
-    rules: [{ ...quota, limits: [{ max: 5, per: 'day' }] }],
-    routes: sends('account')
-  })
-  const days = () => events().filter(({ event }) => event === 'quota').length
-  for (const day of [1, 2]) {
-    for (let i = 0; i < 5; i++) await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
-    t.equal(days(), day)
-    wall += 86_400_000
-  }
-})
-
-t.test('a period is known by its name, wherever its limit stands in a rule that is replaced', async t => {
-  const month = { max: 5, per: 'month' } as const
-  const day = { max: 10, per: 'day' } as const
-  const rules: Rule[] = [{ ...quota, limits: [month, day] }]
-  const { app, events } = await open(t, { env: { API_KEYS: 'one:first' }, rules, routes: sends('account') })
-  const told = () => events().flatMap(event => (event.event === 'quota' ? [event.max] : []))
-  const replace = (...limits: Rule['limits'] & object) =>
-    app.limit.replace(
-      Object.values(app.limit.rules).map(rule => (rule.name === 'account' ? { ...quota, limits } : rule))
-    )
-  const send = async (times: number) => {
-    for (let i = 0; i < times; i++) await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
-  }
-  await send(4)
-  t.same(told(), [5])
-  replace(day, month)
-  await send(1)
-  t.same(told(), [5], 'the month was told of')
-  replace(day)
-  await send(3)
-  t.same(told(), [5, 10], 'the day was not')
-})
-
-t.test('80 % of a quota are reported once a period, for each account', async t => {
-  let now = 0
-  const clock = { monotonic: () => now, wall: () => START + now }
-  const log: string[] = []
-  const env = { API_KEYS: 'one:first,two:second' }
-  const { app, events } = await open(t, { env, clock, log, rules: [quota], routes: sends('account') })
-  const send = (key: string, more = {}) =>
-    ask(app, 'POST', '/send', { headers: { 'x-api-key': key, ...more } })
-  const marks = () => events().filter(({ event }) => event === 'quota')
-  for (let i = 0; i < 7; i++) await send('one')
-  await send('two')
-  t.same(marks(), [])
-  // 8 of 9 are the first that are no less than 80 %. Given back, the slot is used again, and not told again.
-  t.equal((await send('one', { 'x-fail': 'yes' })).status, 422)
-  await send('one')
-  await send('one')
-  t.equal((await send('one')).status, 429)
-  t.match(marks(), [
-    { event: 'quota', account: 'first', rules: ['account'], used: 8, max: 9, outcome: 'soft-mark' }
-  ])
-  t.equal(marks().length, 1)
-  t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
-  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{rule="account",account="first"} 1\n')
-  for (let i = 0; i < 7; i++) await send('two')
-  t.match(marks().slice(1), [{ account: 'second', used: 8, max: 9 }])
-  // Midnight in Shanghai, where it was eight o'clock.
-  now += 16 * 3_600_000
-  for (let i = 0; i < 9; i++) await send('one')
-  t.match(marks().slice(2), [
-    { account: 'first', used: 16, max: 20 },
-    { account: 'first', used: 8, max: 9 }
-  ])
-  t.equal(marks().length, 4, 'the next day again')
-})
-
-t.test('80 % of what all have together are reported once a period, and name nobody', async t => {
-  let now = 0
-  const clock = { monotonic: () => now, wall: () => START + now }
-  const log: string[] = []
-  const env = { API_KEYS: 'one:first,two:service' }
-  const service: Rule = { name: 'service', key: 'all', limits: [{ max: 5, per: 'day', timeZone: 'UTC' }] }
-  const routes = sends(['account', 'service'])
-  const { app, events } = await open(t, { env, clock, log, rules: [quota, service], routes })
-  const send = (key: string) => ask(app, 'POST', '/send', { headers: { 'x-api-key': key } })
-  const marks = () => events().filter(({ event }) => event === 'quota')
-  for (const key of ['one', 'two', 'one']) await send(key)
-  t.same(marks(), [])
-  for (const status of [200, 200, 429]) t.equal((await send('two')).status, status)
-  const [mark, ...more] = marks()
-  t.match(mark, { event: 'quota', rules: ['service'], used: 4, max: 5, outcome: 'soft-mark' })
-  for (const name of ['account', 'network', 'requestId']) t.notOk(name in (mark ?? {}), name)
-  t.same(more, [])
-  t.equal(log.filter(line => line.includes('80 % of the quota are used')).length, 1)
-  t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{rule="service"} 1\n')
-  now += 86_400_000
-  for (let i = 0; i < 4; i++) await send('one')
-  t.equal(marks().length, 2, 'the next day again')
-})
-
-t.test('of whatever quota it is told where 80 % are reached, no sooner', async t => {
-  const day: Rule = { ...quota, limits: [{ max: 1_000, per: 'day', timeZone: 'UTC' }] }
-  const { app, events } = await open(t, { rules: [day] })
-  const request = { account: { id: 'first' } } as unknown as FastifyRequest
-  const state = { max: 1_000, resetMs: 60_000, windowMs: 86_400_000 }
-  const tell = (allowed: boolean, remaining: number, name = 'account') => {
-    const rules = [{ name, limits: [{ ...state, remaining }] }]
-    app.softMark({ allowed, rules } as unknown as DecisionEvent, request)
-  }
-  tell(false, 0)
-  t.doesNotThrow(() => tell(true, 0, 'another'))
-  for (const remaining of [201, 200, 199]) tell(true, remaining)
-  await until(() => events().length > 0, 'the report')
-  t.match(events(), [{ event: 'quota', used: 800, max: 1_000 }])
-  t.equal(events().length, 1)
-})
-
-const recipient: Rule = {
-  name: 'recipient',
-  key: { value: 'headers.x-to' },
-  optional: true,
-  limits: [{ max: 1, window: '1h' }]
-}
-
-t.test('of several instances on one Redis, one reports', async t => {
-  const { url } = await startRedis(t)
-  const env = { API_KEYS: 'one:first', REDIS_URL: url }
-  const routes = sends(['account', 'recipient'])
-  const apps = [
-    await open(t, { env, rules: [quota, recipient], routes }),
-    await open(t, { env, rules: [quota, recipient], routes })
-  ] as const
-  const send = async (i: number, more = {}) => {
-    const { app } = i % 2 === 0 ? apps[0] : apps[1]
-    return (await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one', ...more } })).status
-  }
-  t.equal(await send(0, { 'x-to': 'a' }), 200)
-  for (let i = 1; i < 8; i++) t.equal(await send(i), 200)
-  // What the other rule refuses finds the count where the other instance has reported it.
-  t.equal(await send(8, { 'x-to': 'a' }), 429)
-  t.equal(await send(8), 200)
-  // Its report, were there one, would follow the answer of Redis.
-  await apps[0].app.redis.ping()
-  await turn()
-  const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
-  t.match(told, [{ used: 8, max: 9 }])
-  t.equal(told.length, 1)
-})
-
-t.test('while Redis does not answer, 80 % are reported rather twice than never', async t => {
-  const { url, kill } = await startRedis(t)
-  const env = { API_KEYS: 'one:first', REDIS_URL: url }
-  const { app, events } = await open(t, { env, rules: [quota], routes: sends('account') })
-  await kill()
-  for (let i = 0; i < 8; i++) await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })
-  await until(() => events().some(({ event }) => event === 'quota'), 'the report')
-})
-
-t.test('of several instances one reports, also where the answer of that very send was lost', async t => {
-  const { url, pid } = await startRedis(t)
-  const day: Rule = { ...quota, limits: [{ max: 5, per: 'day' }] }
-  const start = () =>
-    open(t, { env: { API_KEYS: 'one:first', REDIS_URL: url }, rules: [day], routes: sends('account') })
-  const apps = [await start(), await start()] as const
-  const send = async (i: 0 | 1, more = {}) =>
-    (await ask(apps[i].app, 'POST', '/send', { headers: { 'x-api-key': 'one', ...more } })).status
-  const marks = () => apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
-  const left = async () => (await apps[1].app.limit.peek({ account: 'first' })).rules[0]?.limits[0]?.remaining
-  for (let i = 0; i < 3; i++) await send(1)
-  process.kill(pid, 'SIGSTOP')
-  t.equal(await send(0), 200, 'by the memory in its place')
-  process.kill(pid, 'SIGCONT')
-  await until(async () => (await left()) === 1, 'the count of Redis')
-  t.equal(await send(1, { 'x-fail': 'yes' }), 422)
-  await until(() => marks().length > 0, 'the report')
-  t.equal(await send(1), 200)
-  await until(async () => (await send(0)) === 429, 'Redis to decide there again')
-  t.match(marks(), [{ account: 'first', used: 5, max: 5 }])
-  t.equal(marks().length, 1)
 })
