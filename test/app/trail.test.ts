@@ -1,0 +1,374 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import type { AuditFact } from '../../app/audit/event.js'
+import { openTrail } from '../../app/audit/trail.js'
+import { root } from '../docs/blocks.js'
+import { heardOn } from '../helper/channel.js'
+import { folderOf } from '../helper/folder.js'
+import { typescript } from '../helper/typescript.js'
+import { until } from '../helper/until.js'
+import { ask, linesOf, open } from './operating.js'
+
+const sent: AuditFact = { event: 'send', sender: 'outbox', outcome: 'sent' }
+
+t.test('a file that is renamed away is opened anew on SIGHUP', async t => {
+  const { app, file } = await open(t)
+  app.audit(sent)
+  renameSync(file, `${file}.1`)
+  app.audit(sent)
+  t.equal(linesOf(`${file}.1`).length, 2)
+  process.emit('SIGHUP')
+  app.audit(sent)
+  t.equal(linesOf(`${file}.1`).length, 2)
+  t.equal(linesOf(file).length, 1)
+  const before = process.listenerCount('SIGHUP')
+  await app.close()
+  t.equal(process.listenerCount('SIGHUP'), before - 1)
+  t.doesNotThrow(() => app.audit(sent), 'nor does what comes after the end break anything')
+})
+
+t.test('a file that is there already is written on', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  writeFileSync(file, 'a line of before\n')
+  const { app } = await open(t, { env: { AUDIT_LOG: file } })
+  app.audit(sent)
+  t.match(linesOf(file), ['a line of before', /"event":"send"/])
+})
+
+t.test('a file that everybody may read is warned of, and stays so', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  writeFileSync(file, '')
+  for (const [mode, warned] of [
+    [0o644, true],
+    [0o640, false],
+    [0o600, false]
+  ] as const) {
+    fs.chmodSync(file, mode)
+    const log: string[] = []
+    await open(t, { env: { AUDIT_LOG: file }, log })
+    t.equal(/everybody on this machine/.test(log.join('')), warned, mode.toString(8))
+    t.equal(statSync(file).mode & 0o777, mode)
+  }
+})
+
+/** What this process holds open. Linux only. */
+function openFiles(): string[] {
+  const links = fs.readdirSync('/proc/self/fd').map(fd => `/proc/self/fd/${fd}`)
+  // The one that lists them is gone by now.
+  return links.filter(link => fs.existsSync(link)).map(link => fs.readlinkSync(link))
+}
+
+t.test('a file that was rotated is closed, also after a rotation that failed', async t => {
+  const folder = join(folderOf(t), 'logs')
+  mkdirSync(folder)
+  const { app } = await open(t, { env: { AUDIT_LOG: join(folder, 'audit.log') } })
+  renameSync(folder, `${folder}.1`)
+  process.emit('SIGHUP')
+  mkdirSync(folder)
+  process.emit('SIGHUP')
+  await turn()
+  app.audit(sent)
+  t.equal(linesOf(join(folder, 'audit.log')).length, 1)
+  const held = () => openFiles().filter(file => file.startsWith(folder))
+  t.same(held(), [join(folder, 'audit.log')])
+  await app.close()
+  t.same(held(), [])
+})
+
+t.test('what cannot be written is told in the log, once, and breaks nothing', async t => {
+  const log: string[] = []
+  const { app } = await open(t, {
+    env: { AUDIT_LOG: '/dev/full' },
+    log,
+    routes: app =>
+      app.post('/send', async request => {
+        app.audit(sent, request)
+        return {}
+      })
+  })
+  for (let i = 0; i < 3; i++) t.equal((await ask(app, 'POST', '/send')).status, 200)
+  const errors = log.filter(line => line.includes('the audit trail cannot be written'))
+  t.equal(errors.length, 1)
+  t.match(errors[0], 'ENOSPC')
+  t.notMatch(log.join(''), 'everybody on this machine', 'a device keeps nothing')
+})
+
+t.test('once it was written again, the next failure is told anew', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  const errors: unknown[] = []
+  symlinkSync('/dev/full', file)
+  const trail = openTrail(file, error => errors.push(error))
+  t.teardown(() => trail.close())
+  for (const told of [1, 2]) {
+    trail.write('a line')
+    trail.write('a line')
+    t.equal(errors.length, told)
+    rmSync(file)
+    process.emit('SIGHUP')
+    trail.write('a line')
+    t.equal(linesOf(file).length, 3)
+    rmSync(file)
+    symlinkSync('/dev/full', file)
+    process.emit('SIGHUP')
+  }
+})
+
+/** A named pipe, and how to read it: without a reader nobody can begin to write. */
+function pipeOf(t: Test) {
+  const pipe = join(folderOf(t), 'audit.pipe')
+  spawnSync('mkfifo', [pipe])
+  return { pipe, reader: () => fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) }
+}
+
+t.test('the lines of a pipe that nobody reads wait for the next who does', async t => {
+  const { pipe, reader } = pipeOf(t)
+  const first = reader()
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  fs.closeSync(first)
+  trail.write('a line')
+  t.match(errors, [{ code: 'EPIPE' }])
+  const next = reader()
+  t.teardown(() => fs.closeSync(next))
+  trail.write('another one')
+  const read = Buffer.alloc(100)
+  t.equal(read.toString('utf8', 0, fs.readSync(next, read)), 'a line\nanother one\n')
+  t.equal(errors.length, 1)
+})
+
+t.test('a pipe that nobody reads is not waited for', async t => {
+  const { pipe, reader } = pipeOf(t)
+  t.throws(() => openTrail(pipe, () => {}), { name: 'ConfigError', message: /AUDIT_LOG .*: ENXIO/ })
+  const first = reader()
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  fs.closeSync(first)
+  process.emit('SIGHUP')
+  await turn()
+  t.match(errors, [{ code: 'ENXIO' }])
+  t.equal(errors.length, 1)
+})
+
+t.test('a file that cannot be opened anew is told once, and the old one is written on', async t => {
+  const folder = join(folderOf(t), 'logs')
+  mkdirSync(folder)
+  const errors: unknown[] = []
+  const trail = openTrail(join(folder, 'audit.log'), error => errors.push(error))
+  t.teardown(() => trail.close())
+  renameSync(folder, `${folder}.1`)
+  process.emit('SIGHUP')
+  await turn()
+  t.match(errors, [{ code: 'ENOENT' }])
+  t.equal(errors.length, 1)
+  trail.write('a line')
+  t.same(linesOf(join(`${folder}.1`, 'audit.log')), ['a line'])
+})
+
+t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
+  const errors: Error[] = []
+  const trail = openTrail('/dev/full', error => errors.push(error as Error))
+  const line = 'x'.repeat(10_000)
+  for (let i = 0; i < 200; i++) trail.write(line)
+  await trail.close()
+  t.match(errors, [{ code: 'ENOSPC' }, { message: 'lines are lost: too many wait to be written' }])
+  t.equal(errors.length, 2)
+})
+
+t.test('what works again is written on, also when no more lines could wait', async t => {
+  const { pipe, reader } = pipeOf(t)
+  const slow = reader()
+  t.teardown(() => fs.closeSync(slow))
+  const errors: Error[] = []
+  const trail = openTrail(pipe, error => errors.push(error as Error))
+  t.teardown(() => trail.close())
+  const [early, later] = ['x'.repeat(999), 'y'.repeat(999)]
+  for (let i = 0; i < 1_500; i++) trail.write(early)
+  t.match(errors, [{ code: 'EAGAIN' }, { message: 'lines are lost: too many wait to be written' }])
+  const room = Buffer.alloc(1_048_576)
+  let text = ''
+  for (let i = 0; i < 100; i++) {
+    text += room.toString('utf8', 0, fs.readSync(slow, room))
+    trail.write(later)
+  }
+  const lines = text.split('\n').slice(0, -1)
+  t.equal(lines.filter(line => line === later).length, 99, 'those that come meanwhile, too')
+  t.equal(new Set(lines).size, 2, 'all are whole')
+  t.ok(lines.lastIndexOf(early) > 1_000 && lines.indexOf(later) > lines.lastIndexOf(early), 'in their order')
+  t.equal(errors.length, 2, 'nothing is told anew before all that waited is written')
+})
+
+t.test('what a slow reader left waiting comes without another line, and all of it at the end', async t => {
+  const { pipe, reader } = pipeOf(t)
+  const slow = reader()
+  t.teardown(() => fs.closeSync(slow))
+  const errors: unknown[] = []
+  const trail = openTrail(pipe, error => errors.push(error))
+  t.teardown(() => trail.close())
+  const lines = Array.from({ length: 500 }, (_, i) => String(i).padStart(999, '.'))
+  let text = ''
+  const room = Buffer.alloc(1_048_576)
+  const take = () => {
+    try {
+      text += room.toString('utf8', 0, fs.readSync(slow, room))
+    } catch {}
+  }
+  for (const line of lines) trail.write(line)
+  await until(() => {
+    take()
+    return text.length >= 500_000
+  }, 'all lines')
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'nobody wrote another line')
+  text = ''
+  for (const line of lines) trail.write(line)
+  const reading = setInterval(take, 20)
+  await trail.close()
+  clearInterval(reading)
+  take()
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'the reader was there')
+  t.match(errors, [{ code: 'EAGAIN' }, { code: 'EAGAIN' }])
+  t.equal(errors.length, 2, 'nothing is lost')
+})
+
+t.test('no line is joined to one that broke off', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  writeFileSync(file, 'a line\nhalf a li')
+  for (const more of [[], ['next'], ['next', 'next']]) {
+    const trail = openTrail(file, error => t.fail(String(error)))
+    t.same(linesOf(file), ['a line', ...(more.length > 0 ? ['half a li', ...more] : [])])
+    trail.write('next')
+    await trail.close()
+    await trail.close()
+  }
+  t.same(
+    openFiles().filter(each => each === file),
+    []
+  )
+})
+
+t.test(
+  'what was begun before a rotation stands whole behind it, and what comes after the end is told',
+  async t => {
+    const { pipe: file, reader } = pipeOf(t)
+    const slow = reader()
+    t.teardown(() => fs.closeSync(slow))
+    const errors: Error[] = []
+    const trail = openTrail(file, error => errors.push(error as Error))
+    // More than a pipe holds, of lines of which it takes a part.
+    const lines = Array.from({ length: 10 }, (_, i) => `${i}`.repeat(9_999))
+    for (const line of lines) trail.write(line)
+    t.match(errors, [{ code: 'EAGAIN' }])
+    renameSync(file, `${file}.1`)
+    writeFileSync(file, 'half a li')
+    process.emit('SIGHUP')
+    const [half, ...written] = linesOf(file)
+    t.equal(half, 'half a li')
+    const room = Buffer.alloc(1_048_576)
+    const before = room.toString('utf8', 0, fs.readSync(slow, room)).split('\n')
+    t.ok(before.length > 1 && before.at(-1) !== '')
+    t.equal(written.length, 10 - (before.length - 1), 'the one that was begun among them')
+    t.same(written, lines.slice(-written.length))
+    await trail.close()
+    trail.write('too late')
+    t.match(errors.slice(1), [{ message: 'lines are lost: they came after the end' }])
+  }
+)
+
+t.test('what waits at the end is written if it can be, else it is told that it is lost', async t => {
+  const errors: Error[] = []
+  const full = openTrail('/dev/full', error => errors.push(error as Error))
+  full.write('a line')
+  await full.close()
+  t.match(errors, [
+    { code: 'ENOSPC' },
+    { message: 'lines are lost: they waited to be written until the end' }
+  ])
+
+  const writer = fileURLToPath(new URL('app/lines/line-writer.ts', root))
+  // Once it was looked at, a standard output that nobody reads takes no more instead of making the process wait.
+  const script = `import { once } from 'node:events'
+import { LineWriter } from ${JSON.stringify(writer)}
+process.stdout.fd
+let full = false
+const writer = new LineWriter(1, error => { full = true; console.error(error.message) })
+let lines = 0
+while (!full) writer.write(String(lines++).padStart(999, '.') + '\\n')
+process.send(lines)
+await once(process, 'message')
+await writer.close()
+process.disconnect()`
+  const child = spawn(process.execPath, [...typescript, '--input-type=module', '-e', script], {
+    cwd: fileURLToPath(root),
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const [lines] = (await once(child, 'message')) as [number]
+  let bytes = 0
+  let ended = false
+  child.stdout?.on('data', data => {
+    bytes += data.length
+    // Not before all is read: what was read ahead made its room long ago.
+    if (ended || bytes < (lines - 1) * 1_000) return
+    ended = true
+    child.send('end')
+  })
+  await once(child, 'close')
+  t.equal(bytes, lines * 1_000)
+})
+
+t.test('a file that cannot be closed is told, and holds up neither the next one nor the end', async t => {
+  const file = join(folderOf(t), 'audit.log')
+  const errors: unknown[] = []
+  // Where the next file opens, so that none stands where the one before was taken away.
+  const places = [1, 2].map(() => fs.openSync('/dev/null', 'r'))
+  const trail = openTrail(file, error => errors.push(error))
+  const takeAway = () => {
+    for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
+      if (fs.existsSync(`/proc/self/fd/${fd}`) && fs.readlinkSync(`/proc/self/fd/${fd}`) === file)
+        fs.closeSync(fd)
+  }
+  for (const place of places) fs.closeSync(place)
+  takeAway()
+  process.emit('SIGHUP')
+  t.match(errors, [{ code: 'EBADF', syscall: 'close' }])
+  trail.write('a line')
+  t.same(linesOf(file), ['a line'])
+  takeAway()
+  await trail.close()
+  t.match(errors, [{}, { code: 'EBADF', syscall: 'close' }])
+})
+
+t.test('a file that cannot be opened ends the start', async t => {
+  await t.rejects(open(t, { env: { AUDIT_LOG: '/nowhere/audit.log' } }), {
+    name: 'ConfigError',
+    message: 'AUDIT_LOG ("/nowhere/audit.log") cannot be written: ENOENT.'
+  })
+})
+
+t.test('off writes nowhere, and the channel hears all the same', async t => {
+  const { app } = await open(t, { env: { AUDIT_LOG: 'off' } })
+  const heard = heardOn(t, 'verification-api:audit')
+  app.audit(sent)
+  t.match(heard, [{ audit: 1, event: 'send' }])
+})
+
+t.test(
+  'stdout: the trail goes where the log goes, and its lines can be told from those of the log',
+  async t => {
+    const log: string[] = []
+    const before = process.listenerCount('SIGHUP')
+    await open(t, { env: { AUDIT_LOG: '' }, log })
+    t.notMatch(log.join(''), 'AUDIT_LOG', 'none goes there unless it is said')
+    const { app } = await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
+    t.match(log.join(''), 'AUDIT_LOG=stdout')
+    app.audit(sent)
+    t.match(log.at(-1), /^\{"audit":1,.*\}\n$/)
+    t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
+  }
+)
