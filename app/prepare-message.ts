@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { mayUse } from './accounts/account.js'
 import { localeOf } from './plugins/locale.js'
-import { checkServed, recipientOf } from './recipient.js'
+import { recipientOf } from './recipient.js'
+import { checkServed } from './served.js'
 
 interface Asked {
   template: string
@@ -25,7 +26,6 @@ export function prepareMessage(
     // A mail names its address `to`.
     ...('email' in to && { pointer: '#/to' })
   })
-  checkServed(recipient, server.policy.countries, '#/phone')
   const { channel } = recipient
   const { templates } = server
   const language = localeOf(request, templates.localesOf(channel, template), locale)
@@ -33,4 +33,5 @@ export function prepareMessage(
   if (account !== null) mayUse(account, 'templates', template)
   request.recipient = recipient
   request.message = { channel, to: recipient.to, ...rendered }
+  checkServed(request, '#/phone')
 }

@@ -80,25 +80,6 @@ function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientO
 /** The country of a phone number (ISO 3166-1), or `001`. */
 export const countryOf = (number: string): string => phoneCountry(number) ?? NO_COUNTRY
 
-/**
- * Holds a recipient against the countries that are served now.
- * @param countries `001` among them stands for numbers that belong to none; all countries when left out
- * @param pointer where it stands in the body, if it does
- * @throws a problem (422) when its country is not among them
- */
-export function checkServed(
-  { channel, to }: Recipient,
-  countries: readonly string[] | undefined,
-  pointer?: string
-): void {
-  if (channel !== 'sms') return
-  const country = countryOf(to)
-  if (countries?.includes(country) ?? country !== NO_COUNTRY) return
-  throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
-    ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })
-  })
-}
-
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {
   const identity = canonicalEmail(email)
   if (identity === undefined) {

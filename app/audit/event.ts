@@ -60,10 +60,10 @@ export const AuditEventSchema = Type.Union([
     ),
     latencyMs: Type.Optional(Type.Number({ minimum: 0, description: 'how long the sender took' }))
   }),
-  kind('refusal', 'rules or a filter refused a request', {
+  kind('refusal', 'rules, a filter, or the countries of the policy refused a request', {
     rules: Rules,
     stage: Type.Enum(['attempts', 'sends']),
-    outcome: Type.Enum(['exceeded', 'in-flight', 'blocked']),
+    outcome: Type.Enum(['exceeded', 'in-flight', 'blocked', 'not-served']),
     retryAfterMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
       description: 'until it would be admitted; null when no time can be named'
     })

@@ -3,8 +3,11 @@ import { writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { Check } from 'typebox/value'
+import { type AuditEvent, AuditEventSchema } from '../../app/audit/event.js'
 import { loadPolicy } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
+import { heardOn } from '../helper/channel.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
@@ -209,6 +212,7 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       serve(['SG'])
       app.reload()
+      const told = heardOn<AuditEvent>(t, 'verification-api:audit')
       const shipped = { template: 'order-shipped', params: { order: 'A-17' } }
       const sms = await post(app, '/v1/sms', { phone: E164, ...shipped })
       const refused = { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }
@@ -220,6 +224,14 @@ for (const [name, open] of Object.entries(places)) {
         t.match(answer.body.errors, [{ pointer: '#/phone' }])
       }
       t.equal(app.outbox?.messages.length, 2)
+      const named = { outcome: 'not-served', rules: ['countries'], country: 'CN', recipientHash: /./ }
+      t.match(told, [
+        { ...named, template: 'order-shipped' },
+        { ...named, purpose: 'register' },
+        { ...named, purpose: 'register' }
+      ])
+      for (const event of told) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
+      t.notMatch(JSON.stringify(told), E164.slice(1), 'nobody in clear')
       t.equal((await resend(app, mailed)).status, 202, 'mail has no country')
       serve(['CN'])
       app.reload()

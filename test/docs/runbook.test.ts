@@ -69,3 +69,14 @@ t.test('by which sender codes are verified, how soon and at what cost', { skip }
   t.equal(stderr, '')
   t.same(stdout.trim().split('\n').sort(), ['aliyun CN 1 1 20 0.045', 'twilio CN 2 0 - -'])
 })
+
+t.test('which countries are asked for that are not served', { skip }, async t => {
+  const event = { audit: 1, event: 'refusal', outcome: 'not-served', account: 'shop', country: 'AZ' }
+  const lines = [{ ...event, country: 'UZ' }, event, event, { ...event, outcome: 'exceeded' }]
+  const file = join(folderOf(t), 'trail')
+  writeFileSync(file, lines.map(line => `${JSON.stringify(line)}\n`).join(''))
+  const command = blockOf('docs/runbook.md', 'unserved').replace('TRAIL', file)
+  const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+  t.equal(stderr, '')
+  t.same(stdout.trim().split(/\s*\n\s*/), ['2 AZ shop', '1 UZ shop'])
+})

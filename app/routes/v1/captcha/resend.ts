@@ -2,10 +2,10 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import { problem } from '../../../problem.js'
-import { checkServed } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
+import { checkServed } from '../../../served.js'
 import { SEND_LIMITS } from './limits.js'
 
 const resend: FastifyPluginAsyncTypebox = async fastify => {
@@ -18,8 +18,8 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
         async request => {
           const captcha = await prepareCaptcha(request, request.params.id)
           preparePurpose(request, captcha.purpose)
-          checkServed(captcha, fastify.policy.countries)
           request.recipient = captcha
+          checkServed(request)
           request.withheld = captcha.withheld
         },
         fastify.idempotent

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
-import { checkServed, recipientOf } from '../../../recipient.js'
+import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
+import { checkServed } from '../../../served.js'
 import { SEND_LIMITS } from './limits.js'
 
 const send: FastifyPluginAsyncTypebox = async fastify => {
@@ -20,7 +21,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
           preparePurpose(request, purpose, '#/purpose')
           if (send === false) withhold(request)
           request.recipient = recipientOf(recipient, { region: fastify.region })
-          checkServed(request.recipient, fastify.policy.countries, '#/phone')
+          checkServed(request, '#/phone')
         },
         fastify.idempotent
       ],

@@ -1,0 +1,23 @@
+import type { FastifyRequest } from 'fastify'
+import { notServed } from './audit/refusal.js'
+import { flaw } from './flaw.js'
+import { problem } from './problem.js'
+import { countryOf, NO_COUNTRY } from './recipient.js'
+
+/**
+ * Holds the recipient of a request against the countries that are served now; one that is not among them is a refusal of
+ * the audit trail.
+ * @param pointer where it stands in the body, if it does
+ * @throws a problem (422)
+ */
+export function checkServed(request: FastifyRequest, pointer?: string): void {
+  const { recipient, server } = request
+  if (recipient?.channel !== 'sms') return
+  const { countries } = server.policy
+  const country = countryOf(recipient.to)
+  if (countries?.includes(country) ?? country !== NO_COUNTRY) return
+  server.audit(notServed(request), request)
+  throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
+    ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })
+  })
+}
