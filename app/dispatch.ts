@@ -7,23 +7,25 @@ import { checkLock, undeliveredOf } from './senders/deliver.js'
 /**
  * Sends the request's message and tells the audit trail what became of it. Where it is withheld, or the recipient blocked,
  * nothing is sent: that this is asked for at all means that the answer conceals it.
+ * @returns the sender that took it; `''`: none
  * @throws a problem that says why the message could not be sent
  */
-export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<void> {
+export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<string> {
   const { server, standing, withheld, purpose } = request
   const { message, fact } = sendOf(request)
   if (withheld || standing === 'blocked') {
     const why = withheld ? { code: 'WITHHELD' } : {}
     server.audit({ ...fact, ...why, sender: 'none', outcome: 'suppressed' }, request)
-    return
+    return ''
   }
   const began = server.clock.monotonic()
   const latencyMs = () => Math.round(server.clock.monotonic() - began)
   try {
     checkLease(request)
     const receipt = await server.deliver(message, decision, request.log)
-    if (purpose !== null) server.metrics.codeSent({ channel: message.channel, purpose })
+    if (purpose !== null) server.metrics.codeSent({ ...message, purpose, sender: receipt.sender })
     server.audit({ ...fact, ...receipt, outcome: 'sent', latencyMs: latencyMs() }, request)
+    return receipt.sender
   } catch (error) {
     tellFailure(error, request, latencyMs())
     throw error

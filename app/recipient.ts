@@ -77,8 +77,10 @@ function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientO
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
 
-/** The country of a phone number (ISO 3166-1), or `001`. */
-export const countryOf = (number: string): string => phoneCountry(number) ?? NO_COUNTRY
+/** The country of a phone number (ISO 3166-1), or `001`; null of a mail address. */
+export function countryOf({ channel, to }: Pick<Recipient, 'channel' | 'to'>): string | null {
+  return channel === 'sms' ? (phoneCountry(to) ?? NO_COUNTRY) : null
+}
 
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {
   const identity = canonicalEmail(email)

@@ -12,10 +12,9 @@ import { countryOf, NO_COUNTRY } from './recipient.js'
  */
 export function checkServed(request: FastifyRequest, pointer?: string): void {
   const { recipient, server } = request
-  if (recipient?.channel !== 'sms') return
   const { countries } = server.policy
-  const country = countryOf(recipient.to)
-  if (countries?.includes(country) ?? country !== NO_COUNTRY) return
+  const country = recipient && countryOf(recipient)
+  if (country === null || (countries?.includes(country) ?? country !== NO_COUNTRY)) return
   server.audit(notServed(request), request)
   throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
     ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })

@@ -4,7 +4,7 @@ import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
 import { codeOf, codePolicy, sameCode } from './code.js'
-import type { Checked, Delivery, Kept, Records, Terms } from './records.js'
+import type { Checked, Kept, Records, Terms } from './records.js'
 
 /** Whose a code is, and what for. */
 export interface Asked {
@@ -54,8 +54,8 @@ export interface Captchas {
   renew(captcha: Captcha): Promise<Issued | null>
   /** @returns whether it was still to be used */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes whether a sender has taken the message. */
-  noteDelivery(issued: Issued, delivery: Delivery): Promise<void>
+  /** Notes which sender took the message; `''`: none is known to have. */
+  noteSender(issued: Issued, sender: string): Promise<void>
 }
 
 /** 128 random bits in base64url. */
@@ -123,7 +123,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
     },
 
     cancel: ({ id }) => records.cancel(keyOf(id)),
-    noteDelivery: ({ id, generation }, delivery) => records.noteDelivery(keyOf(id), generation, delivery)
+    noteSender: ({ id, generation }, sender) => records.noteSender(keyOf(id), generation, sender)
   }
 }
 

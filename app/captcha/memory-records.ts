@@ -1,6 +1,6 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { problem } from '../problem.js'
-import { type Checked, type Delivery, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
 type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
 
@@ -8,7 +8,7 @@ type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends:
 interface Resend {
   token: string
   generation: number
-  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'delivery'>
+  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'sender'>
 }
 
 const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
@@ -52,9 +52,9 @@ export class MemoryRecords implements Records {
   async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
     const held = this.find(key)
     if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
-    const { sealed, generation, attemptsLeft, expiresAt, ended, delivery } = held
+    const { sealed, generation, attemptsLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
-    const former = { generation, attemptsLeft, expiresAt, ended, delivery }
+    const former = { generation, attemptsLeft, expiresAt, ended, sender }
     // More than these are not under way at once.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.hold(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
@@ -87,9 +87,9 @@ export class MemoryRecords implements Records {
     return true
   }
 
-  async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
+  async noteSender(key: string, generation: number, sender: string): Promise<void> {
     const held = this.find(key)
-    if (held?.generation === generation) held.delivery = delivery
+    if (held?.generation === generation) held.sender = sender
   }
 
   async drop(key: string): Promise<void> {
@@ -100,7 +100,7 @@ export class MemoryRecords implements Records {
     return {
       attemptsLeft: tries,
       ended: '',
-      delivery: 'unknown',
+      sender: '',
       expiresAt: instantIn(lifeMs, this.clock),
       until: this.clock.monotonic() + RETENTION_MS
     }

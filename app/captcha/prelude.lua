@@ -1,7 +1,7 @@
 -- Stands before the other scripts.
 
--- A record: now, sealed, generation, made, left, ends, ended, delivery; nothing when it is not there.
+-- A record: now, sealed, generation, made, left, ends, ended, sender; nothing when it is not there.
 local function read(key)
-  local held = redis.call('HMGET', key, 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'delivery')
+  local held = redis.call('HMGET', key, 'sealed', 'generation', 'made', 'left', 'ends', 'ended', 'sender')
   if held[1] then return { now(), unpack(held) } end
 end

@@ -1,9 +1,6 @@
 /** How a code ended; `''` while it may be used. */
 export type Ended = '' | 'verified' | 'failed' | 'cancelled'
 
-/** Whether a sender is known to have taken the message. */
-export type Delivery = 'accepted' | 'unknown'
-
 /** What is kept of a code. Neither the code nor its recipient can be told from it without the key. */
 export interface Kept {
   /** Whose it is and what for, encrypted. */
@@ -16,8 +13,8 @@ export interface Kept {
   /** Until it expires, in milliseconds; 0 or less: it has expired. */
   lifeMs: number
   ended: Ended
-  /** Of the valid code; unknown until it is noted. */
-  delivery: Delivery
+  /** Which one took the message of the valid code; `''` while none is known to have. */
+  sender: string
 }
 
 /** The lifetime of a code in milliseconds, and how often it may be tried. */
@@ -66,8 +63,8 @@ export interface Records {
   reuse(key: string): Promise<Kept | null>
   /** Ends a code. @returns whether it was still to be used */
   cancel(key: string): Promise<boolean>
-  /** Notes whether a sender has taken the message of this generation, while that is the valid one. */
-  noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void>
+  /** Notes which sender took the message of this generation, `''` for none, while that is the valid one. */
+  noteSender(key: string, generation: number, sender: string): Promise<void>
   /** Forgets it, unless a code was made or given out again. */
   drop(key: string): Promise<void>
 }

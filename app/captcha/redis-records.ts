@@ -3,17 +3,9 @@ import type { Redis } from 'ioredis'
 import { answered, askedAgain } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Argument, type Scripts, scriptsOf } from '../scripts.js'
-import {
-  type Checked,
-  type Delivery,
-  type Ended,
-  type Kept,
-  RETENTION_MS,
-  type Records,
-  type Terms
-} from './records.js'
+import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
-const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'delivery', 'drop'] as const
+const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sender', 'drop'] as const
 type Name = (typeof SCRIPTS)[number]
 
 /** Records that all instances on one Redis share, by its clock; one script a call, one key a script. */
@@ -72,8 +64,8 @@ export class RedisRecords implements Records {
     return (await this.run('cancel', key)) === 1
   }
 
-  async noteDelivery(key: string, generation: number, delivery: Delivery): Promise<void> {
-    await this.run('delivery', key, generation, delivery)
+  async noteSender(key: string, generation: number, sender: string): Promise<void> {
+    await this.run('sender', key, generation, sender)
   }
 
   async drop(key: string): Promise<void> {
@@ -99,7 +91,7 @@ const nameOf = (key: string) => `captcha:{${key}}`
 
 function keptOf(reply: unknown): Kept | null {
   if (reply === null) return null
-  const [now, sealed, generation, made, left, ends, ended, delivery] = reply as string[]
+  const [now, sealed, generation, made, left, ends, ended, sender] = reply as string[]
   return {
     sealed: sealed as string,
     generation: Number(generation),
@@ -107,6 +99,6 @@ function keptOf(reply: unknown): Kept | null {
     attemptsLeft: Number(left),
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
-    delivery: delivery === 'accepted' ? 'accepted' : 'unknown'
+    sender: sender as string
   }
 }

@@ -15,7 +15,7 @@ for i, resend in ipairs(resends) do
       if resends[i] then resends[i][3] = former end
     elseif held[2] == '' then
       redis.call('HSET', KEYS[1], 'generation', former[1], 'left', former[2], 'ends', former[3], 'ended', former[4],
-        'delivery', former[5] or 'unknown')
+        'sender', former[5] or '')
     end
     redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
     return

@@ -37,12 +37,11 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     return
   }
   try {
-    await dispatch(request, reply.limit)
+    await noteSender(request, issued, await dispatch(request, reply.limit))
   } catch (error) {
     if (!(await undone(error, request, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
-  await noteAccepted(request, issued)
   return reply.code(202).send(answer)
 }
 
@@ -57,7 +56,7 @@ async function sendUnseen(
   // What sending takes must not show in the time of the answer.
   await left
   try {
-    await dispatch(request, reply.limit)
+    await noteSender(request, issued, await dispatch(request, reply.limit))
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
     const { outcome, ofMessage } = undeliveredOf(error)
@@ -68,10 +67,10 @@ async function sendUnseen(
   }
 }
 
-/** Notes that a sender has taken the message. */
-async function noteAccepted({ server, log }: FastifyRequest, issued: Issued): Promise<void> {
+/** Notes which sender took the message. */
+async function noteSender({ server, log }: FastifyRequest, issued: Issued, sender: string): Promise<void> {
   try {
-    await server.captchas.noteDelivery(issued, 'accepted')
+    await server.captchas.noteSender(issued, sender)
   } catch (failed) {
     log.warn({ err: failed }, 'a code that has gone out still counts as one that may not have')
   }
@@ -81,7 +80,7 @@ async function noteAccepted({ server, log }: FastifyRequest, issued: Issued): Pr
 async function undone(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
-    await (unknown ? server.captchas.noteDelivery(issued, 'unknown') : issued.undo())
+    await (unknown ? server.captchas.noteSender(issued, '') : issued.undo())
   } catch (failed) {
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }

@@ -58,6 +58,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
     recipient: Recipient | null
   ): AuditEvent {
     const account = request?.account?.id
+    const country = recipient && countryOf(recipient)
     const address = request?.endUserIp ?? request?.ip
     return {
       audit: 1,
@@ -66,7 +67,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
       ...(account !== undefined && { account }),
       ...(recipient !== null && {
         channel: recipient.channel,
-        ...(recipient.channel === 'sms' && { country: countryOf(recipient.to) }),
+        ...(country !== null && { country }),
         recipient: recipient.masked,
         recipientHash: fastify.recipientHash(recipient)
       }),

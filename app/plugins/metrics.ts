@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, Registry } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
+import { countryOf, type Recipient } from '../recipient.js'
 import type { Failing } from '../senders/sender.js'
 
 export interface Metrics {
@@ -11,9 +12,15 @@ export interface Metrics {
   sent(labels: Sent, tookMs: number): void
   passedOn(labels: Sent): void
   /** A code whose message a sender has taken. */
-  codeSent(labels: { channel: string; purpose: string }): void
-  /** A code was tried. */
-  verified(labels: { purpose: string; outcome: string }): void
+  codeSent(code: Code): void
+  /** A code was tried; null: none that is known. */
+  verified(code: Code | null, outcome: string): void
+}
+
+interface Code extends Pick<Recipient, 'channel' | 'to'> {
+  purpose: string
+  /** The one that took its message, or `''`. */
+  sender: string
 }
 
 interface Sent {
@@ -62,8 +69,9 @@ const metrics: FastifyPluginAsync = async fastify => {
     buckets: BUCKETS,
     registers: [registry]
   })
-  const codes = counter('codes_sent_total', 'Codes whose message a sender has taken.', ['channel', 'purpose'])
-  const verifications = counter('verifications_total', 'Tries of codes.', ['purpose', 'outcome'])
+  const ofCode = ['channel', 'purpose', 'sender', 'country']
+  const codes = counter('codes_sent_total', 'Codes whose message a sender has taken.', ofCode)
+  const verifications = counter('verifications_total', 'Tries of codes.', [...ofCode, 'outcome'])
 
   fastify.decorate('metrics', {
     registry,
@@ -81,9 +89,19 @@ const metrics: FastifyPluginAsync = async fastify => {
       if (outcome !== 'skipped') durations.observe({ channel, sender }, tookMs / 1_000)
     },
     passedOn: labels => passes.inc({ ...labels }),
-    codeSent: labels => codes.inc(labels),
-    verified: labels => verifications.inc(labels)
+    codeSent: code => codes.inc(labelsOf(code)),
+    verified: (code, outcome) => verifications.inc({ ...labelsOf(code), outcome })
   })
+}
+
+/** Of a mail, and where nothing is known, a label is `none`. */
+function labelsOf(code: Code | null) {
+  return {
+    channel: code?.channel ?? 'none',
+    purpose: code?.purpose ?? 'none',
+    sender: code?.sender || 'none',
+    country: (code && countryOf(code)) ?? 'none'
+  }
 }
 
 /** The same content again, or the same send while it is under way. */

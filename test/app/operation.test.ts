@@ -10,7 +10,7 @@ import { heardOn } from '../helper/channel.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { verify, wrong } from './captcha.js'
+import { resend, verify, wrong } from './captcha.js'
 import { type App, places, post } from './helper.js'
 import { provider } from './provider.js'
 
@@ -125,10 +125,10 @@ t.test('metrics tell how long sending takes, and how many codes of a purpose are
   sms.fail('failed', { code: 'BREAKER_OPEN' })
   t.equal((await ask(app, '13900139000')).status, 503)
   showsAll(t, (await app.inject('/metrics')).body, [
-    'codes_sent_total{channel="sms",purpose="login"} 1',
-    'verifications_total{purpose="login",outcome="wrong"} 1',
-    'verifications_total{purpose="login",outcome="verified"} 1',
-    'verifications_total{purpose="none",outcome="ended"} 1',
+    'codes_sent_total{channel="sms",purpose="login",sender="told",country="CN"} 1',
+    'verifications_total{channel="sms",purpose="login",sender="told",country="CN",outcome="wrong"} 1',
+    'verifications_total{channel="sms",purpose="login",sender="told",country="CN",outcome="verified"} 1',
+    'verifications_total{channel="none",purpose="none",sender="none",country="none",outcome="ended"} 1',
     'sends_total{channel="sms",sender="told",outcome="sent"} 1',
     'sends_total{channel="sms",sender="told",outcome="skipped"} 1',
     'send_duration_seconds_bucket{le="0.25",channel="sms",sender="told"} 0',
@@ -136,6 +136,40 @@ t.test('metrics tell how long sending takes, and how many codes of a purpose are
     'send_duration_seconds_count{channel="sms",sender="told"} 1'
   ])
 })
+
+t.test(
+  'a code is verified by the sender that took its last message, of a concealed purpose as well',
+  async t => {
+    const place = await places.memory(t)
+    const sms = provider()
+    let by = 'first'
+    const send: typeof sms.send = async (...asked) => ({ ...(await sms.send(...asked)), sender: by })
+    const app = await place.start({}, { senders: { sms: { ...sms, send } } })
+    const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+    const tried = async (id: string, code: string) => {
+      await verify(app, id, code)
+      return told.at(-1)
+    }
+    const { id } = (await ask(app)).body
+    by = 'second'
+    place.advance(60_000)
+    await resend(app, id)
+    t.match(await tried(id, sms.lastCode()), { outcome: 'verified', sender: 'second', country: 'CN' })
+    const concealed = (await post(app, '/v1/captcha', { phone: '13900139000', purpose: 'reset-password' }))
+      .body
+    await app.unfinished()
+    t.match(await tried(concealed.id, sms.lastCode()), { outcome: 'verified', sender: 'second' })
+    sms.fail('unknown')
+    const unknown = (await ask(app, '13700137000')).body
+    t.notOk('sender' in ((await tried(unknown.id, '000000')) as object), 'none is known to have taken it')
+    const { body } = await app.inject('/metrics')
+    showsAll(t, body, [
+      'codes_sent_total{channel="sms",purpose="login",sender="first",country="CN"} 1',
+      'codes_sent_total{channel="sms",purpose="login",sender="second",country="CN"} 1',
+      'verifications_total{channel="sms",purpose="login",sender="second",country="CN",outcome="verified"} 1'
+    ])
+  }
+)
 
 t.test('the page names every metric and its labels, and no other', async t => {
   const app = await (await places.memory(t)).start()

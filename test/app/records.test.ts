@@ -42,7 +42,7 @@ for (const [store, open] of Object.entries(stores)) {
         attemptsLeft: 3,
         lifeMs: 300_000,
         ended: '',
-        delivery: 'unknown'
+        sender: ''
       })
       t.equal(await records.get(name()), null)
     })
@@ -119,7 +119,7 @@ for (const [store, open] of Object.entries(stores)) {
       for (let i = 0; i < 3; i++) await records.check(failed, 0)
       await records.rotate(failed, terms, 'c')
       await records.restore(failed, 'c')
-      t.match(await records.get(failed), { ended: 'failed', delivery: 'unknown' })
+      t.match(await records.get(failed), { ended: 'failed', sender: '' })
     })
 
     await t.test('of several at once each is taken back for itself, in any order', async t => {
@@ -166,23 +166,23 @@ for (const [store, open] of Object.entries(stores)) {
       }
     )
 
-    await t.test('a delivery is unknown until it is noted, until the next generation', async t => {
+    await t.test('no sender is known until it is noted, until the next generation', async t => {
       const key = await put()
-      await records.noteDelivery(key, 1, 'accepted')
-      t.match(await records.get(key), { delivery: 'accepted' })
+      await records.noteSender(key, 1, 'twilio')
+      t.match(await records.get(key), { sender: 'twilio' })
       await records.rotate(key, terms, 'a')
-      t.match(await records.get(key), { delivery: 'unknown' })
+      t.match(await records.get(key), { sender: '' })
       await records.restore(key, 'a')
-      t.match(await records.get(key), { delivery: 'accepted' })
-      await records.noteDelivery(key, 1, 'unknown')
-      t.match(await records.get(key), { delivery: 'unknown' })
+      t.match(await records.get(key), { sender: 'twilio' })
+      await records.noteSender(key, 1, '')
+      t.match(await records.get(key), { sender: '' })
     })
 
     await t.test('what is dropped is gone', async t => {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
-      await records.noteDelivery(key, 1, 'unknown')
+      await records.noteSender(key, 1, '')
       t.equal(await records.get(key), null)
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
@@ -249,9 +249,9 @@ t.test('full memory takes no more, rather than forget', async t => {
   t.match([await records.get('a'), await records.get('b')], [{ generation: 2 }, null])
 })
 
-t.test('a delivery that is noted leaves nothing in Redis where nothing was', async t => {
+t.test('a sender that is noted leaves nothing in Redis where nothing was', async t => {
   const { client } = await startRedis(t)
-  await new RedisRecords(client).noteDelivery('a', 1, 'unknown')
+  await new RedisRecords(client).noteSender('a', 1, 'twilio')
   t.same(await client.keys('*'), [])
 })
 

@@ -67,7 +67,7 @@ for (const [name, open] of Object.entries(places)) {
 
     await t.test('a message that is on its way is so, also where that cannot be noted', async t => {
       const { app } = await start()
-      app.captchas.noteDelivery = async () => {
+      app.captchas.noteSender = async () => {
         throw new Error('away')
       }
       t.equal((await ask(app)).status, 202)

@@ -35,7 +35,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         recipient: masked,
         purpose,
         status: statusOf(kept),
-        delivery: concealed ? ('accepted' as const) : kept.delivery,
+        delivery: concealed || kept.sender ? ('accepted' as const) : ('unknown' as const),
         attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
         expiresAt: new Date(now + kept.lifeMs).toISOString(),
         resendAt: new Date(now + (retryAfterMs ?? 0)).toISOString()

@@ -42,9 +42,14 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     },
     async (request, reply) => {
       const { captcha, body, recipient } = request
-      const fact = { event: 'verification' as const, ...(captcha !== null && { purpose: captcha.purpose }) }
+      const code = captcha && { ...captcha, sender: captcha.kept.sender }
+      const fact = {
+        event: 'verification' as const,
+        ...(code && { purpose: code.purpose }),
+        ...(code?.sender && { sender: code.sender })
+      }
       const tell = (outcome: Outcome, more = {}) => {
-        fastify.metrics.verified({ purpose: captcha?.purpose ?? 'none', outcome })
+        fastify.metrics.verified(code, outcome)
         fastify.audit({ ...fact, ...more, outcome }, request, captcha)
       }
       const checked = await check(captcha, body, recipient).catch(error => {

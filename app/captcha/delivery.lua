@@ -1,8 +1,0 @@
---[[
-  Notes what is known of the message of a code, while that code is the valid one.
-
-  KEYS[1]   the hash (layout: put.lua)
-  ARGV[1]   generation of the code
-  ARGV[2]   'accepted' or 'unknown'
-]]
-if redis.call('HGET', KEYS[1], 'generation') == ARGV[1] then redis.call('HSET', KEYS[1], 'delivery', ARGV[2]) end

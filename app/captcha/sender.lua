@@ -1,0 +1,8 @@
+--[[
+  Notes which sender took the message of a code, while that code is the valid one.
+
+  KEYS[1]   the hash (layout: put.lua)
+  ARGV[1]   generation of the code
+  ARGV[2]   name of the sender; '': none is known to have taken it
+]]
+if redis.call('HGET', KEYS[1], 'generation') == ARGV[1] then redis.call('HSET', KEYS[1], 'sender', ARGV[2]) end
