@@ -32,7 +32,7 @@ export function checkActions(policy: Policy, { localesOf, render }: Texts): void
         throw new ConfigError(`${path} lacks ${fallback}, the language of LOCALE.`)
       for (const locale of [fallback, ...others.filter(each => Object.hasOwn(action, each))]) {
         try {
-          render(channel, 'captcha', locale, { ...params, action: action[locale] })
+          render(channel, 'captcha', locale, {}, { ...params, action: action[locale] })
         } catch (error) {
           const at = `${path}.${locale} (${JSON.stringify(action[locale])})`
           throw new ConfigError(`${at} fits into no ${called} of a code. ${reasonOf(error as ProblemError)}`)
@@ -66,7 +66,7 @@ function checkWords(words: string, locale: string, path: string): void {
   const at = `${path}.${locale} (${JSON.stringify(words)})`
   const mistake = tagMistake(locale)
   if (mistake !== undefined) throw new ConfigError(`${path}.${locale} ${mistake}.`)
-  const [flaw] = readParams({ action: ACTION }, { action: words }, true).flaws
+  const [flaw] = readParams({ action: ACTION }, {}, { action: words }).flaws
   if (flaw !== undefined) throw new ConfigError(`${at} ${flaw.detail}.`)
   if (/[{}]/.test(words))
     throw new ConfigError(`${at} has a brace, which would stand in the message as it is.`)

@@ -4,8 +4,7 @@ import { checkHeld, dispatch } from '../dispatch.js'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
 import type { Asked, Issued } from './captchas.js'
-import { minutesOf } from './code.js'
-import { localeOfCode } from './prepare.js'
+import { messageOf } from './message.js'
 
 /**
  * Sends a code and answers 202; for a concealed purpose it answers first, alike for every recipient, and sends then. A
@@ -85,23 +84,6 @@ async function undone(error: unknown, { server, log }: FastifyRequest, issued: I
     log.warn({ err: failed }, 'a code whose message failed stays until it expires')
   }
   return !unknown
-}
-
-function messageOf(request: FastifyRequest, asked: Asked, issued: Issued) {
-  const { server } = request
-  const { channel, purpose, to } = asked
-  // What was there when it was asked for may have been replaced.
-  const locale = localeOfCode(request, asked, asked.locale)
-  const action = server.policy.purposes[purpose]?.action[locale] ?? purpose
-  return {
-    channel,
-    to,
-    ...server.templates.render(channel, 'captcha', locale, {
-      code: issued.code,
-      action,
-      minutes: minutesOf(issued.lifeMs)
-    })
-  }
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()

@@ -6,27 +6,34 @@ export type Values = Record<string, string>
 
 type Read = { value: string } | { code: FlawCode; more?: object }
 
+/** What stands for parameters before it is read. */
+export type Given = Readonly<Record<string, unknown>>
+
 /**
  * Reads what is given for parameters.
- * @param own whether the operator has written it, who may spell with joiners
+ * @param given by a caller
+ * @param own what the operator or the API gives, in whose place no caller puts anything: it may be spelled with joiners
  * @returns the values, and everything that is wrong with them
  */
 export function readParams(
   params: Readonly<Record<string, Param>>,
-  given: Readonly<Record<string, unknown>>,
-  own = false
+  given: Given,
+  own: Given = {}
 ): { values: Values; flaws: Flaw[] } {
   const values: Values = {}
   const flaws: Flaw[] = []
   for (const [name, param] of Object.entries(params)) {
-    const read = Object.hasOwn(given, name)
-      ? readParam(param, given[name], own)
+    const isOwn = Object.hasOwn(own, name)
+    const from = isOwn ? own : given
+    const read = Object.hasOwn(from, name)
+      ? readParam(param, from[name], isOwn)
       : ({ code: 'REQUIRED' } satisfies Read)
     if ('value' in read) values[name] = read.value
     else flaws.push(flaw(pointerTo('#/params', name), read.code, read.more))
   }
   for (const name of Object.keys(given)) {
-    if (!Object.hasOwn(params, name)) flaws.push(flaw(pointerTo('#/params', name), 'UNEXPECTED'))
+    if (Object.hasOwn(params, name) && !Object.hasOwn(own, name)) continue
+    flaws.push(flaw(pointerTo('#/params', name), 'UNEXPECTED'))
   }
   return { values, flaws }
 }

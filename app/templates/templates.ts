@@ -6,7 +6,7 @@ import { ConfigError, check, parseJson } from '../check.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
 import { mistakesOf } from './mistakes.js'
-import { readParams, type Values } from './params.js'
+import { type Given, readParams, type Values } from './params.js'
 import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
 import { countSegments, MAX_SEGMENTS, segmentsWithin } from './segments.js'
 import { type Filled, fillWords } from './words.js'
@@ -33,11 +33,13 @@ export interface Templates {
   localesOf(channel: Channel, name: string): string[]
   /**
    * Fills in a template, in one of its languages.
+   * @param given by a caller
+   * @param own what the API gives itself
    * @throws a problem (422): TEMPLATE_UNKNOWN, PARAMS_INVALID, TEXT_TOO_LONG
    */
-  render(channel: Channel, name: string, locale: string, params: object): Rendered
+  render(channel: Channel, name: string, locale: string, given: Given, own?: Given): Rendered
   /** The same for names that callers give: those that are offered. */
-  renderOffered(channel: Channel, name: string, locale: string, params: object): Rendered
+  renderOffered(channel: Channel, name: string, locale: string, given: Given): Rendered
 }
 
 const OWN = 'captcha'
@@ -75,8 +77,8 @@ export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
     return template
   }
   const renderOf = (from: TemplateFiles) => {
-    return (channel: Channel, name: string, locale: string, params: object): Rendered => {
-      const rendered = render(name, find(from, channel, name), locale, params)
+    return (channel: Channel, name: string, locale: string, given: Given, own?: Given): Rendered => {
+      const rendered = render(name, find(from, channel, name), locale, given, own)
       return channel === 'sms' ? { ...rendered, segments: segmentsOf(rendered.text) } : rendered
     }
   }
@@ -115,8 +117,8 @@ export function loadTemplates(
   return templatesOf({ sms: read('sms.json'), mail: read('mail.json') }, fallback)
 }
 
-function render(name: string, template: Template, locale: string, params: object): Rendered {
-  const { values, flaws } = readParams(template.params, params as Record<string, unknown>, name === OWN)
+function render(name: string, template: Template, locale: string, given: Given, own?: Given): Rendered {
+  const { values, flaws } = readParams(template.params, given, own)
   if (flaws.length > 0) {
     throw problem(422, 'PARAMS_INVALID', 'The parameters do not fit the template {template}.', {
       template: name,

@@ -353,9 +353,9 @@ t.test('words are held against messages with a code and a time as long as they g
   }))
   const templates = loadTemplates()
   const seen: unknown[] = []
-  const render = ((channel, name, locale, params) => {
-    seen.push([channel, locale, params])
-    return templates.render(channel, name, locale, params)
+  const render = ((channel, name, locale, given, own) => {
+    seen.push([channel, locale, own])
+    return templates.render(channel, name, locale, given, own)
   }) as typeof templates.render
   loadPolicy(file, { ...templates, render })
   for (const channel of ['sms', 'mail'])

@@ -289,7 +289,7 @@ t.test('all that is wrong with parameters, at once', async t => {
       '{a} {b} {n}'
     )
   )
-  const errorsOf = (params: object) => {
+  const errorsOf = (params: Record<string, unknown>) => {
     const problem = problemOf(() => render('sms', 'test', 'en', params))
     t.match(problem, { status: 422, code: 'PARAMS_INVALID', template: 'test' })
     return (problem.errors as { pointer: string; code: string }[]).map(each => `${each.pointer} ${each.code}`)
@@ -308,6 +308,19 @@ t.test('all that is wrong with parameters, at once', async t => {
   for (const n of [0, -1]) t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n TOO_SMALL'], String(n))
   for (const n of [61, 1e15, '1'.repeat(400)])
     t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n TOO_LARGE'])
+})
+
+t.test('what the API gives itself no caller gives', async t => {
+  const text: Param = { type: 'string', maxLength: 9, example: 'x' }
+  const params = { a: text, b: text }
+  const own = { a: 'می\u200cشود' }
+  t.same(readParams(params, { b: 'x' }, own), { values: { ...own, b: 'x' }, flaws: [] })
+  const { values, flaws } = readParams(params, { a: 'y', b: own.a }, own)
+  t.same(values, own)
+  t.match(flaws, [
+    { pointer: '#/params/b', code: 'INVISIBLE' },
+    { pointer: '#/params/a', code: 'UNEXPECTED' }
+  ])
 })
 
 t.test('parameters at their bounds, and beyond', async t => {
@@ -337,7 +350,7 @@ t.test('parameters at their bounds, and beyond', async t => {
 })
 
 t.test('every spelling of one value is one value', async t => {
-  const same = (channel: 'sms' | 'mail', name: string, spellings: object[]) => {
+  const same = (channel: 'sms' | 'mail', name: string, spellings: Record<string, unknown>[]) => {
     const [first, ...others] = spellings.map(params => templates.render(channel, name, 'en', params))
     for (const other of others) t.same(other, first)
   }
