@@ -56,6 +56,11 @@ export interface LimitDecorator {
    */
   unblock(keys: Keys): Promise<void>
   /**
+   * Whether what is counted is counted by all processes together, as far as it is known; asks nothing. For a readiness probe.
+   * @throws SecretMismatchError where Redis was reached only after the start, and others there use another secret
+   */
+  verify(): Promise<void>
+  /**
    * Puts these rules in the place of all that the plugin's options hold, for every route at once; counting
    * under a name continues. Rules that stand in a route stay. When it throws, nothing has changed.
    * @throws OptionError with the path of the mistake, RuleUnknownError when a route names a rule that is gone
@@ -67,13 +72,13 @@ export interface LimitDecorator {
 
 /**
  * Builds `fastify.limit` over a limiter.
- * @param begin is waited for, where it has something to wait for, before anything is asked of the store
+ * @param store `begin` is waited for, where it has something to wait for, before anything is asked of it
  * @param log hears when `onDecision` fails
  */
 export function decorator(
   limiter: Limiter,
   options: SendLimitOptions,
-  begin: () => Awaitable<void>,
+  { begin, verify }: { begin(): Awaitable<void>; verify(): void },
   replace: LimitDecorator['replace'],
   log: FastifyBaseLogger
 ): LimitDecorator {
@@ -125,6 +130,7 @@ export function decorator(
       limiter.block(keys, duration === undefined ? 0 : durationAt(duration, 'duration'))
     ),
     unblock: begun((keys: Keys) => limiter.unblock(keys)),
+    verify: begun(async () => verify()),
     replace,
     get rules() {
       return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))

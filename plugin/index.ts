@@ -61,7 +61,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   if (timeout > MAX_TIMEOUT)
     throw wrongOption('options.timeout', options.timeout, 'A timeout is 1h or shorter.')
 
-  const { reserver, receipts, identity, begin } = openStore(fastify, options, timeout)
+  const { reserver, receipts, identity, begin, verify } = openStore(fastify, options, timeout)
   const limiter = new Limiter(reserver, receipts, timeout, options.clock ?? systemClock, (error, what) =>
     fastify.log.error({ err: error }, FAILED[what])
   )
@@ -78,7 +78,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const shared: Shared = { limiter, timeout, options, refusals: new RefusalLog() }
 
   const replace = (rules: readonly Rule[]) => warn(fastify, planner.replace(rules))
-  fastify.decorate('limit', decorator(limiter, options, begin, replace, fastify.log))
+  fastify.decorate('limit', decorator(limiter, options, { begin, verify }, replace, fastify.log))
   fastify.decorateRequest(PLAN)
   fastify.decorateReply('limit', null)
   const documentation = new Documentation()

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
 import { Cluster, type Redis } from 'ioredis'
 import { Type } from 'typebox'
 import { answered } from '../answered.js'
@@ -11,12 +12,13 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
     {
       schema: {
         operationId: 'ready',
-        summary: 'Whether it can do its work: Redis answers, where there is one',
+        summary:
+          'Whether it can do its work: Redis answers, where there is one, and its other instances have the same secrets',
         tags: ['operation'],
         security: [],
         response: {
           200: Type.Object({ status: Type.Literal('ready') }, { description: 'It can.' }),
-          ...problems('REDIS_UNAVAILABLE')
+          ...problems('REDIS_UNAVAILABLE', 'SECRET_MISMATCH')
         }
       }
     },
@@ -25,10 +27,19 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
         await answered(works(fastify.redis), timeoutMs, () =>
           problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer.')
         )
+        await answered(verified(fastify), timeoutMs, () =>
+          problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
+        )
       }
       return { status: 'ready' as const }
     }
   )
+}
+
+/** @throws where this instance began without Redis, and its secrets are not those in use there: nothing is shared then */
+async function verified({ limit, lists }: FastifyInstance): Promise<void> {
+  await limit.verify()
+  await lists.verify()
 }
 
 /** A cluster works while one node says so: one that is lost holds up what stands on it alone. */

@@ -62,6 +62,7 @@ export const STATUSES = {
   LISTS_UNAVAILABLE: 503,
   QUOTA_UNAVAILABLE: 503,
   REDIS_UNAVAILABLE: 503,
+  SECRET_MISMATCH: 503,
   SEND_UNKNOWN: 504
 } as const
 export type Code = keyof typeof STATUSES

@@ -20,6 +20,8 @@ export class Examination {
   /** Whether it was asked for while it looked, and may have looked past what is new. */
   private missed = false
   private closed = false
+  /** What an answer after the start has told: others use another secret. */
+  private mismatch: Error | null = null
   private stopListening = () => {}
 
   /**
@@ -41,6 +43,11 @@ export class Examination {
     if (this.begun) return
     this.beginning ??= this.start()
     return this.beginning
+  }
+
+  /** @throws SecretMismatchError when it was found after the start, and not otherwise since */
+  verify(): void {
+    if (this.mismatch !== null) throw this.mismatch
   }
 
   /** Looks again: it may have begun empty, or another one may have its place. */
@@ -93,6 +100,7 @@ export class Examination {
     if (!this.closed) this.checking = setInterval(check, this.timeout).unref()
     looked.then(
       () => {
+        this.mismatch = null
         this.stop()
         if (this.missed) this.again()
       },
@@ -100,6 +108,7 @@ export class Examination {
         failed = true
         if (this.closed || !(error instanceof SecretMismatchError)) return
         this.stop()
+        this.mismatch = error
         // The server listens by now: only its operator can help.
         this.log.error({ err: error }, 'limits are not shared')
       }

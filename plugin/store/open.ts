@@ -34,6 +34,8 @@ interface Opened {
    * @throws SecretMismatchError
    */
   begin(): Awaitable<void>
+  /** @throws SecretMismatchError where that was found after the start */
+  verify(): void
 }
 
 /**
@@ -56,7 +58,13 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const secret = options.secret ?? randomBytes(32).toString('base64url')
   const identity = { secret, digest, region, ipv4Prefix, ipv6Prefix, local: store === 'memory' }
   if (store === 'memory')
-    return { reserver: alone(new MemoryStore(options)), receipts: ofMemory(), identity, begin() {} }
+    return {
+      reserver: alone(new MemoryStore(options)),
+      receipts: ofMemory(),
+      identity,
+      begin() {},
+      verify() {}
+    }
   if (options.secret === undefined) {
     throw wrongOption(
       'options.secret',
@@ -108,7 +116,8 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
       foreign: 'was made under another secret or prefix, or by an app without Redis'
     }),
     identity,
-    begin: () => examination.begin()
+    begin: () => examination.begin(),
+    verify: () => examination.verify()
   }
 }
 

@@ -92,6 +92,19 @@ t.test('Redis is not there at boot, and comes', async t => {
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
+t.test('began without Redis and with another secret than others there: not ready', async t => {
+  for (const secret of ['LIMIT_SECRET', 'RECIPIENT_SECRET']) {
+    const { pid, url } = await startRedis(t)
+    const other = await onRedis(t, url)
+    process.kill(pid, 'SIGSTOP')
+    const app = await onRedis(t, url, { [secret]: 'another secret of these tests', STORE_TIMEOUT: '100' })
+    t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+    process.kill(pid, 'SIGCONT')
+    await until(async () => (await app.inject('/readyz')).json().code === 'SECRET_MISMATCH', secret)
+    t.equal((await other.inject('/readyz')).statusCode, 200, 'of the others each is')
+  }
+})
+
 t.test('metrics count decisions, refusals by rule, and duplicates', async t => {
   const app = await (await places.memory(t)).start()
   await ask(app)

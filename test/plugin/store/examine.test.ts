@@ -62,6 +62,17 @@ t.test('a secret that differs is told when Redis is there', async t => {
   await client.connect()
   await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
   t.match(log(), /limits are not shared/)
+  await t.rejects(app.limit.verify(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  await server.client.del('sl:secret')
+  client.disconnect()
+  await until(() => client.status === 'end', 'the end')
+  await client.connect()
+  const verified = () =>
+    app.limit.verify().then(
+      () => true,
+      () => false
+    )
+  await until(verified, 'that it looked again')
   await app.close()
 })
 
