@@ -25,7 +25,7 @@ const MOST_WORDS = 2_000
 export const count: Kind<CountSpec> = {
   code: 2,
 
-  read(facts, at, fields, { wall }, spec, max) {
+  read(facts, at, fields, { wall }, { spec, max }) {
     const live = isLive(fields, wall, spec)
     const used = live ? fields.at(USED) : 0
     facts[at] = used
@@ -35,7 +35,7 @@ export const count: Kind<CountSpec> = {
 
   receipt: (fields, { wall, fresh }, spec) => (isLive(fields, wall, spec) ? fields.at(ISSUED) + 1 : fresh),
 
-  charge(cell, now, spec, _token, _value, known) {
+  charge(cell, now, { spec }, _token, known) {
     const { wall } = now
     // Counted elsewhere in a period that is over here.
     if (known !== 0 && cell.length > 0 && cell.at(END) > known) return 0
@@ -86,11 +86,11 @@ export const count: Kind<CountSpec> = {
   // It judges its end itself, as a time zone may move it.
   furthest: () => Number.POSITIVE_INFINITY,
 
-  describe: (spec, max) => [mostOf(spec, max)],
+  describe: ({ spec, max }) => [mostOf(spec, max)],
 
   work: () => 1,
 
-  argument({ per, timeZone }, wall) {
+  argument({ spec: { per, timeZone } }, wall) {
     const starts = boundaries(per, timeZone, wall)
     const known = told.get(starts)
     if (known !== undefined) return known

@@ -11,7 +11,7 @@ const PAIRS = 500
 export const distinct: Kind<DistinctSpec> = {
   code: 4,
 
-  read(facts, at, pairs, { steady }, { limits, ttl }, max, value) {
+  read(facts, at, pairs, { steady }, { spec: { limits, ttl }, max, value = 0 }) {
     const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
     // Of them, those counted after the own value: all, where it is not counted.
     const ahead = newer(others, own)
@@ -31,7 +31,7 @@ export const distinct: Kind<DistinctSpec> = {
 
   receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
-  charge(cell, now, spec, _token, value) {
+  charge(cell, now, { spec, value = 0 }) {
     const { ttl } = spec
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
@@ -69,13 +69,13 @@ export const distinct: Kind<DistinctSpec> = {
 
   furthest: ({ ttl }) => ttl,
 
-  describe: ({ limits }, max) =>
+  describe: ({ spec: { limits }, max }) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
   // 500 pairs.
   work: () => 30,
 
-  argument: (_spec, _wall, value) => `${value}`
+  argument: ({ value = 0 }) => `${value}`
 }
 
 /** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */

@@ -25,6 +25,8 @@ export interface Now {
   fresh: number
 }
 
+type EntryOf<S extends Spec> = Entry & { spec: S }
+
 /**
  * One kind of thing that rules keep: how it is read, counted in and given back. The scripts in `lua/` do the same
  * by the kind's code.
@@ -35,27 +37,17 @@ export interface Kind<S extends Spec> {
   /**
    * Writes two facts a limit: used before, and ticks until a slot returns.
    * @param at where they begin
-   * @param value what this request would count, where different values are counted; else 0
    * @returns whether one more may go
    */
-  read(
-    facts: number[],
-    at: number,
-    fields: Fields,
-    now: Now,
-    spec: S,
-    max: Entry['max'],
-    value: number
-  ): boolean
+  read(facts: number[], at: number, fields: Fields, now: Now, entry: EntryOf<S>): boolean
   /** What the next one counted is called, above every receipt that this cell gave out before. */
   receipt(fields: Fields, now: Now, spec: S): number
   /**
    * Counts one.
-   * @param value as above
    * @param ends where a calendar limit was counted by another store, the end of its period there; else 0
    * @returns its receipt; 0 when there is no room, or its period is over here
    */
-  charge(cell: Cell, now: Now, spec: S, token: string, value: number, ends: number): number
+  charge(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /**
@@ -72,10 +64,10 @@ export interface Kind<S extends Spec> {
    * that was wrong.
    */
   furthest(spec: S): number
-  /** What the script that decides is told of a spec, after its time to live. */
-  describe(spec: S, max: Entry['max']): readonly number[]
+  /** What the script that decides is told of an entry, after its time to live. */
+  describe(entry: EntryOf<S>): readonly number[]
   /** What deciding on it costs that script at most; a short log costs 1. */
   work(spec: S): number
   /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
-  argument(spec: S, wall: number, value: number, token: string): string | undefined
+  argument(entry: EntryOf<S>, wall: number, token: string): string | undefined
 }

@@ -17,7 +17,7 @@ export const lock: Kind<LockSpec> = {
 
   receipt: () => 1,
 
-  charge(cell, now, spec, token) {
+  charge(cell, now, { spec }, token) {
     if (!cell.resize(4)) return 0
     fieldsOf(token).forEach((field, i) => {
       cell.set(i + 1, field)
@@ -38,7 +38,7 @@ export const lock: Kind<LockSpec> = {
 
   work: () => 1,
 
-  argument: (_spec, _wall, _value, token) => token
+  argument: (_entry, _wall, token) => token
 }
 
 /** Prolongs a lock that is still the holder's. @returns whether it is */

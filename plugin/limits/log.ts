@@ -8,7 +8,7 @@ import type { Fields, Kind, Now } from './kind.js'
 export const log: Kind<LogSpec> = {
   code: 1,
 
-  read(facts, at, stamps, { steady }, { limits }, max) {
+  read(facts, at, stamps, { steady }, { spec: { limits }, max }) {
     let passes = true
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i] as Limit
@@ -25,7 +25,7 @@ export const log: Kind<LogSpec> = {
 
   receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
-  charge(cell, now, spec) {
+  charge(cell, now, { spec }) {
     const { keep, ttl } = spec
     const stamp = log.receipt(cell, now, spec)
     const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, spec))
@@ -50,7 +50,7 @@ export const log: Kind<LogSpec> = {
 
   furthest: ({ ttl }) => ttl,
 
-  describe: ({ keep, limits }, max) => [
+  describe: ({ spec: { keep, limits }, max }) => [
     keep,
     ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],

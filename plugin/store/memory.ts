@@ -176,9 +176,10 @@ export class MemoryStore implements Store {
     else if (this.forgettable.size > 0) this.forgettable.delete(spec.series)
   }
 
-  private charge({ identity, spec, value = 0 }: Entry, now: Now, token: string, ends = 0): number {
+  private charge(entry: Entry, now: Now, token: string, ends = 0): number {
+    const { identity, spec } = entry
     const cell = this.cell.open(identity, spec, now.steady)
-    return kindOf(spec).charge(cell, now, spec, token, value, ends)
+    return kindOf(spec).charge(cell, now, entry, token, ends)
   }
 
   private read(entries: readonly Entry[], now: Now): number[] {

@@ -23,9 +23,10 @@ export const anyMixture: Script = {
 /** What `anyMixture` is told: what is written of these entries before the script of their own. */
 export function specsOf(entries: readonly Entry[]): string {
   const specs: (number | string | boolean)[] = []
-  for (const { spec, max } of entries) {
+  for (const entry of entries) {
+    const { spec } = entry
     const { code, describe } = kindOf(spec)
-    const numbers = describe(spec, max)
+    const numbers = describe(entry)
     const next = specs.length + 5 + numbers.length
     specs.push(code, spec.observed && spec.rule, `${spec.ttl}`, next, ...numbers)
   }

@@ -28,12 +28,13 @@ export function factsAt(now: number, entries: readonly Entry[]): number[] {
 export function readEntry(
   facts: number[],
   head: number,
-  { spec, max, value = 0 }: Entry,
+  entry: Entry,
   fields: Fields,
   now: Now,
   blockedFor: number
 ): void {
-  const passes = kindOf(spec).read(facts, head + 2, fields, now, spec, max, value) && blockedFor <= 0
+  const { spec } = entry
+  const passes = kindOf(spec).read(facts, head + 2, fields, now, entry) && blockedFor <= 0
   facts[head] = passes ? PASSES : blockedFor > 0 ? BLOCKED : REFUSES
   facts[head + 1] = Math.max(blockedFor, 0)
   if (!passes && !spec.observed) facts[1] = 0

@@ -104,8 +104,8 @@ export class RedisStore implements Store, Teller {
     const script = this.mixtures.scriptFor(entries)
     const wall = Date.now() + this.ahead
     const args: Argument[] = []
-    for (const { spec, value = 0 } of entries) {
-      const argument = kindOf(spec).argument(spec, wall, value, token)
+    for (const entry of entries) {
+      const argument = kindOf(entry.spec).argument(entry, wall, token)
       if (argument !== undefined) args.push(argument)
     }
     if (script === undefined) args.push(specsOf(entries))
