@@ -59,33 +59,32 @@ function isCopied(config: object, limited: LimitedRoute): boolean {
 function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHookHandler {
   return (request, reply, done) => {
     if (isCopied(request.routeOptions.config, limited)) return done()
-    let { plan } = limited
+    const { plan } = limited
     ;(request as Begun)[PLAN] = plan
     if (plan.attempts.length === 0) return done()
-    const watch = new Watch(request, reply)
-    cohort()
-      .then(() => {
-        plan = planFor(plan, plan.attempts, request)
-        ;(request as Begun)[PLAN] = plan
-        return admission.decide(plan.attempts, request)
-      })
-      .then(decision => {
-        if (watch.end()) {
-          // It stays counted.
-          admission.tell(decision, 'attempts', plan, reply)
-          return false
-        }
-        admission.answer(decision, 'attempts', plan, reply)
-        return decision.allowed
-      })
-      .catch(error => {
-        if (watch.end()) return false
-        admission.fail(error, reply)
-        return false
-      })
-      .then(allowed => {
-        if (allowed) done()
-      }, done)
+    decideAttempts(plan, reply, admission).then(allowed => {
+      if (allowed) done()
+    }, done)
+  }
+}
+
+/** @returns whether the request goes on @throws an error that is for the app's error handler */
+async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admission): Promise<boolean> {
+  const { request } = reply
+  const watch = new Watch(request, reply)
+  try {
+    await cohort()
+    const plan = planFor(begun, begun.attempts, request)
+    ;(request as Begun)[PLAN] = plan
+    const decision = await admission.decide(plan.attempts, request)
+    const over = watch.end()
+    // What is over stays counted.
+    if (over) admission.tell(decision, 'attempts', plan, reply)
+    else admission.answer(decision, 'attempts', plan, reply)
+    return decision.allowed && !over
+  } catch (error) {
+    if (!watch.end()) admission.fail(error, reply)
+    return false
   }
 }
 
