@@ -13,7 +13,7 @@ interface FilterRefusal {
 
 /** The filters that one request has passed, to be undone should it be refused after all. */
 export class FilterChain {
-  private readonly undos: NonNullable<FilterResult['undo']>[] = []
+  private readonly passed: FilterResult[] = []
 
   /** @param timeout how long each may take, to check and to undo, in milliseconds */
   constructor(
@@ -39,16 +39,16 @@ export class FilterChain {
       }
       const result = verified(name, await within(checked, timeout, late))
       if (result?.allowed === false) return { name, retryAfterMs: result.retryAfterMs ?? null }
-      if (result?.undo) this.undos.push(() => result.undo?.())
+      if (result) this.passed.push(result)
     }
     return null
   }
 
   /** Undoes in the reverse order what was passed, each whatever the others do. */
   async undo(): Promise<void> {
-    for (const undo of this.undos.splice(0).reverse()) {
+    for (const result of this.passed.splice(0).reverse()) {
       try {
-        const undone = Promise.resolve(undo())
+        const undone = Promise.resolve(result.undo?.())
         await within(undone, this.timeout, () => new TimeoutError('the undo of a filter', this.timeout))
       } catch (error) {
         this.request.log.error({ err: error }, 'a filter could not undo')
