@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
@@ -124,7 +124,7 @@ export class Planner {
       throw wrongOption(at, each, 'Write a rule, the name of one, a filter, or a list of these.')
     if ('check' in each) return checkFilter(each, at)
     // An inline rule belongs to its route: so do its keys in the store.
-    const owner = createHash('sha256').update(place).digest('base64url').slice(0, 6)
+    const owner = hash('sha256', place, 'base64url').slice(0, 6)
     const rule = this.compiler.compile(each as Rule, at, `@${owner}`)
     this.limiter.rules.set(`${rule.name}@${place}`, rule)
     return rule

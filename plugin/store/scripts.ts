@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { textOf } from './lua.js'
 
 export interface Script {
@@ -21,5 +21,5 @@ export const scripts = {
 }
 
 export function scriptOf(text: string): Script {
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
+  return { text, sha: hash('sha1', text) }
 }
