@@ -9,8 +9,7 @@ export const backendsOf = ({ BACKENDS }: Pick<Config, 'BACKENDS'>) =>
 /** Attempts are limited by address: of a server that asks for many people they are not, unless the policy says whose. */
 export function passBackends(backends: readonly string[]): (rule: Rule) => Rule {
   return rule => {
-    // What is no rule the plugin refuses with its path.
-    const { name, key, counts, allow } = (rule ?? {}) as Partial<Rule>
+    const { name, key, counts, allow } = rule
     const limits = counts === 'attempts' && isAlone(key, 'request.ip') && allow === undefined
     // Nobody guesses the operator's key, from wherever.
     if (backends.length === 0 || !limits || name === 'admin-attempts') return rule

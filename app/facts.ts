@@ -56,8 +56,8 @@ const PARAMETER = /^request\.message\.params\./
 const SENT = /^request\.(body|query|params|headers)\./
 
 /** What a rule may read, wherever it decides. */
-export function factsOf({ name, counts }: { name?: unknown; counts?: unknown }): readonly string[] {
-  const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[String(name)] ?? [])
+export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readonly string[] {
+  const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[name] ?? [])
   const known = decided.flatMap(each => KNOWN[each])
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }

@@ -26,7 +26,18 @@ const Code = Type.Object(
   strict
 )
 
-/** What may be sent, how often, and what it costs. The rules are checked where they are registered. */
+/** The app's own policy: of a build, the copy beside the compiled code. */
+export const OWN = new URL('policy.json', import.meta.url)
+
+/** What endpoints count by: the rules of the app's own policy. One of another name would count nothing. */
+const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name }: Rule) => name)
+
+/** The plugin checks all but the name. */
+const NamedRule = Type.Unsafe<Rule>(
+  Type.Object({ name: Type.Enum(RULES, { description: 'the name of a rule that endpoints count by' }) })
+)
+
+/** What may be sent, how often, and what it costs. */
 export const PolicySchema = Type.Object(
   {
     purposes: Type.Record(
@@ -56,17 +67,11 @@ export const PolicySchema = Type.Object(
       })
     ),
     prices: Type.Optional(PricesSchema),
-    rules: Type.Array(Type.Unsafe<Rule>({}))
+    rules: Type.Array(NamedRule)
   },
   strict
 )
 export type Policy = Static<typeof PolicySchema>
-
-/** The app's own policy: of a build, the copy beside the compiled code. */
-export const OWN = new URL('policy.json', import.meta.url)
-
-/** What endpoints count by: the rules of the app's own policy. One of another name would count nothing. */
-const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name }: Rule) => name)
 
 /**
  * @param file the app's own when left out
@@ -101,20 +106,14 @@ export function observers({ rules }: Policy): string[] {
   return names.length === 0 ? [] : [`policy.rules: ${names.join(', ')} only observe, and refuse nothing`]
 }
 
-/** Whether they are those that endpoints count by, and read what is there. */
+/** Whether they read what is there, and none is missing that endpoints count by. */
 function checkRules({ rules }: Policy): void {
-  for (const [i, rule] of rules.entries()) {
-    // What is no rule, or has no name, the plugin refuses with its path.
-    const { name, counts, key, distinct, limits } = (rule ?? {}) as Partial<Rule>
-    if (typeof name === 'string' && !RULES.includes(name)) {
-      const right = `is no rule that an endpoint counts by; known: ${RULES.join(', ')}`
-      throw new ConfigError(`policy.rules[${i}].name (${JSON.stringify(name)}) ${right}.`)
-    }
+  for (const [i, { name, counts, key, distinct, limits }] of rules.entries()) {
     for (const [member, value] of Object.entries({ key, distinct, limits }))
       checkPaths(value, `policy.rules[${i}].${member}`, factsOf({ name, counts }))
   }
-  const names: unknown[] = rules.map(rule => rule?.name)
+  const names = rules.map(({ name }) => name)
   const lacking = RULES.filter(name => !names.includes(name)).map(name => JSON.stringify(name))
-  if (lacking.length > 0 && names.every(name => typeof name === 'string'))
+  if (lacking.length > 0)
     throw new ConfigError(`policy.rules lacks ${lacking.join(', ')}, by which endpoints count.`)
 }

@@ -9,8 +9,7 @@ const RANGE = 'request.numberRange'
 
 /** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
 export function passAllowed(rule: Rule): Rule {
-  // What is no rule the plugin refuses with its path.
-  const { key, lock, allow } = (rule ?? {}) as Partial<Rule>
+  const { key, lock, allow } = rule
   const counts = isAlone(key, MESSAGES) || isAlone(key, RANGE)
   if (lock !== undefined || allow !== undefined || !counts) return rule
   // Concealed, an allowance would show: what is refused to others is not refused to them.

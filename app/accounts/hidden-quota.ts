@@ -3,8 +3,7 @@ import { pathsOf } from '../facts.js'
 
 /** Of what an account has left, visitors of its pages are told nothing, unless the policy says whom to tell. */
 export function hideQuota(rule: Rule): Rule {
-  // What is no rule the plugin refuses with its path.
-  const { key, private: hidden } = (rule ?? {}) as Partial<Rule>
+  const { key, private: hidden } = rule
   if (hidden !== undefined || !pathsOf(key).some(path => path.startsWith('request.account.'))) return rule
   return { ...rule, private: request => request.caller === 'origin' }
 }

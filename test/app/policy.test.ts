@@ -141,12 +141,12 @@ for (const [name, open] of Object.entries(places)) {
         [
           'no rule',
           p => ({ ...p, rules: p.rules.with(3, null as never) }),
-          /policy\.rules\[3\]: null is wrong/
+          /policy\.rules\[3\] \(null\) must be object\./
         ],
         [
           'no name',
           p => ({ ...p, rules: p.rules.with(3, {} as never) }),
-          /policy\.rules\[3\]\.name: undefined is/
+          /policy\.rules\[3\]\.name is required/
         ],
         [
           'no key',
