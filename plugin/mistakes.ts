@@ -7,11 +7,11 @@ import { FunctionError, OptionError } from './errors.js'
  */
 export function misanswered(answer: unknown, what: string, right: string): Error {
   unheard(answer)
-  return new FunctionError(what, `return ${right}, but returned ${kindOf(answer)}`)
+  return new FunctionError(what, `return ${right}, but returned ${typeOf(answer)}`)
 }
 
 /** What a value is, without the value: that may be a secret, and the client reads the error. */
-export function kindOf(value: unknown): string {
+export function typeOf(value: unknown): string {
   if (value === undefined || value === null) return String(value)
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   if (Array.isArray(value)) return 'an array'

@@ -2,7 +2,7 @@ import type { CountryCode } from 'libphonenumber-js'
 import { unheard } from '../awaitable.js'
 import { FunctionError, KeyMissingError } from '../errors.js'
 import type { KeyFunction } from '../key.js'
-import { kindOf, misanswered, wrongOption } from '../mistakes.js'
+import { misanswered, typeOf, wrongOption } from '../mistakes.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
 import type { CompiledPart, Prefixes } from './part.js'
@@ -99,6 +99,6 @@ function scalar(value: unknown, label: string): string {
     return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
   if (typeof value === 'function' || typeof value === 'symbol')
-    throw new FunctionError(label, `be a string, number or boolean, but is ${kindOf(value)}`)
+    throw new FunctionError(label, `be a string, number or boolean, but is ${typeOf(value)}`)
   throw new KeyMissingError(label)
 }

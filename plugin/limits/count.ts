@@ -92,16 +92,16 @@ export const count: Kind<CountSpec> = {
 
   argument({ spec: { per, timeZone } }, wall) {
     const starts = boundaries(per, timeZone, wall)
-    const known = told.get(starts)
+    const known = texts.get(starts)
     if (known !== undefined) return known
     const text = starts.map(toTicks).join(' ')
-    told.set(starts, text)
+    texts.set(starts, text)
     return text
   }
 }
 
 // The boundaries of a period are the same array until it ends.
-const told = new WeakMap<readonly number[], string>()
+const texts = new WeakMap<readonly number[], string>()
 
 function mostOf({ limits }: CountSpec, max: Entry['max']): number {
   return max?.[0] ?? (limits[0] as Limit).max

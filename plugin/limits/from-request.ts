@@ -2,7 +2,7 @@ import { isTimeZone } from '../calendar.js'
 import { conform } from '../conform.js'
 import { FunctionError } from '../errors.js'
 import { compilePath, type Source } from '../identity/path.js'
-import { kindOf, wrongOption } from '../mistakes.js'
+import { typeOf, wrongOption } from '../mistakes.js'
 import {
   type Amount,
   type MaxFunction,
@@ -80,7 +80,7 @@ function fromRequest<T>(
   const read = compilePath(path, `${at}.value`)
   return source => {
     const found = read(source as Source)
-    if (!is(found)) throw new FunctionError(`${at}: ${path}`, `be ${what}, but is ${kindOf(found)}`)
+    if (!is(found)) throw new FunctionError(`${at}: ${path}`, `be ${what}, but is ${typeOf(found)}`)
     return found
   }
 }
