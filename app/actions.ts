@@ -4,11 +4,12 @@ import type { Flaw } from './flaw.js'
 import { tagMistake } from './locales/locale.js'
 import type { Policy } from './policy.js'
 import type { ProblemError } from './problem.js'
-import { readParams } from './templates/params.js'
+import { codeTemplate } from './templates/codes.js'
+import { examplesOf, readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
 import type { Templates } from './templates/templates.js'
 
-export type Texts = Pick<Templates, 'localesOf' | 'render'>
+export type Texts = Pick<Templates, 'localesOf' | 'ofCodes' | 'render'>
 
 /** As the templates of codes take it. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
@@ -17,8 +18,9 @@ const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
  * Whether each purpose has words for those whose language is not there, and they all fit into the messages of a code.
  * @throws ConfigError that says what is wrong, and where
  */
-export function checkActions(policy: Policy, { localesOf, render }: Texts): void {
-  for (const [name, { action }] of Object.entries(policy.purposes)) {
+export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Texts): void {
+  for (const [name, { action, params: bound = [] }] of Object.entries(policy.purposes)) {
+    const template = codeTemplate(name, bound)
     const { digits, lifetimeSeconds } = codePolicy(policy, name)
     const params = { code: '0'.repeat(digits), minutes: minutesOf(lifetimeSeconds * 1_000) }
     const path = `policy.purposes.${name}.action`
@@ -27,12 +29,13 @@ export function checkActions(policy: Policy, { localesOf, render }: Texts): void
       ['sms', 'SMS'],
       ['mail', 'mail']
     ] as const) {
-      const [fallback = '', ...others] = localesOf(channel, 'captcha')
+      const [fallback = '', ...others] = localesOf(channel, template)
+      const given = examplesOf(ofCodes(channel)[template]?.params ?? {}, bound)
       if (!Object.hasOwn(action, fallback))
         throw new ConfigError(`${path} lacks ${fallback}, the language of LOCALE.`)
       for (const locale of [fallback, ...others.filter(each => Object.hasOwn(action, each))]) {
         try {
-          render(channel, 'captcha', locale, {}, { ...params, action: action[locale] })
+          render(channel, template, locale, given, { ...params, action: action[locale] })
         } catch (error) {
           const at = `${path}.${locale} (${JSON.stringify(action[locale])})`
           throw new ConfigError(`${at} fits into no ${called} of a code. ${reasonOf(error as ProblemError)}`)
@@ -44,14 +47,15 @@ export function checkActions(policy: Policy, { localesOf, render }: Texts): void
 
 /** Says which actions are in a language in which no message of a code is: who asks for it gets another one. */
 export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
-  return Object.entries(purposes).flatMap(([name, { action }]) =>
+  return Object.entries(purposes).flatMap(([name, { action, params }]) =>
     (['sms', 'mail'] as const).flatMap(channel => {
-      const texts = localesOf(channel, 'captcha')
+      const template = codeTemplate(name, params)
+      const texts = localesOf(channel, template)
       const without = Object.keys(action).filter(locale => !texts.includes(locale))
       const what = `policy.purposes.${name}.action has ${without.join(', ')}`
       return without.length === 0
         ? []
-        : [`${what}, in which ${channel}.json has no text of captcha: codes go out in another language`]
+        : [`${what}, in which ${channel}.json has no text of ${template}: codes go out in another language`]
     })
   )
 }

@@ -7,9 +7,9 @@ type Params = Record<string, string | string[] | number | undefined>
 
 const DETAIL = 'What was sent is not as documented; "errors" says where.'
 
-/** For a member that does not go with another one: a schema would not say which. */
-export function unexpected(pointer: string): ProblemError {
-  return problem(422, 'INVALID', DETAIL, { errors: [flaw(pointer, 'UNEXPECTED')] })
+/** For what a schema cannot say, such as a member that does not go with another one. */
+export function invalidBy(errors: readonly Flaw[]): ProblemError {
+  return problem(422, 'INVALID', DETAIL, { errors })
 }
 
 /**

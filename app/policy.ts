@@ -4,10 +4,11 @@ import { type Static, Type } from 'typebox'
 import type { Rule } from '../plugin/index.js'
 import { checkActions, type Texts } from './actions.js'
 import { PricesSchema } from './audit/cost.js'
+import { checkBoundParams } from './bound-params.js'
 import { ConfigError, check, parseJson } from './check.js'
 import { checkPaths, factsOf } from './facts.js'
 import { NO_COUNTRY } from './recipient.js'
-import { PURPOSE_PATTERN, strict } from './schemas/common.js'
+import { PARAM_PATTERN, PURPOSE_PATTERN, strict } from './schemas/common.js'
 import { loadTemplates } from './templates/templates.js'
 
 const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
@@ -37,6 +38,12 @@ const NamedRule = Type.Unsafe<Rule>(
   Type.Object({ name: Type.Enum(RULES, { description: 'the name of a rule that endpoints count by' }) })
 )
 
+const Params = Type.Array(Type.String({ pattern: PARAM_PATTERN, description: 'the name of a parameter' }), {
+  minItems: 1,
+  uniqueItems: true,
+  description: 'a list of what its codes are bound to, as in ["amount", "payee"]'
+})
+
 /** What may be sent, how often, and what it costs. */
 export const PolicySchema = Type.Object(
   {
@@ -48,7 +55,8 @@ export const PolicySchema = Type.Object(
           code: Type.Optional(Type.Partial(Code, strict)),
           conceal: Type.Optional(
             Type.Boolean({ description: 'whether the answer is to say nothing of the recipient' })
-          )
+          ),
+          params: Type.Optional(Params)
         },
         strict
       ),
@@ -87,6 +95,7 @@ export function loadPolicy(file: string | URL = OWN, templates: Texts = loadTemp
   }
   const policy = check(PolicySchema, value, 'policy')
   checkCountries(policy)
+  checkBoundParams(policy, templates)
   checkActions(policy, templates)
   checkRules(policy)
   return policy

@@ -15,6 +15,12 @@ const Optional = {
   recipientHash: Type.Optional(
     Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description: 'keyed hash: same person, same hash' })
   ),
+  paramsHash: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{22}$',
+      description: 'keyed hash of what a code is bound to, or was said to be: same values, same hash'
+    })
+  ),
   network: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{22}$',
@@ -103,7 +109,7 @@ export type AuditEvent = Static<typeof AuditEventSchema>
 export type AdminEvent = Extract<AuditEvent, { event: 'admin' }>
 
 /** What the trail fills in by itself. */
-type Filled = 'audit' | 'time' | 'requestId' | 'network' | 'country' | 'cost'
+type Filled = 'audit' | 'time' | 'requestId' | 'paramsHash' | 'network' | 'country' | 'cost'
 
 /** What happened, as it is told to the trail. */
 export type AuditFact = AuditEvent extends infer Event

@@ -1,8 +1,9 @@
 import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
-import { keyedHash } from '../keyed-hash.js'
+import { keyedHash, sameHash } from '../keyed-hash.js'
 import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
+import { canonical, type Values } from '../templates/params.js'
 import { codeOf, codePolicy, sameCode } from './code.js'
 import type { Checked, Kept, Records, Terms } from './records.js'
 
@@ -19,6 +20,8 @@ export interface Asked {
   account: string | null
   /** Whether no message goes, for a recipient who is no user, and nobody is to see that. */
   withheld: boolean
+  /** What it is bound to, as its message shows it; left out: to nothing. */
+  params?: Values
 }
 
 /** A code by its id, as it stood when it was looked up. */
@@ -45,8 +48,12 @@ export interface Captchas {
   start(asked: Asked): Promise<Issued>
   /** @returns null for an id that is unknown, or another account's */
   find(id: string, account: string | null): Promise<Captcha | null>
-  /** Counts a try of it; the right code is used up. @param code undefined for one that cannot be right */
-  check(captcha: Captcha, code: string | undefined): Promise<Checked>
+  /**
+   * Counts a try of it; the right code is used up.
+   * @param code undefined for one that cannot be right
+   * @param params what it is said to be bound to: anything else than that makes every code a wrong one
+   */
+  check(captcha: Captcha, code: string | undefined, params?: Values): Promise<Checked>
   /**
    * The code to send again: the next one, which ends the former, or the same one, as the policy says.
    * @returns null when the code was verified or cancelled, or is to be the same and has ended
@@ -74,7 +81,7 @@ type About = Omit<Captcha, 'id' | 'kept'>
 
 export function captchasOf({ records, secret, policy }: Options): Captchas {
   const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `captcha ${use}`, 32))
-  const keys = { code: derive('code'), seal: derive('seal'), id: derive('id') }
+  const keys = { code: derive('code'), seal: derive('seal'), id: derive('id'), params: derive('params') }
   const keyOf = (id: string) => keyedHash(keys.id, id)
 
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
@@ -98,9 +105,10 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       return about.account === account ? { ...about, id, kept } : null
     },
 
-    async check(captcha, given) {
+    async check(captcha, given, params = {}) {
       const { generation } = captcha.kept
-      const right = given !== undefined && sameCode(given, code(captcha, generation))
+      const agrees = sameHash(keys.params, canonical(params), canonical(captcha.params ?? {}))
+      const right = given !== undefined && sameCode(given, code(captcha, generation)) && agrees
       return records.check(keyOf(captcha.id), right ? generation : 0)
     },
 

@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Policy } from '../policy.js'
+import { canonical, type Values } from '../templates/params.js'
 
 /** What a code is derived from: it is kept nowhere. */
 interface CodeOf {
@@ -9,6 +10,8 @@ interface CodeOf {
   purpose: string
   /** Tells the codes of one id apart. */
   generation: number
+  /** What it is bound to, if to anything. */
+  params?: Values
 }
 
 /**
@@ -16,7 +19,8 @@ interface CodeOf {
  * four, so that up to ten digits are uniform (to within 10^10 / 2^63).
  */
 export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
-  const text = JSON.stringify([of.id, of.identity, of.purpose, of.generation])
+  const bound = of.params === undefined ? [] : [canonical(of.params)]
+  const text = JSON.stringify([of.id, of.identity, of.purpose, of.generation, ...bound])
   const mac = createHmac('sha256', key).update(text).digest()
   const offset = (mac[mac.length - 1] as number) & 0xf
   const number = mac.readBigUInt64BE(offset) & 0x7fff_ffff_ffff_ffffn

@@ -1,19 +1,44 @@
 import type { FastifyRequest } from 'fastify'
 import type { Message } from '../senders/sender.js'
+import { codeTemplate } from '../templates/codes.js'
+import type { Given, Values } from '../templates/params.js'
 import type { Asked, Issued } from './captchas.js'
-import { minutesOf } from './code.js'
+import { codePolicy, minutesOf } from './code.js'
 import { localeOfCode } from './prepare.js'
 
-/** The message of a code, by the policy and the templates in force: those that it was asked for under may be gone. */
+interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
+  /** Left out: as `Accept-Language` says. */
+  locale?: string | undefined
+  params?: Given | undefined
+}
+
+/**
+ * The message of a code, by the policy and the templates in force: those that it was asked for under may be gone.
+ * @throws a problem (422): PARAMS_INVALID, TEXT_TOO_LONG
+ */
 export function messageOf(
   request: FastifyRequest,
-  asked: Pick<Asked, 'channel' | 'to' | 'purpose' | 'locale'>,
+  asked: AskedMessage,
   { code, lifeMs }: Pick<Issued, 'code' | 'lifeMs'>
 ): Message {
   const { policy, templates } = request.server
-  const { channel, purpose, to } = asked
+  const { channel, purpose, to, params = {} } = asked
   const locale = localeOfCode(request, asked, asked.locale)
-  const action = policy.purposes[purpose]?.action[locale] ?? purpose
-  const own = { code, action, minutes: minutesOf(lifeMs) }
-  return { channel, to, ...templates.render(channel, 'captcha', locale, {}, own) }
+  const { action, params: bound } = policy.purposes[purpose] ?? {}
+  const own = { code, action: action?.[locale] ?? purpose, minutes: minutesOf(lifeMs) }
+  return { channel, to, ...templates.render(channel, codeTemplate(purpose, bound), locale, params, own) }
+}
+
+/**
+ * What a code is to be bound to, as its message shows it; null: to nothing. Known before anything is counted.
+ * @throws a problem (422): PARAMS_INVALID unless it is asked for with just what its purpose names, TEXT_TOO_LONG
+ */
+export function boundTo(request: FastifyRequest, asked: AskedMessage): Values | null {
+  const { policy } = request.server
+  const names = policy.purposes[asked.purpose]?.params
+  if (names === undefined && asked.params === undefined) return null
+  const { digits, lifetimeSeconds } = codePolicy(policy, asked.purpose)
+  const longest = { code: '0'.repeat(digits), lifeMs: lifetimeSeconds * 1_000 }
+  const { params } = messageOf(request, asked, longest)
+  return names ? Object.fromEntries(names.map(name => [name, params[name] as string])) : null
 }

@@ -4,6 +4,7 @@ import { flaw } from '../flaw.js'
 import { localeOf } from '../plugins/locale.js'
 import { endUserOf } from '../plugins/requests.js'
 import { problem } from '../problem.js'
+import { codeTemplate } from '../templates/codes.js'
 import type { Asked, Captcha } from './captchas.js'
 
 /**
@@ -51,8 +52,8 @@ export function localeOfCode(
   given?: string
 ): string {
   const { templates, policy } = request.server
-  const known = templates.localesOf(channel, 'captcha')
-  const words = policy.purposes[purpose]?.action
+  const { action: words, params } = policy.purposes[purpose] ?? {}
+  const known = templates.localesOf(channel, codeTemplate(purpose, params))
   return localeOf(request, words ? known.filter(locale => Object.hasOwn(words, locale)) : known, given)
 }
 

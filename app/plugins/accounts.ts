@@ -47,7 +47,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
 
   fastify.decorate('authenticate', async request => {
     const key = keyOf(request)
-    if (typeof key !== 'string') throw refused('API_KEY_MISSING', 'The header x-api-key is missing.')
+    if (typeof key !== 'string') throw missing()
     const found = inForce.byKey(key)
     if (found === undefined) throw refused('API_KEY_UNKNOWN', 'The key of the header x-api-key is not known.')
     if (found.revoked) throw refused('API_KEY_REVOKED', 'The key of the header x-api-key has been revoked.')
@@ -93,5 +93,11 @@ const END_USER_IP =
 const keyOf = ({ headers }: FastifyRequest) => headers['x-api-key'] || undefined
 
 const refused = (code: string, detail: string) => unauthorized(code, detail, 'verification-api', 'x-api-key')
+const missing = () => refused('API_KEY_MISSING', 'The header x-api-key is missing.')
+
+/** For what pages may not ask for, though their account may: anybody can forge an origin. @throws a problem (401) */
+export function checkHasKey({ caller }: FastifyRequest): void {
+  if (caller !== 'key') throw missing()
+}
 
 export default fp(accounts, { name: 'accounts', dependencies: ['redis', 'metrics', 'audit'] })

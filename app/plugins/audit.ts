@@ -12,6 +12,7 @@ import type { Config } from '../config.js'
 import { keyedHash } from '../keyed-hash.js'
 import type { LogStream } from '../logger.js'
 import { countryOf, type Recipient } from '../recipient.js'
+import { canonical } from '../templates/params.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -58,6 +59,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
     recipient: Recipient | null
   ): AuditEvent {
     const account = request?.account?.id
+    const bound = request?.bound
     const country = recipient && countryOf(recipient)
     const address = request?.endUserIp ?? request?.ip
     return {
@@ -72,6 +74,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
         recipientHash: fastify.recipientHash(recipient)
       }),
       ...(address !== undefined && { network: hash('network', canonicalIp(address) ?? address) }),
+      ...(bound && { paramsHash: hash('params', canonical(bound)) }),
       ...fact,
       ...(recipient !== null && priced(fact, recipient))
     } as AuditEvent

@@ -8,6 +8,7 @@ import { flaw } from '../flaw.js'
 import { problem } from '../problem.js'
 import type { Recipient } from '../recipient.js'
 import type { Message } from '../senders/sender.js'
+import type { Values } from '../templates/params.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -22,6 +23,8 @@ declare module 'fastify' {
     captcha: Captcha | null
     /** What a code is for. */
     purpose: string | null
+    /** What a code is bound to, or, where it is tried, is said to be bound to. */
+    bound: Values | null
     /** The thousand phone numbers of which the recipient has one: who pumps has many in a row. Of a mail address null. */
     readonly numberRange: string | null
     /** Address of the one who is to get the message, as far as it is known. */
@@ -61,7 +64,7 @@ export function checkEndUserIp(named: string | string[], pointer?: string): asse
 const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {
   fastify.decorate('clock', clock)
   fastify.decorate('region', region)
-  for (const name of ['recipient', 'message', 'captcha', 'purpose', 'endUserIp'] as const) {
+  for (const name of ['recipient', 'message', 'captcha', 'purpose', 'bound', 'endUserIp'] as const) {
     fastify.decorateRequest(name, null)
   }
   fastify.decorateRequest('concealed', false)

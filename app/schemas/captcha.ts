@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
 import { PURPOSE_PATTERN, strict, Time } from './common.js'
+import { Params } from './message.js'
 import { Email, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
@@ -10,6 +11,7 @@ const Purpose = Type.String({
   examples: ['register']
 })
 const Channel = Type.Enum(['sms', 'mail'])
+const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
 const Masked = Type.String({ description: 'the recipient, masked' })
 
 export const CaptchaParams = Type.Object({ id: Id }, strict)
@@ -19,6 +21,10 @@ export const CaptchaBody = Type.Object(
     phone: Type.Optional(Phone),
     email: Type.Optional(Email),
     purpose: Purpose,
+    params: Params(
+      'with a key: what the purpose names, which the message shows and the code is bound to',
+      EXAMPLE
+    ),
     locale: Type.Optional(LocaleName),
     send: Type.Optional(
       Type.Boolean({
@@ -87,7 +93,8 @@ export const VerifyBody = Type.Object(
     }),
     purpose: Type.Optional(Purpose),
     phone: Type.Optional(Phone),
-    email: Type.Optional(Email)
+    email: Type.Optional(Email),
+    params: Params('what the code is bound to', EXAMPLE)
   },
   {
     ...strict,
@@ -102,7 +109,12 @@ export const VerifyAnswer = Type.Object(
     attemptsLeft: Type.Integer(),
     purpose: Purpose,
     channel: Channel,
-    recipient: Masked
+    recipient: Masked,
+    params: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'what it was bound to, as its message showed it'
+      })
+    )
   },
   { description: 'The code was right. It cannot be used again.' }
 )

@@ -5,6 +5,8 @@ export const strict = { additionalProperties: false }
 
 /** Names of purposes. */
 export const PURPOSE_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
+/** Names of parameters. */
+export const PARAM_PATTERN = '^[a-z]\\w{0,31}$'
 /** Names of templates. */
 export const TEMPLATE_PATTERN = '^[a-z][a-z0-9-]{0,63}$'
 

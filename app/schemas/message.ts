@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { examplesOf } from '../templates/params.js'
 import type { Template } from '../templates/schema.js'
 import { strict, TEMPLATE_PATTERN } from './common.js'
 import { Email, LocaleName, Phone } from './recipient.js'
@@ -6,11 +7,11 @@ import { Email, LocaleName, Phone } from './recipient.js'
 type Offered = Readonly<Record<string, Template>>
 
 // What a template takes is checked against the template: then all that is wrong can be named at once.
-const Params = (examples: object[]) =>
+export const Params = (description: string, examples: object[]) =>
   Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       maxProperties: 16,
-      description: 'what the template names, no more and no less: texts and whole numbers',
+      description: `${description}, no more and no less: texts and whole numbers`,
       examples
     })
   )
@@ -27,13 +28,14 @@ function described([name, { params }]: [string, Template]): string {
   return names.length === 0 ? name : `${name} { ${names.join(', ')} }`
 }
 
-function exampleOf({ params }: Template): object {
-  return Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
-}
-
 const parts = (offered: Offered) => ({
   template: Name(offered),
-  params: Params(Object.values(offered).slice(0, 1).map(exampleOf)),
+  params: Params(
+    'what the template names',
+    Object.values(offered)
+      .slice(0, 1)
+      .map(({ params }) => examplesOf(params))
+  ),
   locale: Type.Optional(LocaleName)
 })
 

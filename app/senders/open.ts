@@ -1,6 +1,7 @@
 import { ConfigError } from '../check.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
+import { boundNames } from '../templates/codes.js'
 import { guarded } from './breaker.js'
 import { chain } from './chain.js'
 import { readChoice } from './choice.js'
@@ -87,6 +88,9 @@ export function checkCodes(config: Config, parameters: ReadonlyMap<string, reado
         const right = `is no template and language that there is; known: ${[...parameters.keys()].join(', ')}`
         throw new ConfigError(`${variable} names ${template}, which ${right}.`)
       }
+      const hidden = names.length > 0 && boundNames(template, known).find(name => !names.includes(name))
+      if (hidden)
+        throw new ConfigError(`${variable} leaves out ${hidden} of ${template}, which the message must show.`)
       const stray = names.find(name => !known.includes(name))
       if (stray === undefined) continue
       const right = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`

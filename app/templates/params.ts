@@ -1,8 +1,15 @@
 import { type Flaw, type FlawCode, flaw, pointerTo } from '../flaw.js'
-import type { Param } from './schema.js'
+import { LONGEST, type Param } from './schema.js'
 
 /** Values as they are put into a text: equal for every spelling of one value. */
 export type Values = Record<string, string>
+
+/** One text for equal values, in whatever order they were given. */
+export const canonical = (values: Values): string => JSON.stringify(Object.entries(values).sort())
+
+/** Values as the operator has written them for example. */
+export const examplesOf = (params: Readonly<Record<string, Param>>, names = Object.keys(params)): Values =>
+  Object.fromEntries(names.map(name => [name, params[name]?.example ?? '']))
 
 type Read = { value: string } | { code: FlawCode; more?: object }
 
@@ -37,6 +44,13 @@ export function readParams(
   }
   return { values, flaws }
 }
+
+/** Reads values without their parameters at hand, to compare them with such as were read with these. */
+export function readValues(given: Given): { values: Values; flaws: Flaw[] } {
+  return readParams(Object.fromEntries(Object.keys(given).map(name => [name, ANY])), given)
+}
+
+const ANY: Param = { type: 'string', maxLength: LONGEST, example: '' }
 
 function readParam(param: Param, given: unknown, own: boolean): Read {
   if (typeof given !== 'string' && typeof given !== 'number') return { code: 'NOT_SCALAR' }

@@ -1,9 +1,12 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { strict, TEMPLATE_PATTERN } from '../schemas/common.js'
+import { PARAM_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
 import type { Channel } from '../senders/sender.js'
 
 const Line = Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' })
 const Lines = Type.Array(Line, { minItems: 1, description: 'a list of lines' })
+
+/** The most characters that a value may have. */
+export const LONGEST = 500
 
 /** What may stand for a `{name}`. */
 const ParamSchema = Type.Object(
@@ -11,7 +14,9 @@ const ParamSchema = Type.Object(
     type: Type.Enum(['string', 'integer', 'url'], {
       description: 'string: a text without any link; integer: a whole number; url: an https address'
     }),
-    maxLength: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, description: 'of a string or url' })),
+    maxLength: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LONGEST, description: 'of a string or url' })
+    ),
     pattern: Type.Optional(
       Type.String({ description: 'a regular expression for the whole of a string or url' })
     ),
@@ -38,7 +43,7 @@ const Mail = Type.Object(
 
 const name = Type.String({ pattern: TEMPLATE_PATTERN })
 const named = { ...strict, names: 'at most 64 of a-z, 0-9 and -, a letter first, as in "order-shipped"' }
-const params = Type.Record(Type.String({ pattern: '^[a-z]\\w{0,31}$' }), ParamSchema, {
+const params = Type.Record(Type.String({ pattern: PARAM_PATTERN }), ParamSchema, {
   ...strict,
   maxProperties: 16,
   names: 'at most 32 letters, digits and _, one of a-z first'

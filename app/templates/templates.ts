@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
 import { ConfigError, check, parseJson } from '../check.js'
 import { problem } from '../problem.js'
 import type { Channel } from '../senders/sender.js'
+import { isOfCodes, mistakesOfCodes } from './codes.js'
 import { mistakesOf } from './mistakes.js'
-import { type Given, readParams, type Values } from './params.js'
+import { examplesOf, type Given, readParams, type Values } from './params.js'
 import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
 import { countSegments, MAX_SEGMENTS, segmentsWithin } from './segments.js'
 import { type Filled, fillWords } from './words.js'
@@ -24,8 +24,10 @@ interface Rendered extends Filled {
 export interface Templates {
   /** The parameters of each SMS template in each language, as in `captcha.en`. */
   readonly smsParameters: ReadonlyMap<string, readonly string[]>
-  /** What callers may name, with its parameters; `captcha` is the app's own. */
+  /** What callers may name, with its parameters. */
   offered(channel: Channel): Readonly<Record<string, Template>>
+  /** What codes are sent with: `captcha`, and those of purposes whose codes are bound to parameters. */
+  ofCodes(channel: Channel): Readonly<Record<string, Template>>
   /**
    * The languages of a template; the first is for those who ask for none of them.
    * @throws a problem (422): TEMPLATE_UNKNOWN
@@ -42,10 +44,6 @@ export interface Templates {
   renderOffered(channel: Channel, name: string, locale: string, given: Given): Rendered
 }
 
-const OWN = 'captcha'
-/** What a code is sent with: nothing of it is a caller's. */
-const OWN_PARAMS = ['code', 'action', 'minutes']
-
 /**
  * Checks templates and makes them ready.
  * @param fallback the language that every one of them must have
@@ -60,17 +58,16 @@ export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
       if (found.length === 0 && channel === 'sms') found.push(...tooLong(template))
       mistakes.push(...found.map(mistake => `templates.${channel}.${name}.${mistake}`))
     }
-    const own = Object.hasOwn(files[channel], OWN) ? files[channel][OWN] : undefined
-    if (own === undefined) mistakes.push(`templates.${channel} lacks ${OWN}.`)
-    else if (!isDeepStrictEqual(new Set(Object.keys(own.params)), new Set(OWN_PARAMS)))
-      mistakes.push(`templates.${channel}.${OWN}.params must be ${OWN_PARAMS.join(', ')}.`)
+    mistakes.push(...mistakesOfCodes(files[channel]).map(mistake => `templates.${channel}${mistake}`))
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
 
-  const offered: TemplateFiles = {
-    sms: without(files.sms, OWN),
-    mail: without(files.mail, OWN)
-  }
+  const those = (are: (name: string) => boolean): TemplateFiles => ({
+    sms: only(files.sms, are),
+    mail: only(files.mail, are)
+  })
+  const ofCodes = those(isOfCodes)
+  const offered = those(name => !isOfCodes(name))
   const find = (from: TemplateFiles, channel: Channel, name: string): Template => {
     const template = Object.hasOwn(from[channel], name) ? from[channel][name] : undefined
     if (template === undefined) throw unknown(name, offered[channel])
@@ -89,6 +86,7 @@ export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
       )
     ),
     offered: channel => offered[channel],
+    ofCodes: channel => ofCodes[channel],
     localesOf: (channel, name) => [
       ...new Set([fallback, ...Object.keys(find(files, channel, name).locales)])
     ],
@@ -135,9 +133,8 @@ function render(name: string, template: Template, locale: string, given: Given, 
 
 /** The texts that take too many SMS, even with the examples of their parameters. */
 function tooLong({ params, locales }: Template): string[] {
-  const examples = Object.fromEntries(Object.entries(params).map(([name, { example }]) => [name, example]))
   return Object.entries(locales).flatMap(([locale, words]) => {
-    const segments = countSegments(fillWords(words, examples, locale).text)
+    const segments = countSegments(fillWords(words, examplesOf(params), locale).text)
     const much = `locales.${locale}.text takes ${segments} SMS with the examples of its parameters`
     return segments > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
   })
@@ -156,6 +153,6 @@ function unknown(template: string, offered: object) {
   })
 }
 
-function without<T>(record: Record<string, T>, name: string): Record<string, T> {
-  return Object.fromEntries(Object.entries(record).filter(([key]) => key !== name))
+function only<T>(record: Record<string, T>, are: (name: string) => boolean): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => are(name)))
 }

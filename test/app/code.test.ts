@@ -21,7 +21,7 @@ const sent = {
 const random = (digits: number) => codeOf(key, { ...of, id: randomBytes(16).toString('base64url') }, digits)
 
 t.test(
-  'a code is the same each time, and another for another id, recipient, purpose, generation and key',
+  'a code is the same each time, and another for another id, recipient, purpose, generation, key and values',
   async t => {
     const code = codeOf(key, of, 10)
     t.equal(codeOf(key, { ...of }, 10), code)
@@ -32,9 +32,16 @@ t.test(
       codeOf(key, { ...of, generation: 2 }, 10),
       codeOf(Buffer.alloc(32, 2), of, 10),
       // Parts cannot run into each other.
-      codeOf(key, { ...of, identity: '+86', purpose: '13800138000login' }, 10)
+      codeOf(key, { ...of, identity: '+86', purpose: '13800138000login' }, 10),
+      codeOf(key, { ...of, params: { amount: '12' } }, 10),
+      codeOf(key, { ...of, params: { amount: '13' } }, 10)
     ]
-    t.equal(new Set([code, ...others]).size, 7)
+    t.equal(new Set([code, ...others]).size, 9)
+    const [one, other] = [
+      { a: '1', b: '2' },
+      { b: '2', a: '1' }
+    ].map(params => codeOf(key, { ...of, params }, 10))
+    t.equal(one, other, 'in whatever order')
     // Whatever the version of this app that made it.
     t.equal(codeOf(key, { ...of, generation: 3 }, 10), '8141327220')
   }

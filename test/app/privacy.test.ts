@@ -11,6 +11,7 @@ import { recipientOf } from '../../app/recipient.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
+import { operator, PAYMENT } from './bound.js'
 import { ask, E164, resend, status, verify, wrong } from './captcha.js'
 import { inject, lastCode, post } from './helper.js'
 import { startMail } from './smtp.js'
@@ -52,6 +53,7 @@ t.test(
       REDIS_URL: redis.url,
       LIMIT_SECRET: 'a secret of these tests',
       API_KEYS: 'secret-key-one:first',
+      ...operator(t).env,
       ADMIN_KEY: 'secret-key-of-the-operator',
       AUDIT_LOG: join(folder, 'audit.log'),
       SMTP_URL: mailbox.url,
@@ -76,6 +78,13 @@ t.test(
     await keep(ask(app, { phone: '13800138000x' }, { headers }))
     await keep(ask(app, { phone: '13800138000', purpose: 'p13800138000' }, { headers }))
     await keep(verify(app, body.id, wrong(code), {}, { headers }))
+    const payment = { phone: '13912345678', purpose: 'payment', params: PAYMENT }
+    for (const payee of ['Zoë\n', PAYMENT.payee]) {
+      const paid = { ...payment, params: { ...PAYMENT, payee } }
+      const { id } = (await keep(post(app, '/v1/captcha', paid, { headers }))).body
+      if (id)
+        await keep(verify(app, id, wrong(lastCode(app, '+8613912345678')), { params: PAYMENT }, { headers }))
+    }
     await keep(resend(app, body.id, { headers }))
     await keep(status(app, body.id, { headers }))
     for (let i = 0; i < 6; i++) {
@@ -120,6 +129,8 @@ t.test(
       'jane.doe',
       'Jane',
       'ORDER-7788',
+      PAYMENT.amount,
+      'Söhne',
       'secret-key',
       '192.0.2.1'
     ]

@@ -2,8 +2,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
+import { filesWithPayment } from '../app/bound.js'
 import { ask } from '../app/captcha.js'
-import { places } from '../app/helper.js'
+import { places, post } from '../app/helper.js'
 import { loadFiles, templatesFolder } from '../app/template-files.js'
 import { blocksOf, read } from './blocks.js'
 
@@ -26,11 +27,38 @@ t.test('the page tells the limits of every rule', async t => {
   }
 })
 
+/** What the page shows of files, each block. */
+const shown = (use: string) =>
+  blocksOf('docs/policy.md').flatMap(block => (block.use === use ? [JSON.parse(block.text)] : []))
+
+t.test('a transaction as the page has it', async t => {
+  const { folder, write } = templatesFolder(t)
+  const { sms, mail } = filesWithPayment()
+  write({ sms: { ...sms, ...shown('template')[0] }, mail })
+  const POLICY_FILE = join(folder, 'policy.json')
+  const { purposes, ...policy } = loadPolicy()
+  writeFileSync(
+    POLICY_FILE,
+    JSON.stringify({ ...policy, purposes: { ...purposes, ...shown('purposes')[0] } })
+  )
+  const app = await (await places.memory(t)).start({ TEMPLATES_DIR: folder, POLICY_FILE })
+  const params = { amount: 'EUR 12.50', payee: 'Café Müller & Co.' }
+  const asked = { phone: '13800138000', purpose: 'payment', params }
+  t.equal((await post(app, '/v1/captcha', asked)).status, 202)
+  t.match(
+    app.outbox?.messages[0]?.text,
+    /^\d{6} is your code to pay EUR 12\.50 to Café Müller & Co\., for 5 min\. Do/
+  )
+  t.match(await post(app, '/v1/captcha', { ...asked, params: { ...params, payee: 'Win: 1=2!' } }), {
+    status: 422,
+    body: { errors: [{ pointer: '#/params/payee', code: 'PATTERN' }] }
+  })
+})
+
 t.test('a third language as the page has it', async t => {
   const { folder, write } = templatesFolder(t)
-  const [sms, purposes] = ['template', 'purposes'].map(use =>
-    JSON.parse(blocksOf('docs/policy.md').find(block => block.use === use)?.text ?? '')
-  )
+  const [, sms] = shown('template')
+  const [, purposes] = shown('purposes')
   write({ sms, mail: loadFiles().mail })
   const POLICY_FILE = join(folder, 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify({ ...loadPolicy(), purposes }))

@@ -116,23 +116,33 @@ t.test('templates without a code', async t => {
 t.test('codes hold to the templates, of the providers that are chosen', async t => {
   const parameters = new Map([
     ['captcha.zh', ['code', 'minutes']],
-    ['password-changed.zh', []]
+    ['password-changed.zh', []],
+    ['captcha-payment.zh', ['code', 'minutes', 'amount', 'payee']]
   ])
   const of = (TENCENT_TEMPLATES: string, SMS_SENDERS = 'twilio,tencent') =>
     config({ ...credentials, TENCENT_TEMPLATES, SMS_SENDERS })
-  for (const right of ['captcha.zh=1', 'captcha.zh=1:minutes:code,password-changed.zh=2'])
+  for (const right of [
+    'captcha.zh=1',
+    'captcha.zh=1:minutes:code,password-changed.zh=2',
+    'captcha-payment.zh=1',
+    'captcha-payment.zh=1:code:payee:amount'
+  ])
     t.doesNotThrow(() => checkCodes(of(right), parameters))
   t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')
   for (const [wrong, message] of [
     [
       'captcha.zn=1',
-      /^TENCENT_TEMPLATES names captcha\.zn, which is no template and language .* captcha\.zh, password-changed\.zh\.$/
+      /^TENCENT_TEMPLATES names captcha\.zn, which is no template and language .* captcha\.zh, password-changed\.zh, captcha-payment\.zh\.$/
     ],
     [
       'captcha.zh=1:cod',
       /^TENCENT_TEMPLATES names the parameter cod of captcha\.zh; it takes code, minutes\.$/
     ],
     ['password-changed.zh=1:code', /the parameter code of password-changed\.zh; it takes none\.$/],
+    [
+      'captcha-payment.zh=1:code:amount',
+      /^TENCENT_TEMPLATES leaves out payee of captcha-payment\.zh, which the message must show\.$/
+    ],
     ['captcha.zh=1,captcha.zh=2', /^TENCENT_TEMPLATES names a template twice\.$/]
   ] as const)
     t.throws(() => checkCodes(of(wrong), parameters), { name: 'ConfigError', message }, wrong)

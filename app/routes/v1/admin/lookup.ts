@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import { DECIDES, keyFrom } from '../../../facts.js'
-import { unexpected } from '../../../invalid.js'
+import { flaw } from '../../../flaw.js'
+import { invalidBy } from '../../../invalid.js'
 import type { Found } from '../../../lists/lists.js'
 import { checkEndUserIp } from '../../../plugins/requests.js'
 import { passesAllowed } from '../../../recipient-rules.js'
@@ -40,7 +41,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
       const { endUserIp, ...who } = request.body
       if (endUserIp !== undefined) checkEndUserIp(endUserIp, '#/endUserIp')
       const { recipientHash, recipient } = named(request, who)
-      if (recipient === null && endUserIp !== undefined) throw unexpected('#/endUserIp')
+      if (recipient === null && endUserIp !== undefined) throw invalidBy([flaw('#/endUserIp', 'UNEXPECTED')])
       const placed = await fastify.lists.get(recipientHash)
       const known = {
         ...shownName(recipientHash, recipient?.masked ?? placed?.masked),

@@ -1,11 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import type { Captcha } from '../../../captcha/captchas.js'
+import { boundTo } from '../../../captcha/message.js'
 import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
-import { problem } from '../../../problem.js'
+import { type ProblemError, problem } from '../../../problem.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
+import type { Values } from '../../../templates/params.js'
 import { SEND_LIMITS } from './limits.js'
 
 const resend: FastifyPluginAsyncTypebox = async fastify => {
@@ -21,6 +25,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           request.recipient = captcha
           checkServed(request)
           request.withheld = captcha.withheld
+          request.bound = stillBoundTo(request, captcha, request.body?.locale)
         },
         fastify.idempotent
       ],
@@ -40,6 +45,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
             ...SENDING,
             'CAPTCHA_UNKNOWN',
             'CAPTCHA_ENDED',
+            'TEXT_TOO_LONG',
             'COUNTRY_NOT_SERVED',
             'PURPOSE_UNKNOWN',
             'PURPOSE_FORBIDDEN',
@@ -53,10 +59,21 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
       if (captcha === null) throw new Error('no captcha')
       const asked = { ...captcha, locale: body?.locale ?? captcha.locale }
       const issued = await fastify.captchas.renew(captcha)
-      if (issued === null) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
+      if (issued === null) throw ended()
       return sendCode(request, reply, asked, issued)
     }
   )
+}
+
+const ended = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
+
+/** @throws a problem (410) when its message can no longer show what the code is bound to: its purpose names other parameters */
+function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captcha.locale): Values | null {
+  try {
+    return boundTo(request, { ...captcha, locale })
+  } catch (error) {
+    throw (error as ProblemError).code === 'PARAMS_INVALID' ? ended() : error
+  }
 }
 
 export default resend

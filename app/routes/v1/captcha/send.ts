@@ -1,6 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { boundTo } from '../../../captcha/message.js'
 import { localeOfCode, preparePurpose, withhold } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
+import { checkHasKey } from '../../../plugins/accounts.js'
 import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
@@ -17,11 +19,14 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       // What cannot be sent is refused before anything is counted.
       preHandler: [
         async request => {
-          const { purpose, locale, send, ...recipient } = request.body
+          const { purpose, locale, send, params, ...recipient } = request.body
           preparePurpose(request, purpose, '#/purpose')
           if (send === false) withhold(request)
           request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request, '#/phone')
+          // A text for a phone of somebody's choice.
+          if (params !== undefined) checkHasKey(request)
+          request.bound = boundTo(request, { ...request.recipient, purpose, locale, params })
         },
         fastify.idempotent
       ],
@@ -42,6 +47,8 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
             'PURPOSE_UNKNOWN',
             'PURPOSE_FORBIDDEN',
             'SEND_REQUIRED',
+            'PARAMS_INVALID',
+            'TEXT_TOO_LONG',
             'FST_SEND_LIMIT_IN_FLIGHT',
             'CODES_FULL'
           )
@@ -58,7 +65,8 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         purpose,
         locale,
         account: account?.id ?? null,
-        withheld: request.withheld
+        withheld: request.withheld,
+        ...(request.bound && { params: request.bound })
       }
       const issued = await fastify.captchas.start(asked)
       return sendCode(request, reply, asked, issued)

@@ -1,23 +1,26 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
 import type { Checked } from '../../../captcha/records.js'
+import { invalidBy } from '../../../invalid.js'
 import { problem } from '../../../problem.js'
-import { isSame, type Recipient, recipientOf } from '../../../recipient.js'
+import { isSame, recipientOf } from '../../../recipient.js'
 import { VerifyAnswer, VerifyBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, RECIPIENT } from '../../../schemas/problem-codes.js'
+import { type Given, readValues, type Values } from '../../../templates/params.js'
 
 const verify: FastifyPluginAsyncTypebox = async fastify => {
   async function check(
     captcha: Captcha | null,
     { code, purpose = captcha?.purpose }: { code: string; purpose?: string },
-    recipient: Recipient | null
+    { recipient, bound }: FastifyRequest
   ): Promise<Checked> {
     if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
     // What the caller says the code is for must be what it is for.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
-    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined)
+    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? {})
   }
 
   fastify.post(
@@ -26,7 +29,8 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       config: { limit: ['verify-attempts', 'verify-failures', 'verify-failures-recipient'] },
       preParsing: fastify.identify,
       preHandler: async request => {
-        const { id, phone, email } = request.body
+        const { id, phone, email, params } = request.body
+        if (params !== undefined) request.bound = saidToBe(params)
         if ((phone ?? email) !== undefined)
           request.recipient = recipientOf({ phone, email }, { region: fastify.region })
         await findCaptcha(request, id)
@@ -41,7 +45,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async (request, reply) => {
-      const { captcha, body, recipient } = request
+      const { captcha, body } = request
       const code = captcha && { ...captcha, sender: captcha.kept.sender }
       const fact = {
         event: 'verification' as const,
@@ -52,7 +56,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         fastify.metrics.verified(code, outcome)
         fastify.audit({ ...fact, ...more, outcome }, request, captcha)
       }
-      const checked = await check(captcha, body, recipient).catch(error => {
+      const checked = await check(captcha, body, request).catch(error => {
         // Redis may count it all the same.
         tell('unknown')
         throw error
@@ -65,16 +69,24 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, attemptsLeft })
       }
-      const { purpose, channel, masked } = captcha
+      const { purpose, channel, masked, params } = captcha
       return {
         verified: true as const,
         attemptsLeft,
         purpose,
         channel,
-        recipient: masked
+        recipient: masked,
+        ...(params && { params })
       }
     }
   )
+}
+
+/** @throws a problem (422) for what no code can be bound to */
+function saidToBe(params: Given): Values {
+  const { values, flaws } = readValues(params)
+  if (flaws.length > 0) throw invalidBy(flaws)
+  return values
 }
 
 type Outcome = 'verified' | 'wrong' | 'ended' | 'unknown'

@@ -1,0 +1,35 @@
+import { ConfigError } from './check.js'
+import type { Policy } from './policy.js'
+import { boundNames, codeTemplate, purposeOf } from './templates/codes.js'
+import type { Templates } from './templates/templates.js'
+
+/**
+ * Whether what the codes of each purpose are bound to is what the templates of their messages take, neither more nor less.
+ * @throws ConfigError that says what is wrong, and where
+ */
+export function checkBoundParams({ purposes }: Policy, { ofCodes }: Pick<Templates, 'ofCodes'>): void {
+  for (const channel of ['sms', 'mail'] as const) {
+    const templates = ofCodes(channel)
+    const taken = (template: string) => boundNames(template, Object.keys(templates[template]?.params ?? {}))
+    for (const [purpose, { params = [] }] of Object.entries(purposes)) {
+      const template = codeTemplate(purpose, params)
+      const path = `policy.purposes.${purpose}.params`
+      if (params.length > 0 && !Object.hasOwn(templates, template))
+        throw new ConfigError(`${path} needs the template ${template}, which ${channel}.json does not have.`)
+      for (const [i, name] of params.entries()) {
+        if (taken(template).includes(name)) continue
+        const right = `is nothing that codes are bound to by templates.${channel}.${template}.params`
+        throw new ConfigError(`${path}[${i}] (${JSON.stringify(name)}) ${right}.`)
+      }
+    }
+    for (const template of Object.keys(templates)) {
+      const purpose = purposeOf(template)
+      if (purpose === undefined) continue
+      const { params = [] } = (Object.hasOwn(purposes, purpose) && purposes[purpose]) || {}
+      const stray = taken(template).find(name => !params.includes(name))
+      if (stray === undefined) continue
+      const path = `templates.${channel}.${template}.params.${stray}`
+      throw new ConfigError(`${path} is none of policy.purposes.${purpose}.params.`)
+    }
+  }
+}
