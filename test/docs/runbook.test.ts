@@ -50,7 +50,7 @@ t.test('by which sender codes are verified, how soon and at what cost', { skip }
     .slice(0, 1)
     .map(line => JSON.parse(line))
   const sent = { ...event, time: '2026-03-01T03:00:00.000Z' }
-  const verified = { ...sent, event: 'verification', outcome: 'verified', sender: undefined, cost: undefined }
+  const verified = { ...sent, event: 'verification', outcome: 'verified', cost: undefined }
   const other = { ...sent, sender: 'twilio', recipientHash: 'AAAAAAAAAAAAAAAAAAAAAA' }
   // As of two instances: not in order.
   const lines = [
@@ -68,28 +68,6 @@ t.test('by which sender codes are verified, how soon and at what cost', { skip }
   const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
   t.equal(stderr, '')
   t.same(stdout.trim().split('\n').sort(), ['aliyun CN 1 1 20 0.045', 'twilio CN 2 0 - -'])
-})
-
-t.test('how many codes that a sender took are verified', { skip }, async t => {
-  const code = { purpose: 'login', sender: 'aliyun', country: 'CN' }
-  const sent = { ...code, event: 'send', outcome: 'sent' }
-  const verified = { ...code, event: 'verification', outcome: 'verified' }
-  const lines = [
-    sent,
-    sent,
-    verified,
-    { ...sent, outcome: 'failed' },
-    { ...verified, outcome: 'wrong' },
-    { ...verified, sender: undefined },
-    { ...sent, sender: 'smtp', country: undefined, channel: 'mail' },
-    { ...sent, purpose: undefined, template: 'welcome' }
-  ]
-  const file = join(folderOf(t), 'trail')
-  writeFileSync(file, lines.map(line => `${JSON.stringify(line)}\n`).join(''))
-  const command = blockOf('docs/operation.md', 'conversion').replace('TRAIL', file)
-  const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
-  t.equal(stderr, '')
-  t.same(stdout.trim().split('\n'), ['2 1 aliyun CN', '1 0 smtp mail'])
 })
 
 t.test('which countries are asked for that are not served', { skip }, async t => {
