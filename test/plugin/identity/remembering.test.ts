@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { remembering } from '../../../plugin/identity/remembering.js'
+import { isKept } from '../../helper/heap.js'
 
 t.test('an answer is reckoned once, and is always the right one', async t => {
   let asked = 0
@@ -67,6 +69,18 @@ t.test('what has no answer is asked again, and so is what is too long to keep', 
   long('y'.repeat(257))
   long('y'.repeat(257))
   t.equal(asked, 5)
+})
+
+t.test('of what a text was cut from, nothing is kept once another one has come', async t => {
+  const password = randomBytes(8).toString('hex')
+  const same = remembering(text => text)
+  const ask = (i: number) => {
+    const form = `phone=00861380013800${i}&password=${[...password].reverse().join('')}`
+    same(form.slice(6, 21))
+  }
+  for (const i of [1, 2, 1, 2]) ask(i)
+  same('another')
+  t.notOk(await isKept(password))
 })
 
 t.test('an error is nobody’s answer', async t => {
