@@ -23,6 +23,7 @@ import { RedisServer } from './server.js'
 import { StandIn } from './stand-in.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
+const STAYS = 'stays counted, unless a later try succeeds'
 
 interface Opened {
   reserver: Reserver
@@ -100,11 +101,10 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
-    onKept: error =>
-      fastify.log.error({ err: error, onStoreError }, 'what redis counted too late stays counted')
+    onKept: error => fastify.log.error({ err: error, onStoreError }, `what redis counted too late ${STAYS}`)
   })
   const report = (error: unknown) =>
-    fastify.log.error({ err: error }, 'what was counted for a refusal stays counted')
+    fastify.log.error({ err: error }, `what was counted for a refusal ${STAYS}`)
   const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
   fastify.addHook('onReady', async () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())

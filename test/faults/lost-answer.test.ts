@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
 import { openOn } from './process.js'
 
 t.test('an answer that a lost connection has taken is no outage of a Redis that answers since', async t => {
@@ -31,6 +32,33 @@ t.test('an answer that a lost connection has taken is no outage of a Redis that 
   t.equal(await lost, 'memory')
   t.equal(await storeOf('b'), 'redis', 'Redis has answered all the time')
   t.strictSame(changes(), [])
+})
+
+t.test('what was counted too late is told, and goes as soon as Redis takes it', async t => {
+  const { client: admin, port } = await startRedis(t)
+  let held: (() => void) | undefined
+  const { url } = await way(
+    t,
+    () => port,
+    (client, server) =>
+      client.on('data', data => {
+        if (held || !data.includes(':once')) return
+        server.pause()
+        held = () => server.resume()
+      })
+  )
+  const client = new Redis(url, { autoResendUnfulfilledCommands: false }).on('error', () => {})
+  const { app, lines } = await openOn(t, client, { onStoreError: 'deny' })
+  const counted = async () => (await admin.keys('*:once')).length
+  const told = /^what redis counted too late stays counted, unless a later try succeeds$/
+  await t.rejects(app.limit.reserve({ once: 'a' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
+  t.equal(await counted(), 1)
+  await admin.config('SET', 'min-replicas-to-write', '1')
+  held?.()
+  await until(() => lines.some(line => told.test(JSON.parse(line).msg)), 'a word of it')
+  t.equal(await counted(), 1)
+  await admin.config('SET', 'min-replicas-to-write', '0')
+  await until(async () => (await counted()) === 0, 'the slot')
 })
 
 t.test('what fails after a decision is logged as what it is', async t => {
