@@ -19,11 +19,10 @@ export function compilePart(part: KeyPart, options: KeyOptions, at: string): Com
     conform(DigestPart, part, at)
     return compileContent(part.digest, options, `${at}.digest`)
   }
-  const kind = (Object.keys(keyParts) as (keyof typeof keyParts)[]).find(name => name in part)
+  const [kind, other] = (Object.keys(keyParts) as (keyof typeof keyParts)[]).filter(name => name in part)
   if (kind === undefined) throw wrongOption(at, part, right)
-  if (Object.keys(part).filter(name => name in keyParts).length > 1) {
+  if (other !== undefined)
     throw wrongOption(at, part, 'A part is of one kind; for several write a list of parts.')
-  }
   conform(keyParts[kind], part, at)
   const label = (part as Record<string, string>)[kind] as string
   const read = compilePath(label, `${at}.${kind}`)
