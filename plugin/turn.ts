@@ -13,14 +13,21 @@ import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.
  */
 export class Turn {
   private readonly send: FastifyReply['send']
+  /** How it ended is known, and settled by. */
   private answered = false
+  /** Fastify's `handlerTimeout` is over. */
   private timedOut = false
+  /** It answers by the connection itself. */
   private hijacked = false
+  /** It ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
   private callback = false
+  /** It has returned a promise of its own. */
   private promised = false
   // Before the handler has returned or thrown it is not known whether it goes on.
   private called = false
+  /** The refund for which its answer waits, and the sending behind that. */
   private held: Promise<unknown> | undefined
+  /** Why what it answered could not be sent: where that is thrown at it, it is no error of its own. */
   private undelivered: unknown
 
   /** @param tellAnew puts on the reply what is left, anew */
