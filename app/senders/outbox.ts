@@ -1,15 +1,9 @@
+import type { Static } from 'typebox'
 import type { Clock } from '../clock.js'
-import type { Channel, Message, Receipt, Sender } from './sender.js'
+import type { OutboxAnswer } from '../schemas/outbox.js'
+import type { Message, Receipt, Sender } from './sender.js'
 
-export interface Entry {
-  /** When, in ISO 8601. */
-  at: string
-  channel: Channel
-  to: string
-  subject?: string
-  text: string
-  html?: string
-}
+type Entry = Static<typeof OutboxAnswer>['messages'][number]
 
 /** For development: keeps the last messages instead of sending them, and shows each as a line. */
 export class Outbox implements Sender {
@@ -27,11 +21,9 @@ export class Outbox implements Sender {
     return this.entries
   }
 
-  async send({ channel, to, subject, text, html }: Message): Promise<Receipt> {
-    const entry: Entry = { at: new Date(this.clock.wall()).toISOString(), channel, to, text }
-    if (subject !== undefined) entry.subject = subject
-    if (html !== undefined) entry.html = html
-    this.entries.unshift(entry)
+  async send({ channel, to, subject, text }: Message): Promise<Receipt> {
+    const at = new Date(this.clock.wall()).toISOString()
+    this.entries.unshift({ at, channel, to, ...(subject !== undefined && { subject }), text })
     this.entries.length = Math.min(this.entries.length, this.max)
     this.print(`${channel} to ${to}: ${text}`)
     return { sender: this.name }

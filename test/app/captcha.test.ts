@@ -176,7 +176,7 @@ for (const [name, open] of Object.entries(places)) {
       const { status, body } = await askMail(app, ' Jane.Doe@example.com ')
       t.match({ status, body }, { status: 202, body: { channel: 'mail', recipient: 'J***@example.com' } })
       const message = app.outbox?.messages[0]
-      t.match(message, { channel: 'mail', to: 'Jane.Doe@example.com', html: /<\w/ })
+      t.match(message, { channel: 'mail', to: 'Jane.Doe@example.com' })
       t.equal((await verify(app, body.id, lastCode(app, 'Jane.Doe@example.com'))).status, 200)
       t.equal((await askMail(app, 'jane.doe+shop@EXAMPLE.com')).status, 429)
     })

@@ -159,8 +159,7 @@ t.test('the outbox keeps what was written, and no more than it holds', async t =
       channel: 'mail',
       to: 'jane@example.com',
       subject: 'Your code',
-      text: '042137 is your code',
-      html: '<p>042137</p>'
+      text: '042137 is your code'
     },
     { at: '2026-03-01T03:00:00.000Z', channel: 'sms', to: '+8613800138000', text: '042137 is your code' }
   ])
