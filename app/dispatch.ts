@@ -39,7 +39,7 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
 export function checkHeld(request: FastifyRequest, decision: Decision | null): void {
   try {
     checkLease(request)
-    checkLock(decision, 'none')
+    checkLock(decision)
   } catch (error) {
     tellFailure(error, request, 0)
     throw error

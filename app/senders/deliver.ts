@@ -15,9 +15,9 @@ export function undeliveredOf(error: unknown): Undelivered {
 }
 
 /** Somebody else may be sending, and nothing has left here. @throws a problem (503) when the lock is lost */
-export function checkLock(decision: Decision | null, sender: string): void {
+export function checkLock(decision: Decision | null): void {
   if (!decision?.signal.aborted) return
-  const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), sender)
+  const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), 'none')
   const detail = 'The message was not sent, since its lock was lost, and was not counted.'
   throw Object.assign(problem(503, 'LOCK_LOST', detail), { undelivered })
 }
@@ -35,7 +35,7 @@ export async function deliver(
   timeoutMs: number
 ): Promise<Receipt> {
   // An abort of before is not told again.
-  checkLock(decision, sender.name)
+  checkLock(decision)
   const waiting = new AbortController()
   let giveUp = (_error: SendError) => {}
   const givenUp = new Promise<never>((_, reject) => (giveUp = reject))

@@ -116,7 +116,7 @@ t.test('nothing is sent under a lock that was lost before', async t => {
   const { held, decision } = reservation()
   held.lose()
   t.match(await thrown(deliver(failing(new Error('sent')), message(), decision, 1_000)), {
-    undelivered: { outcome: 'failed', sender: 'a', code: 'LOCK_LOST' },
+    undelivered: { outcome: 'failed', sender: 'none', code: 'LOCK_LOST' },
     problem: { status: 503, code: 'LOCK_LOST' }
   })
   t.equal(held.kept, 0)
