@@ -1,10 +1,12 @@
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { buildIfNeeded } from './build.mjs'
+import { readEnvFile } from './env-file.mjs'
 import { installDependencies, root, stop } from './install.mjs'
 
 installDependencies()
 if (!buildIfNeeded()) stop('The build failed; what the compiler said stands above.')
+readEnvFile(join(root, '.env'))
 
 // In this process, so that signals and the exit code are the server's own.
 const server = join(root, 'dist/app/server.js')

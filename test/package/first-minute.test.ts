@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
@@ -75,6 +75,50 @@ t.test('several may start at once after a change: none takes away what another r
     readdirSync(folder).filter(name => name.startsWith('dist')),
     ['dist']
   )
+})
+
+t.test('the start reads a file .env, and what the environment has comes first', async t => {
+  const file = join(folder, '.env')
+  const startWith = (env: NodeJS.ProcessEnv) => {
+    const { PATH, HOME } = process.env
+    const child = spawn(process.execPath, ['scripts/start.mjs'], {
+      cwd: folder,
+      env: { PATH, HOME, LOG_LEVEL: 'silent', ...env },
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    return child
+  }
+  async function refused(sentence: string) {
+    const child = startWith({})
+    let said = ''
+    child.stderr.on('data', chunk => (said += chunk))
+    const [code] = await once(child, 'close')
+    t.equal(code, 1)
+    t.equal(said, `Not started: ${sentence}\n`)
+  }
+
+  writeFileSync(
+    file,
+    '# of this test\r\nexport API_KEYS = "key-of-the-file:shop" # a key\r\n\r\nPORT=none\r\n'
+  )
+  await refused('PORT ("none") must be integer. It is the port to listen on.')
+  const child = startWith({ PORT: '0' })
+  let base: string | undefined
+  for await (const line of createInterface({ input: child.stdout })) {
+    base = /^Listening on (.*)$/.exec(line)?.[1]
+    if (base !== undefined) break
+  }
+  const quota = await fetch(`${base}/v1/quota`, { headers: { 'x-api-key': 'key-of-the-file' } })
+  t.match(await quota.json(), { account: 'shop' })
+  child.kill('SIGTERM')
+  await once(child, 'close')
+
+  writeFileSync(file, 'PORT="0\n1"\nHOST\nLOCALE=en\n')
+  await refused(`${file}, line 3, is neither NAME=value nor a comment (#).`)
+  rmSync(file)
+  mkdirSync(file)
+  await refused(`${file} cannot be read: EISDIR.`)
 })
 
 interface Locked {
