@@ -25,7 +25,7 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
     async () => {
       if (fastify.hasDecorator('redis')) {
         await answered(works(fastify.redis), timeoutMs, () =>
-          problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer.')
+          problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or is a replica.')
         )
         await answered(verified(fastify), timeoutMs, () =>
           problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
@@ -42,10 +42,13 @@ async function verified({ limit, lists }: FastifyInstance): Promise<void> {
   await lists.verify()
 }
 
-/** A cluster works while one node says so: one that is lost holds up what stands on it alone. */
-async function works(redis: Redis | Cluster): Promise<unknown> {
-  if (!(redis instanceof Cluster)) return redis.ping()
-  return Promise.any(
+/** A cluster works while one node says so: one that is lost holds up what stands on it alone. A replica takes no writes. */
+async function works(redis: Redis | Cluster): Promise<void> {
+  if (!(redis instanceof Cluster)) {
+    if ((await redis.info('replication')).includes('role:slave')) throw new Error('this Redis is a replica')
+    return
+  }
+  await Promise.any(
     redis.nodes('master').map(async node => {
       const info = String(await node.cluster('INFO'))
       if (!info.includes('cluster_state:ok')) throw new Error('the cluster is down')

@@ -92,6 +92,15 @@ t.test('Redis is not there at boot, and comes', async t => {
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
+t.test('a Redis that is a replica takes no codes: not ready until it is a master', async t => {
+  const [master, replica] = [await startRedis(t), await startRedis(t)]
+  await replica.client.replicaof('127.0.0.1', master.port)
+  const app = await onRedis(t, replica.url)
+  t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+  await replica.client.replicaof('NO', 'ONE')
+  await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
+})
+
 t.test('began without Redis and with another secret than others there: not ready', async t => {
   for (const secret of ['LIMIT_SECRET', 'RECIPIENT_SECRET']) {
     const { pid, url } = await startRedis(t)
