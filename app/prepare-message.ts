@@ -5,6 +5,10 @@ import { recipientOf } from './recipient.js'
 import { checkServed } from './served.js'
 
 interface Asked {
+  /** Of an SMS. */
+  phone?: string
+  /** The address of a mail. */
+  to?: string
   template: string
   params?: Record<string, unknown>
   locale?: string
@@ -17,15 +21,14 @@ interface Asked {
  */
 export function prepareMessage(
   request: FastifyRequest,
-  to: { phone: string } | { email: string },
-  { template, params = {}, locale }: Asked
+  { phone, to, template, params = {}, locale }: Asked
 ): void {
   const { server, account } = request
-  const recipient = recipientOf(to, {
-    region: server.region,
+  const recipient = recipientOf(
+    { phone, email: to },
     // A mail names its address `to`.
-    ...('email' in to && { pointer: '#/to' })
-  })
+    { region: server.region, ...(to !== undefined && { pointer: '#/to' }) }
+  )
   const { channel } = recipient
   const { templates } = server
   const language = localeOf(request, templates.localesOf(channel, template), locale)

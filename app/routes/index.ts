@@ -6,9 +6,8 @@ import readyz from './readyz.js'
 import admin from './v1/admin/index.js'
 import captcha from './v1/captcha/index.js'
 import outbox from './v1/dev/outbox.js'
-import mail from './v1/mail.js'
+import messages from './v1/messages.js'
 import quota from './v1/quota.js'
-import sms from './v1/sms.js'
 
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
   // Machines ask every few seconds: as usual that is not worth two lines.
@@ -17,8 +16,7 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
   await fastify.register(readyz, { logLevel, timeoutMs: config.STORE_TIMEOUT })
   await fastify.register(metrics, { logLevel })
   await fastify.register(captcha, { prefix: '/v1/captcha' })
-  await fastify.register(sms, { prefix: '/v1' })
-  await fastify.register(mail, { prefix: '/v1' })
+  for (const channel of ['sms', 'mail'] as const) await fastify.register(messages, { prefix: '/v1', channel })
   await fastify.register(quota, { prefix: '/v1' })
   if (config.ADMIN_KEY !== undefined) {
     await fastify.register(admin, { prefix: '/v1/admin', adminKey: config.ADMIN_KEY })

@@ -1,0 +1,71 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { dispatch } from '../../dispatch.js'
+import { prepareMessage } from '../../prepare-message.js'
+import { MailBody, MessageAnswer, SmsBody } from '../../schemas/message.js'
+import { presentBody } from '../../schemas/present-body.js'
+import { problems } from '../../schemas/problem.js'
+import { BODY, type Code, KEY, LIMITED, PHONE, SENDING } from '../../schemas/problem-codes.js'
+import type { Channel } from '../../senders/sender.js'
+
+/** In what they differ: also by the rule on their recipients. */
+const kinds = {
+  sms: {
+    operationId: 'sendSms',
+    summary: 'Sends an SMS by template',
+    Body: SmsBody,
+    rule: 'mobile',
+    codes: [...PHONE, 'COUNTRY_NOT_SERVED']
+  },
+  mail: {
+    operationId: 'sendMail',
+    summary: 'Sends a mail by template',
+    Body: MailBody,
+    rule: 'mail',
+    codes: ['EMAIL_INVALID']
+  }
+} satisfies Record<Channel, { codes: Code[]; [other: string]: unknown }>
+
+/** An SMS and a mail by template: without a key each would be a relay for anybody. */
+const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify, { channel }) => {
+  const { operationId, summary, Body, rule, codes } = kinds[channel]
+  const body = () => Body(fastify.templates.offered(channel))
+  fastify.post(
+    `/${channel}`,
+    {
+      config: {
+        limit: ['api-attempts', 'block-list', 'same-content', rule, 'account', 'service'],
+        swaggerTransform: presentBody(body)
+      },
+      preParsing: fastify.authenticate,
+      // What cannot be sent is refused before anything is counted.
+      preHandler: [async request => prepareMessage(request, request.body), fastify.idempotent],
+      schema: {
+        operationId,
+        summary,
+        tags: ['messages'],
+        security: [{ apiKey: [] }],
+        body: body(),
+        response: {
+          202: MessageAnswer,
+          ...problems(
+            ...BODY,
+            ...LIMITED,
+            ...KEY,
+            ...SENDING,
+            ...codes,
+            'TEMPLATE_UNKNOWN',
+            'TEMPLATE_FORBIDDEN',
+            'PARAMS_INVALID',
+            'TEXT_TOO_LONG'
+          )
+        }
+      }
+    },
+    async (request, reply) => {
+      await dispatch(request, reply.limit)
+      return reply.code(202).send({ id: request.id })
+    }
+  )
+}
+
+export default messages
