@@ -152,7 +152,7 @@ t.test('the best of some languages for a tag, by the usual look-up', async t => 
     ['zh-hant', 'zh-Hant'],
     ['ZH-hans-cn', 'zh'],
     ['zh-Hant-u-nu-hanidec', 'zh-Hant'],
-    ['zh-cmn-Hans-CN', 'zh'],
+    ['ZH-cmn-Hans-CN', 'zh'],
     ['pt-BR', 'pt-BR'],
     ['pt', undefined],
     ['pt-PT', undefined],
