@@ -119,7 +119,7 @@ t.test('of a client that has hung up: what surely did not go out is given back',
 
 t.test('of a client that has hung up before its message was sent: it is counted and told of', async t => {
   const server = await startRedis(t)
-  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
+  const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '10000' }
   const sms = provider()
   const app = await startApp(t, env, { senders: { sms } })
   const told = heardOn(t, 'verification-api:audit')
