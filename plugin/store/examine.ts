@@ -78,6 +78,11 @@ export class Examination {
     this.begun = true
   }
 
+  private endLook(): void {
+    this.stop()
+    if (this.missed) this.again()
+  }
+
   private stop(): void {
     clearInterval(this.checking)
     this.checking = undefined
@@ -101,16 +106,15 @@ export class Examination {
     looked.then(
       () => {
         this.mismatch = null
-        this.stop()
-        if (this.missed) this.again()
+        this.endLook()
       },
       error => {
         failed = true
         if (this.closed || !(error instanceof SecretMismatchError)) return
-        this.stop()
         this.mismatch = error
         // The server listens by now: only its operator can help.
         this.log.error({ err: error }, 'limits are not shared')
+        this.endLook()
       }
     )
   }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
+import { SecretMismatchError } from '../../../plugin/errors.js'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { Examination } from '../../../plugin/store/examine.js'
 import { RedisServer } from '../../../plugin/store/server.js'
@@ -185,6 +186,36 @@ t.test('who is asked to look while it looks does so once more, however often it 
   await sleep(50)
   t.equal(answers.length, 3)
 })
+
+t.test('also where the look that was under way finds another secret', async t => {
+  const { client } = await startRedis(t)
+  const answers: ((error?: Error) => void)[] = []
+  const verify = () =>
+    new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve())))
+  const redis = Object.assign(new RedisServer(client, 'sl:'), { verify })
+  const examination = new Examination(redis, 'a fingerprint', 10_000, { warn() {}, error() {} })
+  t.teardown(() => examination.end())
+  const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
+  const begun = examination.begin()
+  answers[0]?.()
+  await begun
+  examination.again()
+  examination.again()
+  answers[1]?.(new SecretMismatchError('sl:'))
+  await looks(3)
+  t.throws(() => examination.verify(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+  answers[2]?.()
+  await until(() => isVerified(examination), 'the right secret')
+})
+
+function isVerified(examination: Examination): boolean {
+  try {
+    examination.verify()
+    return true
+  } catch {
+    return false
+  }
+}
 
 t.test('where Redis answers, a secret that differs under one prefix ends the start', async t => {
   const { client } = await startRedis(t)
