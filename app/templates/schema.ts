@@ -8,6 +8,13 @@ const Lines = Type.Array(Line, { minItems: 1, description: 'a list of lines' })
 /** The most characters that a value may have. */
 export const LONGEST = 500
 
+/** Beyond these a number in JSON may have become another one. */
+const Exact = Type.Integer({
+  minimum: Number.MIN_SAFE_INTEGER,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'of an integer; a whole number of at most 9007199254740991, longer ones are of type string'
+})
+
 /** What may stand for a `{name}`. */
 const ParamSchema = Type.Object(
   {
@@ -20,8 +27,8 @@ const ParamSchema = Type.Object(
     pattern: Type.Optional(
       Type.String({ description: 'a regular expression for the whole of a string or url' })
     ),
-    minimum: Type.Optional(Type.Integer({ description: 'of an integer' })),
-    maximum: Type.Optional(Type.Integer({ description: 'of an integer' })),
+    minimum: Type.Optional(Exact),
+    maximum: Type.Optional(Exact),
     example: Type.String()
   },
   strict
