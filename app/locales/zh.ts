@@ -102,7 +102,7 @@ export const zh = {
     LOCK_LOST: { detail: '发送锁已丢失，消息未发送，不计入次数。' },
     NO_SENDER: { detail: '未配置 {channel} 的发送通道。' },
     FST_ERR_HANDLER_TIMEOUT: { detail: '处理超时，已放弃。如有消息待发，仍可能送达。' },
-    REDIS_UNAVAILABLE: { detail: 'Redis 没有响应，或为副本。' },
+    REDIS_UNAVAILABLE: { detail: 'Redis 没有响应，或不接受写入。' },
     SECRET_MISMATCH: { detail: '同一 Redis 上的其他实例使用不同的密钥。' },
     SHUTTING_DOWN: { detail: '服务器正在关闭，请稍后重试。' },
     INTERNAL: { detail: '服务器内部出错，详情见日志。' }

@@ -25,7 +25,7 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
     async () => {
       if (fastify.hasDecorator('redis')) {
         await answered(works(fastify.redis), timeoutMs, () =>
-          problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or is a replica.')
+          problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or takes no writes.')
         )
         await answered(verified(fastify), timeoutMs, () =>
           problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
@@ -45,7 +45,9 @@ async function verified({ limit, lists }: FastifyInstance): Promise<void> {
 /** A cluster works while one node says so: one that is lost holds up what stands on it alone. A replica takes no writes. */
 async function works(redis: Redis | Cluster): Promise<void> {
   if (!(redis instanceof Cluster)) {
-    if ((await redis.info('replication')).includes('role:slave')) throw new Error('this Redis is a replica')
+    // One that cannot save what it holds takes no writes, and no PING either.
+    const [told] = await Promise.all([redis.info('replication'), redis.ping()])
+    if (told.includes('role:slave')) throw new Error('this Redis is a replica')
     return
   }
   await Promise.any(

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -7,6 +8,7 @@ import type { AuditEvent } from '../../app/audit/event.js'
 import { readConfig } from '../../app/config.js'
 import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
+import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -99,6 +101,20 @@ t.test('a Redis that is a replica takes no codes: not ready until it is a master
   t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
   await replica.client.replicaof('NO', 'ONE')
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
+})
+
+t.test('a Redis that cannot save what it holds takes no codes: not ready until it can', async t => {
+  const dir = folderOf(t)
+  const { client, url } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
+  const app = await onRedis(t, url)
+  const status = async () => (await app.inject('/readyz')).statusCode
+  t.equal(await status(), 200)
+  rmSync(dir, { recursive: true })
+  await client.bgsave()
+  await until(async () => (await status()) === 503, 'the failure')
+  t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+  await client.config('SET', 'stop-writes-on-bgsave-error', 'no')
+  t.equal(await status(), 200)
 })
 
 t.test('began without Redis and with another secret than others there: not ready', async t => {
