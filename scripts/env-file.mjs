@@ -4,20 +4,21 @@ import { stop } from './install.mjs'
 
 /** It may have several lines. */
 const QUOTED_VALUE = /=[ \t]*(["'`])[\s\S]*?\1/g
-const LINE = /^[ \t]*((export[ \t]+)?[A-Za-z_]\w*[ \t]*=.*|#.*)?\r?$/
+const LINE = /^[ \t]*((export[ \t]+)?[A-Za-z_]\w*[ \t]*=[^#]*((?<=[ \t=])#.*)?|#.*)?\r?$/
 
 /** Sets the variables of a file that the environment has not set. There need be no file; a mistake in it ends the process. */
 export function readEnvFile(file) {
   let text
   try {
-    text = readFileSync(file, 'utf8')
+    text = readFileSync(file, 'utf8').replace(/^\uFEFF/, '')
   } catch (error) {
     if (error.code === 'ENOENT') return
     stop(`Not started: ${file} cannot be read: ${error.code}.`)
   }
   const lines = text.replace(QUOTED_VALUE, quoted => `=${quoted.replace(/./g, '')}`).split('\n')
-  // Node would pass over it in silence, and Node 20 over the next line as well.
+  // Node would pass over it in silence, and Node 20 over the next line as well; of `x#y` it would take `x`.
   const wrong = lines.findIndex(line => !LINE.test(line)) + 1
-  if (wrong > 0) stop(`Not started: ${file}, line ${wrong}, is neither NAME=value nor a comment (#).`)
+  const right = 'NAME=value, in quotes if it holds a #, nor a comment (#)'
+  if (wrong > 0) stop(`Not started: ${file}, line ${wrong}, is neither ${right}.`)
   for (const [name, value] of Object.entries(parseEnv(text))) process.env[name] ??= value
 }

@@ -115,7 +115,10 @@ t.test('the start reads a file .env, and what the environment has comes first', 
   await once(child, 'close')
 
   writeFileSync(file, 'PORT="0\n1"\nHOST\nLOCALE=en\n')
-  await refused(`${file}, line 3, is neither NAME=value nor a comment (#).`)
+  const right = 'is neither NAME=value, in quotes if it holds a #, nor a comment (#).'
+  await refused(`${file}, line 3, ${right}`)
+  writeFileSync(file, 'HOST= # here\nLOCALE="en" #1\nLIMIT_SECRET=one#two\n')
+  await refused(`${file}, line 3, ${right}`)
   rmSync(file)
   mkdirSync(file)
   await refused(`${file} cannot be read: EISDIR.`)
