@@ -201,6 +201,18 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       t.match(await resend(app, other), { status: 410 })
       t.equal((await verify(app, other, lastCode(app, E164), { params: PAYMENT })).status, 422)
+      place.advance(60_000)
+      const late = (await pay(app)).body.id
+      const lateCode = lastCode(app, E164)
+      place.advance(60_000)
+      const { renew } = app.captchas
+      app.captchas.renew = async captcha => {
+        put({ payment: unbound }, { sms, mail })
+        await reload(app)
+        return renew(captcha)
+      }
+      t.match(await resend(app, late), { status: 410 }, 'also where that comes after it was let in')
+      t.equal((await verify(app, late, lateCode, { params: PAYMENT })).status, 200)
     })
   })
 }

@@ -60,7 +60,9 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
       const asked = { ...captcha, locale: body?.locale ?? captcha.locale }
       const issued = await fastify.captchas.renew(captcha)
       if (issued === null) throw ended()
-      return sendCode(request, reply, asked, issued)
+      return sendCode(request, reply, asked, issued).catch(error => {
+        throw endedWhereUnbound(error)
+      })
     }
   )
 }
@@ -72,8 +74,12 @@ function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captch
   try {
     return boundTo(request, { ...captcha, locale })
   } catch (error) {
-    throw (error as ProblemError).code === 'PARAMS_INVALID' ? ended() : error
+    throw endedWhereUnbound(error)
   }
+}
+
+function endedWhereUnbound(error: unknown): unknown {
+  return (error as ProblemError).code === 'PARAMS_INVALID' ? ended() : error
 }
 
 export default resend
