@@ -13,12 +13,12 @@ t.setTimeout(300_000)
 
 const folder = await clone(t)
 
-/** A server by `npm start`: where it listens, what it has said, and how it ends. */
-async function start(t: Test) {
+/** `npm start`: what it says, and how it ends. */
+function launch(t: Test, env: NodeJS.ProcessEnv) {
   const { PATH, HOME } = process.env
   const child = spawn('npm', ['start'], {
     cwd: folder,
-    env: { PATH, HOME, PORT: '0' },
+    env: { PATH, HOME, ...env },
     // A group of its own, so that nothing of it outlives this test.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe']
@@ -29,10 +29,15 @@ async function start(t: Test) {
     if (child.exitCode === null && child.signalCode === null) process.kill(-pid, 'SIGKILL')
     await ended
   })
-  let said = ''
-  child.stderr.on('data', chunk => (said += chunk))
-  child.stdout.on('data', chunk => (said += chunk))
+  const said = { out: '', err: '' }
+  child.stderr.on('data', chunk => (said.err += chunk))
+  child.stdout.on('data', chunk => (said.out += chunk))
+  return { child, ended, said }
+}
 
+/** A server by `npm start`: where it listens, and how it ends. */
+async function start(t: Test) {
+  const { child, ended, said } = launch(t, { PORT: '0' })
   let base: string | undefined
   for await (const line of createInterface({ input: child.stdout })) {
     base = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1]
@@ -79,23 +84,10 @@ t.test('several may start at once after a change: none takes away what another r
 
 t.test('the start reads a file .env, and what the environment has comes first', async t => {
   const file = join(folder, '.env')
-  const startWith = (env: NodeJS.ProcessEnv) => {
-    const { PATH, HOME } = process.env
-    const child = spawn(process.execPath, ['scripts/start.mjs'], {
-      cwd: folder,
-      env: { PATH, HOME, LOG_LEVEL: 'silent', ...env },
-      stdio: ['ignore', 'pipe', 'pipe']
-    })
-    t.teardown(() => child.kill('SIGKILL'))
-    return child
-  }
   async function refused(sentence: string) {
-    const child = startWith({})
-    let said = ''
-    child.stderr.on('data', chunk => (said += chunk))
-    const [code] = await once(child, 'close')
-    t.equal(code, 1)
-    t.equal(said, `Not started: ${sentence}\n`)
+    const { ended, said } = launch(t, {})
+    t.same(await ended, [1, null])
+    t.equal(said.err, `Not started: ${sentence}\n`)
   }
 
   writeFileSync(
@@ -103,16 +95,10 @@ t.test('the start reads a file .env, and what the environment has comes first', 
     '# of this test\r\nexport API_KEYS = "key-of-the-file:shop" # a key\r\n\r\nPORT=none\r\n'
   )
   await refused('PORT ("none") must be integer. It is the port to listen on.')
-  const child = startWith({ PORT: '0' })
-  let base: string | undefined
-  for await (const line of createInterface({ input: child.stdout })) {
-    base = /^Listening on (.*)$/.exec(line)?.[1]
-    if (base !== undefined) break
-  }
+  const { base, end } = await start(t)
   const quota = await fetch(`${base}/v1/quota`, { headers: { 'x-api-key': 'key-of-the-file' } })
   t.match(await quota.json(), { account: 'shop' })
-  child.kill('SIGTERM')
-  await once(child, 'close')
+  await end()
 
   writeFileSync(file, 'PORT="0\n1"\nHOST\nLOCALE=en\n')
   const right = 'is neither NAME=value, in quotes if it holds a #, nor a comment (#).'
