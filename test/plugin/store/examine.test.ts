@@ -165,12 +165,13 @@ t.test('who has ended neither listens nor asks, whenever it ends', async t => {
   }
 })
 
-t.test('who is asked to look while it looks does so once more, however often it was asked', async t => {
+/** What looks at Redis, has done so once, and is answered by the test. */
+async function looking(t: Test) {
   const { client } = await startRedis(t)
-  const answers: (() => void)[] = []
-  const redis = Object.assign(new RedisServer(client, 'sl:'), {
-    evictionPolicy: () => new Promise<string>(resolve => answers.push(() => resolve('noeviction')))
-  })
+  const answers: ((error?: Error) => void)[] = []
+  const verify = () =>
+    new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve())))
+  const redis = Object.assign(new RedisServer(client, 'sl:'), { verify })
   const examination = new Examination(redis, 'a fingerprint', 10_000, { warn() {}, error() {} })
   t.teardown(() => examination.end())
   const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
@@ -178,6 +179,11 @@ t.test('who is asked to look while it looks does so once more, however often it 
   await looks(1)
   answers[0]?.()
   await begun
+  return { examination, answers, looks }
+}
+
+t.test('who is asked to look while it looks does so once more, however often it was asked', async t => {
+  const { examination, answers, looks } = await looking(t)
   for (let i = 0; i < 3; i++) examination.again()
   await looks(2)
   answers[1]?.()
@@ -188,19 +194,9 @@ t.test('who is asked to look while it looks does so once more, however often it 
 })
 
 t.test('also where the look that was under way finds another secret', async t => {
-  const { client } = await startRedis(t)
-  const answers: ((error?: Error) => void)[] = []
-  const verify = () =>
-    new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve())))
-  const redis = Object.assign(new RedisServer(client, 'sl:'), { verify })
-  const examination = new Examination(redis, 'a fingerprint', 10_000, { warn() {}, error() {} })
-  t.teardown(() => examination.end())
-  const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
-  const begun = examination.begin()
-  answers[0]?.()
-  await begun
-  examination.again()
-  examination.again()
+  const { examination, answers, looks } = await looking(t)
+  for (let i = 0; i < 2; i++) examination.again()
+  await looks(2)
   answers[1]?.(new SecretMismatchError('sl:'))
   await looks(3)
   t.throws(() => examination.verify(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
