@@ -1,10 +1,10 @@
 import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
-import { keyedHash, sameHash } from '../keyed-hash.js'
+import { keyedHash, sameText } from '../keyed-hash.js'
 import type { Policy } from '../policy.js'
 import { seal, unseal } from '../seal.js'
 import type { Channel } from '../senders/sender.js'
 import { canonical, type Values } from '../templates/params.js'
-import { codeOf, codePolicy, sameCode } from './code.js'
+import { codeOf, codePolicy } from './code.js'
 import type { Checked, Kept, Records, Terms } from './records.js'
 
 /** Whose a code is, and what for. */
@@ -83,6 +83,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
   const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `captcha ${use}`, 32))
   const keys = { code: derive('code'), seal: derive('seal'), id: derive('id'), params: derive('params') }
   const keyOf = (id: string) => keyedHash(keys.id, id)
+  const paramsOf = (params: Values) => keyedHash(keys.params, canonical(params))
 
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
     codeOf(keys.code, { ...captcha, generation }, captcha.digits)
@@ -107,8 +108,8 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
 
     async check(captcha, given, params = {}) {
       const { generation } = captcha.kept
-      const agrees = sameHash(keys.params, canonical(params), canonical(captcha.params ?? {}))
-      const right = given !== undefined && sameCode(given, code(captcha, generation)) && agrees
+      const agrees = sameText(paramsOf(params), paramsOf(captcha.params ?? {}))
+      const right = given !== undefined && sameText(given, code(captcha, generation)) && agrees
       return records.check(keyOf(captcha.id), right ? generation : 0)
     },
 

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { Policy } from '../policy.js'
 import { canonical, type Values } from '../templates/params.js'
 
@@ -25,11 +25,6 @@ export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
   const offset = (mac[mac.length - 1] as number) & 0xf
   const number = mac.readBigUInt64BE(offset) & 0x7fff_ffff_ffff_ffffn
   return String(number % 10n ** BigInt(digits)).padStart(digits, '0')
-}
-
-/** Compares in constant time. */
-export function sameCode(a: string, b: string): boolean {
-  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }
 
 /** How long a code is valid, as its message tells: in whole minutes, and no longer, but for a code of less than one. */
