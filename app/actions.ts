@@ -4,6 +4,7 @@ import type { Flaw } from './flaw.js'
 import { tagMistake } from './locales/locale.js'
 import type { Policy } from './policy.js'
 import type { ProblemError } from './problem.js'
+import { CHANNELS } from './senders/sender.js'
 import { codeTemplate } from './templates/codes.js'
 import { examplesOf, readParams } from './templates/params.js'
 import type { Param } from './templates/schema.js'
@@ -48,7 +49,7 @@ export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Tex
 /** Says which actions are in a language in which no message of a code is: who asks for it gets another one. */
 export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
   return Object.entries(purposes).flatMap(([name, { action, params }]) =>
-    (['sms', 'mail'] as const).flatMap(channel => {
+    CHANNELS.flatMap(channel => {
       const template = codeTemplate(name, params)
       const texts = localesOf(channel, template)
       const without = Object.keys(action).filter(locale => !texts.includes(locale))

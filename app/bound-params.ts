@@ -1,5 +1,6 @@
 import { ConfigError } from './check.js'
 import type { Policy } from './policy.js'
+import { CHANNELS } from './senders/sender.js'
 import { boundNames, codeTemplate, purposeOf } from './templates/codes.js'
 import type { Templates } from './templates/templates.js'
 
@@ -8,7 +9,7 @@ import type { Templates } from './templates/templates.js'
  * @throws ConfigError that says what is wrong, and where
  */
 export function checkBoundParams({ purposes }: Policy, { ofCodes }: Pick<Templates, 'ofCodes'>): void {
-  for (const channel of ['sms', 'mail'] as const) {
+  for (const channel of CHANNELS) {
     const templates = ofCodes(channel)
     const taken = (template: string) => boundNames(template, Object.keys(templates[template]?.params ?? {}))
     for (const [purpose, { params = [] }] of Object.entries(purposes)) {

@@ -1,8 +1,12 @@
 import { type Static, type TProperties, Type } from 'typebox'
+import { CHANNELS } from '../senders/sender.js'
+
+const Hash = (description: string) =>
+  Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description }))
 
 const Optional = {
   account: Type.Optional(Type.String({ description: 'id of the account' })),
-  channel: Type.Optional(Type.Enum(['sms', 'mail'])),
+  channel: Type.Optional(Type.Enum(CHANNELS)),
   country: Type.Optional(
     Type.String({
       pattern: '^([A-Z]{2}|001)$',
@@ -12,21 +16,9 @@ const Optional = {
   purpose: Type.Optional(Type.String({ description: 'what a code is for' })),
   template: Type.Optional(Type.String({ description: 'name of the template' })),
   recipient: Type.Optional(Type.String({ description: 'masked: enough to recognize, too little to reach' })),
-  recipientHash: Type.Optional(
-    Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description: 'keyed hash: same person, same hash' })
-  ),
-  paramsHash: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9_-]{22}$',
-      description: 'keyed hash of what a code is bound to, or was said to be: same values, same hash'
-    })
-  ),
-  network: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9_-]{22}$',
-      description: "keyed hash of the end user's address, else the client's; IPv6 by /64"
-    })
-  )
+  recipientHash: Hash('keyed hash: same person, same hash'),
+  paramsHash: Hash('keyed hash of what a code is bound to, or was said to be: same values, same hash'),
+  network: Hash("keyed hash of the end user's address, else the client's; IPv6 by /64")
 }
 
 const Rules = Type.Array(Type.String(), { minItems: 1, description: 'names of rules' })

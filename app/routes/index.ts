@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import type { Config } from '../config.js'
+import { CHANNELS } from '../senders/sender.js'
 import healthz from './healthz.js'
 import metrics from './metrics.js'
 import readyz from './readyz.js'
@@ -16,7 +17,7 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
   await fastify.register(readyz, { logLevel, timeoutMs: config.STORE_TIMEOUT })
   await fastify.register(metrics, { logLevel })
   await fastify.register(captcha, { prefix: '/v1/captcha' })
-  for (const channel of ['sms', 'mail'] as const) await fastify.register(messages, { prefix: '/v1', channel })
+  for (const channel of CHANNELS) await fastify.register(messages, { prefix: '/v1', channel })
   await fastify.register(quota, { prefix: '/v1' })
   if (config.ADMIN_KEY !== undefined) {
     await fastify.register(admin, { prefix: '/v1/admin', adminKey: config.ADMIN_KEY })

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
+import { CHANNELS } from '../senders/sender.js'
 import { PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Params } from './message.js'
 import { Email, LocaleName, Phone } from './recipient.js'
@@ -10,7 +11,7 @@ const Purpose = Type.String({
   description: 'what the code is for, one of the policy',
   examples: ['register']
 })
-const Channel = Type.Enum(['sms', 'mail'])
+const Channel = Type.Enum(CHANNELS)
 const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
 const Masked = Type.String({ description: 'the recipient, masked' })
 

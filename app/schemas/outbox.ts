@@ -1,11 +1,12 @@
 import { Type } from 'typebox'
+import { CHANNELS } from '../senders/sender.js'
 
 export const OutboxAnswer = Type.Object(
   {
     messages: Type.Array(
       Type.Object({
         at: Type.String({ format: 'date-time' }),
-        channel: Type.Enum(['sms', 'mail']),
+        channel: Type.Enum(CHANNELS),
         to: Type.String(),
         subject: Type.Optional(Type.String()),
         text: Type.String()

@@ -1,4 +1,6 @@
-export type Channel = 'sms' | 'mail'
+/** By which messages go. */
+export const CHANNELS = ['sms', 'mail'] as const
+export type Channel = (typeof CHANNELS)[number]
 
 export interface Message {
   channel: Channel

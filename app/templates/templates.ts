@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError, check, parseJson } from '../check.js'
 import { problem } from '../problem.js'
-import type { Channel } from '../senders/sender.js'
+import { CHANNELS, type Channel } from '../senders/sender.js'
 import { isOfCodes, mistakesOfCodes } from './codes.js'
 import { mistakesOf } from './mistakes.js'
 import { examplesOf, type Given, readParams, type Values } from './params.js'
@@ -51,7 +51,7 @@ export interface Templates {
  */
 export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
   const mistakes: string[] = []
-  for (const channel of ['sms', 'mail'] as const) {
+  for (const channel of CHANNELS) {
     check(TemplatesSchemas[channel], files[channel], `templates.${channel}`)
     for (const [name, template] of Object.entries(files[channel])) {
       const found = mistakesOf(template, fallback)
