@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process'
+import { root } from './install.mjs'
+
+/** How long the assertions of a file may take together: tap ends them. And the process, should that not help. */
+const TEST_SECONDS = 300
+const PROCESS_MS = (TEST_SECONDS + 30) * 1_000
+
+const LEFT_OUT = /^ *ok \d+.* # (SKIP|TODO)/
+const PASSED = /^( *)ok \d+(?: - (.*?))?(?: # time=\S+)?$/
+const COUNTS = /^# \{ (total: \d+.*) \}$/
+const LOADER = `--import=${new URL('compiled.mjs', import.meta.url)}`
+
+/**
+ * Runs a test file, as it stands in dist-test/, in a process of its own. By tap's own runner each process would load what
+ * it measures and mocks with, which takes as long as many a test.
+ * @param track is told of the process, to end it
+ * @returns whether all passed; tap's counts, null when it broke off; what is worth reading of what it printed
+ */
+export async function runTestFile(file, track) {
+  const started = performance.now()
+  const child = spawn(process.execPath, ['--enable-source-maps', file], {
+    cwd: root,
+    env: {
+      ...process.env,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} ${LOADER}`.trim(),
+      TAP_TIMEOUT: TEST_SECONDS
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: PROCESS_MS,
+    killSignal: 'SIGKILL'
+  })
+  track(child)
+  let [tap, said] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', text => (tap += text))
+  child.stderr.setEncoding('utf8').on('data', text => (said += text))
+  const code = await new Promise(resolve => child.on('close', (code, signal) => resolve(code ?? signal)))
+  const lines = tap.split('\n')
+  const found = lines.findLast(line => COUNTS.test(line))
+  const counts = found ? numbersOf(COUNTS.exec(found)[1]) : null
+  const passed = code === 0 && counts !== null
+  const shown = passed ? lines.filter(line => LEFT_OUT.test(line)) : unpassed(lines)
+  const seconds = ((performance.now() - started) / 1_000).toFixed(1)
+  const end = `${passed ? 'ok' : `not ok (${code})`} - ${file} # ${seconds} s`
+  return { passed, counts, printed: [said.trimEnd(), ...shown, end].filter(text => text !== '').join('\n') }
+}
+
+/** `pass: 8, fail: 1` as an object. */
+function numbersOf(counts) {
+  return Object.fromEntries(
+    counts
+      .split(', ')
+      .map(pair => pair.split(': '))
+      .map(([name, n]) => [name, Number(n)])
+  )
+}
+
+/** An assertion that passed says nothing; a subtest that passed only what it left out. */
+function unpassed(lines) {
+  const kept = []
+  for (const line of lines) {
+    const [, indent, name] = PASSED.exec(line) ?? []
+    if (indent === undefined || LEFT_OUT.test(line)) {
+      kept.push(line)
+      continue
+    }
+    const start = kept.lastIndexOf(`${indent}# Subtest: ${name}`)
+    if (start === -1) continue
+    const inner = kept.slice(start + 1)
+    if (!inner.every(each => each.trim() === '' || each.startsWith(`${indent}    `))) continue
+    kept.splice(start, kept.length, ...inner.filter(each => LEFT_OUT.test(each)))
+  }
+  return kept
+}
