@@ -11,7 +11,7 @@ import type { Teardown } from './teardown.js'
 
 export type { Clock }
 
-const START_LIMIT_MS = 5_000
+const START_LIMIT_MS = 20_000
 
 // The shell becomes Redis; its child kills Redis when pipe 3 closes, by teardown or with the test process,
 // however that ends.
@@ -59,12 +59,13 @@ export async function freePort(): Promise<number> {
 // Resolves with null when the server ended or what answers on its port is somebody else's.
 async function connect(port: number, child: ChildProcess): Promise<Redis | null> {
   const deadline = AbortSignal.timeout(START_LIMIT_MS)
+  const late = once(deadline, 'abort')
   while (child.exitCode === null && child.signalCode === null) {
     const client = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
     // What breaks shows in the commands; without a listener ioredis prints it as well.
     client.on('error', () => {})
     try {
-      await Promise.race([client.connect(), once(deadline, 'abort')])
+      await Promise.race([client.connect(), late])
       deadline.throwIfAborted()
       const [, pid] = /process_id:(\d+)/.exec(await client.info('server')) ?? []
       if (Number(pid) === child.pid) return client

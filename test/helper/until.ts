@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 30_000
 
 /** Waits for a state that is due, however long that takes here. @throws when it never comes */
 export async function until(
