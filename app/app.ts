@@ -27,6 +27,7 @@ import swagger from './plugins/swagger.js'
 import { loadPolicy, type Policy } from './policy.js'
 import routes from './routes/index.js'
 import type { Senders } from './senders/sender.js'
+import { buildSerializer } from './serializers.js'
 import { loadTemplates } from './templates/templates.js'
 
 export interface BuildOptions {
@@ -95,7 +96,8 @@ export async function build(config: Config, options: BuildOptions = {}) {
       void (isUnbounded(raw) ? refuseUnbounded(reply) : sendProblem(reply, documentOf(error))),
     clientErrorHandler: answerBrokenRequest,
     // What a client sends is taken as it is or refused, never changed.
-    ajv: { customOptions: { removeAdditional: false, coerceTypes: false } }
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
+    schemaController: { compilersFactory: { buildSerializer } }
   })
   await app.register(connections)
   await app.register(closing)
