@@ -1,53 +1,51 @@
-import type { Static, TSchema } from 'typebox'
-import { Errors, Pointer } from 'typebox/schema'
+import { Ajv, type SchemaObject } from 'ajv'
 import { wrongOption } from './mistakes.js'
+import type { ObjectSchema } from './schemas.js'
 
-/** What is asked of a schema to say what would be right. */
-interface Described {
-  description?: string
-  enum?: string[]
-  type?: string
-  properties?: Record<string, Described>
-  items?: Described
+const ajv = new Ajv({
+  // To check a schema by its own takes longer than all that is checked by it.
+  meta: false,
+  validateSchema: false,
+  allowUnionTypes: true,
+  // What JSON Schema cannot tell, a function does.
+  keywords: [{ keyword: 'is', validate: (is: (value: unknown) => boolean, value: unknown) => is(value) }]
+})
+
+/**
+ * Holds a value against its schema.
+ * @param at the path of the value, for the error
+ * @throws OptionError with what would be right
+ */
+export function conformValue(schema: SchemaObject, value: unknown, at: string): void {
+  if (!ajv.validate(schema, value)) throw wrongOption(at, value, `It must be ${wanted(schema)}.`)
 }
 
 /**
- * Holds a value against its schema: an object, or a list, whose members have no members of their own there.
- * @param at the path of the value, for the error
+ * Holds an object against its schema: each member by itself, for Ajv takes long to compile what few apps set.
  * @throws OptionError with the path of the first mistake and what would be right
  */
-export function conform<S extends TSchema>(
-  schema: S,
-  value: unknown,
-  at: string
-): asserts value is Static<S> {
-  // An unknown member is told twice; the second time by what the object allows.
-  const [, errors] = Errors(schema, value)
-  // Of eight unknown members TypeBox tells the first time alone: its list ends there.
-  const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
-  if (error === undefined) return
-  const [inner] = Pointer.Indices(error.instancePath)
-  const { additionalProperties, requiredProperties } = error.params as {
-    additionalProperties?: string[]
-    requiredProperties?: string[]
+export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string): asserts value is T {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw wrongOption(at, value, `It must be ${schema.description}.`)
+  const properties: Record<string, SchemaObject> = schema.properties
+  const members = value as Record<string, unknown>
+  const missing = Object.keys(schema.required).find(name => members[name] === undefined)
+  if (missing !== undefined) {
+    const right = `It is required and must be ${wanted(properties[missing])}.`
+    throw wrongOption(`${at}.${missing}`, undefined, right)
   }
-  const { properties = {}, items } = schema as Described
-  const unknown = error.keyword === 'boolean' ? inner : additionalProperties?.[0]
-  const missing = requiredProperties?.[0]
-  const name = unknown ?? missing ?? inner
-  const right =
-    unknown === undefined
-      ? `It ${missing === undefined ? '' : 'is required and '}must be ${wanted(name === undefined ? schema : (items ?? properties[name]))}.`
-      : `There is no such option here; known: ${Object.keys(properties).join(', ')}.`
-  if (name === undefined) throw wrongOption(at, value, right)
-  const path = /^\d+$/.test(name) ? `${at}[${name}]` : `${at}.${name}`
-  // It may be a secret under a wrong name.
-  const secret = unknown !== undefined && at === 'options'
-  throw wrongOption(path, (value as Record<string, unknown>)[name], right, secret)
+  const unknown = Object.keys(members).find(name => !Object.hasOwn(properties, name))
+  if (unknown !== undefined && !schema.open) {
+    const right = `There is no such option here; known: ${Object.keys(properties).join(', ')}.`
+    // It may be a secret under a wrong name.
+    throw wrongOption(`${at}.${unknown}`, members[unknown], right, at === 'options')
+  }
+  for (const [name, member] of Object.entries(properties))
+    if (members[name] !== undefined) conformValue(member, members[name], `${at}.${name}`)
 }
 
 /** What a schema asks for, to follow "must be". */
-function wanted({ description, enum: values, type = '' }: Described = {}): string {
+function wanted({ description, enum: values, type }: SchemaObject = {}): string {
   if (description !== undefined) return description
   if (values !== undefined) return `one of ${values.join(', ')}`
   return `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`

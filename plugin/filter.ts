@@ -1,8 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import type { Awaitable } from './awaitable.js'
 import { conform } from './conform.js'
-import { Fn, Name, strict } from './schemas.js'
+import { Fn, Name, object } from './schemas.js'
 
 /** What a filter says; nothing at all means that it passes. */
 export interface FilterResult {
@@ -23,15 +22,12 @@ export interface Filter {
   close?: () => Awaitable<void>
 }
 
-const filterMembers = {
-  name: Name,
-  init: Type.Optional(Fn<Filter['init']>()),
-  check: Fn<Filter['check']>(),
-  close: Type.Optional(Fn<Filter['close']>())
-}
-const FilterSchema = Type.Object(filterMembers, strict)
+const FilterSchema = object<Filter>(
+  { name: Name, init: Fn, check: Fn, close: Fn },
+  { name: true, check: true }
+)
 /** An object of a class has members of its own. */
-const FilterInstance = Type.Object(filterMembers)
+const FilterInstance = { ...FilterSchema, open: true }
 
 /** @throws OptionError with the path of the mistake */
 export function checkFilter(filter: unknown, at: string): Filter {

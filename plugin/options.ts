@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
 import type { Clock } from './clock.js'
 import type { LimitError } from './errors.js'
 import type { Filter } from './filter.js'
 import type { Rule } from './rule.js'
-import { Duration, Fn, Ipv4Prefix, Ipv6Prefix, strict } from './schemas.js'
+import { Duration, Fn, Ipv4Prefix, Ipv6Prefix, isFunction, object, wholeNumber } from './schemas.js'
 import { isClient, type RedisClient } from './store/client.js'
 import type { Verdict } from './verdict.js'
 
@@ -22,77 +21,80 @@ export interface DecisionEvent extends Verdict {
   store: string
 }
 
-function isClock(value: unknown): boolean {
-  const { monotonic, wall } = (value ?? {}) as Partial<Clock>
-  return typeof monotonic === 'function' && typeof wall === 'function'
+export interface SendLimitOptions {
+  /** Rules that routes name; a rule named on several routes is one rule. */
+  rules?: readonly Rule[]
+  /** Filters that routes name. */
+  filters?: readonly Filter[]
+  /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
+  store?: 'memory' | 'redis'
+  /** An ioredis client; else the one that @fastify/redis registered is used. */
+  client?: RedisClient
+  /** The namespace under which @fastify/redis registered the client. */
+  namespace?: string
+  /** Begins the name of every Redis key; `sl:` by default. */
+  prefix?: string
+  /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
+  secret?: string
+  /** How contents are digested; `md5` by default. */
+  digest?: 'md5' | 'sha256'
+  /** Where phone numbers without a country code are from; `CN` by default. */
+  region?: string
+  /** How many bits of an IPv4 address name a network; 32 by default: it names itself. */
+  ipv4Prefix?: number
+  /** How many bits of an IPv6 address name a network; 64 by default. */
+  ipv6Prefix?: number
+  /** How long the store, a key function or a filter may take; 1 s by default. */
+  timeout?: string | number
+  /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
+  onStoreError?: 'memory' | 'deny' | 'allow'
+  /** With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; none by default. */
+  refusalCache?: string | number
+  /** How many keys the memory store holds at most; a million by default. */
+  maxKeys?: number
+  /** Builds the body of a refusal in place of the problem document. */
+  errorResponse?: (error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown
+  /** Is called with every decision. */
+  onDecision?: (event: DecisionEvent, request: FastifyRequest | null) => void
+  /** The clocks of the memory store, of `refusalCache` and between the stages of a request, for tests. */
+  clock?: Clock
 }
 
-export const OptionsSchema = Type.Object(
+export const OptionsSchema = object<SendLimitOptions>(
   {
-    /** Rules that routes name; a rule named on several routes is one rule. */
-    rules: Type.Optional(Type.Immutable(Type.Array(Type.Unsafe<Rule>({})))),
-    /** Filters that routes name. */
-    filters: Type.Optional(Type.Immutable(Type.Array(Type.Unsafe<Filter>({})))),
-    /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
-    store: Type.Optional(
-      Type.Enum(['memory', 'redis'], {
-        description: '"memory" or "redis"; an ioredis client is the option "client"'
-      })
-    ),
-    /** An ioredis client; else the one that @fastify/redis registered is used. */
-    client: Type.Optional(
-      Type.Refine(
-        Type.Unsafe<RedisClient>({ description: 'an ioredis client' }),
-        isClient,
-        () => 'must be an ioredis client'
-      )
-    ),
-    /** The namespace under which @fastify/redis registered the client. */
-    namespace: Type.Optional(Type.String()),
-    /** Begins the name of every Redis key; `sl:` by default. */
-    prefix: Type.Optional(
-      Type.String({ pattern: '^[^{}\\s]*$', description: 'text without braces and white space' })
-    ),
-    /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
-    secret: Type.Optional(
-      Type.String({ minLength: 16, description: 'text of at least 16 characters that nobody can guess' })
-    ),
-    /** How contents are digested; `md5` by default. */
-    digest: Type.Optional(Type.Enum(['md5', 'sha256'])),
-    /** Where phone numbers without a country code are from; `CN` by default. */
-    region: Type.Optional(Type.String()),
-    /** How many bits of an IPv4 address name a network; 32 by default: it names itself. */
-    ipv4Prefix: Type.Optional(Ipv4Prefix),
-    /** How many bits of an IPv6 address name a network; 64 by default. */
-    ipv6Prefix: Type.Optional(Ipv6Prefix),
-    /** How long the store, a key function or a filter may take; 1 s by default. */
-    timeout: Type.Optional(Duration),
-    /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
-    onStoreError: Type.Optional(Type.Enum(['memory', 'deny', 'allow'])),
-    /** With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; none by default. */
-    refusalCache: Type.Optional(Duration),
-    /** How many keys the memory store holds at most; a million by default. */
-    maxKeys: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 16_000_000, description: 'a whole number from 1 to 16000000' })
-    ),
-    /** Builds the body of a refusal in place of the problem document. */
-    errorResponse: Type.Optional(
-      Fn<(error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown>()
-    ),
-    /** Is called with every decision. */
-    onDecision: Type.Optional(Fn<(event: DecisionEvent, request: FastifyRequest | null) => void>()),
-    /** The clocks of the memory store, of `refusalCache` and between the stages of a request, for tests. */
-    clock: Type.Optional(
-      Type.Refine(
-        Type.Unsafe<Clock>({ description: 'an object of two functions, monotonic() and wall()' }),
-        isClock,
-        () => 'must be a clock'
-      )
-    )
+    rules: { type: 'array' },
+    filters: { type: 'array' },
+    store: {
+      enum: ['memory', 'redis'],
+      description: '"memory" or "redis"; an ioredis client is the option "client"'
+    },
+    client: { is: isClient, description: 'an ioredis client' },
+    namespace: { type: 'string' },
+    prefix: { type: 'string', pattern: '^[^{}\\s]*$', description: 'text without braces and white space' },
+    secret: {
+      type: 'string',
+      minLength: 16,
+      description: 'text of at least 16 characters that nobody can guess'
+    },
+    digest: { enum: ['md5', 'sha256'] },
+    region: { type: 'string' },
+    ipv4Prefix: Ipv4Prefix,
+    ipv6Prefix: Ipv6Prefix,
+    timeout: Duration,
+    onStoreError: { enum: ['memory', 'deny', 'allow'] },
+    refusalCache: Duration,
+    maxKeys: wholeNumber(1, 16_000_000),
+    errorResponse: Fn,
+    onDecision: Fn,
+    clock: { is: isClock, description: 'an object of two functions, monotonic() and wall()' }
   },
-  strict
+  {}
 )
-export interface SendLimitOptions extends Static<typeof OptionsSchema> {}
+
+function isClock(value: unknown): boolean {
+  const { monotonic, wall } = (value ?? {}) as Partial<Clock>
+  return isFunction(monotonic) && isFunction(wall)
+}
 
 /** What stands in a route's `config.limit`. */
 export type RouteLimit = string | Rule | Filter | readonly (string | Rule | Filter)[]

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { CompiledRule } from './compiled-rule.js'
-import { conform } from './conform.js'
+import { conform, conformValue } from './conform.js'
 import { durationAt } from './duration.js'
 import { type CompiledKey, compileKey } from './identity/key.js'
 import type { IdentityOptions } from './identity/part.js'
 import { compileLimits, compileLock } from './limits/compile.js'
 import { wrongOption } from './mistakes.js'
 import { Numbers } from './numbers.js'
-import { List, type Rule, RuleSchema } from './rule.js'
+import { List, ListItem, type Rule, RuleSchema } from './rule.js'
 import { readingOf } from './rule-reading.js'
 
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
@@ -113,9 +113,14 @@ function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
 }
 
 /** Whether a value of the key is on a list; undefined where there is none. */
-function compileList(key: CompiledKey, values: unknown, at: string): CompiledRule['blocks'] {
+function compileList(
+  key: CompiledKey,
+  values: readonly string[] | undefined,
+  at: string
+): CompiledRule['blocks'] {
   if (values === undefined) return undefined
-  conform(List, values, at)
+  conformValue(List, values, at)
+  for (const [i, value] of values.entries()) conformValue(ListItem, value, `${at}[${i}]`)
   const [part, ...others] = key.parts
   if (part === undefined || others.length > 0)
     throw wrongOption(at, values, 'Only a key of one part can have a list.')

@@ -1,36 +1,49 @@
-import { Type } from 'typebox'
+import type { SchemaObject } from 'ajv'
 
-/** Refuses members that are not named. */
-export const strict = { additionalProperties: false }
+/** The members that are not optional. */
+type Needed<T> = { readonly [Name in keyof T as T extends Required<Pick<T, Name>> ? Name : never]: true }
 
-export const Name = Type.String({
+/** An object, by the JSON Schemas of its members. The compiler sees that they are the members of its type. */
+export interface ObjectSchema<T> {
+  properties: { readonly [Name in keyof T]-?: SchemaObject & { enum?: readonly T[Name][] } }
+  required: Needed<T>
+  description: string
+  /** Whether it may have other members. */
+  open: boolean
+}
+
+export function object<T>(
+  properties: ObjectSchema<T>['properties'],
+  required: ObjectSchema<T>['required'],
+  description = 'an object'
+): ObjectSchema<T> {
+  return { properties, required, description, open: false }
+}
+
+export const Name: SchemaObject = {
+  type: 'string',
   pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
   description: '1 to 64 letters, digits, "_", "." and "-", a letter or digit first'
-})
+}
 
-export const Duration = Type.Union([Type.String(), Type.Number()], {
+export const Duration: SchemaObject = {
+  type: ['string', 'number'],
   description: 'a duration such as "60s", "5m", "1h", "24h", "30d", or milliseconds'
-})
+}
 
 /** How many bits of an IPv4 address name a network. */
-export const Ipv4Prefix = Type.Integer({
-  minimum: 8,
-  maximum: 32,
-  description: 'a whole number from 8 to 32'
-})
+export const Ipv4Prefix = wholeNumber(8, 32)
 
 /** How many bits of an IPv6 address name a network. */
-export const Ipv6Prefix = Type.Integer({
-  minimum: 16,
-  maximum: 128,
-  description: 'a whole number from 16 to 128'
-})
+export const Ipv6Prefix = wholeNumber(16, 128)
+
+export function wholeNumber(minimum: number, maximum: number): SchemaObject {
+  return { type: 'integer', minimum, maximum, description: `a whole number from ${minimum} to ${maximum}` }
+}
 
 /** A function by its looks; what it takes and answers, its type says. */
-export function Fn<T>() {
-  return Type.Refine(
-    Type.Unsafe<T>({ description: 'a function' }),
-    value => typeof value === 'function',
-    () => 'must be a function'
-  )
+export const Fn: SchemaObject = { is: isFunction, description: 'a function' }
+
+export function isFunction(value: unknown): boolean {
+  return typeof value === 'function'
 }

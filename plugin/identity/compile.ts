@@ -1,5 +1,5 @@
 import { conform } from '../conform.js'
-import { DigestPart, type KeyPart, keyParts } from '../key.js'
+import { DigestSchema, type KeyPart, keyParts } from '../key.js'
 import { wrongOption } from '../mistakes.js'
 import { contentPart } from './content.js'
 import type { CompiledPart, KeyOptions } from './part.js'
@@ -16,15 +16,15 @@ export function compilePart(part: KeyPart, options: KeyOptions, at: string): Com
   if (typeof part === 'function') return functionPart(part, options.called, at)
   if (typeof part !== 'object' || part === null) throw wrongOption(at, part, right)
   if ('digest' in part) {
-    conform(DigestPart, part, at)
+    conform(DigestSchema, part, at)
     return compileContent(part.digest, options, `${at}.digest`)
   }
   const [kind, other] = (Object.keys(keyParts) as (keyof typeof keyParts)[]).filter(name => name in part)
   if (kind === undefined) throw wrongOption(at, part, right)
   if (other !== undefined)
     throw wrongOption(at, part, 'A part is of one kind; for several write a list of parts.')
-  conform(keyParts[kind], part, at)
-  const label = (part as Record<string, string>)[kind] as string
+  conform<unknown>(keyParts[kind], part, at)
+  const label = (part as Record<typeof kind, string>)[kind]
   const read = compilePath(label, `${at}.${kind}`)
   if ('ip' in part) {
     const { ipv4Prefix = options.ipv4Prefix, ipv6Prefix = options.ipv6Prefix } = part

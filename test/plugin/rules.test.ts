@@ -418,6 +418,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     'It must be a list of values; for addresses CIDR ranges, too.'
   ],
   [{ block: [5] }, '.block[0]', '5', 'It must be text.'],
+  [{ block: hole }, '.block[0]', 'undefined', 'It must be text.'],
   [
     { key: 'all', allow: ['x'] },
     '.allow',
