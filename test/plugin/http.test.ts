@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { mock } from 'node:test'
 import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -376,6 +377,9 @@ t.test('each request has a decision of its own', async t => {
 t.test('what ends in 503 for a reason of its own is in the log, once a second', async t => {
   const lines: string[] = []
   const logger = { level: 'error', stream: { write: (line: string) => lines.push(line) } }
+  let now = performance.now()
+  const standing = mock.method(performance, 'now', () => now)
+  t.teardown(() => standing.mock.restore())
   const { app, post } = await open(t, { timeout: 20, maxKeys: 1 }, { logger })
   const never = () => new Promise<string>(() => {})
   const limits = [{ max: 1, window: '60s' }]
@@ -385,8 +389,9 @@ t.test('what ends in 503 for a reason of its own is in the log, once a second', 
     { name: 'ip', key: 'ip', limits }
   ]
   app.post('/slow', { config: { limit } }, async () => 'sent')
-  const full: Rule = { name: 'full', key: { value: 'body.id' }, limits }
-  app.post('/full', { config: { limit: full } }, async () => 'sent')
+  const byId: Rule = { name: 'id', key: { value: 'body.id' }, limits }
+  app.post('/full', { config: { limit: byId } }, async () => 'sent')
+  const full = 'the memory store is full of live limits'
   const { detail } = (await post('/slow', {})).json()
   t.equal(detail, 'the key of tenant or user took longer than 20 ms')
   t.equal((await post('/full', { id: 1 })).statusCode, 200)
@@ -394,11 +399,16 @@ t.test('what ends in 503 for a reason of its own is in the log, once a second', 
   for (let i = 3; i < 99; i++)
     t.equal((await post('/full', { id: i })).statusCode, 503, 'a flood fills no log')
   t.equal((await post('/full', {})).statusCode, 400)
+  now += 999
+  t.equal((await post('/full', { id: 99 })).statusCode, 503)
+  now += 1
+  t.equal((await post('/full', { id: 100 })).statusCode, 503)
   t.same(
     lines.map(line => JSON.parse(line)).map(({ level, msg, err, reqId }) => [level, msg, err.code, reqId]),
     [
       [50, detail, 'FST_SEND_LIMIT_TIMEOUT', 'req-1'],
-      [50, 'the memory store is full of live limits', 'FST_SEND_LIMIT_STORE_FULL', 'req-3']
+      [50, full, 'FST_SEND_LIMIT_STORE_FULL', 'req-3'],
+      [50, full, 'FST_SEND_LIMIT_STORE_FULL', `req-${(102).toString(36)}`]
     ]
   )
 })
