@@ -124,6 +124,25 @@ t.test('in memory nothing is held of a scope whose keys are all free', async t =
   t.equal(scopes.size, 0)
 })
 
+t.test('of one network there are 1,000 keys, of all in memory 10,000', async t => {
+  for (const [name, open] of Object.entries(places)) {
+    const { app } = await start(t, await open(t))
+    const begin = (network: number, key: number) => {
+      const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip: `192.0.2.${network}` }
+      const headers = { 'idempotency-key': `${key}` }
+      const request = { ...at, headers, body: {}, account: null, caller: null }
+      return app.idempotent.call(app, request as never, { sent: false } as never)
+    }
+    const fill = (network: number) =>
+      Promise.all(Array.from({ length: 1_000 }, (_, key) => begin(network, key)))
+    await fill(1)
+    await t.rejects(begin(1, 1_000), { code: 'IDEMPOTENCY_FULL' }, name)
+    if (name === 'redis') continue
+    for (let network = 2; network <= 10; network++) await fill(network)
+    await t.rejects(begin(11, 0), { code: 'IDEMPOTENCY_FULL' }, name)
+  }
+})
+
 t.test('full of running ones, a further key is 503 and others are served', async t => {
   const place = await places.memory(t)
   const { post, seen } = await start(t, place, { perScope: 1 })

@@ -20,4 +20,24 @@ for (const [name, open] of Object.entries(places)) {
     sms.work()
     t.equal((await send('a-new-key')).status, 202)
   })
+
+  t.test(`${name}: a key whose request is never heard of again is free after 38 seconds`, async t => {
+    const sms = provider()
+    const place = await open(t)
+    const app = await place.start({ STORE_TIMEOUT: '1000' }, { senders: { sms } })
+    const { held, letGo } = sms.hold()
+    const send = () => post(app, '/v1/sms', message, { headers: { 'idempotency-key': 'order-A-17' } })
+    const first = send()
+    await held
+    place.advance(38_000 - 1)
+    t.match(await send(), { status: 409, body: { code: 'IDEMPOTENCY_KEY_IN_USE' } })
+    sms.work()
+    place.advance(1)
+    const again = await send()
+    t.match(again, { status: 202, headers: { 'idempotency-replayed': undefined } })
+    letGo()
+    t.equal((await first).status, 202)
+    t.match(await send(), { status: 202, body: again.body, headers: { 'idempotency-replayed': 'true' } })
+    t.equal(sms.messages.length, 2)
+  })
 }
