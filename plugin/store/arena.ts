@@ -11,7 +11,7 @@ const UNSET = 2 ** 48 - 1
 interface ArenaOptions {
   /** The most records at a time; each takes about 28 bytes beside its fields. */
   maxKeys: number
-  /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2 MiB. */
+  /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2.2 MiB. */
   maxBytes?: number
   /** Whether live records of a series may go when the arena is full, asked each time; left out: none. */
   evictable?: (series: number) => boolean

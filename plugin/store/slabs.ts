@@ -30,7 +30,7 @@ export class Slabs {
   /** For each size the pages with room, those of stamps behind the others. */
   readonly #open = [...SIZES, ...SIZES].map(() => new Set<number>())
 
-  /** @param maxBytes bound of all pages together; not less than one page for each size and width, 2 MiB */
+  /** @param maxBytes bound of all pages together; not less than one page for each size and width, 2.2 MiB */
   constructor(maxBytes: number) {
     this.#maxPages = Math.max(this.#open.length, Math.floor(maxBytes / PAGE_BYTES))
   }

@@ -407,10 +407,19 @@ t.test('bounded in bytes', async t => {
   t.same(left, [1, 2, 3, 4, 5, 6, 7])
 })
 
-t.test('left alone it has room for 16 fields a key', async t => {
-  const arena = new Arena({ maxKeys: 50_000 })
-  for (let i = 0; i < 50_000; i++) arena.resize(String(i).padStart(12, '-'), 1, 0, 16)
-  t.equal(arena.size, 50_000)
+t.test('left alone it has room for 16 fields a key, or 24 stamps', async t => {
+  for (const [n, stamps] of [
+    [16, false],
+    [24, true]
+  ] as const) {
+    const fill = (fields: number) => {
+      const arena = new Arena({ maxKeys: 50_000 })
+      for (let i = 0; i < 50_000; i++) arena.resize(String(i).padStart(12, '-'), 1, 0, fields, stamps)
+      return arena.size
+    }
+    t.equal(fill(n), 50_000)
+    t.ok(fill(n + 1) < 50_000)
+  }
 })
 
 t.test('the room that a record has left is used again', async t => {
