@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer, request as http } from 'node:http'
 import { type AddressInfo, connect, type LookupFunction } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -12,8 +13,8 @@ import { startMail } from '../app/smtp.js'
 import { freePort } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
-/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it; or there is none. */
-type Fate = 'hang' | 'break' | 'cut' | 'refuse'
+/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it, or fails; or there is none. */
+type Fate = 'hang' | 'break' | 'cut' | 'fail' | 'refuse'
 type Send = (url: string, ms: number) => Promise<unknown>
 
 const body = 'your code is 123456'
@@ -40,6 +41,7 @@ async function startProvider(t: Test, fate: Fate): Promise<string> {
   const provider = createServer((request, reply) => {
     request.resume().on('end', () => {
       if (fate === 'break') reply.socket?.resetAndDestroy()
+      if (fate === 'fail') reply.writeHead(502).end()
       if (fate === 'cut')
         reply.writeHead(202, { 'content-length': 100 }).write('{', () => reply.socket?.destroy())
     })
@@ -68,7 +70,7 @@ async function isCounted(t: Test, send: () => Promise<unknown>): Promise<boolean
   app.get('/send', { config: { limit: ['send', 'flight'] } }, async () => {
     await send()
   })
-  t.equal((await app.inject('/send?id=a')).statusCode, 500)
+  t.ok((await app.inject('/send?id=a')).statusCode >= 500)
   t.ok((await app.limit.peek({ flight: 'a' })).allowed)
   return !(await app.limit.peek({ send: 'a' })).allowed
 }
@@ -92,6 +94,24 @@ for (const [name, send] of Object.entries(clients)) {
     })
   }
 }
+
+t.test('an answer of 5xx, which axios gives the code of one that broke off', async t => {
+  const url = await startProvider(t, 'fail')
+  t.notOk(await isCounted(t, () => axios.post(url, body)))
+})
+
+t.test('every code that docs/settlement.md names, but not before the connection stood', async t => {
+  const page = readFileSync(new URL('../../docs/settlement.md', import.meta.url), 'utf8')
+  const [named = ''] = /whose `code` says so.*?It is none/s.exec(page) ?? []
+  const codes = [...named.matchAll(/`([A-Z_]{5,})`/g)].flatMap(([, code]) => code ?? [])
+  t.equal(codes.length, 13)
+  for (const code of codes) {
+    const failing = (more: object) => () =>
+      Promise.reject(Object.assign(new Error('failed'), { code, ...more }))
+    t.ok(await isCounted(t, failing({ syscall: 'read' })), code)
+    if (code !== 'ERR_BAD_RESPONSE') t.notOk(await isCounted(t, failing({ syscall: 'connect' })), code)
+  }
+})
 
 /** An address where a connection waits for ever: its queue is full. */
 async function silent(t: Test): Promise<number> {
