@@ -1,4 +1,4 @@
-import Fastify from 'fastify'
+import Fastify, { type FastifyReply } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
@@ -31,7 +31,7 @@ const rules: Rule[] = [
   { name: 'in-flight', key: { phone: 'body.phone' }, lock: '30s' }
 ]
 
-async function open() {
+async function open(limit = rules.map(rule => rule.name), handle = (_reply: FastifyReply) => {}) {
   const { client: direct, port } = await startRedis(t)
   const wire = await tapWire(t, port)
   const client = new Redis(wire.port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
@@ -40,8 +40,9 @@ async function open() {
   t.teardown(() => app.close())
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, timeout: '10s' })
   const handlers: { commands: string[][]; calls: number }[] = []
-  app.post('/send', { config: { limit: rules.map(rule => rule.name) } }, async () => {
+  app.post('/send', { config: { limit } }, async (_, reply) => {
     handlers.push({ commands: [...wire.commands], calls: await calls() })
+    handle(reply)
     return 'sent'
   })
   const calls = async () => (await scriptCalls(direct)).called
@@ -66,7 +67,7 @@ async function open() {
       before
     }
   }
-  return { send }
+  return { client, send }
 }
 
 const names = (commands: string[][] | undefined) => commands?.map(([name]) => name?.toLowerCase())
@@ -90,4 +91,12 @@ t.test('a decision over six rules, the lock among them, is one command', async t
 
   const other = await send('13800138001')
   t.strictSame([other.statusCode, names(other.handler?.commands)], [200, ['evalsha']])
+})
+
+t.test('what is kept costs no other one', async t => {
+  const { client, send } = await open(['mobile', 'account-day'], reply => reply.limit?.keep())
+  const { statusCode, commands } = await send('13800138000')
+  t.equal(statusCode, 200)
+  await client.ping()
+  t.strictSame(names(commands), ['eval', 'ping'])
 })

@@ -171,7 +171,8 @@ t.test('redis: the reply waits for the refund', async t => {
     'a throw',
     'refund(), not waited for',
     'refund(), not waited for, then 502',
-    'refund() in a callback, not waited for'
+    'refund() in a callback, not waited for',
+    'a throw in run'
   ]) {
     t.test(way, async t => {
       const { app } = await place.open(t, [{ ...pick('send'), limits: [{ max: 1, window: '60s' }] }])
@@ -189,19 +190,24 @@ t.test('redis: the reply waits for the refund', async t => {
           reply.code(200).send({})
         })
       })
-      let replied = false
-      const reply = app
-        .inject(`${way.includes('callback') ? '/callback' : '/send'}?id=${id}`)
-        .then(({ statusCode }) => {
-          replied = true
-          return statusCode
+      app.get('/run', () =>
+        app.limit.run({ send: id }, async () => {
+          await control.client('PAUSE', 600_000, 'WRITE')
+          throw new Error('broken')
         })
+      )
+      let replied = false
+      const url = way.includes('callback') ? '/callback' : way.endsWith('run') ? '/run' : '/send'
+      const reply = app.inject(`${url}?id=${id}`).then(({ statusCode }) => {
+        replied = true
+        return statusCode
+      })
       await until(held, 'a refund under way')
       // Time enough for a reply that did not wait, were there one.
       for (let i = 0; i < 20; i++) await sleep(1)
       t.notOk(replied, 'no reply yet')
       await control.client('UNPAUSE')
-      t.equal(await reply, way.endsWith('502') ? 502 : way === 'a throw' ? 500 : 200)
+      t.equal(await reply, way.endsWith('502') ? 502 : way.startsWith('a throw') ? 500 : 200)
       t.ok((await app.limit.reserve({ send: id })).allowed)
     })
   }

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { rmSync } from 'node:fs'
 import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Redis, type RedisOptions } from 'ioredis'
@@ -8,6 +9,7 @@ import { RedisStore } from '../../../plugin/store/redis.js'
 import { retold } from '../../../plugin/store/retold.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { startCluster } from '../../helper/cluster.js'
+import { folderOf } from '../../helper/folder.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
@@ -166,6 +168,20 @@ t.test('a refund at a master that has too few replicas for now', async t => {
   const refunded = refund()
   await t.rejects(admin.set('anything', ''), { message: /^NOREPLICAS/ })
   await admin.config('SET', 'min-replicas-to-write', '0')
+  await refunded
+  t.strictSame(await used(), [1, 1, 0])
+})
+
+t.test('a refund at a master that cannot save for now', async t => {
+  const dir = folderOf(t)
+  const { client } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
+  const { refund, used } = await reserved(client)
+  rmSync(dir, { recursive: true })
+  await client.bgsave()
+  await until(async () => /rdb_last_bgsave_status:err/.test(await client.info('persistence')), 'the failure')
+  const refunded = refund()
+  await t.rejects(client.set('anything', ''), { message: /^MISCONF/ })
+  await client.config('SET', 'stop-writes-on-bgsave-error', 'no')
   await refunded
   t.strictSame(await used(), [1, 1, 0])
 })
