@@ -112,6 +112,8 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
   await server.client.config('SET', 'maxmemory', '1')
   seen.onward.open()
   t.match(await running, { status: 202, replayed: false })
+  const refused = await post('/free', 'another-key')
+  t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
   await sleep(2.5 * timeoutMs)
   await server.client.config('SET', 'maxmemory', '0')
   await until(async () => (await post('/free', 'a-key')).status === 202, 'the answer')
