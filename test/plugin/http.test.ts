@@ -362,6 +362,26 @@ t.test('reply.limit', async t => {
   ])
 })
 
+t.test('where a block list or a filter refuses, no limit is asked', async t => {
+  const { app } = await open(t)
+  const guards = {
+    listed: { ...send, name: 'listed', block: ['127.0.0.1'] },
+    filter: { name: 'filter', check: () => ({ allowed: false }) }
+  }
+  const told: unknown[] = []
+  app.addHook('onSend', async (_, { limit }) => void told.push([limit?.violated, limit?.rules]))
+  const full: Rule = { ...send, name: 'full', limits: [{ max: () => 0, ceiling: 1, window: '60s' }] }
+  for (const [name, guard] of Object.entries(guards))
+    app.get(`/${name}`, { config: { limit: [full, guard] } }, async () => 'sent')
+  for (const name of Object.keys(guards)) {
+    const { statusCode, headers, json } = await app.inject(`/${name}`)
+    t.equal(statusCode, 403)
+    t.same(json()['violated-policies'], [name])
+    t.notOk(headers.ratelimit)
+    t.same(told.pop(), [[{ rule: name, windowMs: 0 }], []])
+  }
+})
+
 t.test('each request has a decision of its own', async t => {
   const { app } = await open(t)
   const seen = new Set<unknown>()
