@@ -178,6 +178,16 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   await running
 })
 
+t.test('nor does what is kept in memory', async t => {
+  const { finish } = MemoryAnswers.prototype
+  const finished = t.capture(MemoryAnswers.prototype, 'finish', finish)
+  const { post } = await start(t, await places.memory(t))
+  t.equal((await post('/free', 'a-key')).body.id, 'message 1')
+  const [, , answer] = finished()[0]?.args ?? []
+  t.match(answer, /^[\w-]+$/)
+  for (const text of [answer, Buffer.from(`${answer}`, 'base64url')]) t.notMatch(`${text}`, 'message')
+})
+
 t.test('of a holder that is never heard of again nothing stays in Redis', async t => {
   const { client } = await startRedis(t)
   const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
