@@ -17,7 +17,7 @@ export interface RedisClient {
 }
 
 /** Of a cluster: a node, and the client's connection to it. */
-export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'> {
+export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'>, Pick<Binary, 'stream' | 'on'> {
   status: string
   options: { host?: string | undefined; port?: number | undefined }
   /** Lets a command pass to a slot that is on its way there. */
@@ -33,11 +33,16 @@ type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unkno
 export interface Binary {
   evalshaBuffer: Eval
   evalBuffer: Eval
-  /** Of its connection (`stream.Writable`); a cluster has none. */
-  stream?: { cork(): void; uncork(): void }
+  /** Of its connection (`stream.Duplex`); a cluster has none, nor has one that was never connected. */
+  stream?: {
+    cork(): void
+    uncork(): void
+    destroy(): void
+    on(event: 'error', listener: () => void): unknown
+  }
   /** `ready` once it is connected; before, while it tries to be, `connecting` or `connect`. */
   status?: string
-  on(event: 'ready' | 'close', listener: () => void): unknown
+  on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown
   off(event: 'ready' | 'close', listener: () => void): unknown
 }
 

@@ -1,4 +1,4 @@
-import type { ClusterNode, NodeEvents, RedisClient } from './client.js'
+import type { RedisClient } from './client.js'
 import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
 
@@ -74,25 +74,6 @@ export function isOfOther(client: RedisClient, node: string, error: unknown): bo
   if (!(error instanceof Error) || error.message !== TURNED_AWAY) return false
   const asked = client.nodes?.('all').find(({ options }) => `${options.host}:${options.port}` === node)
   return asked?.status === 'ready'
-}
-
-/** Clients that are heard: apps may share one, and come and go. */
-const heard = new WeakSet<RedisClient>()
-
-/** Hears what ioredis leaves unheard: an `ASKING` whose answer is lost with its connection would end the process. */
-export function hearAsking(client: RedisClient): void {
-  if (heard.has(client)) return
-  heard.add(client)
-  const hear = (node: ClusterNode) => {
-    const { asking } = node
-    node.asking = (...callback) => {
-      const asked = asking.apply(node, callback)
-      asked.catch(() => {})
-      return asked
-    }
-  }
-  for (const node of client.nodes?.('all') ?? []) hear(node)
-  ;(client as RedisClient & NodeEvents).on('+node', hear)
 }
 
 /** What a byte makes of the CRC before it. */

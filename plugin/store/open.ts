@@ -13,7 +13,7 @@ import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { fullPrefix, hearAsking, isOfOther, outagesOf } from './nodes.js'
+import { fullPrefix, isOfOther, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { Receipts } from './receipts.js'
 import { isOfKey, isOfWrites, RedisStore } from './redis.js'
@@ -21,6 +21,7 @@ import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
 import { StandIn } from './stand-in.js'
+import { hear } from './unheard.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
 const STAYS = 'stays counted, unless a later try succeeds'
@@ -74,7 +75,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     )
   }
   const client = clientOf(fastify, options)
-  if (client.isCluster) hearAsking(client)
+  hear(client)
   const prefix = options.prefix ?? 'sl:'
   const redis = new RedisStore(client, prefix, timeout)
   const fingerprint = hasher('sha256', secret)('fingerprint')

@@ -33,7 +33,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
   ['store/stand-in'],
   ['store/memory'],
-  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time'],
+  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time', 'store/unheard'],
   ['store/answer'],
   [
     'store/mixtures',
@@ -177,6 +177,7 @@ const only: Record<string, readonly string[]> = {
   'store/cluster': ['awaitable', 'store/store', 'store/taken', 'store/groups', 'store/reserver'],
   'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
+  'store/unheard': ['store/client'],
   'store/receipts': ['errors', 'store/half-sip-hash', 'store/store'],
   'store/reserver': ['awaitable', 'store/store'],
   'store/refusal-cache': [

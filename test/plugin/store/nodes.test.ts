@@ -1,49 +1,9 @@
-import Fastify, { type FastifyInstance } from 'fastify'
-import { Cluster, Redis } from 'ioredis'
 import t from 'tap'
-import { limitPlugin } from '../../../plugin/index.js'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
-import { hearAsking, isOfOther, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
+import { isOfOther, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
-import { startRedis } from '../../helper/redis.js'
-import { strays } from '../../helper/strays.js'
-import { until } from '../../helper/until.js'
-
-t.test(
-  'apps that share the client of a cluster listen to it once, while they are there and after',
-  async t => {
-    const client = new Cluster([{ port: 1 }], { lazyConnect: true, retryDelayOnFailover: 0 })
-    t.teardown(() => client.disconnect())
-    for (let i = 0; i < 11; i++) {
-      const app = Fastify() as unknown as FastifyInstance
-      await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout: 50 })
-      await app.close()
-    }
-    t.equal(client.listenerCount('+node'), 1)
-  }
-)
-
-t.test('who owns the client may call ASKING back', async t => {
-  const { port } = await startRedis(t)
-  const node = new Redis(port)
-  t.teardown(() => node.disconnect())
-  hearAsking({ nodes: () => [node], on: () => {} } as unknown as RedisClient)
-  let called = false
-  node.asking(() => (called = true))
-  await until(() => called, 'its call')
-})
-
-t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
-  const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
-  const stray = strays(t)
-  hearAsking({ nodes: () => [node], on: () => {} } as unknown as RedisClient)
-  void node.asking()
-  await until(() => node.status === 'end', 'its loss')
-  await new Promise(setImmediate)
-  t.same(stray, [])
-})
 
 t.test('the first hash tag of a key tells its node, also one that the client puts before it', t => {
   const slots: string[][] = []
