@@ -183,6 +183,15 @@ export async function deploy(t: Test) {
     instance,
     start: (port: string) => start(port).listening,
     portOf: (port: string) => Number(ports[port]),
+    /** Takes an instance out of nginx, as the script of the page does. */
+    leaveOut(port: string) {
+      const site = readFileSync(nginx.site, 'utf8')
+      writeFileSync(
+        nginx.site,
+        site.replace(`:${ports[port]} max_fails=0;`, found => found.replace(';', ' down;'))
+      )
+      return run('nginx', [...nginx.args, '-s', 'reload'])
+    },
     /** Restarts both by the script of the page. */
     restart: () => run('sh', ['-c', restart], { env: withCommands }),
     /** Begins a request at nginx and sends no more of it. @returns what came until nginx closed the connection */
