@@ -20,6 +20,8 @@ export interface Asked {
   account: string | null
   /** Whether no message goes, for a recipient who is no user, and nobody is to see that. */
   withheld: boolean
+  /** Whether its purpose concealed, when it was asked for, what becomes of its messages. */
+  concealed: boolean
   /** What it is bound to, as its message shows it; left out: to nothing. */
   params?: Values
 }

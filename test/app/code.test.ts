@@ -17,7 +17,8 @@ const sent = {
   masked: '',
   locale: 'en',
   account: null,
-  withheld: false
+  withheld: false,
+  concealed: false
 } as const
 const random = (digits: number) => codeOf(key, { ...of, id: randomBytes(16).toString('base64url') }, digits)
 

@@ -42,6 +42,19 @@ for (const [name, open] of Object.entries(places)) {
       return { place, sms, app }
     }
 
+    await t.test('what was concealed stays so, whatever becomes of its purpose', async t => {
+      const { app } = await start()
+      const answers = [await ask(app, { purpose, phone: PHONE }), await ask(app, { purpose, phone: BLOCKED })]
+      await app.unfinished()
+      const { purposes, ...policy } = app.policy
+      const { [purpose]: own, ...others } = purposes
+      const open = { ...own, conceal: false } as NonNullable<typeof own>
+      for (const now of [others, { ...others, [purpose]: open }]) {
+        app.replacePolicy({ ...policy, purposes: now })
+        for (const { body } of answers) t.match((await status(app, body.id)).body, { delivery: 'accepted' })
+      }
+    })
+
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
       /** All that an answer tells, and what it asked of the store. */
       const walk = async (phone: string, send?: boolean) => {

@@ -95,7 +95,8 @@ async function prepare(app: App, { code: state }: Case, expire: () => void) {
     purpose: 'register',
     locale: 'en',
     account: 'development',
-    withheld: false
+    withheld: false,
+    concealed: false
   })
   const captcha = await app.captchas.find(id, 'development')
   if (captcha !== null && state === 'verified') await app.captchas.check(captcha, code)

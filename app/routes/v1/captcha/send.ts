@@ -66,6 +66,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         locale,
         account: account?.id ?? null,
         withheld: request.withheld,
+        concealed: request.concealed,
         ...(request.bound && { params: request.bound })
       }
       const issued = await fastify.captchas.start(asked)

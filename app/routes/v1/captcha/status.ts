@@ -21,13 +21,11 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       }
     },
     async request => {
-      const { id, channel, masked, purpose, identity, kept } = await prepareCaptcha(
-        request,
-        request.params.id
-      )
+      const captcha = await prepareCaptcha(request, request.params.id)
+      const { id, channel, masked, purpose, identity, kept } = captcha
       const retryAfterMs = await waiting(identity)
-      // What becomes of a message that is concealed is told to nobody.
-      const concealed = fastify.policy.purposes[purpose]?.conceal
+      // What becomes of a message that is concealed is told to nobody, whatever has become of its purpose.
+      const concealed = captcha.concealed || fastify.policy.purposes[purpose]?.conceal
       const now = fastify.clock.wall()
       return {
         id,
