@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { folderOf } from '../helper/folder.js'
@@ -79,4 +79,15 @@ t.test('which countries are asked for that are not served', { skip }, async t =>
   const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
   t.equal(stderr, '')
   t.same(stdout.trim().split(/\s*\n\s*/), ['2 AZ shop', '1 UZ shop'])
+})
+
+t.test('what is kept of a person is found by every hash', async t => {
+  const [, command = ''] = /`(zgrep .*HASH TRAIL\*)`/.exec(readFileSync('docs/runbook.md', 'utf8')) ?? []
+  const hash = '-trg0q3VbTzbH-2J2kaApQ'
+  const file = join(folderOf(t), 'trail')
+  writeFileSync(file, `${JSON.stringify({ recipientHash: hash })}\n`)
+  const { stdout } = spawnSync('sh', ['-c', command.replace('HASH', hash).replace('TRAIL', file)], {
+    encoding: 'utf8'
+  })
+  t.match(stdout, hash)
 })
