@@ -6,8 +6,12 @@ export const bundled = [
   'typebox/schema',
   'typebox/value',
   'libphonenumber-js/core',
-  'libphonenumber-js/max'
+  'libphonenumber-js/max',
+  'tap'
 ]
+
+/** Where they are in dist-test/: what is in a folder of this name tap leaves out of stacks. */
+export const PACKAGES = 'node_modules/@tapjs'
 
 const root = new URL('../', import.meta.url).href
 const compiled = new URL('../dist-test/', import.meta.url)
@@ -18,7 +22,11 @@ const ours = url => url?.startsWith(root) && !url.includes('/node_modules/')
 /** In TypeScript an import names what will be compiled: `./a.js` is `./a.ts`. */
 export async function resolve(specifier, context, next) {
   if (bundled.includes(specifier))
-    return { url: new URL(`packages/${specifier}.js`, compiled).href, format: 'module', shortCircuit: true }
+    return {
+      url: new URL(`${PACKAGES}/${specifier}.js`, compiled).href,
+      format: 'module',
+      shortCircuit: true
+    }
   if (!ours(context.parentURL) || !/^\.{1,2}\/.*\.js$/.test(specifier)) return next(specifier, context)
   try {
     return await next(`${specifier.slice(0, -3)}.ts`, context)

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { bundled } from './compiled-hooks.mjs'
+import { bundled, PACKAGES } from './compiled-hooks.mjs'
 import { root } from './install.mjs'
 
 const outdir = join(root, 'dist-test')
@@ -37,7 +37,11 @@ export async function transpile() {
     format: 'esm',
     platform: 'node',
     logLevel: 'warning',
-    outdir: join(outdir, 'packages'),
+    // Some of what tap is made of is CommonJS, which a module has no `require` for.
+    banner: {
+      js: "import { createRequire as requireAt } from 'node:module'; const require = requireAt(import.meta.url)"
+    },
+    outdir: join(outdir, PACKAGES),
     chunkNames: 'chunks/[hash]'
   })
 }
