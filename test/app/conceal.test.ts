@@ -43,7 +43,7 @@ for (const [name, open] of Object.entries(places)) {
     }
 
     await t.test('what was concealed stays so, whatever becomes of its purpose', async t => {
-      const { app } = await start()
+      const { place, app } = await start()
       const answers = [await ask(app, { purpose, phone: PHONE }), await ask(app, { purpose, phone: BLOCKED })]
       await app.unfinished()
       const { purposes, ...policy } = app.policy
@@ -53,6 +53,8 @@ for (const [name, open] of Object.entries(places)) {
         app.replacePolicy({ ...policy, purposes: now })
         for (const { body } of answers) t.match((await status(app, body.id)).body, { delivery: 'accepted' })
       }
+      place.advance(60_000)
+      for (const { body } of answers) t.equal((await resend(app, body.id)).status, 202)
     })
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {

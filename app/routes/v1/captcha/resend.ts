@@ -24,6 +24,8 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           preparePurpose(request, captcha.purpose)
           request.recipient = captcha
           checkServed(request)
+          // What was concealed stays so, whatever has become of its purpose.
+          request.concealed ||= captcha.concealed
           request.withheld = captcha.withheld
           request.bound = stillBoundTo(request, captcha, request.body?.locale)
         },
