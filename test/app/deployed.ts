@@ -9,21 +9,20 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { blocksOf } from '../docs/blocks.js'
 import { makeCertificate } from '../helper/certificate.js'
 import { folderOf } from '../helper/folder.js'
+import { scriptOf } from '../helper/module.js'
 import { startNginx } from '../helper/nginx.js'
 import { freePort, startRedis } from '../helper/redis.js'
-import { typescript } from '../helper/typescript.js'
 import { hook, startProvider } from './senders/servers.js'
 
 const blocks = blocksOf('docs/deployment.md')
 export const block = (use: string) => blocks.find(each => each.use === use)?.text ?? ''
 export const run = promisify(execFile)
-const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+const server = scriptOf('app/server.ts')
 export const KEY = 'a-key-of-24-characters-or-more'
 export const ADMIN_KEY = 'the key of the operator of these tests'
 export const ORIGIN = 'https://shop.example'
@@ -65,7 +64,7 @@ interface Instance {
 }
 
 function startInstance(port: number, env: NodeJS.ProcessEnv): Instance {
-  const child = spawn(process.execPath, [...typescript, server], {
+  const child = spawn(process.execPath, [...process.execArgv, server], {
     env: { PATH: process.env.PATH, ...env, PORT: `${port}` },
     stdio: ['ignore', 'pipe', 'ignore']
   })

@@ -5,22 +5,21 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import { tapWire } from '../contract/wire.js'
 import { folderOf } from '../helper/folder.js'
+import { scriptOf } from '../helper/module.js'
 import { startRedis } from '../helper/redis.js'
-import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
 import { credentials, production } from './senders/servers.js'
 import { startMail } from './smtp.js'
 
-const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+const server = scriptOf('app/server.ts')
 
-function run(t: Test, env: NodeJS.ProcessEnv, loader = typescript) {
+function run(t: Test, env: NodeJS.ProcessEnv, args = [...process.execArgv, server]) {
   const { PATH } = process.env
-  const child = spawn(process.execPath, [...loader, server], {
+  const child = spawn(process.execPath, args, {
     env: { PATH, PORT: '0', LOG_LEVEL: 'silent', ...env }
   })
   t.teardown(() => child.kill('SIGKILL'))
@@ -168,7 +167,7 @@ t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
 })
 
 t.test('it ends with the terminal that it was started in, and reads the policy anew before', async t => {
-  const command = [process.execPath, ...typescript, server].map(word => `'${word}'`).join(' ')
+  const command = [process.execPath, ...process.execArgv, server].map(word => `'${word}'`).join(' ')
   const { PATH } = process.env
   const terminal = spawn('script', ['-qec', `echo $$; exec ${command}`, '/dev/null'], {
     env: { PATH, PORT: '0', LOG_LEVEL: 'info', SHELL: '/bin/sh' }
@@ -213,7 +212,7 @@ t.test('a policy that cannot be read: names the variable', async t => {
 
 t.test('the SDKs load where TypeScript is run as it is', async t => {
   const env = { ...credentials, SMS_SENDERS: 'aliyun,tencent,twilio' }
-  t.match(await run(t, env, ['--import', 'tsx']).line(), /^Listening on /)
+  t.match(await run(t, env, ['--import', 'tsx', 'app/server.ts']).line(), /^Listening on /)
 })
 
 t.test('Redis without a secret: says so', async t => {

@@ -3,14 +3,13 @@ import { once } from 'node:events'
 import { closeSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { LineWriter } from '../../app/lines/line-writer.js'
+import { scriptOf } from '../helper/module.js'
 import { freePort } from '../helper/redis.js'
-import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
 
-const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+const server = scriptOf('app/server.ts')
 const KEY = 'k'.repeat(24)
 
 /** The server in production, its log and its audit trail going to this standard output. */
@@ -18,7 +17,7 @@ async function run(t: Test, stdout: number | 'pipe') {
   const port = await freePort()
   const { PATH } = process.env
   const production = { NODE_ENV: 'production', API_KEYS: `${KEY}:shop`, AUDIT_LOG: 'stdout', PORT: `${port}` }
-  const child = spawn(process.execPath, [...typescript, server], {
+  const child = spawn(process.execPath, [...process.execArgv, server], {
     env: { PATH, ...production },
     stdio: ['ignore', stdout, 'pipe']
   })

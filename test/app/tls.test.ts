@@ -1,19 +1,18 @@
 import { execFile, spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { makeCertificate } from '../helper/certificate.js'
 import { introduce, startCluster } from '../helper/cluster.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
+import { scriptOf } from '../helper/module.js'
 import { freePort, startRedis } from '../helper/redis.js'
-import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
 import { startApp } from './helper.js'
 
 const run = promisify(execFile)
 const LIMIT_SECRET = 'a secret of these tests'
-const server = fileURLToPath(new URL('../../app/server.ts', import.meta.url))
+const server = scriptOf('app/server.ts')
 const openssl = await run('openssl', ['version']).then(
   () => true,
   () => false
@@ -36,7 +35,7 @@ t.test('a cluster over TLS whose certificates name a host', { skip: !openssl && 
   const nodes = await Promise.all([start(), start(), start()])
   await introduce(nodes)
   const port = await freePort()
-  const child = spawn(process.execPath, [...typescript, server], {
+  const child = spawn(process.execPath, [...process.execArgv, server], {
     env: {
       ...process.env,
       NODE_ENV: 'test',

@@ -10,7 +10,7 @@ import { openTrail } from '../../app/audit/trail.js'
 import { root } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
-import { typescript } from '../helper/typescript.js'
+import { moduleOf } from '../helper/module.js'
 import { until } from '../helper/until.js'
 import { ask, linesOf, open } from './operating.js'
 
@@ -290,7 +290,7 @@ t.test('what waits at the end is written if it can be, else it is told that it i
     { message: 'lines are lost: they waited to be written until the end' }
   ])
 
-  const writer = fileURLToPath(new URL('app/lines/line-writer.ts', root))
+  const writer = moduleOf('app/lines/line-writer.ts').href
   // Once it was looked at, a standard output that nobody reads takes no more instead of making the process wait.
   const script = `import { once } from 'node:events'
 import { LineWriter } from ${JSON.stringify(writer)}
@@ -303,7 +303,7 @@ process.send(lines)
 await once(process, 'message')
 await writer.close()
 process.disconnect()`
-  const child = spawn(process.execPath, [...typescript, '--input-type=module', '-e', script], {
+  const child = spawn(process.execPath, [...process.execArgv, '--input-type=module', '-e', script], {
     cwd: fileURLToPath(root),
     stdio: ['ignore', 'pipe', 'inherit', 'ipc']
   })

@@ -1,11 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { typescript } from '../helper/typescript.js'
+import { scriptOf } from '../helper/module.js'
 
-const script = fileURLToPath(new URL('../../bench/check.ts', import.meta.url))
+const script = scriptOf('bench/check.ts')
 const ratio = (name: string, median: number) => ({ name, median, min: median, max: median })
 const about = { date: '2026-11-26', machine: 'ours', node: 'v20', rounds: 5 }
 
@@ -16,7 +15,7 @@ function check(t: Test, kept: object[], report: object, ...flags: string[]) {
   const figures = join(cwd, 'bench/figures.json')
   writeFileSync(figures, JSON.stringify({ http: { ...about, ratios: kept } }))
   writeFileSync(join(cwd, 'now.json'), JSON.stringify({ bench: 'http', ...about, ...report }))
-  const args = [...typescript, script, ...flags, 'now.json']
+  const args = [...process.execArgv, script, ...flags, 'now.json']
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' })
   return { status, stdout, stderr, kept: JSON.parse(readFileSync(figures, 'utf8')) }
 }

@@ -4,8 +4,8 @@ import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { moduleOf } from './module.js'
 import { startRedis } from './redis.js'
-import { typescript } from './typescript.js'
 import { until } from './until.js'
 
 const START_MS = Date.UTC(2026, 2, 1)
@@ -129,12 +129,12 @@ t.test('says why it does not start', async t => {
 })
 
 t.test('dies with a test process that is killed', async t => {
-  const harness = new URL('redis.ts', import.meta.url).href
+  const harness = moduleOf('test/helper/redis.ts').href
   const code = `
     const { startRedis } = await import(${JSON.stringify(harness)})
     const { port } = await startRedis({ teardown() {} })
     console.log(port)`
-  const child = spawn(process.execPath, [...typescript, '--input-type=module', '--eval', code], {
+  const child = spawn(process.execPath, [...process.execArgv, '--input-type=module', '--eval', code], {
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
     env: { ...process.env, TMPDIR: t.testdir() },
     stdio: ['ignore', 'pipe', 'inherit']

@@ -2,10 +2,11 @@ import { subscribe } from 'node:diagnostics_channel'
 import { runInNewContext } from 'node:vm'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
+import { moduleOf } from '../helper/module.js'
 
 // As Jest does for each file of tests.
 const load = (time: number): Promise<typeof import('../../plugin/early-routes.js')> =>
-  import(new URL(`../../plugin/early-routes.ts?time=${time}`, import.meta.url).href)
+  import(`${moduleOf('plugin/early-routes.ts').href}?time=${time}`)
 
 let hooks = 0
 subscribe('fastify.initialization', message => {

@@ -9,8 +9,8 @@ import { errors, limitPlugin, type Rule } from '../../plugin/index.js'
 import { seeded } from '../contract/history.js'
 import { root } from '../docs/blocks.js'
 import { open } from '../helper/face.js'
+import { moduleOf } from '../helper/module.js'
 import { startRedis } from '../helper/redis.js'
-import { typescript } from '../helper/typescript.js'
 import { until } from '../helper/until.js'
 import { DAY, type Place, places } from './settlement/places.js'
 
@@ -280,14 +280,14 @@ t.test('another process, which has no rules, refunds', async t => {
   const script = `
     import Fastify from 'fastify'
     import { Redis } from 'ioredis'
-    const { default: limitPlugin } = await import(${JSON.stringify(new URL('plugin/index.ts', root).href)})
+    const { default: limitPlugin } = await import(${JSON.stringify(moduleOf('plugin/index.ts').href)})
     const client = new Redis(process.env.URL)
     const app = Fastify()
     await app.register(limitPlugin, { client, secret: '0123456789abcdef' })
     await app.limit.refund(process.env.RECEIPT)
     await app.close()
     client.disconnect()`
-  const child = spawn(process.execPath, [...typescript, '--input-type=module', '--eval', script], {
+  const child = spawn(process.execPath, [...process.execArgv, '--input-type=module', '--eval', script], {
     cwd: fileURLToPath(root),
     env: { ...process.env, URL: url, RECEIPT: decision.receipt() },
     stdio: ['ignore', 'ignore', 'inherit']

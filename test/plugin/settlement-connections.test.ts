@@ -8,7 +8,7 @@ import Fastify, { type FastifyReply, type FastifyRequest, type RouteHandlerMetho
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
-import { typescript } from '../helper/typescript.js'
+import { moduleOf } from '../helper/module.js'
 import { until } from '../helper/until.js'
 import { gone, type Place, places, redis, sharedOptions } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
@@ -460,9 +460,7 @@ for (const place of await places(t)) {
 t.test('redis: a process is killed while its handler runs', async t => {
   const place = await redis(t)
   const prefix = 'killed'
-  const worker = fork(new URL('workers/hang.ts', import.meta.url), [place.url, prefix], {
-    execArgv: typescript
-  })
+  const worker = fork(moduleOf('test/plugin/workers/hang.ts'), [place.url, prefix])
   t.teardown(() => worker.kill('SIGKILL'))
   await once(worker, 'message')
   worker.kill('SIGKILL')

@@ -1,11 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Rule } from '../../../plugin/index.js'
+import { moduleOf } from '../../helper/module.js'
 import type { Teardown } from '../../helper/teardown.js'
-import { typescript } from '../../helper/typescript.js'
 import type { Entrant, Order, Report } from './racer.js'
 
-const racer = new URL('racer.ts', import.meta.url)
+const racer = moduleOf('test/plugin/workers/racer.ts')
 
 /** Several processes with the same routes on one Redis. */
 export class Team {
@@ -19,7 +19,7 @@ export class Team {
     routes: Record<string, Rule[]>
   ): Promise<Team> {
     const args = [redisUrl, 'race', JSON.stringify(routes)]
-    const workers = Array.from({ length: size }, () => fork(racer, args, { execArgv: typescript }))
+    const workers = Array.from({ length: size }, () => fork(racer, args))
     t.teardown(() => workers.map(worker => worker.kill('SIGKILL')))
     await Promise.all(workers.map(worker => once(worker, 'message')))
     return new Team(workers)
