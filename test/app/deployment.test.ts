@@ -41,9 +41,6 @@ const skip =
 const rotates =
   without('logrotate', '--version') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
 
-// Eight processes of the API start here, five of them under load: that takes its time on a busy machine.
-t.setTimeout(150_000)
-
 /** An SMS to the number of that many. */
 const sms = (i: number): Asked => ({
   headers: { 'x-api-key': KEY },
