@@ -11,13 +11,31 @@ const SUMS = 2 ** 14
  * or twice. The texts stay in the memory of this process; of those that came once, a number does.
  */
 export function remembering<T>(of: (text: string) => T): (text: string) => T {
-  const texts: string[] = Array(PLACES).fill('')
-  const answers: (T | undefined)[] = Array(PLACES).fill(undefined)
-  const seen = new Int32Array(SUMS)
+  // Made for the first text: of an app's rules few are asked, and each would take 100 kB.
+  let remembered: Remembered<T> | undefined
   let last = ''
   let lastAnswer: T | undefined
 
-  function find(text: string): T {
+  return text => {
+    if (text.length > LONGEST) return of(text)
+    if (text === last && lastAnswer !== undefined) return lastAnswer
+    remembered ??= new Remembered(of)
+    const answer = remembered.find(text)
+    last = text
+    lastAnswer = answer
+    return answer
+  }
+}
+
+class Remembered<T> {
+  private readonly texts: string[] = Array(PLACES).fill('')
+  private readonly answers: (T | undefined)[] = Array(PLACES).fill(undefined)
+  private readonly seen = new Int32Array(SUMS)
+
+  constructor(private readonly of: (text: string) => T) {}
+
+  find(text: string): T {
+    const { texts, answers, seen, of } = this
     const sum = sumOf(text)
     const place = sum & (PLACES - 2)
     const other = place + 1
@@ -33,15 +51,6 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
     answers[other] = answers[place]
     texts[place] = own
     answers[place] = answer
-    return answer
-  }
-
-  return text => {
-    if (text.length > LONGEST) return of(text)
-    if (text === last && lastAnswer !== undefined) return lastAnswer
-    const answer = find(text)
-    last = text
-    lastAnswer = answer
     return answer
   }
 }
