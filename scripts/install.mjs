@@ -62,7 +62,7 @@ const tools = [
 ]
 
 /**
- * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment behind nginx; of the
+ * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment, of its logs; of the
  * scripts of the runbook.
  */
 const optional = [
@@ -77,6 +77,10 @@ const optional = [
       works('curl', ['--version']) &&
       works('openssl', ['version']) &&
       works('pgrep', ['--version'])
+  },
+  {
+    packages: ['logrotate'],
+    present: () => works('logrotate', ['--version'])
   },
   {
     packages: ['curl', 'jq'],
@@ -94,7 +98,7 @@ function aptInstall(packages) {
   spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], aptOptions)
 }
 
-/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, a browser, and nginx. */
+/** Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and what is optional. */
 export function installTestTools() {
   const missing = tools.filter(tool => !tool.present())
   const desired = optional.filter(tool => !tool.present())
