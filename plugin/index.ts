@@ -29,7 +29,7 @@ import { limitRoute, PLAN } from './route.js'
 import type { Rule } from './rule.js'
 import { RuleCompiler } from './rules.js'
 import { openStore } from './store/open.js'
-import { warn } from './warnings.js'
+import { warn, warnOfSlip } from './warnings.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -88,7 +88,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     routes.add(route)
     documentation.see(route.schema)
     const limited = planner.plan(route)
-    if (limited === undefined) return
+    if (limited === undefined) return warnOfSlip(fastify, route)
     if (!sockets) refuseSocket(route)
     limitRoute(route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)

@@ -1,7 +1,8 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { CompiledRule } from './compiled-rule.js'
 import { pathsOf } from './identity/part.js'
 import { isAddress } from './identity/path.js'
+import { nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
 /** Warns of what makes a rule weaker than it reads. */
@@ -13,6 +14,13 @@ export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): v
     if (!paths.some(isAddress)) continue
     fastify.log.warn(`the rule ${name} counts by address, but with ${danger}; name the proxies instead`)
   }
+}
+
+/** Warns of a route that a slip of the pen leaves unlimited. */
+export function warnOfSlip({ log }: FastifyInstance, route: RouteOptions): void {
+  // The HEAD of a GET is declared with the same.
+  if (route.method === 'HEAD' || route.config === undefined || !('limits' in route.config)) return
+  log.warn(`${nameOf(route)} has config.limits, by which nothing is limited; it is config.limit`)
 }
 
 function dangerOf(trustProxy: unknown): string | undefined {

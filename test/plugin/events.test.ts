@@ -321,6 +321,24 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
   }
 })
 
+t.test('a route with config.limits', async t => {
+  const { lines, logger } = logged()
+  const { app } = await open(
+    t,
+    { rules: [{ name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] }] },
+    { logger }
+  )
+  const handler = async () => ''
+  app.get('/slip', { config: { limits: 'a' } as object }, handler)
+  app.get('/limited', { config: { limit: 'a' } }, handler)
+  app.get('/both', { config: { limit: 'a', limits: 'of another plugin' } as object }, handler)
+  app.get('/neither', handler)
+  await app.ready()
+  const warned = lines.map(line => JSON.parse(line)).filter(({ level }) => level === 40)
+  t.match(warned, [{ msg: 'GET /slip has config.limits, by which nothing is limited; it is config.limit' }])
+  t.equal(warned.length, 1)
+})
+
 t.test(
   'a decision on the sends that comes after the end of handlerTimeout is undone, and no event',
   async t => {
