@@ -7,7 +7,6 @@ import { request as ask } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
@@ -26,6 +25,8 @@ const server = scriptOf('app/server.ts')
 export const KEY = 'a-key-of-24-characters-or-more'
 export const ADMIN_KEY = 'the key of the operator of these tests'
 export const ORIGIN = 'https://shop.example'
+/** Where the operator's own server asks from. */
+export const BACKEND = '127.0.0.9'
 export const PORTS = ['3001', '3002'] as const
 
 /** The lines of a file of Redis: its settings, as on a command line, and its users, as of ACL SETUSER. */
@@ -115,7 +116,10 @@ export async function deploy(t: Test) {
   writeFileSync(at('accounts.json'), JSON.stringify([account]))
   const env = {
     ...variables(
-      block('env').replace('6379', `${redisPort}`).replace('LONG_SECRET', 'a-secret-of-this-test')
+      block('env')
+        .replace('6379', `${redisPort}`)
+        .replace('LONG_SECRET', 'a-secret-of-this-test')
+        .replace('192.0.2.10', BACKEND)
     ),
     ACCOUNTS_FILE: at('accounts.json'),
     SMS_SENDERS: 'webhook',
@@ -150,6 +154,7 @@ export async function deploy(t: Test) {
   const withPorts = (text: string) => text.replace(/\b(3001|3002)\b/g, port => `${ports[port]}`)
   const site = withPorts(block('site'))
     .replace('listen 443 ', `listen 127.0.0.1:${tlsPort} `)
+    .replace('192.0.2.10', BACKEND)
     .replace('/etc/ssl/certs/api.example.com.pem', cert)
     .replace('/etc/ssl/private/api.example.com.key', key)
   const nginx = await startNginx(t, site, tlsPort)
@@ -193,12 +198,12 @@ export async function deploy(t: Test) {
     },
     /** Restarts both by the script of the page. */
     restart: () => run('sh', ['-c', restart], { env: withCommands }),
-    /** Begins a request at nginx and sends no more of it. @returns what came until nginx closed the connection */
-    untilClosed(begun: string): Promise<string> {
-      const ca = readFileSync(cert)
-      const socket = connect({ host: '127.0.0.1', servername: 'api.example.com', port: tlsPort, ca })
+    /** Begins a request at nginx and sends no more of it. @param from an address of the loopback network */
+    begin(begun: string, from = '127.0.0.1') {
+      const at = { host: '127.0.0.1', port: tlsPort, localAddress: from }
+      const socket = connect({ ...at, servername: 'api.example.com', ca: readFileSync(cert) })
       socket.write(begun)
-      return text(socket)
+      return socket
     },
     /** Asks nginx, over a connection of its own. */
     ask: (path: string, asked: Asked = {}) => askNginx(tlsPort, readFileSync(cert), path, asked)

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   existsSync,
@@ -10,6 +11,7 @@ import {
 } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
@@ -19,6 +21,7 @@ import { until } from '../helper/until.js'
 import {
   ADMIN_KEY,
   type Asked,
+  BACKEND,
   block,
   deploy,
   end,
@@ -101,6 +104,32 @@ t.test('nginx before two instances', { skip }, async t => {
     t.equal((await code('127.0.0.3')).status, 202, 'another client is none of that')
   })
 
+  t.test('a server of the operator has as many connections as it needs, and attempts', async t => {
+    const head =
+      'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n'
+    /** @returns how often nginx answered what, while that many requests wait for their bodies */
+    async function waiting(many: number, from: string) {
+      const sockets = Array.from({ length: many }, () => place.begin(head, from))
+      const said = await Promise.all(sockets.map(socket => once(socket, 'data')))
+      for (const socket of sockets) socket.destroy()
+      const statuses = said.map(([bytes]) => `${bytes}`.slice(9, 12))
+      return {
+        continued: statuses.filter(each => each === '100').length,
+        refused: statuses.filter(each => each === '503').length
+      }
+    }
+    t.same(await waiting(101, '127.0.0.8'), { continued: 100, refused: 1 }, 'anybody else')
+    t.same(await waiting(101, BACKEND), { continued: 101, refused: 0 })
+    const tries = Array.from({ length: 31 }, () =>
+      place.ask('/v1/captcha/verify', {
+        from: BACKEND,
+        headers: { 'x-api-key': KEY, 'x-end-user-ip': '203.0.113.7' },
+        body: { id: 'A'.repeat(22), code: '123456' }
+      })
+    )
+    for (const { status } of await Promise.all(tries)) t.equal(status, 422)
+  })
+
   let number = 1_000
   /** @returns what is answered meanwhile */
   async function askedDuring(work: Promise<unknown>): Promise<unknown[]> {
@@ -147,7 +176,7 @@ t.test('nginx before two instances', { skip }, async t => {
 
   t.test('who stops sending keeps no connection', { timeout: 40_000 }, async () => {
     const head = 'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\n'
-    await Promise.all([head, `${head}\r\n{`].map(begun => place.untilClosed(begun)))
+    await Promise.all([head, `${head}\r\n{`].map(begun => text(place.begin(begun))))
   })
 
   t.test('the trail is rotated: nothing is lost, what is old goes', { skip: rotates }, async t => {
