@@ -174,6 +174,11 @@ t.test('nginx before two instances', { skip }, async t => {
     t.same(new Set(await askedDuring(place.restart())), new Set([202]))
   })
 
+  t.test('nor when one of them had ended', async t => {
+    await end(place.instance('3002'), 'SIGKILL')
+    t.same(new Set(await askedDuring(place.restart())), new Set([202]))
+  })
+
   t.test('who stops sending keeps no connection', { timeout: 40_000 }, async () => {
     const head = 'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\n'
     await Promise.all([head, `${head}\r\n{`].map(begun => text(place.begin(begun))))
