@@ -6,14 +6,9 @@ import { wrongOption } from './mistakes.js'
 import { limitedBy, nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
-interface Declared {
-  instance: object
-  route: RouteOptions
-}
-
 interface Watched {
-  /** All routes, by the instance that declared them: a hook that comes later may give one a limit. */
-  declared: Declared[]
+  /** All routes: a hook that comes later may give one a limit. */
+  declared: RouteOptions[]
   /** Whether any route has a schema that is not JSON Schema. */
   foreign: boolean
 }
@@ -25,7 +20,7 @@ interface Shared {
   heard: WeakSet<RouteOptions>
 }
 // With the number of its shape: they may be of two versions.
-const SHARED = Symbol.for('fastify-send-limit.routes.1')
+const SHARED = Symbol.for('fastify-send-limit.routes.2')
 
 // Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
 const INITIALIZATION = 'fastify.initialization'
@@ -44,26 +39,19 @@ function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
     const { fastify } = message as { fastify: FastifyInstance }
     const app: Watched = { declared: [], foreign: false }
     shared.apps.set(fastify, app)
-    fastify.addHook('onRoute', function (this: FastifyInstance, route: RouteOptions) {
+    fastify.addHook('onRoute', route => {
       app.foreign ||= isForeign(route.schema)
-      app.declared.push({ instance: this, route })
+      app.declared.push(route)
     })
   })
   return shared
 }
 
-/** @throws RouteTooEarlyError when a limited route was declared below `fastify` before now: nothing would limit it. */
-export function refuseEarlyRoutes(fastify: FastifyInstance): void {
-  const below = (instance: object) =>
-    fastify === instance || Object.prototype.isPrototypeOf.call(fastify, instance)
-  const early = unlimited(fastify).find(({ instance }) => below(instance))
-  if (early) throw new RouteTooEarlyError(nameOf(early.route))
-}
-
-/** @throws RouteTooEarlyError when a limited route stands anywhere in the app where no plugin limits it. */
+/** @throws RouteTooEarlyError when a limited route was declared anywhere in the app where no plugin heard of it. */
 export function refuseStrayRoutes(fastify: FastifyInstance): void {
-  const [stray] = unlimited(fastify)
-  if (stray) throw new RouteTooEarlyError(nameOf(stray.route))
+  const declared = watched(fastify)?.declared ?? []
+  const stray = declared.find(route => route.config?.limit !== undefined && !heard.has(route))
+  if (stray) throw new RouteTooEarlyError(nameOf(stray))
 }
 
 /** Whether this module was loaded before the app was made, so that it saw every route. */
@@ -115,11 +103,6 @@ export function refuseSocket(route: RouteOptions): void {
   const { websocket, wsHandler } = route as { websocket?: unknown; wsHandler?: unknown }
   if (websocket || wsHandler)
     throw wrongOption(`${nameOf(route)}: websocket`, true, 'Register @fastify/websocket before this plugin.')
-}
-
-function unlimited(fastify: FastifyInstance): readonly Declared[] {
-  const declared = watched(fastify)?.declared ?? []
-  return declared.filter(({ route }) => route.config?.limit !== undefined && !heard.has(route))
 }
 
 function watched(fastify: FastifyInstance): Watched | undefined {

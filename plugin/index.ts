@@ -10,7 +10,6 @@ import {
   DeclaredLimits,
   hasForeign,
   isWatched,
-  refuseEarlyRoutes,
   refuseSocket,
   refuseStrayRoutes,
   refuseUnlimited
@@ -55,7 +54,8 @@ const FAILED: Record<Afterwards, string> = {
 
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
   if (fastify.hasDecorator('limit')) throw new RegisteredError()
-  refuseEarlyRoutes(fastify)
+  // Nothing limits them later, either: so it fails where the plugin is registered.
+  refuseStrayRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationAt(options.timeout ?? '1s', 'options.timeout')
   if (timeout > MAX_TIMEOUT)
