@@ -95,7 +95,8 @@ export class Turn {
       this.promised = false
       return value
     }
-    return this.after(this.held ?? this.returned(value), () => value)
+    // What it has sent may have yet to leave: Fastify would send in its place what it has returned, or nothing.
+    return this.after(this.held ?? this.returned(value), () => (this.held ? this.reply : value))
   }
 
   private rejected(error: unknown): unknown {

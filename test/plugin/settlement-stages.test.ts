@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Rule } from '../../plugin/index.js'
+import { strays } from '../helper/strays.js'
 import { until } from '../helper/until.js'
 import { DAY, places, redis } from './settlement/places.js'
 
@@ -159,6 +161,45 @@ for (const place of await places(t)) {
     await last.refund()
     t.same(await used(keys), [0, 0, 0, 0])
   })
+}
+
+for (const place of await places(t)) {
+  const send = { ...pick('send'), limits: [{ max: 1, window: '60s' }] }
+  // It sends what cannot leave, and does not return the reply.
+  const handler = async ({ url }: FastifyRequest, reply: FastifyReply) => {
+    reply.code(502).type('text/plain').send({})
+    if (url.includes('value')) return 'a value'
+  }
+
+  t.test(`${place.store}: an async error handler answers in place of what cannot leave`, async t => {
+    const { app, used } = await place.open(t, [send])
+    app.setErrorHandler(async (_error, _request, reply) => {
+      await new Promise(setImmediate)
+      return reply.code(503).send('page')
+    })
+    app.get('/send', { config: { limit: 'send' } }, handler)
+    for (const id of ['nothing', 'a-value']) {
+      const { statusCode, body } = await app.inject(`/send?id=${id}`)
+      t.same([statusCode, body], [503, 'page'], id)
+      t.same(await used({ send: id }), [0], id)
+    }
+  })
+
+  t.test(
+    `${place.store}: an async onError hears of what cannot leave, and nothing goes uncaught`,
+    async t => {
+      const stray = strays(t)
+      const { app, used } = await place.open(t, [send])
+      app.addHook('onError', async () => {
+        await new Promise(setImmediate)
+      })
+      app.get('/send', { config: { limit: 'send' } }, handler)
+      const { body } = await app.inject(`/send?id=${id}`)
+      t.match(body, /FST_ERR_REP_INVALID_PAYLOAD_TYPE/)
+      t.same(stray, [])
+      t.same(await used({ send: id }), [0])
+    }
+  )
 }
 
 t.test('redis: the reply waits for the refund', async t => {
