@@ -63,7 +63,7 @@ export class Limiter {
     return this.conclude([], null, NO_LOCK, earlier, said)
   }
 
-  /** Decides for values by rule, outside of a route. @throws RuleUnknownError, KeyInvalidError */
+  /** Decides for values by rule, outside of a route. @throws as `decide`, but no TimeoutError; OptionError, RuleUnknownError */
   decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
     const { rules, values } = namedBy(keys, this.rules)
     return this.reserve(rules, values, source)

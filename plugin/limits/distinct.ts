@@ -6,7 +6,7 @@ const PAIRS = 500
 
 /**
  * Rolling limits on how many different values: pairs of a stamp and a value's number, newest first, the stamps
- * strictly increasing. Older pairs of a value are kept for the case that its newer ones are given back.
+ * strictly decreasing. Older pairs of a value are kept for the case that its newer ones are given back.
  */
 export const distinct: Kind<DistinctSpec> = {
   code: 4,

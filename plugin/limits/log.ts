@@ -2,7 +2,7 @@ import { type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
 /**
- * Rolling limits: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max`
+ * Rolling limits: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max`
  * needs. A stamp counts in a window up to, and not with, the instant one window later.
  */
 export const log: Kind<LogSpec> = {

@@ -140,6 +140,7 @@ export class Examination {
     if (policy !== 'noeviction')
       this.log.warn(`redis may evict live limits (maxmemory-policy ${policy}); set noeviction`)
   }
+
   private warn(error: unknown, message: string): void {
     this.log.warn({ err: withoutCommand(error) }, message)
   }

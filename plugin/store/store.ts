@@ -5,7 +5,7 @@ import type { Period } from '../calendar.js'
  * What every store does. Memory and Redis are two readings of this page.
  *
  * A store keeps four kinds of things, one per rule, identity and kind:
- * - a **log**: the stamps of what was counted, newest first, strictly increasing, as many as the largest `max` needs.
+ * - a **log**: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
  * - a **count** of one calendar period: its end, how many are used, the last receipt (they count up from the clock), which
  *   receipts were refunded.
@@ -49,7 +49,7 @@ interface SpecBase {
   observed: boolean
   /** May be forgotten when memory is full: of the series that has most keys the oldest. */
   forgettable: boolean
-  /** How long the thing lives after it was last counted in, in milliseconds. */
+  /** How long the thing lives after it was last counted in, in milliseconds; a count, which ends with its period, at most. */
   ttl: number
   /** In the order of its facts. Of a count and of a lock there is one. */
   limits: readonly Limit[]
