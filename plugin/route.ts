@@ -71,7 +71,7 @@ function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHo
 /** @returns whether the request goes on @throws an error that is for the app's error handler */
 async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admission): Promise<boolean> {
   const { request } = reply
-  const watch = new Watch(request, reply)
+  const watch = new Watch(reply)
   try {
     await cohort()
     const plan = planFor(begun, begun.attempts, request)
@@ -105,7 +105,7 @@ function limitHandler(
     if (whole.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(whole.route)
     if (idle || copied) return handler.call(this, request, reply)
     const plan = planFor(whole, whole.sends, request)
-    const watch = new Watch(request, reply)
+    const watch = new Watch(reply)
     const run = (decision: Decision) => {
       // As after any hook, the handler does not run.
       if (watch.end()) return abandon(decision, reply)

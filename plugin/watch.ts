@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { isHandlerTimeout } from './outcome.js'
 
 /** Sees whether somebody else answers a request while the limits decide, until its end. */
@@ -6,10 +6,7 @@ export class Watch {
   private readonly send: FastifyReply['send']
   private answered = false
 
-  constructor(
-    private readonly request: FastifyRequest,
-    private readonly reply: FastifyReply
-  ) {
+  constructor(private readonly reply: FastifyReply) {
     const { send } = reply
     this.send = send
     // To Fastify a reply is not sent before its hooks have ended, or its stream.
@@ -21,9 +18,9 @@ export class Watch {
 
   /** Whether it was answered meanwhile, or Fastify's `handlerTimeout` is over and an error handler has yet to answer. */
   get over(): boolean {
-    const { request, reply } = this
+    const { sent, request } = this.reply
     const { handlerTimeout } = request.routeOptions
-    return this.answered || reply.sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
+    return this.answered || sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
   }
 
   /** @returns whether it is over */
