@@ -235,6 +235,16 @@ t.test('limited routes that nothing would limit', async t => {
   }
 })
 
+t.test('a route before the plugin is found where that is registered', async t => {
+  const app = Fastify()
+  app.get('/x', limited, handler)
+  t.teardown(() => app.close())
+  const registered = async () => {
+    await app.register(limitPlugin)
+  }
+  await t.rejects(registered, { code: 'FST_SEND_LIMIT_ROUTE_TOO_EARLY' })
+})
+
 t.test(
   'a hook replaces onRequest, to which another one has added: nothing is sent without its attempts',
   async t => {
