@@ -59,8 +59,8 @@ async function sendUnseen(
   } catch (error) {
     // What is said of the message must not show later either, in the code or in what is counted.
     const { outcome, ofMessage } = undeliveredOf(error)
-    if (outcome !== 'failed' || ofMessage) return
-    await reply.limit?.refund()
+    if (outcome === 'limited' || outcome === 'refused' || ofMessage) return
+    if (outcome === 'failed') await reply.limit?.refund()
     // Codes that cost nothing would fill the store while a provider fails.
     await undone(error, request, issued)
   }

@@ -268,6 +268,24 @@ for (const [name, open] of Object.entries(places)) {
         }
       )
 
+    await t.test('reuse: whoever took a message does not stand for one of which nobody knows', async t => {
+      const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+      const place = await open(t)
+      const { code, ...rest } = loadPolicy()
+      const sms = provider()
+      const policy = { ...rest, code: { ...code, resend: 'reuse' as const } }
+      const app = await place.start({}, { policy, senders: { sms } })
+      const { id } = (await ask(app, { purpose })).body
+      await app.unfinished()
+      place.advance(60_001)
+      sms.fail('unknown')
+      t.equal((await resend(app, id)).status, 202)
+      await app.unfinished()
+      t.equal((await verify(app, id, sms.lastCode())).status, 200)
+      t.match(told.at(-1), { event: 'verification', outcome: 'verified' })
+      t.notOk('sender' in (told.at(-1) ?? {}))
+    })
+
     await t.test('a refund follows, and the end of the code', async t => {
       const { app, sms, place } = await start()
       const asked = async (which: () => ReturnType<typeof ask>) => {
