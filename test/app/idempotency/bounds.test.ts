@@ -178,6 +178,25 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   await running
 })
 
+t.test('an answer opens under its own key alone', async t => {
+  const { url, client } = await startRedis(t)
+  const { post } = await start(t, { url, clock: stillClock().clock })
+  for (const key of ['a-key', 'b-key']) t.equal((await post('/free', key)).status, 202)
+  const [slots = ''] = (await client.keys('idempotency:*')).filter(key => !key.endsWith(':ends'))
+  const kept = Object.entries(await client.hgetall(slots)) as [[string, string], [string, string]]
+  const [[one, first], [other, second]] = kept
+  // As somebody could who may write there: state and body stay, the answers change places.
+  await client.hset(
+    slots,
+    one,
+    first.slice(0, 23) + second.slice(23),
+    other,
+    second.slice(0, 23) + first.slice(23)
+  )
+  for (const key of ['a-key', 'b-key'])
+    t.match(await post('/free', key), { status: 500, replayed: false, body: { code: 'INTERNAL' } })
+})
+
 t.test('nor does what is kept in memory', async t => {
   const { finish } = MemoryAnswers.prototype
   const finished = t.capture(MemoryAnswers.prototype, 'finish', finish)

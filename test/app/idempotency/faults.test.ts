@@ -7,7 +7,7 @@ import { gate } from '../../helper/gate.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 import { stillClock } from '../still-clock.js'
-import { LEASE, places, start } from './scene.js'
+import { DAY, LEASE, places, start } from './scene.js'
 
 const { clock } = stillClock()
 
@@ -82,7 +82,7 @@ t.test('the connection breaks before the answer is kept: it is kept soon', async
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   for (const answer of [202, 503]) {
-    const { app, post, seen } = await start(t, place, { timeoutMs: 300 })
+    const { app, post, seen } = await start(t, place, { timeoutMs: 300, leaseMs: DAY })
     const key = `key-${answer}`
     seen.wait = seen.onward.opened
     const running = post('/free', key, { answer })
@@ -134,7 +134,7 @@ t.test('Redis that hangs: what came too late is given back', async t => {
 t.test('a request that was answered while Redis hung keeps no key in use', async t => {
   const server = await startRedis(t)
   const place = { url: server.url, clock }
-  const { post, seen } = await start(t, place)
+  const { post, seen } = await start(t, place, { leaseMs: DAY })
   process.kill(server.pid, 'SIGSTOP')
   t.equal((await post('/cut-off', 'a-key')).status, 503)
   process.kill(server.pid, 'SIGCONT')
