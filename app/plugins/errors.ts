@@ -52,7 +52,10 @@ const errors: FastifyPluginAsync = async fastify => {
     if (isNowhere(error, request)) return answerNowhere(request, reply)
     // Undefined where a request is injected.
     const arriving = request.raw.complete === false
-    const late = arriving && error.code === 'FST_ERR_HANDLER_TIMEOUT'
+    const cutOff = error.code === 'FST_ERR_HANDLER_TIMEOUT'
+    // Its handler goes on. Should it answer, too, Fastify tells the log the url, which may name a person.
+    if (cutOff) request.raw.url = request.routeOptions.url ?? ''
+    const late = arriving && cutOff
     const document = late ? requestTimeout() : documentOf(error)
     if (late) reply.header('connection', 'close')
     const { status, code } = document

@@ -1,14 +1,17 @@
 import { channel } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { build } from '../../app/app.js'
-import { readConfig } from '../../app/config.js'
+import { handlerTimeoutOf, readConfig } from '../../app/config.js'
 import { loggerOptions } from '../../app/logger.js'
 import { recipientOf } from '../../app/recipient.js'
 import { folderOf } from '../helper/folder.js'
+import { gate } from '../helper/gate.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { operator, PAYMENT } from './bound.js'
@@ -141,6 +144,35 @@ t.test(
     }
   }
 )
+
+t.test('nor the address of a request that was answered when its handler had been cut off', async t => {
+  const { lines, stream } = logStream()
+  const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'trace' })
+  const app = await build(config, { logStream: stream })
+  t.teardown(() => app.close())
+  const [goes, leaves] = [gate(), gate()]
+  const handler = () => goes.opened.then(() => ({}))
+  app.get('/left', handler)
+  app.get('/leaving', { onSend: () => leaves.opened }, handler)
+  await app.ready()
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const [left, leaving] = ['/left', '/leaving'].map(path => app.inject(`${path}?to=jane.doe@example.com`))
+  await turn()
+  mock.timers.tick(handlerTimeoutOf(config))
+  t.equal((await left)?.statusCode, 503)
+  goes.open()
+  await turn()
+  leaves.open()
+  t.equal((await leaving)?.statusCode, 503)
+  const again = lines.filter(line => line.includes('Reply was already sent'))
+  for (const path of ['/left', '/leaving'])
+    t.ok(
+      again.some(line => line.includes(path)),
+      path
+    )
+  t.notMatch(lines.join(''), 'jane.doe')
+})
 
 t.test('what would name a person is not logged, on its own or one step down', async t => {
   const { lines, stream } = logStream()
