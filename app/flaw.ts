@@ -23,5 +23,7 @@ export function flaw(pointer: string, code: FlawCode, more: object = {}): Flaw {
 export function pointerTo(parent: string, name: string): string {
   // A lone surrogate has no UTF-8.
   const wellFormed = name.replace(/\p{Surrogate}/gu, '\ufffd')
-  return `${parent}/${encodeURI(wellFormed.replaceAll('~', '~0').replaceAll('/', '~1'))}`
+  const escaped = wellFormed.replaceAll('~', '~0').replaceAll('/', '~1')
+  // Of what no fragment may hold (RFC 3986, section 3.5) encodeURI leaves this one.
+  return `${parent}/${encodeURI(escaped).replaceAll('#', '%23')}`
 }
