@@ -1,6 +1,9 @@
 import { tagMistake } from '../locales/locale.js'
-import { readParams, whole } from './params.js'
+import type { Channel } from '../senders/sender.js'
+import { examplesOf, readParams, whole } from './params.js'
 import type { Param, Template, Words } from './schema.js'
+import { countSegments, MAX_SEGMENTS } from './segments.js'
+import { fillWords } from './words.js'
 
 const PLACEHOLDER = /\{(\w+)\}/g
 
@@ -8,7 +11,7 @@ const PLACEHOLDER = /\{(\w+)\}/g
  * What its schema cannot tell of a template: each mistake with its path.
  * @param fallback the language that it must have
  */
-export function mistakesOf(template: Template, fallback: string): string[] {
+export function mistakesOf(channel: Channel, template: Template, fallback: string): string[] {
   const { params, locales } = template
   const wrong = Object.entries(params).flatMap(([name, param]) =>
     ofParam(param).map(mistake => `params.${name}${mistake}`)
@@ -19,7 +22,7 @@ export function mistakesOf(template: Template, fallback: string): string[] {
     wrong.push(...found.map(each => `locales.${locale}${each}`))
   }
   if (!Object.hasOwn(locales, fallback)) wrong.push(`locales lacks ${fallback}, the language of LOCALE.`)
-  return wrong
+  return wrong.length === 0 && channel === 'sms' ? tooLong(template) : wrong
 }
 
 function ofParam(param: Param): string[] {
@@ -58,4 +61,13 @@ function ofWords({ subject = '', text, html }: Words, params: Record<string, Par
     }
   }
   return wrong
+}
+
+/** The texts that take too many SMS, even with the examples of their parameters. */
+function tooLong({ params, locales }: Template): string[] {
+  return Object.entries(locales).flatMap(([locale, words]) => {
+    const segments = countSegments(fillWords(words, examplesOf(params), locale).text)
+    const much = `locales.${locale}.text takes ${segments} SMS with the examples of its parameters`
+    return segments > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
+  })
 }

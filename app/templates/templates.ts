@@ -6,9 +6,9 @@ import { problem } from '../problem.js'
 import { CHANNELS, type Channel } from '../senders/sender.js'
 import { isOfCodes, mistakesOfCodes } from './codes.js'
 import { mistakesOf } from './mistakes.js'
-import { examplesOf, type Given, readParams, type Values } from './params.js'
+import { type Given, readParams, type Values } from './params.js'
 import { type Template, type TemplateFiles, TemplatesSchemas, type Words } from './schema.js'
-import { countSegments, MAX_SEGMENTS, segmentsWithin } from './segments.js'
+import { MAX_SEGMENTS, segmentsWithin } from './segments.js'
 import { type Filled, fillWords } from './words.js'
 
 /** A template with its parameters filled in. */
@@ -54,8 +54,7 @@ export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
   for (const channel of CHANNELS) {
     check(TemplatesSchemas[channel], files[channel], `templates.${channel}`)
     for (const [name, template] of Object.entries(files[channel])) {
-      const found = mistakesOf(template, fallback)
-      if (found.length === 0 && channel === 'sms') found.push(...tooLong(template))
+      const found = mistakesOf(channel, template, fallback)
       mistakes.push(...found.map(mistake => `templates.${channel}.${name}.${mistake}`))
     }
     mistakes.push(...mistakesOfCodes(files[channel]).map(mistake => `templates.${channel}${mistake}`))
@@ -129,15 +128,6 @@ function render(name: string, template: Template, locale: string, given: Given, 
     params: values,
     ...fillWords(template.locales[locale] as Words, values, locale)
   }
-}
-
-/** The texts that take too many SMS, even with the examples of their parameters. */
-function tooLong({ params, locales }: Template): string[] {
-  return Object.entries(locales).flatMap(([locale, words]) => {
-    const segments = countSegments(fillWords(words, examplesOf(params), locale).text)
-    const much = `locales.${locale}.text takes ${segments} SMS with the examples of its parameters`
-    return segments > MAX_SEGMENTS ? [`${much}; at most ${MAX_SEGMENTS} are allowed.`] : []
-  })
 }
 
 function segmentsOf(text: string): number {
