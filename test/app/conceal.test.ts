@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import type { AuditEvent } from '../../app/audit/event.js'
-import { loadPolicy } from '../../app/policy.js'
+import { loadPolicy, type Policy } from '../../app/policy.js'
 import { SendError } from '../../app/senders/sender.js'
 import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { until } from '../helper/until.js'
-import { ask, askMail, PHONE, resend, status, verify } from './captcha.js'
+import { ask, askMail, E164, PHONE, resend, status, verify } from './captcha.js'
 import { type App, places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
@@ -55,6 +55,20 @@ for (const [name, open] of Object.entries(places)) {
       }
       place.advance(60_000)
       for (const { body } of answers) t.equal((await resend(app, body.id)).status, 202)
+    })
+
+    await t.test('a resend is concealed where its purpose has come to be', async t => {
+      const { place, sms, app } = await start()
+      const { policy } = app
+      const open = { ...policy.purposes[purpose], conceal: false } as NonNullable<Policy['purposes'][string]>
+      app.replacePolicy({ ...policy, purposes: { ...policy.purposes, [purpose]: open } })
+      const { id } = (await ask(app, { purpose })).body
+      app.replacePolicy(policy)
+      await putOnList(app, 'blocked', E164)
+      place.advance(60_001)
+      t.equal((await resend(app, id)).status, 202)
+      await app.unfinished()
+      t.equal(sms.messages.length, 1)
     })
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
