@@ -101,7 +101,10 @@ export class Turn {
 
   private rejected(error: unknown): unknown {
     return this.after(this.threw(error), () => {
-      throw error
+      if (this.held === undefined || this.undelivered === undefined) throw error
+      // What it had sent cannot leave, and that is being answered.
+      this.reply.log.error({ err: error }, 'the handler has thrown behind an answer that cannot be sent')
+      return this.reply
     })
   }
 

@@ -168,8 +168,11 @@ for (const place of await places(t)) {
   // It sends what cannot leave, and does not return the reply.
   const handler = async ({ url }: FastifyRequest, reply: FastifyReply) => {
     reply.code(502).type('text/plain').send({})
+    if (url.includes('later')) await new Promise(setImmediate)
+    if (url.includes('throws')) throw new Error('another one')
     if (url.includes('value')) return 'a value'
   }
+  const ids = ['nothing', 'a-value', 'throws', 'throws-later']
 
   t.test(`${place.store}: an async error handler answers in place of what cannot leave`, async t => {
     const { app, used } = await place.open(t, [send])
@@ -178,7 +181,7 @@ for (const place of await places(t)) {
       return reply.code(503).send('page')
     })
     app.get('/send', { config: { limit: 'send' } }, handler)
-    for (const id of ['nothing', 'a-value']) {
+    for (const id of ids) {
       const { statusCode, body } = await app.inject(`/send?id=${id}`)
       t.same([statusCode, body], [503, 'page'], id)
       t.same(await used({ send: id }), [0], id)
@@ -194,10 +197,12 @@ for (const place of await places(t)) {
         await new Promise(setImmediate)
       })
       app.get('/send', { config: { limit: 'send' } }, handler)
-      const { body } = await app.inject(`/send?id=${id}`)
-      t.match(body, /FST_ERR_REP_INVALID_PAYLOAD_TYPE/)
+      for (const id of ids) {
+        const { body } = await app.inject(`/send?id=${id}`)
+        t.match(body, /FST_ERR_REP_INVALID_PAYLOAD_TYPE/, id)
+        t.same(await used({ send: id }), [0], id)
+      }
       t.same(stray, [])
-      t.same(await used({ send: id }), [0])
     }
   )
 }
