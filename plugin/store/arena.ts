@@ -140,12 +140,15 @@ export class Arena {
     this.#index.forget()
   }
 
-  /** Frees at most `budget` records that have expired at `now`, all queues in turn. @returns how many */
+  /**
+   * Frees at most `budget` records that have expired at `now`, queue by queue, and looks at no more queues for the next one.
+   * @returns how many
+   */
   expire(now: number, budget: number): number {
     this.#now = now
     let freed = 0
     for (; freed < budget; freed++) {
-      const record = this.#queues.expired(now, 0)
+      const record = this.#queues.expired(now, 0, budget)
       if (record === 0) break
       this.remove(record)
     }

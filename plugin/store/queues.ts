@@ -113,13 +113,17 @@ export class Queues {
     return 0
   }
 
-  /** A record that has expired, of the next queue that has one at its head, but not `keep`; or 0. */
-  expired(now: number, keep: number): number {
-    for (let left = this.#queues.length; left > 0; left--) {
-      this.#turn = (this.#turn + 1) % this.#queues.length
+  /**
+   * A record that has expired, but not `keep`, of the queue that gave the last one or the next that has one at its head;
+   * or 0.
+   * @param looks at how many queues it looks at most: of an app of a thousand rules a decision must not look at all
+   */
+  expired(now: number, keep: number, looks = this.#queues.length): number {
+    for (let left = Math.min(looks, this.#queues.length); left > 0; left--) {
       const queue = this.#queues[this.#turn] as Queue
       const record = this.#first(queue, keep)
       if (record !== 0 && this.#expiry(record, queue) <= now) return record
+      this.#turn = (this.#turn + 1) % this.#queues.length
     }
     return 0
   }

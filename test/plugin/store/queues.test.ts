@@ -17,13 +17,18 @@ function filled(): Queues {
   return queues
 }
 
-t.test('queues have their turns, and what is to be kept is passed over', async t => {
-  const queues = filled()
-  t.equal(queues.expired(10, 3), 1)
-  t.equal(queues.expired(10, 1), 3)
-  t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
-  t.equal(queues.evictable(1), 2)
-})
+t.test(
+  'a queue gives all that has expired, then the next one, and what is to be kept is passed over',
+  async t => {
+    const queues = filled()
+    t.equal(queues.expired(10, 3), 1)
+    t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
+    for (const record of [1, 2]) queues.unlink(record, 0)
+    t.equal(queues.expired(10, 0, 1), 0, 'one look')
+    t.equal(queues.expired(10, 0, 1), 3)
+    t.equal(queues.evictable(1), 3)
+  }
+)
 
 t.test('a queue that becomes mixed twice has one turn', async t => {
   const queues = new Queues(recordsOf(6), { evictable: () => true, first: record => (7 - record) * 100_000 })
