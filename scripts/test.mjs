@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { installDependencies, installTestTools, root, stop } from './install.mjs'
+import { installDependencies, root, stop } from './install.mjs'
 import { runTestFile } from './test-file.mjs'
 import { transpile } from './transpile.mjs'
 
@@ -61,13 +61,18 @@ async function runTests(files) {
 }
 
 const files = testFiles(process.argv.slice(2))
+const tools = spawn(process.execPath, [join(root, 'scripts/test-tools.mjs')], {
+  stdio: ['ignore', 'inherit', 'inherit']
+})
+const installed = new Promise(resolve => tools.on('close', resolve))
 installDependencies()
-installTestTools()
+if ((await installed) !== 0) process.exit(1)
 
 // Beside the tests, which need neither.
 const checks = {
   biome: check('biome', 'check', '--error-on-warnings', ...colour, '.'),
-  tsc: check('tsc', '--noEmit')
+  // Several would each reckon the same types, on cores that the tests need.
+  tsc: check('tsc', '--noEmit', '--checkers', '1')
 }
 const { pass, fail, skip, todo, failed } = await transpile().then(
   () => runTests(files),

@@ -28,7 +28,14 @@ async function transpileAll({ transform }) {
   const write = async file => {
     const sourcefile = pathToFileURL(file).href
     const define = { 'import.meta.url': JSON.stringify(sourcefile) }
-    const options = { loader: 'ts', sourcefile, sourcemap: 'inline', tsconfigRaw, define }
+    const options = {
+      loader: 'ts',
+      sourcefile,
+      sourcemap: 'inline',
+      sourcesContent: false,
+      tsconfigRaw,
+      define
+    }
     const { code } = await transform(await readFile(file, 'utf8'), options)
     const out = join(outdir, file.slice(root.length, -3))
     await mkdir(dirname(out), { recursive: true })

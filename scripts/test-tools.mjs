@@ -1,0 +1,78 @@
+// Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and what is optional.
+// By itself, so that it takes its time beside the installation of packages.
+import { spawnSync } from 'node:child_process'
+import { stop } from './install.mjs'
+
+function works(command, args, input = '') {
+  return spawnSync(command, args, { input, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
+}
+
+const tools = [
+  {
+    name: 'redis-server',
+    packages: ['redis-server'],
+    present: () => works('redis-server', ['--version'])
+  },
+  {
+    name: 'a C compiler (cc) with the C library headers',
+    packages: ['gcc', 'libc6-dev'],
+    present: () => works('cc', ['-fsyntax-only', '-xc', '-'], '#include <sys/mman.h>\n')
+  }
+]
+
+/**
+ * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment, of its logs; of the
+ * scripts of the runbook.
+ */
+const optional = [
+  {
+    packages: ['chromium-headless-shell'],
+    present: () => works('chromium-headless-shell', ['--version'])
+  },
+  {
+    packages: ['nginx', 'curl', 'openssl', 'procps'],
+    present: () =>
+      works('nginx', ['-v']) &&
+      works('curl', ['--version']) &&
+      works('openssl', ['version']) &&
+      works('pgrep', ['--version'])
+  },
+  {
+    packages: ['logrotate'],
+    present: () => works('logrotate', ['--version'])
+  },
+  {
+    packages: ['curl', 'jq'],
+    present: () => works('curl', ['--version']) && works('jq', ['--version'])
+  }
+]
+
+const aptOptions = {
+  stdio: ['ignore', 'ignore', 'inherit'],
+  env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+}
+
+function aptInstall(packages) {
+  console.log(`Installing ${packages.join(', ')} (apt-get).`)
+  spawnSync('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...packages], aptOptions)
+}
+
+function installTestTools() {
+  const missing = tools.filter(tool => !tool.present())
+  const desired = optional.filter(tool => !tool.present())
+  if (missing.length === 0 && desired.length === 0) return
+  const names = missing.map(tool => tool.name).join(' and ')
+  const debian = missing.flatMap(tool => tool.packages)
+  const sentence = `The tests need ${names}: please install it (Debian, Ubuntu: apt-get install ${debian.join(' ')}).`
+  if (process.getuid?.() !== 0 || !works('apt-get', ['--version'])) {
+    if (missing.length > 0) stop(sentence)
+    return
+  }
+  spawnSync('apt-get', ['update', '-qq'], aptOptions)
+  if (missing.length > 0) aptInstall(debian)
+  if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
+  // Each by itself: where one is unknown, nothing beside it would be installed.
+  for (const tool of desired) aptInstall(tool.packages)
+}
+
+installTestTools()
