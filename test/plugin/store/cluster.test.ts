@@ -99,15 +99,18 @@ t.test('what cannot be given back is told, and refused all the same', async t =>
   t.strictSame(reports, [full])
 })
 
-t.test('of nodes whose clocks differ a wait is told by its own, the end of a period by one', t => {
-  const entries = [entry(count(5, 'day'), 1), entry(count(5, 'day'), 2)]
-  const groups = groupsOf(entries)
+t.test('of nodes whose clocks differ a wait is told by its own, the end of a counted period by one', t => {
   const [now, later, reset] = [1_000_000, 1_000_500, 9_000]
-  for (const [receipt, told] of [
-    [0, reset],
-    [7, reset + later - now]
+  const [day, rolling] = [count(5, 'day'), log([5, 60_000])]
+  for (const [spec, state, number, told] of [
+    [day, PASSES, 0, reset],
+    [day, PASSES, 7, reset + later - now],
+    [day, BLOCKED, 7, reset],
+    [rolling, PASSES, 7, reset]
   ] as const) {
-    const found = [now, later].map(each => [each, 1, PASSES, receipt, 0, reset])
+    const entries = [entry(spec, 1), entry(spec, 2)]
+    const groups = groupsOf(entries)
+    const found = [now, later].map(each => [each, 1, state, number, 0, reset])
     const { entries: facts } = named(entries, merge(entries, groups, found))
     t.strictSame(
       groups.map(({ places: [place] }) => facts[place as number]?.limits[0]?.reset),
