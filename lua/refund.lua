@@ -84,7 +84,8 @@ for i = 1, total do
   if kind == COUNT then counts = counts + 1 end
   if #value % 6 == 1 then value, trailer = value:sub(1, -8), value:sub(-7) end
   local endless = value ~= '' and redis.call('PTTL', key) == -1
-  local left = refund(key, kind, value, receipt, ends, KEYS[total + counts])
+  -- One without expiry is set in any case: it may have been given one.
+  local left = refund(key, kind, value, receipt, ends, KEYS[total + counts]) or endless and value
   if left then
     if left .. trailer == '' then
       redis.call('DEL', key)

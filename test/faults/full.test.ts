@@ -55,16 +55,18 @@ t.test('a refund beside a block without an end, on a Redis that is full', async 
   const client = new Redis(port, { autoResendUnfulfilledCommands: false })
   const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
   const keys = { log: 'a', day: 'a' }
-  const behind = { different: ['b', '1'] }
+  const behind = { day: 'a', different: ['b', '1'] }
   ;(await app.limit.reserve(behind)).end()
   const failing = await app.limit.reserve({ ...keys, different: ['b', '2'] })
+  const receipt = failing.receipt()
   await app.limit.block(keys)
   await admin.config('SET', 'maxmemory', '1')
-  await failing.refund()
+  // The second time it is given back already.
+  for (let i = 0; i < 2; i++) await app.limit.refund(receipt)
   const { rules: left, refusal } = await app.limit.peek({ ...keys, different: ['b', '1'] })
   t.same(
     left.map(({ limits }) => limits[0]?.remaining),
-    [5, 5, 5]
+    [5, 4, 5]
   )
   t.equal(refusal, 'blocked')
   const names = (await admin.keys('sl:{*')).filter(name => !/:(distinct|refunds)$/.test(name))
