@@ -30,8 +30,8 @@ t.test(
   }
 )
 
-t.test('a queue that becomes mixed twice has one turn', async t => {
-  const queues = new Queues(recordsOf(6), { evictable: () => true, first: record => (7 - record) * 100_000 })
+t.test('a queue that becomes mixed several times has one turn', async t => {
+  const queues = new Queues(recordsOf(6), { evictable: () => false, first: record => (7 - record) * 100_000 })
   // Of each series the first comes before one that expires sooner, of series 0 twice.
   for (const [record, series] of [
     [1, 0],
@@ -43,5 +43,16 @@ t.test('a queue that becomes mixed twice has one turn', async t => {
     queues.append(record, series)
     queues.touch(record, series, (7 - record) * 100_000)
   }
-  t.same([queues.nextOfMixed(1e6), queues.nextOfMixed(1e6), queues.nextOfMixed(1e6)], [1, 2, 1])
+  queues.lower(0)
+  queues.mix()
+  const turns = Array.from({ length: 6 }, () => queues.nextOfMixed(1e6))
+  t.same(turns, [1, 2, 1, 2, 1, 2])
+})
+
+t.test('a queue from which any may go is not mixed for want of room', async t => {
+  const queues = new Queues(recordsOf(2), { evictable: () => true, first: record => record })
+  queues.append(1, 0)
+  queues.lower(0)
+  queues.mix()
+  t.equal(queues.nextOfMixed(10), undefined)
 })
