@@ -335,6 +335,7 @@ t.test('the latest 65,536 are kept', async t => {
     if (!entries[at % 7]?.identity.startsWith(identity)) throw new Error(`note ${at}`)
     return times.push(at)
   }
+  t.equal(journal.clear(4), false, 'its place is that of another')
   while (journal.countNext(count));
   t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
   t.equal(journal.strike(spec, 0, 5), 0, 'gone')
