@@ -30,7 +30,7 @@ export class Cluster implements Reserver {
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const groups = groupsOf(entries)
-    if (groups.length === 1) return this.one(entries, token)
+    if (groups.length === 1) return this.nodes.reserve(entries, token)
     const found = await Promise.all(groups.map(group => this.nodes.peek(group.entries)))
     if (!found.every(admits)) return this.join(entries, groups, found)
     let counted = 0
@@ -49,11 +49,6 @@ export class Cluster implements Reserver {
 
   close(): Awaitable<void> {
     return this.nodes.close()
-  }
-
-  private async one(entries: readonly Entry[], token: string): Promise<Reserved> {
-    const { facts, store } = await this.nodes.reserve(entries, token)
-    return { facts, store: store === this.nodes.store ? this.store : store }
   }
 
   private async giveBack(groups: readonly Group[], found: readonly Reserved[], token: string): Promise<void> {
@@ -75,8 +70,6 @@ export class Cluster implements Reserver {
     const all = found.map(each => each.facts)
     const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
     const uncounted = facts?.[1] === 1 && all.includes(null)
-    if (!uncounted && found.every(({ store }) => store === this.nodes.store))
-      return { facts, store: this.store }
     const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
     // What a memory has decided holds in this process alone, and what was allowed uncounted nowhere.
     const other = uncounted ? 'none' : [...stores.values()].find(({ name }) => name !== this.store.name)?.name
