@@ -13,6 +13,7 @@ import {
   type Settling,
   type Taken
 } from '../../../plugin/store/store.js'
+import { watched } from '../../../plugin/store/watched.js'
 import { seeded } from '../../contract/history.js'
 import {
   count,
@@ -33,10 +34,12 @@ import { Time } from '../../contract/time.js'
 function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
   const { monotonic, wall } = time.clock
-  // Its receipts are others.
+  let older = 0
   const primary = new MemoryStore({
-    clock: { monotonic: () => monotonic() + 5_000, wall: () => wall() + ahead }
+    clock: { monotonic: () => monotonic() + older, wall: () => wall() + ahead }
   })
+  // Its receipts are others.
+  older = 5_000
   const memory = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(memory)
   const close = () => {
@@ -227,6 +230,34 @@ t.test('what is cleared stays so when its note has made room', async t => {
   t.strictSame([used(known), used(others)], [[0], [2 ** 16]])
 })
 
+t.test('a clear that is heard of late ends what was counted before it, and nothing behind it', async t => {
+  for (const behind of [false, true]) {
+    const { time, primary, standIn, reserve, used, close } = open()
+    t.teardown(close)
+    const entries = [entry(spec)]
+    reserve(entries)
+    const cleared = standIn.following(primary).clear(entries)
+    time.advance(1)
+    if (behind) reserve(entries)
+    standIn.caughtUp()
+    await cleared
+    t.equal(used(entries)[0] === 0, !behind)
+  }
+})
+
+t.test('a clear that fails changes nothing', async t => {
+  const { primary, standIn, reserve, used, close } = open()
+  t.teardown(close)
+  const [sent, unsent] = [1, 2].map(who => [entry(spec, who)]) as [Entry[], Entry[]]
+  reserve(sent)
+  const clear = async () => {
+    throw new Error('gone')
+  }
+  const { clear: cleared } = standIn.following({ ...watched(primary, () => {}), clear })
+  for (const entries of [sent, unsent]) await t.rejects(Promise.resolve(cleared(entries)), /gone/)
+  t.strictSame([used(sent), used(unsent)], [[1], [0]])
+})
+
 t.test('what it has admitted itself stays, however much is admitted there and given back', async t => {
   for (const max of [1, 2, 10, 1_000]) {
     const { standIn, reserve, used, close } = open()
@@ -255,6 +286,14 @@ t.test('of more different values than there is room for, the latest stay', async
   t.strictSame(used([sentTo(spec, 1_000)]), [500])
   time.advanceMs(3_600_000 - 450_500)
   t.strictSame(used([sentTo(spec, 1_000)]), [450])
+})
+
+t.test('it keeps no process from ending', async t => {
+  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+  const before = timers()
+  const { close } = open()
+  t.teardown(close)
+  t.equal(timers(), before)
 })
 
 t.test('it counts little by little', async t => {
