@@ -546,6 +546,16 @@ t.test('a distinct log holds 500 pairs at most, of one value, too', async t => {
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 500 * 12)
 })
 
+t.test('a distinct log holds pairs that are younger than its time to live', async t => {
+  const { store, time } = await open()
+  const spec = distinct([5, 60_000])
+  for (const value of [1, 2, 3]) {
+    await store.reserve([sentTo(spec, value)], '')
+    time.advanceMs(spec.ttl / 2)
+  }
+  t.equal(await client.strlen(keyOf(entry(spec))), 2 * 12)
+})
+
 t.test('the largest log costs Redis six bytes a stamp', async t => {
   const { store, time } = await open()
   const entries = [entry(log([1_000, 60_000]))]

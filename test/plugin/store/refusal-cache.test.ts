@@ -624,6 +624,22 @@ t.test('all that is known of a rule ends together', async t => {
   t.equal(await by(entries), 'redis 0')
 })
 
+t.test('nothing is told of a rule of which a part comes from the request', async t => {
+  const { reserver } = layer()
+  const [hour, rolling] = oneRule([count(5, 'hour'), log([5, 60_000])]).map(spec => entry(spec)) as [
+    Entry,
+    Entry
+  ]
+  const entries = [entry(log([1, 60_000])), { ...hour, zoned: true }, rolling]
+  for (let i = 0; i < 2; i++) await reserver.reserve(entries, '')
+  const { store, facts } = await reserver.reserve(entries, '')
+  t.equal(store.name, 'cache')
+  t.strictSame(
+    named(entries, facts ?? []).entries.map(({ state }) => state),
+    [REFUSES, UNKNOWN, UNKNOWN]
+  )
+})
+
 t.test('nor is one that Redis gave before an ending which had to be sent again', async t => {
   const { reserver, by } = layer()
   const spec = log([1, 60_000])

@@ -1,0 +1,51 @@
+import t from 'tap'
+import { Outage } from '../../../plugin/store/outage.js'
+
+const gone = new Error('gone')
+
+function open() {
+  const events: string[] = []
+  const note = (event: string) => () => void events.push(event)
+  const hears = { onLost: note('lost'), onBack: note('back'), onFailure: note('failure') }
+  return { outage: new Outage(60_000, hears), events }
+}
+
+t.test('what only reads is asked at once when it has read, and not again when it does not write', async t => {
+  const { outage, events } = open()
+  outage.failed(gone, true)
+  t.notOk(outage.mayAsk(), 'before the time-out')
+  outage.answered(false)
+  t.ok(outage.lost)
+  t.ok(outage.mayAsk())
+  t.notOk(outage.mayAsk(), 'one asks')
+  outage.answered(false)
+  outage.failed(gone, true)
+  t.notOk(outage.mayAsk())
+  outage.answered(true)
+  t.notOk(outage.lost)
+  t.strictSame(events, ['lost', 'failure', 'failure', 'back'])
+})
+
+t.test('what did not answer at all in the end is back when it reads', async t => {
+  const { outage } = open()
+  outage.failed(gone, true)
+  outage.failed(gone)
+  outage.answered(false)
+  t.notOk(outage.lost)
+})
+
+t.test('answers may come in another order than they were asked for', async t => {
+  const { outage } = open()
+  for (const asked of [5, 3]) outage.answered(true, asked)
+  t.ok(outage.hasAnsweredSince(4))
+  t.notOk(outage.hasAnsweredSince(5))
+})
+
+t.test('what is back is not lost, whenever it was', async t => {
+  const { outage } = open()
+  outage.failed(gone)
+  t.ok(outage.isLostSince(0))
+  t.notOk(outage.isLostSince(performance.now()))
+  outage.answered(true)
+  t.notOk(outage.isLostSince(0))
+})
