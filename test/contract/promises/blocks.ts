@@ -112,6 +112,7 @@ export const blocks: Promised[] = [
       const facts = await s.reserve([seen, entry(log([3, hour]))])
       s.t.equal(facts.admitted, true)
       s.t.strictSame(counted(facts), [false, true])
+      s.t.strictSame(await s.used([seen]), [[0]])
     }
   ]
 ]

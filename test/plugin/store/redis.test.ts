@@ -206,6 +206,34 @@ t.test('where Redis has lost which were refunded, none is refunded twice', async
   t.strictSame(await used(), [1], 'what came later is refunded, once')
 })
 
+t.test('a refund of what is over, or was cleared, writes nothing', async t => {
+  const { store, time } = await open()
+  const entries = [entry(count(100, 'day'))]
+  const take = async () => takenOf(entries, named(entries, await store.reserve(entries, '')))
+  const [key] = entries.map(keyOf) as [string]
+  const cleared = await take()
+  await store.clear(entries)
+  time.advance(1)
+  const [over] = [await take(), await take()]
+  await store.refund(cleared, '')
+  t.strictSame(await client.keys('*'), [key])
+  await store.block(entries, 0)
+  time.advance(8_640_000_000 - 1)
+  await store.refund(over, '')
+  t.strictSame(await client.keys('*'), [key], 'as its period ends')
+})
+
+t.test('what is counted in the instant in which all was given back has another receipt', async t => {
+  const { store } = await open()
+  const entries = [entry(count(100, 'day'))]
+  const take = async () => takenOf(entries, named(entries, await store.reserve(entries, '')))
+  const first = await take()
+  await store.refund(first, '')
+  await take()
+  await store.refund(first, '')
+  t.strictSame(usedOf(entries, await store.peek(entries)), [1])
+})
+
 t.test('what may not be noted is not refunded, and leaves a block without an end as it is', async t => {
   const { store } = await open()
   const entries = [entry(count(100, 'day'))]

@@ -114,6 +114,25 @@ t.test('what failed is told again, and not while that is under way', async t => 
   }
 })
 
+const OF_PLACE = [
+  'READONLY',
+  'MASTERDOWN',
+  'NOREPLICAS',
+  'LOADING',
+  'BUSY',
+  'CLUSTERDOWN',
+  'MOVED',
+  'OOM',
+  'MISCONF'
+]
+for (const [code, times] of [...OF_PLACE.map(code => [code, 2] as const), ['NOPERM', 1], ['ERR', 1]] as const)
+  t.test(`what is answered ${code} is told ${times === 1 ? 'once' : 'again'}`, async t => {
+    const { done, told, look } = telling(t, () => Promise.reject(new Error(`${code} as Redis says it`)))
+    done.catch(() => {})
+    await look()
+    t.equal(told(), times)
+  })
+
 t.test('a refund that falls into a reconnect', async t => {
   const { client, refund, used } = await open(t)
   client.stream.destroy()
