@@ -512,6 +512,28 @@ t.test(
   }
 )
 
+t.test('that it takes no writes is an outage, whatever it has answered meanwhile', async t => {
+  const memory = new MemoryStore()
+  const refused = gate()
+  let asked = 0
+  const primary = Object.assign(Object.create(memory) as MemoryStore, {
+    async reserve(entries: readonly Entry[], holder: string) {
+      if (++asked > 1) return memory.reserve(entries, holder)
+      await refused.opened
+      throw new Error("OOM command not allowed when used memory > 'maxmemory'.")
+    }
+  })
+  const outage = new Outage(10_000)
+  const options = { timeout: 10_000, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
+  const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => outage })
+  t.teardown(() => fallback.close())
+  const first = fallback.reserve([entry(log([1, 60_000]))], '')
+  await fallback.reserve([entry(log([1, 60_000]))], '')
+  refused.open()
+  await t.rejects(first, UNAVAILABLE)
+  t.ok(outage.lost)
+})
+
 t.test('a value too short to be read is of its key alone', async t => {
   const { client, fallback, changes } = await open(t, 'deny')
   const [foreign, mine] = [entry(count(1, 'day')), entry(log([1, 60_000]))]
