@@ -73,6 +73,16 @@ t.test('a refund beside a block without an end, on a Redis that is full', async 
   t.same(await Promise.all(names.map(name => admin.pttl(name))), [-1, -1], 'for ever')
 })
 
+t.test('a refund of a calendar limit alone, on a Redis that is full, told twice', async t => {
+  const { client: admin, port } = await startRedis(t)
+  const client = new Redis(port, { autoResendUnfulfilledCommands: false })
+  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+  const [, failing] = [await app.limit.reserve({ day: 'a' }), await app.limit.reserve({ day: 'a' })]
+  await admin.config('SET', 'maxmemory', '1')
+  for (let i = 0; i < 2; i++) await app.limit.refund(failing.receipt())
+  t.match((await app.limit.peek({ day: 'a' })).rules, [{ limits: [{ remaining: 4 }] }])
+})
+
 t.test('a user who may not write is a Redis that takes no writes', async t => {
   const { client: admin, port } = await startRedis(t)
   await admin.call('ACL', 'SETUSER', 'limits', 'on', '>password', '~sl:*', '+@all')

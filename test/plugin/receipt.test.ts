@@ -146,6 +146,19 @@ for (const place of await places(t)) {
     t.same(await used({ mobile: PHONE }), [1], 'nothing of the next day')
   })
 
+  t.test(`${place.store}: what is left of a log of many months stays as old as it is`, async t => {
+    const rare: Rule = { name: 'mobile', key, limits: [{ max: 3, window: '200d' }] }
+    const { app, worker, used } = await start(t, place, [rare])
+    const send = () => app.limit.reserve({ mobile: PHONE })
+    ;(await send()).keep()
+    place.advance(150 * DAY)
+    const failed = await send()
+    ;(await send()).keep()
+    await worker.limit.refund(failed.receipt())
+    place.advance(50 * DAY)
+    t.same(await used({ mobile: PHONE }), [1], 'the first is over')
+  })
+
   t.test(`${place.store}: where nothing was reserved the text names nothing`, async t => {
     const { app, worker, used } = await start(t, place, [
       { ...mobile, limits: [{ max: 1, window: '60s' }], allow: ['13800138001'] },
@@ -348,7 +361,7 @@ t.test('with a cache of refusals the next send is asked about at once', async t 
   const app = Fastify() as unknown as FastifyInstance
   t.teardown(() => app.close())
   const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
-  const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules: [once] }
+  const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules: [recipients, once] }
   await app.register(limitPlugin, { ...options, timeout: '20s' })
   const sent = await app.limit.reserve({ mobile: PHONE })
   await app.limit.reserve({ mobile: PHONE })

@@ -77,13 +77,28 @@ t.test('what is never answered is told once over each connection', async t => {
 t.test('a client that finds its connection silent late, and makes another', async t => {
   const { teller, told, look } = telling(t)
   for (let looks = 0; looks < 10; looks++) await look()
-  for (let timeouts = 1; timeouts < 14; timeouts++) await look(TIMEOUT_MS)
   teller.connection++
-  await look(TIMEOUT_MS)
+  await look()
+  t.equal(told(), 1, 'from now on once in a time-out')
+  for (let timeouts = 1; timeouts < 14; timeouts++) await look(TIMEOUT_MS)
   t.equal(told(), 2)
   teller.connection++
   await look(TIMEOUT_MS)
-  t.equal(told(), 2, 'no more after fifteen time-outs')
+  t.equal(told(), 3)
+  teller.connection++
+  await look(TIMEOUT_MS)
+  t.equal(told(), 3, 'no more after fifteen time-outs')
+})
+
+t.test('it tells no more once its store is closed, whatever becomes of the connection', async t => {
+  const { teller, told, look } = telling(t)
+  await look()
+  teller.closed = true
+  for (let looks = 0; looks < 3; looks++) {
+    teller.connection++
+    await look()
+  }
+  t.ok(told() <= 2, 'but for what was due')
 })
 
 t.test('its caller hears why it failed last, and it is told on', async t => {
