@@ -38,6 +38,7 @@ t.test('who owns the client may call ASKING back', async t => {
   let called = false
   node.asking(() => (called = true))
   await until(() => called, 'its call')
+  await t.rejects(node.asking(), /cluster support disabled/)
 })
 
 t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
@@ -58,7 +59,9 @@ for (const [whose, heardBy] of [
     const { cert, key } = makeCertificate(folderOf(t), 'DNS:localhost')
     const tlsPort = await freePort()
     const files = ['--tls-cert-file', cert, '--tls-key-file', key]
-    await startRedis(t, { args: ['--tls-port', `${tlsPort}`, ...files, '--tls-auth-clients', 'no'] })
+    const { pid } = await startRedis(t, {
+      args: ['--tls-port', `${tlsPort}`, ...files, '--tls-auth-clients', 'no']
+    })
     const { url, ends } = await way(t, () => tlsPort)
     const tls = { ca: readFileSync(cert), servername: 'localhost' }
     const client = new Redis(url, { tls, maxRetriesPerRequest: 0 })
@@ -67,16 +70,20 @@ for (const [whose, heardBy] of [
     await client.ping()
     hear(heardBy(client))
     for (const again of [1, 2]) {
+      // It cannot end the connection itself.
+      process.kill(pid, 'SIGSTOP')
       const failed = once(client, 'error')
       ends.at(-1)?.[0].write('this is no record of TLS')
       await failed
+      await until(() => ends.length === again + 1, 'another connection')
+      process.kill(pid, 'SIGCONT')
       const ping = () =>
         client.ping().then(
           () => true,
           () => false
         )
       await ping()
-      await until(ping, 'another connection')
+      await until(ping, 'an answer')
       t.equal(ends.length, again + 1)
     }
     t.same(stray, [])
