@@ -34,8 +34,11 @@ local function take(keys, id)
   redis.call('HDEL', keys[1], id)
 end
 
--- Takes off what has ended, no more at once than a script may take time for: more may stay.
+-- Takes off what has ended, no more at once than a script may take time for: more may stay, and all of it where Redis
+-- takes no writes, which may be read.
 local function sweep(keys, ms)
   local ended = redis.call('ZRANGEBYSCORE', keys[2], '-inf', ms, 'LIMIT', 0, 1000)
-  for _, id in ipairs(ended) do take(keys, id) end
+  for _, id in ipairs(ended) do
+    if not pcall(take, keys, id) then return end
+  end
 end

@@ -353,6 +353,22 @@ for (const [onError, status] of [
   }
 }
 
+t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
+  const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
+  const lists = listsOn(client)
+  await lists.put(HASH, { standing: 'blocked' })
+  await lists.put('ended', { standing: 'allowed', durationMs: 1_000 })
+  clock.advance(1_000)
+  await client.config('SET', 'min-replicas-to-write', '1')
+  t.match(await lists.get(HASH), { standing: 'blocked' })
+  t.equal(await lists.get('ended'), null)
+  t.match(await lists.all({ limit: 10 }), { entries: [{ recipientHash: HASH }], next: null })
+  await t.rejects(lists.put('c', { standing: 'blocked' }), { code: 'LISTS_UNAVAILABLE' })
+  await client.config('SET', 'min-replicas-to-write', '0')
+  await lists.get(HASH)
+  t.equal(await client.hlen('list:{recipients}:entries'), 1)
+})
+
 t.test('in memory, what has ended is held no longer than until somebody is looked up', async t => {
   let now = 0
   const lists = new MemoryLists({ monotonic: () => now, wall: () => START_MS })
