@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -8,6 +7,7 @@ import { RedisLists } from '../../app/lists/redis-lists.js'
 import type { Recipient } from '../../app/recipient.js'
 import { busier } from '../helper/busy.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
 import { ADMIN_KEY, ask, open } from './operating.js'
 import { START_MS, stillClock } from './still-clock.js'
 
@@ -340,9 +340,8 @@ for (const [onError, status] of [
         process.kill(server.pid, 'SIGSTOP')
         t.teardown(() => process.kill(server.pid, 'SIGCONT'))
       } else {
-        const closed = once(app.redis, 'close')
         await server.kill()
-        await closed
+        await until(async () => app.redis.status !== 'ready', 'the loss')
       }
       const answer = await send(app, { 'x-to': 'b' })
       t.equal(answer.status, status)
