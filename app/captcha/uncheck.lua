@@ -4,4 +4,8 @@
   KEYS[1]   the hash (layout: put.lua)
   ARGV[1]   the try, as check.lua was told it
 ]]
-if redis.call('HGET', KEYS[1], 'by') == ARGV[1] then redis.call('HSET', KEYS[1], 'ended', '', 'by', '') end
+if redis.call('HGET', KEYS[1], 'by') == ARGV[1] then
+  -- A Redis that is full takes a value only of a script that has written before.
+  redis.call('HDEL', KEYS[1], 'by')
+  redis.call('HSET', KEYS[1], 'ended', '', 'by', '')
+end

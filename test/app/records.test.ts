@@ -269,7 +269,7 @@ async function tried(t: Test) {
   const key = name()
   await records.put(key, 'sealed', terms)
   t.match(await records.check(key, 1), { verified: true })
-  return { records, key, takeBack: () => uncheck?.call(client, 1, `captcha:{${key}}`, tries[0]) }
+  return { client, records, key, takeBack: () => uncheck?.call(client, 1, `captcha:{${key}}`, tries[0]) }
 }
 
 t.test('a try that is taken back twice does not bring back what has ended since', async t => {
@@ -286,4 +286,20 @@ t.test('a try is not taken back behind who was told, as the code was to be ended
   t.equal(await records.cancel(key), false)
   await takeBack()
   t.match(await records.get(key), { ended: 'verified' })
+})
+
+t.test('on a Redis that is full a try and a resend are taken back, too', async t => {
+  const { client, records, key, takeBack } = await tried(t)
+  const other = name()
+  await records.put(other, 'sealed', terms)
+  for (const token of 'ab') await records.rotate(other, terms, token)
+  await client.config('SET', 'maxmemory', '1')
+  await takeBack()
+  t.match(await records.get(key), { ended: '' })
+  await records.restore(other, 'b')
+  t.match(await records.get(other), { generation: 2 })
+  await records.restore(other, 'a')
+  t.match(await records.get(other), { generation: 1, made: 3 })
+  t.ok((await client.pttl(`captcha:{${other}}`)) > 0)
+  await t.rejects(records.rotate(other, terms, 'c'), { code: 'CODES_UNAVAILABLE' })
 })
