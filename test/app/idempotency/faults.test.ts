@@ -109,15 +109,31 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
   seen.wait = seen.onward.opened
   const running = post('/free', 'a-key')
   await seen.begun.opened
-  await server.client.config('SET', 'maxmemory', '1')
+  await server.client.config('SET', 'min-replicas-to-write', '1')
   seen.onward.open()
   t.match(await running, { status: 202, replayed: false })
   const refused = await post('/free', 'another-key')
   t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
   await sleep(2.5 * timeoutMs)
-  await server.client.config('SET', 'maxmemory', '0')
+  await server.client.config('SET', 'min-replicas-to-write', '0')
   await until(async () => (await post('/free', 'a-key')).status === 202, 'the answer')
   t.equal(seen.runs, 1)
+})
+
+t.test('Redis that is full begins nothing, and keeps the answer of what runs', async t => {
+  const server = await startRedis(t)
+  const { post, seen } = await start(t, { url: server.url, clock })
+  seen.wait = seen.onward.opened
+  const running = post('/free', 'a-key')
+  await seen.begun.opened
+  await server.client.config('SET', 'maxmemory', '1')
+  seen.onward.open()
+  t.match(await running, { status: 202, replayed: false })
+  t.match(await post('/free', 'a-key'), { status: 202, replayed: true })
+  const refused = await post('/free', 'another-key')
+  t.match(refused, { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
+  for (const key of await server.client.keys('idempotency:*'))
+    t.ok((await server.client.pttl(key)) > DAY - 60_000, key)
 })
 
 t.test('Redis that hangs: what came too late is given back', async t => {
