@@ -50,7 +50,7 @@ end
 if redis.call('ZCARD', ends) >= tonumber(ARGV[5]) and not drop_oldest() then return { 'full' } end
 redis.call('HSET', slots, ARGV[1], 'R' .. ARGV[2] .. ARGV[3])
 redis.call('ZADD', ends, ms + ARGV[4], ARGV[1])
-for _, name in ipairs(KEYS) do
-  if redis.call('PTTL', name) < tonumber(ARGV[4]) then redis.call('PEXPIRE', name, ARGV[4]) end
-end
+-- Also what has lost its expiry, as a copy may, ends with the last that is kept.
+local last = string.format('%.0f', redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
+for _, name in ipairs(KEYS) do redis.call('PEXPIREAT', name, last) end
 return { 'begun' }

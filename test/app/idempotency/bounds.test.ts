@@ -236,6 +236,24 @@ t.test('what Redis has evicted in part takes no place', async t => {
   t.same(await begin('next'), { is: 'begun' }, 'it would be under way for ever')
 })
 
+t.test('what has lost its expiry, or got a shorter one, gets that of the last that is kept', async t => {
+  const { client } = await startRedis(t)
+  const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
+  const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
+  await begin('kept')
+  await answers.finish({ scope: 'scope', key: 'kept' }, 'token', 'an answer')
+  const names = await client.keys('*')
+  for (const change of [(name: string) => client.persist(name), (name: string) => client.expire(name, 60)]) {
+    await Promise.all(names.map(change))
+    await begin('failed')
+    await answers.free({ scope: 'scope', key: 'failed' }, 'token')
+    for (const name of names) {
+      const left = await client.pttl(name)
+      t.ok(left > DAY - 60_000 && left <= DAY, `${name}: ${left}`)
+    }
+  }
+})
+
 t.test('another secret gives other names, and so does another network', async t => {
   const name = (secret: string, ip: string) => {
     const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip }
