@@ -100,7 +100,7 @@ for d = 0, decisions - 1 do
       -- a period that has begun ends when it ends, should the rule's time zone change meanwhile; one that would last
       -- longer than in any zone was begun by a clock that was ahead
       if ends <= now or ends - now > life * 100 + ZONES then
-        local before, this, following, last = given[more]:match('(%d+) (%d+) (%d+) (%d+)')
+        local before, this, following, last = given[more]:match('(%S+) (%S+) (%S+) (%S+)')
         -- receipts begin at the clock: those of a count that was cleared are over, unless they were ahead of it
         ends, used, issued, value = following + 0, 0, now - 1, ''
         if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end

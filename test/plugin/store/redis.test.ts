@@ -360,6 +360,26 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   }
 })
 
+t.test('nor does a process that has not heard of the time yet keep them from being counted', async t => {
+  const { now } = Date
+  t.teardown(() => {
+    Date.now = now
+  })
+  for (const date of [
+    '1970-01-01T00:00:07Z',
+    '2019-12-31T12:00:00Z',
+    '2020-01-01T06:00:00Z',
+    '9999-01-01T00:00:00Z'
+  ]) {
+    const { store } = await open()
+    const day = [entry(count(1, 'day'))]
+    Date.now = () => Date.parse(date)
+    t.equal((await store.reserve(day, ''))[1], 1, date)
+    t.equal((await store.reserve(day, ''))[1], 0)
+    Date.now = now
+  }
+})
+
 t.test(
   'decisions asked together keep their order, though one has to be asked again by the clock of Redis',
   async t => {
