@@ -42,12 +42,17 @@ async function verified({ limit, lists }: FastifyInstance): Promise<void> {
   await lists.verify()
 }
 
-/** A cluster works while one node says so: one that is lost holds up what stands on it alone. A replica takes no writes. */
+/**
+ * A cluster works while one node says so: one that is lost holds up what stands on it alone. A replica takes no writes, nor
+ * does a master that is to have replicas and has none.
+ */
 async function works(redis: Redis | Cluster): Promise<void> {
   if (!(redis instanceof Cluster)) {
     // One that cannot save what it holds takes no writes, and no PING either.
     const [told] = await Promise.all([redis.info('replication'), redis.ping()])
     if (told.includes('role:slave')) throw new Error('this Redis is a replica')
+    // Told of where `min-replicas-to-write` is set.
+    if (told.includes('min_slaves_good_slaves:0')) throw new Error('this Redis has lost its replicas')
     return
   }
   await Promise.any(

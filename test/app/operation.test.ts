@@ -103,6 +103,17 @@ t.test('a Redis that is a replica takes no codes: not ready until it is a master
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
+t.test('a Redis that lacks the replicas that it must have takes no codes: not ready', async t => {
+  const { client, port, url } = await startRedis(t, { args: ['--min-replicas-to-write', '1'] })
+  const app = await onRedis(t, url)
+  await t.rejects(client.set('a', 'b'), /NOREPLICAS/)
+  t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
+  const replica = await startRedis(t)
+  await client.config('SET', 'repl-diskless-sync-delay', '0')
+  await replica.client.replicaof('127.0.0.1', port)
+  await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
+})
+
 t.test('a Redis that cannot save what it holds takes no codes: not ready until it can', async t => {
   const dir = folderOf(t)
   const { client, url } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
