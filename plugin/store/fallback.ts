@@ -29,6 +29,8 @@ export interface FallbackOptions {
 export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
+  /** What is given back just now. */
+  private readonly underWay = new Set<Promise<void>>()
   private closed = false
 
   constructor(
@@ -38,7 +40,8 @@ export class Fallback implements Reserver {
     const store = inTime(primary, options.timeout)
     const { otherwise } = options
     this.standIn = typeof otherwise === 'string' ? undefined : otherwise
-    this.store = { ...store, ...this.standIn?.following(store) }
+    const refund: Store['refund'] = (taken, token) => this.follow(Promise.resolve(store.refund(taken, token)))
+    this.store = { ...store, ...this.standIn?.following(store), refund }
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
@@ -74,10 +77,19 @@ export class Fallback implements Reserver {
     }
   }
 
+  /** Waits for what is given back just now, since not all callers do, and the client may be closed next. */
   async close(): Promise<void> {
     this.closed = true
+    await Promise.allSettled(this.underWay)
     await this.primary.close()
     this.standIn?.close()
+  }
+
+  private follow(done: Promise<void>): Promise<void> {
+    const end = () => this.underWay.delete(done)
+    this.underWay.add(done)
+    done.then(end, end)
+    return done
   }
 
   private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {

@@ -323,3 +323,29 @@ t.test('the reply does not wait for the release of its lock', async t => {
     await until(async () => !(await isHeld()), 'a lock that is released')
   }
 })
+
+t.test(
+  'an app that closes waits for the release of a lock, so that its client may be closed next',
+  async t => {
+    const server = await startRedis(t)
+    const client = new Redis(server.url) as Redis & Evalsha
+    const app = Fastify()
+    await app.register(limitPlugin, { ...sharedOptions('closing'), client, rules: [one] })
+    const held = gate()
+    const { evalshaBuffer } = client
+    app.get('/', { config: { limit: 'flight' } }, async () => {
+      client.evalshaBuffer = async (...args) => {
+        await held.opened
+        return evalshaBuffer.apply(client, args)
+      }
+      return 'sent'
+    })
+    await app.inject('/')
+    const closed = app.close().then(() => client.disconnect())
+    // More turns than the rest of its end takes.
+    for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
+    held.open()
+    await closed
+    t.strictSame(await server.client.keys('closing:*:lock'), [])
+  }
+)
