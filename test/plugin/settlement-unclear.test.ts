@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, request as http } from 'node:http'
 import { type AddressInfo, connect, type LookupFunction } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { runInNewContext } from 'node:vm'
 import axios from 'axios'
 import Fastify from 'fastify'
 import { createTransport } from 'nodemailer'
@@ -111,6 +112,18 @@ t.test('every code that docs/settlement.md names, but not before the connection 
     t.ok(await isCounted(t, failing({ syscall: 'read' })), code)
     if (code !== 'ERR_BAD_RESPONSE') t.notOk(await isCounted(t, failing({ syscall: 'connect' })), code)
   }
+})
+
+t.test('an error of another context, as those of Node and of fetch are under Jest', async t => {
+  const thrown = (code: string) => () => Promise.reject(runInNewContext(code))
+  for (const [code, counted] of [
+    ["Object.assign(new Error('failed'), { name: 'TimeoutError' })", true],
+    ["Object.assign(new Error('failed'), { code: 'ECONNRESET' })", true],
+    ["new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'ECONNRESET' }) })", true],
+    ["Object.assign(new AggregateError([]), { code: 'ETIMEDOUT' })", false],
+    ["new Error('failed')", false]
+  ] as const)
+    t.equal(await isCounted(t, thrown(code)), counted, code)
 })
 
 /** An address where a connection waits for ever: its queue is full. */
