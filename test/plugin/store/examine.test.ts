@@ -1,5 +1,5 @@
 import { mock } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -176,11 +176,80 @@ async function looking(t: Test) {
   t.teardown(() => examination.end())
   const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
   const begun = examination.begin()
+  t.equal(examination.begin(), begun, 'others wait for the same')
   await looks(1)
   answers[0]?.()
   await begun
+  t.equal(examination.begin(), undefined, 'at once')
   return { examination, answers, looks }
 }
+
+/** What looks at a Redis that does not answer in the time of the start: `end` and `connect` say what comes meanwhile. */
+async function late(t: Test, { end = false, connect = undefined as unknown } = {}) {
+  const checks = new Set<object>()
+  const begin = (check: () => void) => {
+    const timer = { check, unref: (): object => timer }
+    checks.add(timer)
+    return timer
+  }
+  const mocks = [
+    mock.method(globalThis, 'setInterval', begin as unknown as typeof setInterval),
+    mock.method(globalThis, 'clearInterval', (timer?: unknown) => void checks.delete(timer as object))
+  ]
+  t.teardown(() => {
+    for (const each of mocks) each.mock.restore()
+  })
+  const answers: ((error?: Error) => void)[] = []
+  const errors: unknown[] = []
+  const redis = {
+    warnings: [],
+    connection: 'first' as unknown,
+    verify: () =>
+      new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve()))),
+    connected: async () => false,
+    onConnection: () => () => {}
+  }
+  const log = { warn() {}, error: (what: object) => void errors.push(what) }
+  const examination = new Examination(redis as unknown as RedisServer, 'a fingerprint', 10, log)
+  t.teardown(() => examination.end())
+  const begun = examination.begin()
+  if (end) examination.end()
+  if (connect !== undefined) redis.connection = connect
+  await begun
+  /** How often it has looked after so many time-outs. */
+  const looked = async (timeouts: number) => {
+    for (let i = 0; i < timeouts; i++) {
+      await turn()
+      for (const timer of [...checks] as ReturnType<typeof begin>[]) timer.check()
+    }
+    return answers.length
+  }
+  return { redis, examination, answers, errors, looked }
+}
+
+t.test('it looks again over each connection, once, and not while there is none', async t => {
+  const { redis, looked } = await late(t)
+  t.equal(await looked(3), 1)
+  redis.connection = undefined
+  t.equal(await looked(3), 1)
+  redis.connection = 'second'
+  t.equal(await looked(3), 2)
+})
+
+t.test('also where the connection was lost while the start waited', async t => {
+  const { looked } = await late(t, { connect: 'second' })
+  t.equal(await looked(3), 2)
+})
+
+t.test('what comes after its end is neither told nor asked again', async t => {
+  for (const error of [new SecretMismatchError('sl:'), new Error('gone')])
+    await t.test(error.name, async t => {
+      const { answers, errors, looked } = await late(t, { end: true })
+      answers[0]?.(error)
+      t.equal(await looked(3), 1)
+      t.strictSame(errors, [])
+    })
+})
 
 t.test('who is asked to look while it looks does so once more, however often it was asked', async t => {
   const { examination, answers, looks } = await looking(t)

@@ -229,10 +229,15 @@ t.test('a key that holds what is none of ours concerns nobody else', async t => 
     t.equal((await fallback.reserve(well, '')).facts?.[1], 0, 'Redis goes on')
   }
   t.strictSame(changes, ['error', 'error'])
-  await t.rejects(Promise.resolve(fallback.store.block(typed, 0)), {
-    ...UNAVAILABLE,
-    cause: { message: /WRONGTYPE/ }
-  })
+  const { store } = fallback
+  const refunded = odd.map(entry => ({ entry, receipt: 1, ends: 1 }))
+  for (const [call, message] of [
+    [store.block(typed, 0), /WRONGTYPE/],
+    [store.unblock(typed), /WRONGTYPE/],
+    [store.clear(typed), /WRONGTYPE/],
+    [store.refund(refunded, ''), /data string too short/]
+  ] as const)
+    await t.rejects(Promise.resolve(call), { ...UNAVAILABLE, cause: { message } })
 })
 
 t.test('an admission that comes late', async t => {

@@ -13,6 +13,10 @@ t.test('the first hash tag of a key tells its node, also one that the client put
   t.equal(nodeOf({}), 'its own')
   t.equal(nodeOf({ keyPrefix: 'app:' }), 'its own')
   t.equal(nodeOf({ keyPrefix: '{app}:' }), 'that of the app')
+  const natMap = { 'its own': { host: 'outside', port: 1 } }
+  t.equal(nodeOf({ natMap }), 'outside:1')
+  t.equal(nodeOf({ natMap: (node: string) => (node === 'its own' ? natMap[node] : null) }), 'outside:1')
+  t.equal(nodeOf({ natMap: () => null }), 'its own')
   t.end()
 })
 
