@@ -5,6 +5,8 @@ import { redisUrls } from './urls.js'
 export const FIRST_CONNECT = 2_000
 /** How often what stands on both sides of a slot that moves is asked again, in milliseconds: 16 times in all. */
 const TRY_AGAIN = 20
+/** How long after it was looked whether a replica has a master behind its name it is looked again, in milliseconds. */
+const LOOK_AGAIN = 100
 
 const retry = (times: number) => Math.min(times * 100, 2_000)
 
@@ -27,20 +29,41 @@ export function clientOf(urls: string): Redis | Cluster {
 
 // What these two return is inferred: a client held against a type of the same name takes the compiler seconds.
 function singleOf(url: string) {
-  let left: unknown
+  let looking = false
+  const leaveForMaster = async () => {
+    if (looking) return
+    looking = true
+    if ((await isMaster(url)) && client.status === 'ready') client.disconnect(true)
+    // Another look no sooner than after that.
+    setTimeout(() => (looking = false), LOOK_AGAIN).unref()
+  }
   const client: Redis = new Redis(url, {
     ...options,
     lazyConnect: true,
     retryStrategy: retry,
-    // A replica by now: behind its name may stand the one that has its place.
-    // Once for each connection: each time ioredis listens for its end anew.
+    // A replica by now: behind its name may stand the one that has its place. Until it does, this one can be read.
     reconnectOnError({ message }) {
-      if (left === client.stream || !/READONLY|MASTERDOWN/.test(message)) return false
-      left = client.stream
-      return true
+      if (/READONLY|MASTERDOWN/.test(message)) void leaveForMaster()
+      return false
     }
   })
   return client
+}
+
+/** Whether a connection that is made now leads to a Redis that is no replica. */
+async function isMaster(url: string): Promise<boolean> {
+  const probe = new Redis(url, { ...options, lazyConnect: true, retryStrategy: () => null })
+  probe.on('error', () => {})
+  const late = setTimeout(() => probe.disconnect(), FIRST_CONNECT)
+  try {
+    await probe.connect()
+    return !(await probe.info('replication')).includes('role:slave')
+  } catch {
+    return false
+  } finally {
+    clearTimeout(late)
+    probe.disconnect()
+  }
 }
 
 function clusterOf(first: string, others: string[]) {

@@ -13,8 +13,8 @@ import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
-import { ask, PHONE, resend, status } from './captcha.js'
-import { type Answer, inject, post, startApp } from './helper.js'
+import { ask, E164, PHONE, resend, status } from './captcha.js'
+import { type Answer, inject, post, putOnList, startApp } from './helper.js'
 import { provider } from './provider.js'
 import { unanswered } from './unanswered.js'
 
@@ -150,6 +150,20 @@ t.test('so is one that answers nothing, as it has no way to its master', async t
   await until(() => answers(app.captchas.find(id, null)), 'a look at the codes')
   t.equal((await ask(app, { phone: '13900139000' })).status, 202)
   t.equal((await status(app, id)).status, 404, 'this one has other codes')
+})
+
+t.test('one in whose place there is no other is read on: who is blocked stays so', async t => {
+  const { client, url } = await startRedis(t)
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
+  await putOnList(app, 'blocked', E164)
+  const { stream } = app.redis as Redis
+  // Nobody listens there.
+  await client.replicaof('127.0.0.1', 1)
+  for (let i = 0; i < 3; i++) {
+    await t.rejects(app.redis.set('a key', ''), /READONLY/)
+    t.match(await post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' }), { status: 403 })
+  }
+  t.equal((app.redis as Redis).stream, stream)
 })
 
 t.test('a connection on which nothing comes any more is given up', async t => {
