@@ -12,6 +12,7 @@ import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
 import { resend, verify, wrong } from './captcha.js'
 import { type App, places, post } from './helper.js'
 import { provider } from './provider.js'
@@ -127,6 +128,37 @@ t.test('a Redis that cannot save what it holds takes no codes: not ready until i
   await client.config('SET', 'stop-writes-on-bgsave-error', 'no')
   t.equal(await status(), 200)
 })
+
+t.test(
+  'a Redis whose user may not write takes no codes, nor one whose writes are held up: not ready',
+  async t => {
+    const { client, port } = await startRedis(t)
+    await client.acl('SETUSER', 'api', 'on', '>password', '~*', '+@all')
+    const app = await onRedis(t, `redis://api:password@127.0.0.1:${port}`, { STORE_TIMEOUT: '500' })
+    const status = async () => (await app.inject('/readyz')).statusCode
+    await client.acl('SETUSER', 'api', '-@write')
+    t.equal(await status(), 503)
+    await client.acl('SETUSER', 'api', '+@write')
+    t.equal(await status(), 200)
+    await client.call('CLIENT', 'PAUSE', 60_000, 'WRITE')
+    t.equal(await status(), 503)
+    await client.call('CLIENT', 'UNPAUSE')
+    await until(async () => (await status()) === 200, 'ready')
+  }
+)
+
+t.test(
+  'nobody but who asks whether it is ready: it finds the Redis that has the place of a replica',
+  async t => {
+    const [former, next] = [await startRedis(t), await startRedis(t)]
+    let { port } = former
+    const { url } = await way(t, () => port)
+    const app = await onRedis(t, url)
+    await former.client.replicaof('127.0.0.1', next.port)
+    port = next.port
+    await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
+  }
+)
 
 t.test('began without Redis and with another secret than others there: not ready', async t => {
   for (const secret of ['LIMIT_SECRET', 'RECIPIENT_SECRET']) {
