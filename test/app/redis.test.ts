@@ -13,7 +13,7 @@ import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
-import { ask, E164, PHONE, resend, status } from './captcha.js'
+import { ask, cancel, E164, PHONE, resend, status, verify, wrong } from './captcha.js'
 import { type Answer, inject, post, putOnList, startApp } from './helper.js'
 import { provider } from './provider.js'
 import { unanswered } from './unanswered.js'
@@ -111,6 +111,29 @@ t.test('what Redis counts for a request that was refused meanwhile is given back
   release()
   await until(async () => (await locks()).length === 0, 'its release')
   await until(async () => (await ask(app)).status === 202, 'a code')
+})
+
+t.test('on a Redis that is full, codes that are out are verified and cancelled', async t => {
+  const { client, url } = await startRedis(t)
+  const sms = provider()
+  const options = { senders: { sms } }
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, options)
+  const strict = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, ON_STORE_ERROR: 'deny' }, options)
+  const { id } = (await ask(app)).body
+  const code = sms.lastCode()
+  sms.does(async () => void (await client.config('SET', 'maxmemory', '1')))
+  const other = (await ask(app, { phone: '13900139000' })).body.id
+  t.match(await status(app, other), { body: { delivery: 'accepted' } }, 'who took its message is noted')
+  t.match(await ask(app, { phone: '13700137000' }), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
+  t.match(await verify(app, id, wrong(code)), { status: 422, body: { attemptsLeft: 4 } })
+  t.match(await verify(strict, id, code), {
+    status: 503,
+    body: { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }
+  })
+  t.equal((await verify(app, id, code)).status, 200)
+  t.equal((await verify(app, id, code)).status, 422, 'once')
+  t.equal((await cancel(app, other)).status, 204)
+  t.match(await status(app, other), { body: { status: 'cancelled' } })
 })
 
 t.test('Redis is waited for as long as is said', async t => {
