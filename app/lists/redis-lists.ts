@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
 import { ConfigError } from '../check.js'
@@ -17,14 +18,18 @@ import {
 /** One hash tag: a cluster keeps them on one node. */
 const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `list:{recipients}:${name}`)
 const PLACINGS = 'list:{recipients}:placings'
+/** How often it is looked whether a connection is there again, in milliseconds. */
+const LOOK = 20
 
 /** Lists that all instances on one Redis share. Each method is one trip. */
 export class RedisLists implements Lists {
   private readonly scripts: Scripts<'put' | 'get' | 'remove' | 'page'>
+  /** Whether the last look at somebody got no answer. */
+  private lost = false
 
   /** @param client without a time limit of its own */
   constructor(
-    client: Redis,
+    private readonly client: Redis,
     /** Of the secret by which recipients are hashed. */
     private readonly fingerprint: string,
     private readonly max = MAX_ENTRIES,
@@ -43,8 +48,7 @@ export class RedisLists implements Lists {
   }
 
   async get(recipientHash: string): Promise<Found | null> {
-    const answer = await this.answered(this.scripts.get(LISTS, this.fingerprint, recipientHash))
-    const [kept, now] = answer as [string, number]
+    const [kept, now] = (await this.look(recipientHash)) as [string, number]
     if (kept === '') return null
     const placed = placedOf(kept)
     return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
@@ -67,6 +71,25 @@ export class RedisLists implements Lists {
     await this.get('').catch(({ cause }: { cause?: unknown }) => {
       if (cause instanceof ConfigError) throw cause
     })
+  }
+
+  private async look(recipientHash: string): Promise<unknown> {
+    try {
+      const answer = await this.answered(
+        this.connected().then(() => this.scripts.get(LISTS, this.fingerprint, recipientHash))
+      )
+      this.lost = false
+      return answer
+    } catch (error) {
+      this.lost = true
+      throw error
+    }
+  }
+
+  /** Waits for a connection that was cut: it may be there again at once, and until then nobody knows who is blocked. */
+  private async connected(): Promise<void> {
+    const end = performance.now() + this.timeoutMs
+    while (!this.lost && this.client.status !== 'ready' && performance.now() < end) await sleep(LOOK)
   }
 
   private answered<T>(command: Promise<T>): Promise<T> {

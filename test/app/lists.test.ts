@@ -352,6 +352,17 @@ for (const [onError, status] of [
   }
 }
 
+t.test('a connection that is cut is waited for: who is blocked does not pass meanwhile', async t => {
+  const { client, url } = await startRedis(t)
+  const { app } = await open(t, { env: { REDIS_URL: url, STORE_TIMEOUT: '10000' }, routes: sends })
+  await put(app, 'b', 'blocked')
+  for (let i = 0; i < 2; i++) {
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal')
+    await until(async () => app.redis.status !== 'ready', 'the cut')
+    t.equal((await send(app, { 'x-to': 'b' })).status, 403)
+  }
+})
+
 t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = listsOn(client)
