@@ -9,8 +9,7 @@
 ]]
 local held = redis.call('HMGET', KEYS[1], 'generation', 'left', 'ends', 'ended')
 if not held[1] or held[4] ~= '' or tonumber(held[3]) <= now() then return { 0, 0, 0 } end
--- A Redis that is full takes a value only of a script that has written before.
-redis.call('HDEL', KEYS[1], 'by')
+begin_writing(KEYS[1])
 if held[1] == ARGV[1] then
   redis.call('HSET', KEYS[1], 'ended', 'verified', 'by', ARGV[2])
   return { 1, tonumber(held[2]), 1 }

@@ -11,8 +11,7 @@ for i, resend in ipairs(resends) do
   local token, generation, former = unpack(resend)
   if token == ARGV[1] then
     table.remove(resends, i)
-    -- A Redis that is full takes a value only of a script that has written before.
-    redis.call('HDEL', KEYS[1], 'resends')
+    begin_writing(KEYS[1])
     if tonumber(held[1]) ~= generation then
       if resends[i] then resends[i][3] = former end
     elseif held[2] == '' then

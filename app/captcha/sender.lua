@@ -6,7 +6,6 @@
   ARGV[2]   name of the sender; '': none is known to have taken it
 ]]
 if redis.call('HGET', KEYS[1], 'generation') == ARGV[1] then
-  -- A Redis that is full takes a value only of a script that has written before.
-  redis.call('HDEL', KEYS[1], 'sender')
+  begin_writing(KEYS[1])
   redis.call('HSET', KEYS[1], 'sender', ARGV[2])
 end

@@ -5,7 +5,6 @@
   ARGV[1]   the try, as check.lua was told it
 ]]
 if redis.call('HGET', KEYS[1], 'by') == ARGV[1] then
-  -- A Redis that is full takes a value only of a script that has written before.
-  redis.call('HDEL', KEYS[1], 'by')
+  begin_writing(KEYS[1])
   redis.call('HSET', KEYS[1], 'ended', '', 'by', '')
 end
