@@ -34,7 +34,7 @@ function hurried() {
   return rules.map(rule => ({
     ...rule,
     limits: rule.limits?.map(limit =>
-      'window' in limit ? { ...limit, window: windows[limit.window] ?? limit.window } : limit
+      limit.window ? { ...limit, window: windows[limit.window] ?? limit.window } : limit
     )
   })) as typeof rules
 }

@@ -21,7 +21,8 @@ export function conformValue(schema: SchemaObject, value: unknown, at: string): 
 }
 
 /**
- * Holds an object against its schema: each member by itself, for Ajv takes long to compile what few apps set.
+ * Holds an object against its schema: each member by itself, for Ajv takes long to compile what few apps set. One that is
+ * undefined is left out.
  * @throws OptionError with the path of the first mistake and what would be right
  */
 export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string): asserts value is T {
@@ -34,7 +35,9 @@ export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string):
     const right = `It is required and must be ${wanted(properties[missing])}.`
     throw wrongOption(`${at}.${missing}`, undefined, right)
   }
-  const unknown = Object.keys(members).find(name => !Object.hasOwn(properties, name))
+  const unknown = Object.keys(members).find(
+    name => members[name] !== undefined && !Object.hasOwn(properties, name)
+  )
   if (unknown !== undefined && !schema.open) {
     const right = `There is no such option here; known: ${Object.keys(properties).join(', ')}.`
     // It may be a secret under a wrong name.

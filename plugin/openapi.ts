@@ -126,7 +126,7 @@ function sentence(rule: CompiledRule): string {
   const limits = (rule.options.limits ?? []).map(limit => {
     const most = typeof limit.max === 'number' ? limit.max : `up to ${limit.ceiling}`
     const max = different === undefined ? most : `${most} different ${different}`
-    if (!('per' in limit)) return `${max} in ${windowText(limit.window)}`
+    if (limit.per === undefined) return `${max} in ${windowText(limit.window)}`
     const { timeZone = 'UTC' } = limit
     return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })

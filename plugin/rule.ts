@@ -40,8 +40,9 @@ interface Calendar {
   /** The IANA time zone of the calendar; `UTC` by default. */
   timeZone?: string | TimeZoneFunction | RequestValue
 }
+type Span = (Rolling & { per?: undefined; timeZone?: undefined }) | (Calendar & { window?: undefined })
 /** How many, how long. */
-export type Limit = (Fixed | FromRequest) & (Rolling | Calendar)
+export type Limit = (Fixed | FromRequest) & Span
 
 /** As the schemas have it: they leave open whether a `max` needs its `ceiling`. */
 export type Amount = Pick<Fixed | FromRequest, 'max' | 'ceiling'>

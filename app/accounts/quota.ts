@@ -8,7 +8,7 @@ export const SERVICE = 'service'
 
 /** A rule's limits in the order in which the plugin tells what is left of them: the calendar ones last. */
 export function inOrder(limits: readonly Limit[] = []): Limit[] {
-  return [...limits.filter(limit => !('per' in limit)), ...limits.filter(limit => 'per' in limit)]
+  return [...limits.filter(({ per }) => !per), ...limits.filter(({ per }) => per)]
 }
 
 /** What a decision tells of a rule's calendar limits; nothing of a rule that did not decide. */
@@ -17,7 +17,7 @@ export function periodsOf({ rules }: DecisionEvent, rule: Rule | undefined) {
   const states = rules.find(({ name }) => name === rule?.name)?.limits ?? []
   return states.flatMap(({ max, remaining, resetMs }, i) => {
     const limit = limits[i]
-    if (limit === undefined || !('per' in limit)) return []
+    if (limit?.per === undefined) return []
     return [{ per: limit.per, used: max - remaining, max, resetMs }]
   })
 }

@@ -23,7 +23,7 @@ t.test('the page tells the limits of every rule', async t => {
     const most = limits.map(({ max }) => (typeof max === 'number' ? String(max) : /^\d+$/))
     t.match(numbers, most, names)
     t.equal(numbers.length, most.length, names)
-    for (const limit of limits) t.match(told, spans['per' in limit ? limit.per : limit.window], names)
+    for (const limit of limits) t.match(told, spans[limit.per ?? limit.window], names)
   }
 })
 

@@ -195,10 +195,14 @@ t.test('options at their borders', async t => {
     { ipv6Prefix: 128 },
     { timeout: '1h' },
     { maxKeys: 1 },
-    { prefix: '' }
+    { prefix: '' },
+    // What is undefined is left out.
+    { rulez: undefined },
+    { rules: [{ ...rule, limits: [{ max: 1, window: '1h', per: undefined }] }] },
+    { rules: [{ ...rule, limits: [{ max: 1, per: 'day', window: undefined }] }] }
   ]) {
     const app = Fastify()
-    await app.register(limitPlugin, options)
+    await app.register(limitPlugin, options as object)
     t.ok(app.hasDecorator('limit'), JSON.stringify(options))
     await app.close()
   }

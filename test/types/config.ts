@@ -82,6 +82,18 @@ app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'ip', lock: '3
 app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'body.phone', limits } } }, handler)
 // @ts-expect-error neither window nor period
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1 }] } } }, handler)
+app.get(
+  '/',
+  // @ts-expect-error both
+  { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s', per: 'day' }] } } },
+  handler
+)
+app.get(
+  '/',
+  // @ts-expect-error a window has no time zone
+  { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '1h', timeZone: 'UTC' }] } } },
+  handler
+)
 // @ts-expect-error max is a number
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: '1', window: '60s' }] } } }, handler)
 // @ts-expect-error no such way to count

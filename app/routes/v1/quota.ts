@@ -46,7 +46,7 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
 
 /** Where a limit has its midnight: where its policy says, by name or by the account. */
 function zoneOf(limit: Limit | undefined, account: Account): string | undefined {
-  if (limit === undefined || !('per' in limit)) return undefined
+  if (limit?.per === undefined) return undefined
   const { timeZone = 'UTC' } = limit
   return typeof timeZone === 'string' ? timeZone : account.timeZone
 }
