@@ -176,6 +176,20 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { sender: 'twilio' })
       await records.noteSender(key, 1, '')
       t.match(await records.get(key), { sender: '' })
+      await records.rotate(key, terms, 'b')
+      await records.noteSender(key, 1, 'twilio')
+      t.match(await records.get(key), { sender: '' }, 'of a former generation it says nothing')
+    })
+
+    await t.test('a code is given out again as long as it may be used', async t => {
+      const [expiring, failed] = [await put(), await put()]
+      advance(299_999)
+      t.match(await records.reuse(expiring), { generation: 1, made: 1, lifeMs: 1 })
+      t.match(await records.get(expiring), { generation: 1, made: 2, lifeMs: 1 })
+      for (let i = 0; i < 3; i++) await records.check(failed, 0)
+      t.equal(await records.reuse(failed), null)
+      advance(1)
+      t.equal(await records.reuse(expiring), null)
     })
 
     await t.test('what is dropped is gone', async t => {
