@@ -333,7 +333,7 @@ t.test('browsers are told what they may', async t => {
   )
 })
 
-t.test('visitors of a page are not told what its account has left', async t => {
+t.test('who sends no key is not told what the account has left', async t => {
   const file = join(folderOf(t), 'policy.json')
   const own = JSON.parse(readFileSync(OWN, 'utf8'))
   const rules = own.rules.map((rule: Rule) => (rule.name === 'account' ? { ...rule, private: false } : rule))
@@ -353,6 +353,7 @@ t.test('visitors of a page are not told what its account has left', async t => {
   }
   const page = { origin: 'http://localhost:5173' }
   t.same(await told({}, page), ['ip'])
+  t.same(await told({}, {}), ['ip'], 'nor a newcomer in development')
   t.same(await told({}, { 'x-api-key': 'development-key' }), ['ip', 'account'])
   t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the policy says so')
 })
