@@ -82,6 +82,9 @@ t.test('a period is known by its name, wherever its limit stands in a rule that 
   replace(day)
   await send(3)
   t.same(told(), [5, 10], 'the day was not')
+  replace({ ...day, max: 12 })
+  await send(2)
+  t.same(told(), [5, 10, 12], 'a quota that was changed is told of anew')
 })
 
 t.test('80 % of a quota are reported once a period, for each account', async t => {
@@ -190,6 +193,8 @@ t.test('of several instances on one Redis, one reports', async t => {
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)
+  const left = await apps[0].app.redis.pttl('quota:{first:day:9}:soft-mark')
+  t.ok(left > 0 && left <= 86_400_000, 'until the day ends')
 })
 
 t.test('while Redis does not answer, 80 % are reported rather twice than never', async t => {
