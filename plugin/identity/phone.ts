@@ -33,8 +33,8 @@ const REACHED_TWICE = [
 ] as const
 
 /** Tells whether `text` names a region (ISO 3166-1 alpha-2, upper case) whose numbers are known. */
-export function isRegion(text: string): text is CountryCode {
-  return isSupportedCountry(text)
+export function isRegion(text: string | undefined): text is CountryCode {
+  return text !== undefined && isSupportedCountry(text)
 }
 
 /**
@@ -44,12 +44,14 @@ export function isRegion(text: string): text is CountryCode {
  * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
  * A number without a country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin
  * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
- * Without a `region` a number needs its country code. A phone that two calling codes reach has one form.
+ * Without a `region`, or with one that is none, a number needs its country code. A phone that two calling codes reach has
+ * one form.
  */
 export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
-  const number = plain ?? read(text, region)
+  // What is remembered is remembered for each region: a client that names it may name any.
+  const number = plain ?? read(text, isRegion(region) ? region : undefined)
   return number === undefined ? undefined : ownNumber(number)
 }
 

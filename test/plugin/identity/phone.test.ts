@@ -264,6 +264,16 @@ t.test('a megabyte costs nothing', async t => {
   }
 })
 
+t.test('a region that is none is as good as none, and costs nothing: a client may name any', async t => {
+  const before = process.memoryUsage().arrayBuffers
+  for (let i = 0; i < 1_000; i++) {
+    const region = `X${i}` as Region
+    if (canonicalPhone('138 0013 8000', region) !== undefined) t.fail(region)
+    if (phoneCountry('+86 138 0013 8000', region) !== 'CN') t.fail(region)
+  }
+  t.ok(process.memoryUsage().arrayBuffers - before < 2 ** 20)
+})
+
 t.test('never throws, and a canonical number is its own form in every region', async () => {
   const region = fc.constantFrom(...getCountries())
   const dialled = fc.array(fc.constantFrom(...'+0123456789 -.()/x#,;tel:=&१１\u200b\u202a'), {
