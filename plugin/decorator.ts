@@ -108,7 +108,8 @@ export function decorator(
       const { rules } = namedBy(keys, limiter.rules)
       const decision = await reserve(keys, request)
       if (!decision.allowed) {
-        const { disclosures } = planFor(planOf('', rules), rules, request as FastifyRequest | undefined)
+        const about = (request ?? undefined) as FastifyRequest | undefined
+        const { disclosures } = planFor(planOf('', rules), rules, about)
         throw refusal(decision.verdict(), disclosures)
       }
       try {

@@ -117,15 +117,17 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   let sent = 0
   const send = () => ++sent
   await app.limit.run(keys, send)
-  const refused = await app.limit.run(keys, send).catch(error => error)
-  t.ok(refused instanceof errors.ExceededError)
-  t.match(refused, {
-    statusCode: 429,
-    // Without a request to ask about, nobody is told of the guard.
-    headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' },
-    problem: { status: 429, 'violated-policies': ['mobile', 'guard'], retryAfterMs: 60_000 },
-    decision: { allowed: false, refusal: 'exceeded' }
-  })
+  for (const request of [undefined, null]) {
+    const refused = await app.limit.run(keys, send, request as never).catch(error => error)
+    t.ok(refused instanceof errors.ExceededError)
+    t.match(refused, {
+      statusCode: 429,
+      // Without a request to ask about, nobody is told of the guard.
+      headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' },
+      problem: { status: 429, 'violated-policies': ['mobile', 'guard'], retryAfterMs: 60_000 },
+      decision: { allowed: false, refusal: 'exceeded' }
+    })
+  }
   await t.rejects(
     app.limit.run({ flight: 'a' }, () => app.limit.run({ flight: 'a' }, send)),
     { code: 'FST_SEND_LIMIT_IN_FLIGHT' }
