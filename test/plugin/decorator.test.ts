@@ -152,15 +152,21 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
 
 t.test('run: rules that are replaced while the store is looked at for the first time', async t => {
   const once: Rule = { name: 'once', key: { value: 'query.a' }, limits }
+  const twice: Rule = { ...once, limits: [...limits, { max: 1, window: '1h' }] }
   const { url } = await startRedis(t)
-  const client = new Redis(url, { autoResendUnfulfilledCommands: false })
-  t.teardown(() => client.disconnect())
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules: [once] })
+  const join = async (rule: Rule) => {
+    const client = new Redis(url, { autoResendUnfulfilledCommands: false })
+    t.teardown(() => client.disconnect())
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules: [rule] })
+    return app.limit
+  }
   const keys = { once: 'a' }
-  const running = app.limit.run(keys, () => app.limit.run(keys, () => 'sent'))
-  app.limit.replace([{ ...once, limits: [...limits, { max: 1, window: '1h' }] }])
+  await (await join(twice)).run(keys, () => 'sent')
+  const limit = await join(once)
+  const running = limit.run(keys, () => 'sent')
+  limit.replace([twice])
   await t.rejects(running, { code: 'FST_SEND_LIMIT_EXCEEDED', message: 'limit reached: once-60s, once-1h' })
 })
 
