@@ -210,6 +210,7 @@ t.test('what no value may hold', async t => {
     'JavaScript:alert(1)',
     'data:,x',
     'jane@localhost',
+    '张三@1',
     'weixin:dl',
     'alipay:x',
     'alipays:x'
