@@ -364,11 +364,13 @@ t.test('every spelling of one value is one value', async t => {
 })
 
 t.test('names', async t => {
+  const known = ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed']
   for (const name of ['unknown', 'toString', '__proto__', 'captcha', '']) {
     const problem = problemOf(() => templates.renderOffered('sms', name, 'en', {}))
     t.match(problem, { status: 422, code: 'TEMPLATE_UNKNOWN' }, name)
-    t.same(problem.known, ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed'])
+    t.same(problem.known, known)
   }
+  t.same(problemOf(() => templates.localesOf('sms', 'unknown')).known, known)
   const captcha = { code: '123456', action: 'log in', minutes: 5 }
   for (const channel of channels) {
     t.equal(templates.render(channel, 'captcha', 'en', captcha).template, 'captcha')
