@@ -1,5 +1,10 @@
 import swagger from '@fastify/swagger'
-import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
+import Fastify, {
+  type FastifyContextConfig,
+  type FastifyInstance,
+  type FastifySchema,
+  type RouteOptions
+} from 'fastify'
 import * as zodProvider from 'fastify-type-provider-zod'
 import t from 'tap'
 import { z } from 'zod'
@@ -412,4 +417,22 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
     const ask = () => app.inject({ method: 'POST', url: '/x', payload: { phone: '13800138000' } })
     t.match([await ask(), await ask()], [{ statusCode: 200 }, { statusCode: 429 }])
   }
+})
+
+t.test('limitTransform hands on what the app has written, and documents the rules in force', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  const given: unknown[] = []
+  const transform = limitTransform((route: { schema: FastifySchema; url: string; route: RouteOptions }) => {
+    given.push(route.schema)
+    return { schema: route.schema, url: route.url }
+  })
+  await app.register(swagger, { ...openapi, transform: transform as never })
+  await app.register(limitPlugin, { rules: [send] })
+  app.get('/bare', { config: { limit: 'send' } }, async () => 'sent')
+  await app.ready()
+  app.limit.replace([{ ...send, limits: [{ max: 2, window: '60s' }] }])
+  const { paths } = app.swagger() as unknown as Document
+  t.same(given, [undefined])
+  t.equal(paths['/bare']?.get?.responses[429]?.description, 'Limit reached. send: 2 in 60s by ip.')
 })
