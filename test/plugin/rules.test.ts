@@ -673,3 +673,22 @@ t.test('fastify.limit.rules lists them as they were given', async t => {
     'mine@GET /y {"host":"/b\\\\.example/"}': inline
   } as object)
 })
+
+t.test('pauses that grow from send to send are one rule', async t => {
+  const tiers = [
+    { max: 1, window: '60s' },
+    { max: 2, window: '3m' },
+    { max: 3, window: '8m' },
+    { max: 4, window: '1h' }
+  ]
+  const { app, advance } = await open(t, { rules: [{ name: 'resend', key: 'ip', limits: tiers }] })
+  const pauses: unknown[] = []
+  for (let i = 0; i < 5; i++) {
+    t.ok((await app.limit.reserve({ resend: '192.0.2.1' })).allowed)
+    const { retryAfterMs } = await app.limit.peek({ resend: '192.0.2.1' })
+    pauses.push(retryAfterMs)
+    advance(Number(retryAfterMs))
+  }
+  // The fifth is sent when an hour has passed since the first.
+  t.same(pauses, [60_000, 120_000, 300_000, 3_120_000, 60_000])
+})
