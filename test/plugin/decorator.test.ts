@@ -120,10 +120,11 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   for (const request of [undefined, null]) {
     const refused = await app.limit.run(keys, send, request as never).catch(error => error)
     t.ok(refused instanceof errors.ExceededError)
+    // Without a request to ask about, nobody is told of the guard.
+    const headers = { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' }
+    t.same(refused.headers, { ...headers, ratelimit: '"mobile";r=0;t=60' })
     t.match(refused, {
       statusCode: 429,
-      // Without a request to ask about, nobody is told of the guard.
-      headers: { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' },
       problem: { status: 429, 'violated-policies': ['mobile', 'guard'], retryAfterMs: 60_000 },
       decision: { allowed: false, refusal: 'exceeded' }
     })
@@ -409,6 +410,14 @@ t.test('max as a function, with the request', async t => {
       ]
     }
   ])
+  const ask = async (max: string) => {
+    const { statusCode, headers, body } = await app.inject({ url: '/x', headers: { 'x-max': max } })
+    const { retryAfterMs, message } = JSON.parse(body)
+    return [statusCode, headers['retry-after'], retryAfterMs ?? message]
+  }
+  const nan = '"max" of the rule paid must return a number, but returned NaN'
+  t.same(await ask('many'), [500, undefined, nan])
+  t.same(await ask('-3'), [429, undefined, undefined], 'as of 0')
 })
 
 t.test('one rule for all that name it, one each for those that write it', async t => {

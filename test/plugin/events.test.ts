@@ -333,6 +333,7 @@ t.test('a route with config.limits', async t => {
   app.get('/limited', { config: { limit: 'a' } }, handler)
   app.get('/both', { config: { limit: 'a', limits: 'of another plugin' } as object }, handler)
   app.get('/neither', handler)
+  app.get('/other', { config: { owner: 'another plugin' } as object }, handler)
   await app.ready()
   const warned = lines.map(line => JSON.parse(line)).filter(({ level }) => level === 40)
   t.match(warned, [{ msg: 'GET /slip has config.limits, by which nothing is limited; it is config.limit' }])
