@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -183,6 +184,24 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
   })
   await undone
   t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
+})
+
+t.test('what takes too long is a second, unless the option says otherwise', async t => {
+  let asked: () => void = () => {}
+  const begun = new Promise<void>(resolve => (asked = resolve))
+  const check = () => {
+    asked()
+    return new Promise<void>(() => {})
+  }
+  const { app } = await open(t)
+  app.get('/x', { config: { limit: { name: 'slow', check } } }, async () => 'sent')
+  await app.ready()
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const reply = app.inject('/x')
+  await begun
+  for (let i = 0; i < 4; i++) mock.timers.tick(500)
+  t.equal((await reply).json().detail, 'the filter slow took longer than 1000 ms')
 })
 
 t.test('a refusal that comes too late is not taken back', async t => {
