@@ -15,6 +15,7 @@ const table: [
     async (app, limited) => {
       await limited(app)
       zod(app)
+      app.get('/plain', async () => 'sent')
     }
   ],
   [
