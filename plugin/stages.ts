@@ -2,7 +2,8 @@ import type { RuleState } from './states.js'
 import { longer, type Verdict, type Violation } from './verdict.js'
 
 /**
- * The two stages of one request as one: the later one's answer, both stages' rules and waiting times.
+ * The two stages of one request as one: the later one's answer, both stages' rules and waiting times. The earlier one has
+ * admitted, so that it has nothing violated.
  * @param ms how much later
  */
 export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
@@ -10,7 +11,6 @@ export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
   return {
     ...later,
     retryAfterMs: longer(later.retryAfterMs, retryAfterMs === null ? null : left(retryAfterMs, ms)),
-    violated: [...earlier.violated, ...later.violated],
     observed: [...earlier.observed.map(each => agedBlock(each, ms)), ...later.observed],
     rules: [...aged(earlier.rules, ms), ...later.rules]
   }
