@@ -158,6 +158,10 @@ t.test('the region and the length of a network are as is said', async t => {
     t.equal((await app.limit.reserve({ network })).allowed, network === '192.0.3.1', network)
   t.ok((await app.limit.reserve({ wider: '192.0.2.1' })).allowed)
   t.ok((await app.limit.peek({ wider: '192.0.3.1' })).allowed)
+  t.notOk(
+    (await app.limit.peek({ wider: '192.0.2.2' })).allowed,
+    'by the option, where the part says nothing'
+  )
 })
 
 t.test('what a hook has put on the request may come later', async t => {
