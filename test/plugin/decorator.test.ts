@@ -97,12 +97,17 @@ t.test('run: settles by how it ended, as a route does', async t => {
   }
   t.equal(await app.limit.run(keys, nothing).catch(error => error), undefined)
   t.same(await used(), { sends: 0, failures: 0, free: true })
-  await t.rejects(failing(Object.assign(new Error('wrong code'), { statusCode: 401 })))
-  t.same(await used(), { sends: 0, failures: 1, free: true })
+  for (const statusCode of [401, '401']) {
+    await t.rejects(failing(Object.assign(new Error('wrong code'), { statusCode })))
+    t.same(await used(), { sends: 0, failures: 1, free: true })
+  }
   await t.rejects(failing(new DOMException('no answer', 'TimeoutError')))
   t.same(await used(), { sends: 1, failures: 1, free: true }, 'unclear')
   await app.limit.run(keys, decision => decision.refund())
   t.same(await used(), { sends: 0, failures: 0, free: true }, 'what it settles itself stays so')
+  const ended = await app.limit.run(keys, decision => decision)
+  await ended.refund()
+  t.same(await used(), { sends: 1, failures: 0, free: true }, 'and what has ended is settled')
 })
 
 t.test('run: a refusal is thrown, and nothing is sent', async t => {
@@ -400,7 +405,11 @@ t.test('max as a function, with the request', async t => {
     const { rules } = await app.limit.peek({ 'paid@GET /x': req.ip }, req)
     return rules
   })
-  t.match((await app.inject({ url: '/x', headers: { 'x-max': '3' } })).json(), [
+  const told = (max: number) =>
+    `"paid-60s";q=${max};w=60, "paid-1h";q=2;w=3600, "paid-24h";q=7;w=86400, "paid-30d";q=${max};w=2592000`
+  const first = await app.inject({ url: '/x', headers: { 'x-max': '3' } })
+  t.equal(first.headers['ratelimit-policy'], told(3))
+  t.match(first.json(), [
     {
       limits: [
         { max: 3, remaining: 2 },
@@ -416,6 +425,7 @@ t.test('max as a function, with the request', async t => {
     return [statusCode, headers['retry-after'], retryAfterMs ?? message]
   }
   const nan = '"max" of the rule paid must return a number, but returned NaN'
+  t.equal((await app.inject({ url: '/x', headers: { 'x-max': '2' } })).headers['ratelimit-policy'], told(2))
   t.same(await ask('many'), [500, undefined, nan])
   t.same(await ask('-3'), [429, undefined, undefined], 'as of 0')
 })
