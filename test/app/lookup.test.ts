@@ -1,4 +1,6 @@
 import t from 'tap'
+import { loadPolicy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { ask, PHONE } from './captcha.js'
 import { type App, places, post, putOnList } from './helper.js'
@@ -88,6 +90,29 @@ for (const [name, open] of Object.entries(places)) {
     t.equal(full.body.retryAfterMs, 3_600_000)
   })
 }
+
+t.test('rules of another policy show by all that is known of the recipient', async t => {
+  const own = loadPolicy()
+  const by = (of: string): Partial<Rule> => ({
+    key: [{ value: `request.${of}.identity` }, { value: `request.${of}.channel` }]
+  })
+  const changed: Record<string, Partial<Rule>> = {
+    recipient: by('recipient'),
+    'verify-failures-recipient': by('captcha'),
+    mobile: { block: ['+8613800138000'] }
+  }
+  const rules = own.rules.map(rule => ({ ...rule, ...changed[rule.name] }) as Rule)
+  const app = await (await places.memory(t)).start({ ADMIN_KEY }, { policy: { ...own, rules } })
+  t.equal((await ask(app)).status, 202)
+  const found = await lookUp(app, { phone: PHONE })
+  t.ok(named(found).has('verify-failures-recipient'))
+  t.same(refusing(found), [
+    ['recipient', 60_000],
+    ['mobile', 0]
+  ])
+  await putOnList(app, 'allowed', '+8613800138000')
+  t.same(refusing(await lookUp(app, { phone: PHONE })), [['recipient', 60_000]], 'allow goes before block')
+})
 
 t.test('an address that is none is refused', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
