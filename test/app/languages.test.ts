@@ -140,6 +140,9 @@ t.test('LOCALE is the language for those whose own is not there; errors are Engl
     status: 422,
     body: { code: 'TEMPLATE_UNKNOWN', known: [] }
   })
+  const chinese = await (await places.memory(t)).start({ LOCALE: 'zh' })
+  t.equal((await ask(chinese, { locale: 'fr' })).status, 202)
+  t.match(lastText(chinese), '注册', 'whichever stands first in the file')
 })
 
 t.test('an action is spelled with joiners where they belong; what a caller sends is not', async t => {
