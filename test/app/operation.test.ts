@@ -203,18 +203,21 @@ t.test('metrics tell how long sending takes, and how many codes of a purpose are
   await verify(app, id, wrong(code))
   await verify(app, id, code)
   await verify(app, 'A'.repeat(22), code)
+  t.equal((await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })).status, 202)
   sms.fail('failed', { code: 'BREAKER_OPEN' })
   t.equal((await ask(app, '13900139000')).status, 503)
-  showsAll(t, (await app.inject('/metrics')).body, [
+  const { body } = await app.inject('/metrics')
+  t.equal(body.match(/^codes_sent_total/gm)?.length, 1, 'a message by template is no code')
+  showsAll(t, body, [
     'codes_sent_total{channel="sms",purpose="login",sender="told",country="CN"} 1',
     'verifications_total{channel="sms",purpose="login",sender="told",country="CN",outcome="wrong"} 1',
     'verifications_total{channel="sms",purpose="login",sender="told",country="CN",outcome="verified"} 1',
     'verifications_total{channel="none",purpose="none",sender="none",country="none",outcome="ended"} 1',
-    'sends_total{channel="sms",sender="told",outcome="sent"} 1',
+    'sends_total{channel="sms",sender="told",outcome="sent"} 2',
     'sends_total{channel="sms",sender="told",outcome="skipped"} 1',
     'send_duration_seconds_bucket{le="0.25",channel="sms",sender="told"} 0',
-    'send_duration_seconds_bucket{le="0.5",channel="sms",sender="told"} 1',
-    'send_duration_seconds_count{channel="sms",sender="told"} 1'
+    'send_duration_seconds_bucket{le="0.5",channel="sms",sender="told"} 2',
+    'send_duration_seconds_count{channel="sms",sender="told"} 2'
   ])
 })
 

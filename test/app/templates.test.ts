@@ -419,6 +419,8 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   wrong(withSms({ a: none }, '{a}'), 'sms.test.params.a.example ("1") must be 2 or more.')
   const inexact: Param = { type: 'integer', minimum: 0, maximum: 2 ** 53, example: '1' }
   wrong(withSms({ a: inexact }, '{a}'), 'sms.test.params.a.maximum (9007199254740992) must be')
+  const least: Param = { ...inexact, minimum: -(2 ** 53), maximum: 9 }
+  wrong(withSms({ a: least }, '{a}'), 'sms.test.params.a.minimum (-9007199254740992) must be')
   wrong(withSms({ a: { ...text, example: '' } }, '{a}'), 'sms.test.params.a.example ("") must not be empty.')
   for (const maxLength of [0, 501]) {
     wrong(withSms({ a: { ...text, maxLength } }, '{a}'), `sms.test.params.a.maxLength (${maxLength}) must be`)
