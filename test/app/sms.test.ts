@@ -1,14 +1,17 @@
 import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
-import { type App, places, post } from './helper.js'
+import { ask } from './captcha.js'
+import { type App, places, post, putOnList } from './helper.js'
 
 const body = { phone: '13800138000', template: 'order-shipped', params: { order: 'A-1' } }
 const send = (app: App, more: object = {}, key = 'development-key') =>
   post(app, '/v1/sms', { ...body, ...more }, { headers: { 'x-api-key': key } })
 
-function policyWithQuota(max: number) {
+const mail = (app: App) => post(app, '/v1/mail', { to: 'Jane@example.com', template: 'password-changed' })
+
+function policyWithQuota(max: number, name = 'account') {
   const policy = loadPolicy()
-  const rule = policy.rules.find(each => each.name === 'account')
+  const rule = policy.rules.find(each => each.name === name)
   if (rule) rule.limits = [{ max, per: 'day', timeZone: 'Asia/Shanghai' }]
   return policy
 }
@@ -45,6 +48,21 @@ for (const [name, open] of Object.entries(places)) {
     })
   })
 }
+
+t.test('to whom is blocked nothing is sent', async t => {
+  const app = await (await places.memory(t)).start()
+  for (const identity of ['+8613800138000', 'jane@example.com']) await putOnList(app, 'blocked', identity)
+  for (const answer of [await send(app), await mail(app)])
+    t.match(answer, { status: 403, body: { 'violated-policies': ['block-list'] } })
+  t.same(app.outbox?.messages, [])
+})
+
+t.test('codes, SMS and mail count for one day of all together', async t => {
+  const app = await (await places.memory(t)).start({}, { policy: policyWithQuota(3, 'service') })
+  const all = [ask, send, mail]
+  for (const each of all) t.equal((await each(app)).status, 202)
+  for (const each of all) t.ok((await each(app)).body['violated-policies'].includes('service'))
+})
 
 t.test('without a known key nothing is sent', async t => {
   const app = await (await places.memory(t)).start({ API_KEYS: 'key-one:first' })
