@@ -14,6 +14,22 @@ const MINUTE = 60_001
 const pick = (name: string): Pick<Rule, 'name' | 'key'> => ({ name, key })
 
 for (const place of await places(t)) {
+  t.test(
+    `${place.store}: who waits for a reply that waits for its refund goes on when it has left`,
+    async t => {
+      const { app } = await place.open(t, [{ ...pick('send'), limits: [{ max: 1, window: '60s' }] }])
+      let resolve: (left: boolean) => void = () => {}
+      const left = new Promise<boolean>(is => (resolve = is))
+      app.get('/send', { config: { limit: 'send' } }, async (_request, reply) => {
+        reply.code(502).send('failed')
+        await reply
+        resolve(reply.raw.headersSent)
+      })
+      t.equal((await app.inject(`/send?id=${id}`)).statusCode, 502)
+      t.ok(await left)
+    }
+  )
+
   t.test(`${place.store}: attempts are counted whatever becomes of them`, async t => {
     const rules: Rule[] = [
       { ...pick('guard'), limits: [{ max: 5, window: '60s' }], counts: 'attempts' },
