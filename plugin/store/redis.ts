@@ -126,10 +126,10 @@ export class RedisStore implements Store, Teller {
 // cluster's client is sent from one to the other, or one to whose place the client does not follow.
 const OF_KEY = /\bWRONGTYPE\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED|ASK)\b|^MOVED\b/
 
-// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, in words of their own
-// within a script.
+// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
+// and may be read, in words of their own within a script.
 const OF_WRITES =
-  /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script/
+  /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
 
 /** Whether an error says that Redis takes no writes, though it may still be read. */
 export function isOfWrites(error: unknown): boolean {

@@ -6,7 +6,8 @@ const LOOKS = 10
 const LATER_LOOKS = 14
 
 /** Answers that change when the client is with the right server, or the server is ready, has room, or can save. */
-const OF_PLACE = /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED|OOM|MISCONF)\b/
+const OF_PLACE =
+  /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED|OOM|MISCONF)\b|cluster is down and readonly/
 
 /** Who tells. */
 export interface Teller {
