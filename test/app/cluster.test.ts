@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
@@ -70,7 +71,7 @@ t.test('two instances on a cluster of three nodes', async t => {
     t.equal((await askMail(one)).status, 202)
   })
 
-  await t.test('ready: while one node is lost, and not while the cluster says that it is down', async t => {
+  await t.test('ready: while one node takes writes, and not while none does or it is down', async t => {
     const ready = () =>
       Promise.all(Array.from({ length: 20 }, async () => (await inject(one, { url: '/readyz' })).status))
     t.same(new Set(await ready()), new Set([200]))
@@ -78,6 +79,16 @@ t.test('two instances on a cluster of three nodes', async t => {
     process.kill(pid, 'SIGSTOP')
     t.same(new Set(await ready()), new Set([200]))
     process.kill(pid, 'SIGCONT')
+    const needReplicas = (client: Redis, count: number) =>
+      client.config('SET', 'min-replicas-to-write', count)
+    for (const { client } of cluster.nodes) await needReplicas(client, 1)
+    t.same(new Set(await ready()), new Set([503]), 'none')
+    for (const { client } of cluster.nodes) {
+      await needReplicas(client, 0)
+      t.same(new Set(await ready()), new Set([200]), 'one')
+      await needReplicas(client, 1)
+    }
+    for (const { client } of cluster.nodes) await needReplicas(client, 0)
     for (const { client } of cluster.nodes) {
       await client.call('CLUSTER', 'DELSLOTSRANGE', 0, 5)
       const info = async () => String(await client.call('CLUSTER', 'INFO'))
