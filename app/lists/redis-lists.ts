@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
+import { type Redis, ReplyError } from 'ioredis'
 import { answered } from '../answered.js'
 import { ConfigError } from '../check.js'
 import { problem } from '../problem.js'
@@ -18,7 +18,7 @@ import {
 /** One hash tag: a cluster keeps them on one node. */
 const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `list:{recipients}:${name}`)
 const PLACINGS = 'list:{recipients}:placings'
-/** How often it is looked whether a connection is there again, in milliseconds. */
+/** How long after a connection was cut it is asked again, in milliseconds. */
 const LOOK = 20
 
 /** Lists that all instances on one Redis share. Each method is one trip. */
@@ -29,7 +29,7 @@ export class RedisLists implements Lists {
 
   /** @param client without a time limit of its own */
   constructor(
-    private readonly client: Redis,
+    client: Redis,
     /** Of the secret by which recipients are hashed. */
     private readonly fingerprint: string,
     private readonly max = MAX_ENTRIES,
@@ -75,9 +75,7 @@ export class RedisLists implements Lists {
 
   private async look(recipientHash: string): Promise<unknown> {
     try {
-      const answer = await this.answered(
-        this.connected().then(() => this.scripts.get(LISTS, this.fingerprint, recipientHash))
-      )
+      const answer = await this.answered(this.asked(recipientHash))
       this.lost = false
       return answer
     } catch (error) {
@@ -86,10 +84,17 @@ export class RedisLists implements Lists {
     }
   }
 
-  /** Waits for a connection that was cut: it may be there again at once, and until then nobody knows who is blocked. */
-  private async connected(): Promise<void> {
+  /** Asks again where the connection was cut: it may be there again at once, and until then nobody knows who is blocked. */
+  private async asked(recipientHash: string): Promise<unknown> {
     const end = performance.now() + this.timeoutMs
-    while (!this.lost && this.client.status !== 'ready' && performance.now() < end) await sleep(LOOK)
+    for (;;) {
+      try {
+        return await this.scripts.get(LISTS, this.fingerprint, recipientHash)
+      } catch (error) {
+        if (this.lost || error instanceof ReplyError || performance.now() >= end) throw error
+        await sleep(LOOK)
+      }
+    }
   }
 
   private answered<T>(command: Promise<T>): Promise<T> {

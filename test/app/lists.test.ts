@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -8,6 +9,7 @@ import type { Recipient } from '../../app/recipient.js'
 import { busier } from '../helper/busy.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { way } from '../helper/way.js'
 import { ADMIN_KEY, ask, open } from './operating.js'
 import { START_MS, stillClock } from './still-clock.js'
 
@@ -361,6 +363,24 @@ t.test('a connection that is cut is waited for: who is blocked does not pass mea
     await until(async () => app.redis.status !== 'ready', 'the cut')
     t.equal((await send(app, { 'x-to': 'b' })).status, 403)
   }
+})
+
+t.test('whoever was being looked up as it was cut is looked up again', async t => {
+  const { pid, port } = await startRedis(t)
+  const { url, ends } = await way(t, () => port)
+  const { app } = await open(t, { env: { REDIS_URL: url, STORE_TIMEOUT: '10000' }, routes: sends })
+  await put(app, 'b', 'blocked')
+  const [client] = ends.at(-1) ?? []
+  if (client === undefined) throw new Error('no connection')
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => process.kill(pid, 'SIGCONT'))
+  const asked = once(client, 'data')
+  const answer = send(app, { 'x-to': 'b' })
+  await asked
+  client.destroy()
+  await until(async () => app.redis.status !== 'ready', 'the cut')
+  process.kill(pid, 'SIGCONT')
+  t.equal((await answer).status, 403)
 })
 
 t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
