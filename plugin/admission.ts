@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Awaitable } from './awaitable.js'
 import type { Decision } from './decision.js'
+import { LimitError } from './errors.js'
 import { hasListeners, publish } from './events.js'
 import { FilterChain } from './filter-chain.js'
 import { policyHeaders } from './headers.js'
@@ -80,7 +81,10 @@ export class Admission {
 
   /** Answers by an error on the way to a decision. @throws it, where it is for the app's error handler */
   fail(error: unknown, reply: FastifyReply): void {
-    fail(reply, error, this.route, this.shared.refusals)
+    const { refusals, options } = this.shared
+    // A refusal of another decision, as of `run` in a filter. One that somebody else has made lacks what is answered.
+    if (error instanceof LimitError && error.problem) refuse(reply, error, options.errorResponse, this.route)
+    else fail(reply, error, this.route, refusals)
   }
 
   private async filterThenDecide(plan: Plan, reply: FastifyReply, watch: Watch): Promise<Decision> {

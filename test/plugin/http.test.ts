@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { mock } from 'node:test'
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
@@ -128,6 +129,54 @@ t.test('one line of an error handler answers refusals of run as a route does', a
   t.equal(sent?.statusCode, 200)
   t.match(byPlugin, { statusCode: 429, headers: { 'retry-after': '60' } })
   for (const answer of byHandler) t.same(answer, byPlugin)
+})
+
+t.test(
+  'a refusal of run that a filter or a key function lets through is answered as one of a route',
+  async t => {
+    const places = {
+      none: {},
+      errorResponse: { errorResponse: (error: LimitError) => ({ wait: error.decision.retryAfterMs }) },
+      'error handler': {}
+    }
+    for (const [place, options] of Object.entries(places)) {
+      const { app } = await open(t, { rules: [send], ...options })
+      if (place === 'error handler')
+        app.setErrorHandler<LimitError>(({ statusCode, problem }, _, reply) =>
+          reply.code(statusCode).send({ mine: problem })
+        )
+      const ask = (request: FastifyRequest) => app.limit.run({ send: request.ip }, () => 'asked', request)
+      const filter = { name: 'ask', check: async (request: FastifyRequest) => void (await ask(request)) }
+      const limits: Record<string, RouteLimit> = {
+        route: 'send',
+        filter,
+        key: { ...send, name: 'other', key: ask }
+      }
+      for (const [url, limit] of Object.entries(limits))
+        app.get(`/${url}`, { config: { limit } }, async () => 'sent')
+      await app.inject('/route')
+      const [byRoute, ...others] = await Promise.all(
+        ['/route', '/filter', '/key'].map(async url => {
+          const { statusCode, headers, body } = await app.inject(url)
+          return { statusCode, headers: { ...headers, date: '' }, body }
+        })
+      )
+      t.match(byRoute, { statusCode: 429, headers: { 'retry-after': '60' } })
+      for (const answer of others) t.same(answer, byRoute, place)
+      await app.close()
+    }
+  }
+)
+
+t.test('a refusal that a filter has made itself is an error with its status', async t => {
+  const { app } = await open(t)
+  const check = () => {
+    throw new errors.BlockedError('mine')
+  }
+  app.get('/x', { config: { limit: { name: 'f', check } } }, async () => 'sent')
+  const { statusCode, json } = await app.inject('/x')
+  t.equal(statusCode, 403)
+  t.match(json(), { status: 403, detail: 'blocked by: mine', code: 'FST_SEND_LIMIT_BLOCKED' })
 })
 
 t.test("the app's error handler gets the refusal", async t => {
