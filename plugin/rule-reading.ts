@@ -1,7 +1,7 @@
 import { isPromise, unheard } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { CompiledKey } from './identity/key.js'
-import type { CompiledPart } from './identity/part.js'
+import { type CompiledPart, pathsOf } from './identity/part.js'
 import type { Source } from './identity/path.js'
 
 /** How a rule reads what it counts by: who, and which of the different values. */
@@ -10,7 +10,9 @@ export function readingOf(
   optional: boolean
 ): Pick<CompiledRule, 'read' | 'late' | 'whoOf' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
-  const late = parts.some(({ kind, label }) => kind === 'function' || label.startsWith('request.'))
+  const late = parts.some(
+    part => part.kind === 'function' || pathsOf(part).some(path => path.startsWith('request.'))
+  )
   const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
   const readAll = (source: Source) => {
     const values = new Array(parts.length)

@@ -1,3 +1,4 @@
+import { isPromise, unheard } from '../awaitable.js'
 import { KeyInvalidError } from '../errors.js'
 import { wrongOption } from '../mistakes.js'
 import { canonicalJson } from './digest.js'
@@ -10,20 +11,21 @@ type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPa
 /** Several values as one identity: a digest of their canonical JSON. */
 export function contentPart(parts: readonly Member[]): CompiledPart {
   const label = parts.map(part => part.label).join(', ')
+  // A Unix socket's address is null, and as good as missing.
+  const isMissing = (value: unknown, i: number) =>
+    value === undefined || (value === null && isAddress((parts[i] as Member).label))
+  const gather = (values: unknown[]) => (values.every(isMissing) ? values[0] : values)
   return {
     kind: 'digest',
     label,
     read(source) {
       const values = new Array(parts.length)
-      let missing = 0
+      let late = false
       for (let i = 0; i < parts.length; i++) {
-        const part = parts[i] as Member
-        const value = part.read(source)
-        values[i] = value
-        // A Unix socket's address is null, and as good as missing.
-        if (value === undefined || (value === null && isAddress(part.label))) missing++
+        values[i] = (parts[i] as Member).read(source)
+        late ||= isPromise(values[i])
       }
-      return missing === parts.length ? values[0] : values
+      return late ? unheard(Promise.all(values).then(gather)) : gather(values)
     },
     canonical(value) {
       const values = Array.isArray(value) && value.length === parts.length ? value : [value]

@@ -372,6 +372,33 @@ t.test('the request is what a function gets', async t => {
   t.same(Object.keys(app.limit.rules), ['a@POST /x'])
 })
 
+t.test('a promise that a hook has put on the request is waited for', async t => {
+  const later = { value: 'request.later' }
+  // Of what it answers, a phone is spelled in two ways.
+  for (const [key, answers, statuses] of [
+    [later, ['a', 'a', 'b'], [200, 429, 200]],
+    [
+      ['ip', later],
+      ['a', 'a', 'b'],
+      [200, 429, 200]
+    ],
+    [{ digest: ['request.later'] }, ['a', 'a', 'b', undefined], [200, 429, 200, 400]],
+    [{ digest: ['body.x', 'request.later'] }, ['a', 'a', 'b', undefined], [200, 429, 200, 200]],
+    [{ digest: [{ phone: 'request.later' }] }, ['13800138000', '+86 13800138000', '1'], [200, 429, 422]],
+    [
+      ['ip', { digest: ['request.later', 'body.x'] }],
+      ['a', 'a', 'b'],
+      [200, 429, 200]
+    ]
+  ] as [Key, unknown[], number[]][]) {
+    const { app, post } = await route(t, key)
+    app.decorateRequest('later', { getter: () => Promise.resolve(answers.shift()) })
+    const got: number[] = []
+    while (answers.length > 0) got.push((await post('/x', { x: 1 })).statusCode)
+    t.same(got, statuses, JSON.stringify(key))
+  }
+})
+
 t.test('when two key functions fail at once, one answer, and no crash', async t => {
   const boom = () => {
     throw new Error('now')
