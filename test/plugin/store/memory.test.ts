@@ -531,6 +531,20 @@ t.test('of a calendar limit the 95,000 sends before one that was refunded can st
   t.strictSame(used(store, entries), [99_993])
 })
 
+t.test('a count that begins anew has no room taken by what was refunded before', async t => {
+  const { store, time } = open(t)
+  const counts = Array.from({ length: 300 }, (_, i) => [entry(count(5, 'day'), `${i}`)])
+  for (const ms of [DAY_MS - 1_000, 2_000]) {
+    time.advanceMs(ms)
+    for (const entries of counts) {
+      const first = named(entries, store.reserve(entries, ''))
+      store.reserve(entries, '')
+      store.refund(takenOf(entries, first), '')
+    }
+  }
+  for (const entries of counts) t.strictSame(used(store, entries), [1])
+})
+
 t.test('within one tick too, a receipt is issued once', async t => {
   const { store, time } = open(t)
   const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
