@@ -18,6 +18,8 @@ export interface Accounts {
 
 /** A key in clear that is shorter can be found by trying. */
 const MIN_KEY_LENGTH = 24
+const EVERYBODYS = 'the key of development, which everybody knows'
+const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY).toString('hex')
 
 /**
  * The accounts that the configuration names; outside of production without any, the one of development.
@@ -37,6 +39,8 @@ export function openAccounts(config: Config): Accounts {
     listed.push(account)
     for (const [list, hashes] of Object.entries({ keys: current, revoked })) {
       for (const [j, hash] of hashes.entries()) {
+        if (NODE_ENV === 'production' && list === 'keys' && hash === HASH_OF_DEVELOPMENT)
+          throw wrong(`[${i}].keys[${j}]`, `is the hash of ${EVERYBODYS}`)
         const added = keys.add(Buffer.from(hash, 'hex'), { account, revoked: list === 'revoked' })
         if (!added) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
       }
@@ -80,7 +84,7 @@ export function openAccounts(config: Config): Accounts {
 }
 
 function weaknessOf(key: string): string | undefined {
-  if (key === DEVELOPMENT_KEY) return 'the key of development, which everybody knows'
+  if (key === DEVELOPMENT_KEY) return EVERYBODYS
   if (key.length >= MIN_KEY_LENGTH) return undefined
   return `a key of fewer than ${MIN_KEY_LENGTH} characters; write key:account, and make a key by: openssl rand -hex 24`
 }

@@ -188,6 +188,15 @@ t.test('in production keys are long, and that of development is none', async t =
   }
   const known = { ...production, API_KEYS: 'development-key:shop' }
   t.throws(() => read(known), { message: /^API_KEYS\[0\] holds the key of development/ })
+  const listed = {
+    ACCOUNTS_FILE: fileOf(t, [{ ...plain, keys: [...plain.keys, sha256('development-key')] }])
+  }
+  t.throws(() => read({ ...production, ...listed }), {
+    message: 'ACCOUNTS_FILE[0].keys[2] is the hash of the key of development, which everybody knows.'
+  })
+  t.equal(read(listed).byKey('development-key')?.account.id, 'plain', 'elsewhere it may be')
+  const former = { ACCOUNTS_FILE: fileOf(t, [{ ...plain, revoked: [sha256('development-key')] }]) }
+  t.equal(read({ ...production, ...former }).byKey('development-key')?.revoked, true)
   t.equal(read({ ...production, API_KEYS: `${long}:shop` }).byKey(long)?.account.id, 'shop')
   t.throws(() => readConfig(production), { message: /^AUDIT_LOG is required in production\. It is where/ })
 })
