@@ -52,6 +52,8 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
 }
 /** Each template has parameters of its own. */
 const PARAMETER = /^request\.message\.params\./
+/** One spelling already. By `value` alone `pathsOf` sees that a rule counts the recipient. */
+const IDENTITY = /^request\.(recipient|captcha)\.identity$/
 /** How to write what the client sends, the plugin says. */
 const SENT = /^request\.(body|query|params|headers)\./
 
@@ -96,7 +98,7 @@ export function isAlone(key: unknown, path: string): boolean {
 /**
  * Looks at all paths of a rule's member. One that leads nowhere has no value, so an optional rule would never count.
  * @param facts what the rule may read
- * @throws ConfigError for one that starts at `request` and is none of the facts
+ * @throws ConfigError for one that starts at `request` and is none of the facts, and for a recipient that is to be folded
  */
 export function checkPaths(value: unknown, at: string, facts: readonly string[]): void {
   if (typeof value === 'string') checkPath(value, at, facts)
@@ -106,6 +108,10 @@ export function checkPaths(value: unknown, at: string, facts: readonly string[])
 }
 
 function checkPath(path: string, at: string, facts: readonly string[]): void {
+  if (IDENTITY.test(path) && /\.(phone|email|ip)$/.test(at))
+    throw new ConfigError(
+      `${at} names what is one spelling already; write { "value": ${JSON.stringify(path)} }.`
+    )
   if (!path.startsWith('request.') || SENT.test(path) || facts.includes(path)) return
   if (PARAMETER.test(path) && facts.includes('request.message.params')) return
   const right = `is nothing that this rule can read; known: ${facts.join(', ') || 'nothing'}`

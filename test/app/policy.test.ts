@@ -173,6 +173,16 @@ for (const [name, open] of Object.entries(places)) {
             ['ip-recipients', { distinct: { value: 'request.recipient' } }, /\.distinct\.value /],
             ['mobile', { key: { phone: 'request.body.phone' } }, /Write it as "body\.phone"/],
             [
+              'mobile',
+              { key: { phone: 'request.recipient.identity' } },
+              /\.key\.phone names .*; write \{ "value": "request\.recipient\.identity" \}\./
+            ],
+            [
+              'verify-failures-recipient',
+              { key: [{ value: 'request.captcha.purpose' }, { email: 'request.captcha.identity' }] },
+              /\.key\[1\]\.email names /
+            ],
+            [
               'same-content',
               { key: { digest: ['request.recipient.identity', 'request.message.param.code'] } },
               /\.key\.digest\[1\] /
