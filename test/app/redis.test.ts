@@ -290,6 +290,22 @@ t.test('nodes of a cluster that hang are waited for no longer than Redis may tak
   for (const { pid } of nodes) process.kill(pid, 'SIGCONT')
 })
 
+t.test('a connection to a node on which nothing comes any more is given up', async t => {
+  const { nodes } = await startCluster(t)
+  const env = { REDIS_URL: nodes.map(({ url }) => url).join(), LIMIT_SECRET, STORE_TIMEOUT: '100' }
+  const app = await startApp(t, env, {})
+  const [silent] = nodes
+  const streams = () =>
+    (app.redis as unknown as Cluster)
+      .nodes('master')
+      .filter(({ options }) => options.port === silent?.port)
+      .map(node => (node as Redis & { stream: Socket }).stream)
+  const [former] = streams()
+  process.kill(silent?.pid as number, 'SIGSTOP')
+  await until(() => former?.destroyed === true, 'the end of the connection')
+  process.kill(silent?.pid as number, 'SIGCONT')
+})
+
 t.test('on a cluster a request whose answer was lost is not counted twice', async t => {
   const cluster = await startCluster(t)
   const env = { REDIS_URL: cluster.nodes.map(({ url }) => url).join(', '), LIMIT_SECRET }
