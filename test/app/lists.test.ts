@@ -383,6 +383,31 @@ t.test('whoever was being looked up as it was cut is looked up again', async t =
   t.equal((await answer).status, 403)
 })
 
+t.test(
+  'once a look was in vain nobody waits for a connection until Redis answers',
+  { timeout: 30_000 },
+  async t => {
+    const { client, url } = await startRedis(t)
+    const own = new Redis(url, { enableOfflineQueue: false, retryStrategy: () => 200 })
+    own.on('error', () => {})
+    t.teardown(() => own.disconnect())
+    await until(() => own.status === 'ready', 'a connection')
+    const lists = new RedisLists(own, 'a fingerprint', 10, 600_000)
+    await client.set('list:{recipients}:entries', 'no hash')
+    await t.rejects(lists.get(HASH), { code: 'LISTS_UNAVAILABLE' })
+    own.disconnect()
+    await until(() => own.status === 'end', 'the end')
+    await t.rejects(lists.get(HASH), { code: 'LISTS_UNAVAILABLE' })
+    await client.del('list:{recipients}:entries')
+    await own.connect()
+    for (let i = 0; i < 2; i++) {
+      t.equal(await lists.get(HASH), null, 'it is there, and is waited for when it is cut')
+      own.disconnect(true)
+      await until(() => own.status !== 'ready', 'the cut')
+    }
+  }
+)
+
 t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = listsOn(client)
