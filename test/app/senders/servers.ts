@@ -93,7 +93,7 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
 }
 
 /** @returns where it listens, until the end of the test */
-async function listen(t: Test, server: Server): Promise<string> {
+export async function listen(t: Test, server: Server): Promise<string> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {

@@ -1,9 +1,12 @@
+import { createServer } from 'node:http'
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { twilio } from '../../../app/senders/twilio.js'
 import {
   clock,
   config,
   type Doing,
+  listen,
   sent,
   startEndless,
   startProvider,
@@ -91,4 +94,16 @@ t.test('a body that never ends is given up', { timeout: 30_000 }, async t => {
     )
     await closed
   }
+})
+
+t.test('an answer that unpacks to more than any is given up', async t => {
+  const packed = gzipSync(JSON.stringify({ sid: 'SM1', body: 'a'.repeat(2_000_000) }))
+  const server = createServer((request, response) => {
+    request.resume()
+    response.writeHead(201, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end(packed)
+  })
+  t.match(await sent(t, await open(await listen(t, server))), {
+    outcome: 'unknown',
+    code: 'ERR_BAD_RESPONSE'
+  })
 })
