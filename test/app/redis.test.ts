@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { answered } from '../../app/answered.js'
+import { answered, SILENT } from '../../app/answered.js'
 import { STORE_WAITS } from '../../app/config.js'
 import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
@@ -229,6 +229,17 @@ t.test(
     t.equal(sms.messages.length, 1)
   }
 )
+
+t.test('so is not one whose user may not ping', async t => {
+  const { client, url } = await startRedis(t)
+  await client.acl('SETUSER', 'default', '-ping')
+  const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
+  const { stream } = app.redis as Redis
+  const refused = async () =>
+    /cmdstat_ping:.*rejected_calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
+  await until(async () => Number(await refused()) > SILENT + 1, 'more pings than may be unheard')
+  t.equal((app.redis as Redis).stream, stream)
+})
 
 t.test('a connection on which answers wait is kept, however long this process was busy', async t => {
   const { port, url } = await startRedis(t)
