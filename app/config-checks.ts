@@ -38,6 +38,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
     throw mistake('REGION', 'is no country whose numbers are known', config.REGION)
   const spelling = tagMistake(config.LOCALE)
   if (spelling !== undefined) throw mistake('LOCALE', spelling, config.LOCALE)
+  // Who believes everybody (`true`), or counts hops alone, lets the client choose its address.
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
     if (!(isNetwork(range.trim()) || NAMED.test(range.trim())))
       throw mistake('TRUST_PROXY', 'is no network', range)

@@ -21,8 +21,6 @@ export const ConfigSchema = Type.Object({
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], { default: 'info' }),
   TRUST_PROXY: Type.String({
     default: 'false',
-    // Who believes everybody, or counts hops alone, lets the client choose its address.
-    pattern: '^(?!true$|[0-9]+$).+$',
     description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
   }),
   BACKENDS: Type.Optional(
