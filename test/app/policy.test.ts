@@ -31,6 +31,12 @@ const withRecipient = (limits: object[]) => (policy: Policy) => ({
   rules: policy.rules.map(rule => (rule.name === 'recipient' ? { ...rule, limits } : rule))
 })
 
+t.test('a policy may serve numbers that belong to no country', async t => {
+  const { file, write } = policyFile(t)
+  write(policy => ({ ...policy, countries: ['CN', '001'] }))
+  t.same(loadPolicy(file).countries, ['CN', '001'])
+})
+
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
     await t.test('a new policy is in force without a restart, and what was counted stays', async t => {
