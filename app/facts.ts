@@ -80,7 +80,7 @@ export function keyFrom({ key, distinct }: Rule, facts: Readonly<Record<string, 
  * What each part of a key reads of the request, an empty text where that is no value and no address. Of what is no key,
  * which the plugin refuses with its path, as well.
  */
-export function pathsOf(key: unknown): string[] {
+function pathsOf(key: unknown): string[] {
   return [key].flat().map(part => {
     if (part === 'ip') return 'request.ip'
     const { value, ip } = (part ?? {}) as { value?: unknown; ip?: unknown }

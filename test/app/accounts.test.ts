@@ -345,8 +345,10 @@ t.test('browsers are told what they may', async t => {
 t.test('who sends no key is not told what the account has left', async t => {
   const file = join(folderOf(t), 'policy.json')
   const own = JSON.parse(readFileSync(OWN, 'utf8'))
-  const rules = own.rules.map((rule: Rule) => (rule.name === 'account' ? { ...rule, private: false } : rule))
-  writeFileSync(file, JSON.stringify({ ...own, rules }))
+  const write = (change: Partial<Rule>) => {
+    const rules = own.rules.map((rule: Rule) => (rule.name === 'account' ? { ...rule, ...change } : rule))
+    writeFileSync(file, JSON.stringify({ ...own, rules }))
+  }
   const told = async (env: NodeJS.ProcessEnv, caller: Record<string, string>) => {
     const app = await startApp(t, env, {})
     const payload = { purpose: 'login', phone: '+8613800138000' }
@@ -364,6 +366,9 @@ t.test('who sends no key is not told what the account has left', async t => {
   t.same(await told({}, page), ['ip'])
   t.same(await told({}, {}), ['ip'], 'nor a newcomer in development')
   t.same(await told({}, { 'x-api-key': 'development-key' }), ['ip', 'account'])
+  write({ key: { digest: ['request.account.id'] } })
+  t.same(await told({ POLICY_FILE: file }, page), ['ip'], 'however it is keyed')
+  write({ private: false })
   t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the policy says so')
 })
 
