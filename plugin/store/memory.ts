@@ -57,7 +57,7 @@ export class MemoryStore implements Store {
 
   /** Now, by the clock of rolling limits. */
   get ticks(): number {
-    return this.now().steady
+    return Math.floor(this.clock.monotonic() * TICKS_PER_MS) - this.origin
   }
 
   reserve(entries: readonly Entry[], token: string): Facts {
@@ -144,7 +144,7 @@ export class MemoryStore implements Store {
   }
 
   block(entries: readonly Entry[], ms: number): void {
-    const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.now().steady + ms * TICKS_PER_MS
+    const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.ticks + ms * TICKS_PER_MS
     for (const entry of entries) this.blocks.set(this.blockOf(entry), ends)
   }
 
@@ -202,14 +202,14 @@ export class MemoryStore implements Store {
 
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
   private now(): Now {
-    const steady = Math.floor(this.clock.monotonic() * TICKS_PER_MS) - this.origin
+    const steady = this.ticks
     // A machine that has not heard of the time yet is in 1970.
     const wall = Math.max(toTicks(this.clock.wall()), 0)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }
   }
 
   private sweep(): void {
-    const { steady } = this.now()
+    const steady = this.ticks
     this.cell.forget()
     this.hash.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
