@@ -15,8 +15,9 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
+import { makeCertificate } from '../helper/certificate.js'
 import { folderOf } from '../helper/folder.js'
-import { startRedis } from '../helper/redis.js'
+import { freePort, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import {
   ADMIN_KEY,
@@ -267,3 +268,31 @@ t.test('Redis takes writes only while it has a replica, if it is to have one', a
     'a replica'
   )
 })
+
+t.test(
+  'Redis on another machine, and its replica there',
+  { skip: without('openssl', 'version') },
+  async t => {
+    const { cert, key } = makeCertificate(folderOf(t), 'IP:127.0.0.1')
+    // The address and the port without TLS stay those of this test.
+    const lines = block('tls')
+      .replace(/^(bind|port) .*\n/gm, '')
+      .replace('/etc/redis/redis.pem', cert)
+      .replace('/etc/redis/redis.key', key)
+      .replace('/etc/ssl/certs/ca-certificates.crt', cert)
+    const start = async (port: number, ...args: string[]) => {
+      const tls = lines.replace('6379', `${port}`).trim().split(/\s/)
+      const settings = tls.map((word, i) => (i % 2 === 0 ? `--${word}` : word))
+      return startRedis(t, { args: [...settings, ...args] })
+    }
+    const port = await freePort()
+    const master = await start(port)
+    await master.client.config('SET', 'repl-diskless-sync-delay', '0')
+    const follows = ['--replicaof', `127.0.0.1 ${port}`, '--tls-replication', 'yes']
+    const replica = await start(await freePort(), ...follows)
+    await until(
+      async () => /master_link_status:up/.test(await replica.client.info('replication')),
+      'the replica'
+    )
+  }
+)
