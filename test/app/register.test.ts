@@ -1,11 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { text as textOf } from 'node:stream/consumers'
+import { json, text as textOf } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import type { Rule } from '../../plugin/index.js'
 import { blocksOf } from '../docs/blocks.js'
+import { createClock } from '../helper/clock.js'
+import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
 import { type App, post, startApp } from './helper.js'
@@ -30,12 +33,12 @@ async function open(t: Test, env: NodeJS.ProcessEnv) {
 }
 
 /** Runs the script of the page. */
-async function run(app: App, what: string, input = '', key = ADMIN_KEY) {
-  const { port } = app.server.address() as AddressInfo
+async function run({ server }: Pick<App, 'server'>, what: string, input = '', key = ADMIN_KEY, env = {}) {
+  const { port } = server.address() as AddressInfo
   const text = script.replace('127.0.0.1:3001', `127.0.0.1:${port}`)
   // A bash whose input is a socket, as here, takes itself for a login from afar.
   const child = spawn('bash', ['--norc', '-c', text, 'recipients', what], {
-    env: { PATH: process.env.PATH, ADMIN_KEY: key }
+    env: { PATH: process.env.PATH, ADMIN_KEY: key, ...env }
   })
   // One that has failed reads no further.
   child.stdin.on('error', () => {})
@@ -105,6 +108,27 @@ t.test(
     t.equal((await ask(after, { phone: '13900139000' })).status, 202)
   }
 )
+
+t.test('who is imported after a wait ends no later', { skip }, async t => {
+  const { clock, env, close } = createClock(folderOf(t), Date.UTC(2026, 2, 1))
+  t.teardown(close)
+  const durations: unknown[] = []
+  const server = createServer(async (request, response) => {
+    durations.push(((await json(request)) as { duration: string }).duration)
+    clock.advance(3_600_000)
+    response.end()
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const line = JSON.stringify({
+    recipientHash: 'A'.repeat(22),
+    standing: 'blocked',
+    until: '2026-03-01T02:00:00.000Z'
+  })
+  const imported = await run({ server }, 'import', `${line}\n`.repeat(3), ADMIN_KEY, env)
+  t.same(imported, { code: 0, error: '', out: '' })
+  t.same(durations, ['7200s', '3600s'], 'the third has ended meanwhile')
+})
 
 t.test('the script says that it has failed', { skip }, async t => {
   const app = await open(t, { LIMIT_SECRET: 'a secret of these tests' })
