@@ -4,6 +4,7 @@ import { build } from './app.js'
 import { ConfigError } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
 import { LineWriter } from './lines/line-writer.js'
+import { EXAMPLE_PHONE } from './schemas/recipient.js'
 
 /** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
 const CLOSE_SLACK = 15_000
@@ -98,7 +99,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 function greeting(address: string, config: Config, open: boolean): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
   if (open) {
-    const body = '{"phone":"13800138000","purpose":"register"}'
+    const body = JSON.stringify({ phone: EXAMPLE_PHONE, purpose: 'register' })
     lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
     lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   }

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { strict, Time } from './common.js'
-import { Email, Phone, RecipientHash } from './recipient.js'
+import { Email, EXAMPLE_PHONE, Phone, RecipientHash } from './recipient.js'
 
 const Recipient = {
   phone: Type.Optional(Phone),
@@ -11,7 +11,7 @@ const Recipient = {
 export const RecipientBody = Type.Object(Recipient, {
   ...strict,
   description: 'one recipient: a phone, an email or a recipientHash',
-  examples: [{ phone: '13800138000' }]
+  examples: [{ phone: EXAMPLE_PHONE }]
 })
 
 export const LookupBody = Type.Object(
@@ -30,7 +30,7 @@ export const LookupBody = Type.Object(
   {
     ...strict,
     description: 'one recipient: a phone, an email or a recipientHash',
-    examples: [{ phone: '13800138000', endUserIp: '192.0.2.1' }]
+    examples: [{ phone: EXAMPLE_PHONE, endUserIp: '192.0.2.1' }]
   }
 )
 
@@ -56,7 +56,7 @@ export const ListBody = Type.Object(
   {
     ...strict,
     description: 'one recipient: a phone, an email or a recipientHash',
-    examples: [{ phone: '13800138000', duration: '24h', reason: 'complaint' }]
+    examples: [{ phone: EXAMPLE_PHONE, duration: '24h', reason: 'complaint' }]
   }
 )
 

@@ -3,7 +3,7 @@ import { ID_PATTERN } from '../captcha/captchas.js'
 import { CHANNELS } from '../senders/sender.js'
 import { PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Params } from './message.js'
-import { Email, LocaleName, Phone } from './recipient.js'
+import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
 const Purpose = Type.String({
@@ -38,7 +38,7 @@ export const CaptchaBody = Type.Object(
   {
     ...strict,
     description: 'Either a phone or an email',
-    examples: [{ phone: '13800138000', purpose: 'register' }]
+    examples: [{ phone: EXAMPLE_PHONE, purpose: 'register' }]
   }
 )
 

@@ -1,10 +1,13 @@
 import { Type } from 'typebox'
 
+/** With its country code: whatever `REGION` is, it is a number. */
+export const EXAMPLE_PHONE = '+8613800138000'
+
 export const Phone = Type.String({
   minLength: 3,
   maxLength: 64,
   description: 'phone number, with country code or as it is dialled at home',
-  examples: ['13800138000']
+  examples: [EXAMPLE_PHONE]
 })
 
 export const Email = Type.String({

@@ -56,6 +56,13 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await ended, { code: 0, stderr: '' })
 })
 
+t.test('what it says to try is right, wherever numbers are from', async t => {
+  const { line } = run(t, { REGION: 'GB' })
+  const said: string[] = [await line(), await line(), await line()]
+  const [, url = '', body = ''] = /^Try it twice: curl (\S+) .* -d '(.*)'$/.exec(said[2] ?? '') ?? []
+  t.equal((await post(url, JSON.parse(body))).status, 202)
+})
+
 t.test('at a name of several addresses it listens once', async t => {
   // As on most machines, where localhost is ::1, too.
   const two = `
