@@ -39,7 +39,7 @@ const connections: FastifyPluginAsync = async fastify => {
   fastify.decorate('endWith', (answer: ServerResponse) => {
     if (!isBehindEnd(answer)) ends.set(answer.req.socket, answer)
   })
-  // Past two thousand Node would leave headers out without a word, also a proxy's on the client's address.
+  // Past a thousand Node 20 would leave headers out without a word, also a proxy's on the client's address.
   fastify.server.maxHeadersCount = 0
 
   fastify.server.on('connection', (socket: Socket) => {
