@@ -4,7 +4,7 @@ import { build } from './app.js'
 import { ConfigError } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
 import { LineWriter } from './lines/line-writer.js'
-import { EXAMPLE_PHONE } from './schemas/recipient.js'
+import { captchaExample } from './schemas/captcha.js'
 
 /** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
 const CLOSE_SLACK = 15_000
@@ -69,7 +69,7 @@ async function start(app: App, config: Config, isStopping: () => boolean): Promi
     if (isStopping()) return
     const url = await app.listen({ host: address, port })
     if (config.NODE_ENV === 'production') return
-    for (const line of greeting(url, config, app.accounts.anonymous !== null)) print(line)
+    for (const line of greeting(url, config, app)) print(line)
   } catch (error) {
     const { message } = error as Error
     throw new ConfigError(
@@ -95,12 +95,13 @@ function reload(app: App): void {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** @param open whether somebody without a key, and the key of development, may send */
-function greeting(address: string, config: Config, open: boolean): string[] {
+function greeting(address: string, config: Config, { accounts, policy }: App): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
-  if (open) {
-    const body = JSON.stringify({ phone: EXAMPLE_PHONE, purpose: 'register' })
-    lines.push(`Try it twice: curl ${address}/v1/captcha -H 'content-type: application/json' -d '${body}'`)
+  // Somebody without a key, and the key of development, may send.
+  if (accounts.anonymous !== null) {
+    const example = captchaExample(policy.purposes)
+    const body = `-H 'content-type: application/json' -d '${JSON.stringify(example)}'`
+    if (example !== undefined) lines.push(`Try it twice: curl ${address}/v1/captcha ${body}`)
     lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   }
   if (config.DEV_OUTBOX === 'on')

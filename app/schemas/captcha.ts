@@ -1,46 +1,50 @@
 import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
+import type { Policy } from '../policy.js'
 import { CHANNELS } from '../senders/sender.js'
 import { PURPOSE_PATTERN, strict, Time } from './common.js'
-import { Params } from './message.js'
+import { Params, withParams } from './message.js'
 import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
-const Purpose = Type.String({
-  pattern: PURPOSE_PATTERN,
-  description: 'what the code is for, one of the policy',
-  examples: ['register']
-})
+const Purpose = Type.String({ pattern: PURPOSE_PATTERN, description: 'what the code is for' })
+type Purposes = Policy['purposes']
 const Channel = Type.Enum(CHANNELS)
 const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
 const Masked = Type.String({ description: 'the recipient, masked' })
 
 export const CaptchaParams = Type.Object({ id: Id }, strict)
 
-export const CaptchaBody = Type.Object(
-  {
-    phone: Type.Optional(Phone),
-    email: Type.Optional(Email),
-    purpose: Purpose,
-    params: Params(
-      'with a key: what the purpose names, which the message shows and the code is bound to',
-      EXAMPLE
-    ),
-    locale: Type.Optional(LocaleName),
-    send: Type.Optional(
-      Type.Boolean({
-        default: true,
-        description:
-          'false, with a key and for a concealed purpose: all is answered and counted alike, and nothing is sent'
-      })
-    )
-  },
-  {
-    ...strict,
-    description: 'Either a phone or an email',
-    examples: [{ phone: EXAMPLE_PHONE, purpose: 'register' }]
-  }
-)
+/** A body that is taken as it stands; undefined where each purpose has params. */
+export function captchaExample(purposes: Purposes) {
+  const [purpose] = Object.keys(purposes).filter(name => purposes[name]?.params === undefined)
+  return purpose === undefined ? undefined : { phone: EXAMPLE_PHONE, purpose }
+}
+
+export const CaptchaBody = (purposes: Purposes) => {
+  const names = Object.entries(purposes).map(([name, { params = [] }]) => withParams(name, params))
+  const example = captchaExample(purposes)
+  return Type.Object(
+    {
+      phone: Type.Optional(Phone),
+      email: Type.Optional(Email),
+      purpose: Type.String({ pattern: PURPOSE_PATTERN, description: `one of ${names.join(', ')}` }),
+      params: Params(
+        'with a key: what the purpose names, which the message shows and the code is bound to',
+        EXAMPLE
+      ),
+      locale: Type.Optional(LocaleName),
+      send: Type.Optional(
+        Type.Boolean({
+          default: true,
+          description:
+            'false, with a key and for a concealed purpose: all is answered and counted alike, and nothing is sent'
+        })
+      )
+    },
+    { ...strict, description: 'Either a phone or an email', ...(example && { examples: [example] }) }
+  )
+}
 
 /** Its body may be left out. */
 export const ResendBody = Type.Union([

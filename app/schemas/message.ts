@@ -23,10 +23,11 @@ const Name = (offered: Offered) =>
     examples: Object.keys(offered).slice(0, 1)
   })
 
-function described([name, { params }]: [string, Template]): string {
-  const names = Object.keys(params)
-  return names.length === 0 ? name : `${name} { ${names.join(', ')} }`
-}
+const described = ([name, { params }]: [string, Template]) => withParams(name, Object.keys(params))
+
+/** As in `order-shipped { order }`. */
+export const withParams = (name: string, params: readonly string[]): string =>
+  params.length === 0 ? name : `${name} { ${params.join(', ')} }`
 
 const parts = (offered: Offered) => ({
   template: Name(offered),

@@ -222,8 +222,8 @@ t.test('after a reload it is that of an app which starts with the same files', a
     },
     locales: { en: { text: '{sum} paid at {shop}.' } }
   }
-  const ruled = (change: (rule: Rule) => object) =>
-    writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, rules: policy.rules.map(change) }))
+  const ruled = (change: (rule: Rule) => object, { purposes } = policy) =>
+    writeFileSync(POLICY_FILE, JSON.stringify({ ...policy, purposes, rules: policy.rules.map(change) }))
   ruled(rule => rule)
   write({ sms, mail })
   const env = { POLICY_FILE, TEMPLATES_DIR }
@@ -238,12 +238,16 @@ t.test('after a reload it is that of an app which starts with the same files', a
   t.equal(app.swagger(), app.swagger(), 'written once')
   t.match(before.yaml, /one of order-shipped \{ order \}/)
 
-  ruled(rule => {
-    if (rule.name === 'recipient') return { ...rule, limits: [{ max: 2, window: '90s' }] }
-    // Nothing is left of it to tell a caller.
-    if (rule.name === 'verify-attempts') return { ...rule, mode: 'observe' }
-    return rule
-  })
+  const unlock = { action: { en: 'unlock', zh: '解锁' } }
+  ruled(
+    rule => {
+      if (rule.name === 'recipient') return { ...rule, limits: [{ max: 2, window: '90s' }] }
+      // Nothing is left of it to tell a caller.
+      if (rule.name === 'verify-attempts') return { ...rule, mode: 'observe' }
+      return rule
+    },
+    { ...policy, purposes: { unlock } }
+  )
   const { captcha } = sms as { captcha: Template }
   write({ sms: { captcha, paid }, mail })
   t.same(await documentsOf(app), before, 'not before it is read')
@@ -252,8 +256,13 @@ t.test('after a reload it is that of an app which starts with the same files', a
   t.same(after, await documentsOf(await place.start(env)))
   t.same(after.json, after.document)
   t.match(after.document.paths['/v1/captcha'].post.responses[429].description, 'recipient: 2 in 90s by')
-  const { schema } = after.document.paths['/v1/sms'].post.requestBody.content['application/json']
-  t.equal(schema.properties.template.description, 'one of paid { sum, shop }')
+  const bodyOf = (path: string) =>
+    after.document.paths[path].post.requestBody.content['application/json'] as Body
+  const asked = bodyOf('/v1/captcha')
+  t.equal(asked.schema.properties?.purpose?.description, 'one of unlock')
+  t.match(offered(asked), { purpose: 'unlock' })
+  const { schema } = bodyOf('/v1/sms')
+  t.equal(schema.properties?.template?.description, 'one of paid { sum, shop }')
   const payload = offered({ schema })
   t.match(payload, { template: 'paid', params: { sum: '12', shop: 'Ada' } })
   const sent = await app.inject({ method: 'POST', url: '/v1/sms', headers: { 'x-api-key': KEY }, payload })

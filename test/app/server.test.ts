@@ -56,8 +56,11 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await ended, { code: 0, stderr: '' })
 })
 
-t.test('what it says to try is right, wherever numbers are from', async t => {
-  const { line } = run(t, { REGION: 'GB' })
+t.test('what it says to try is right, wherever numbers are from and whatever codes are for', async t => {
+  const purposes = { unlock: { action: { en: 'unlock', zh: '解锁' } } }
+  const POLICY_FILE = join(folderOf(t), 'policy.json')
+  writeFileSync(POLICY_FILE, JSON.stringify({ ...loadPolicy(), purposes }))
+  const { line } = run(t, { REGION: 'GB', POLICY_FILE })
   const said: string[] = [await line(), await line(), await line()]
   const [, url = '', body = ''] = /^Try it twice: curl (\S+) .* -d '(.*)'$/.exec(said[2] ?? '') ?? []
   t.equal((await post(url, JSON.parse(body))).status, 202)

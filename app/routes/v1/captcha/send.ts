@@ -5,16 +5,18 @@ import { sendCode } from '../../../captcha/send-code.js'
 import { checkHasKey } from '../../../plugins/accounts.js'
 import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
+import { presentBody } from '../../../schemas/present-body.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
 import { SEND_LIMITS } from './limits.js'
 
 const send: FastifyPluginAsyncTypebox = async fastify => {
+  const body = () => CaptchaBody(fastify.policy.purposes)
   fastify.post(
     '',
     {
-      config: { limit: ['ip-attempts', ...SEND_LIMITS] },
+      config: { limit: ['ip-attempts', ...SEND_LIMITS], swaggerTransform: presentBody(body) },
       preParsing: fastify.identify,
       // What cannot be sent is refused before anything is counted.
       preHandler: [
@@ -35,7 +37,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'Sends a verification code',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
-        body: CaptchaBody,
+        body: body(),
         response: {
           202: CaptchaAnswer,
           ...problems(
