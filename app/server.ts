@@ -100,8 +100,8 @@ function greeting(address: string, config: Config, { accounts, policy }: App): s
   // Somebody without a key, and the key of development, may send.
   if (accounts.anonymous !== null) {
     const example = captchaExample(policy.purposes)
-    const body = `-H 'content-type: application/json' -d '${JSON.stringify(example)}'`
-    if (example !== undefined) lines.push(`Try it twice: curl ${address}/v1/captcha ${body}`)
+    const curl = `curl ${address}/v1/captcha -H 'content-type: application/json'`
+    if (example !== undefined) lines.push(`Try it twice: ${curl} -d '${JSON.stringify(example)}'`)
     lines.push(`x-api-key in development: ${DEVELOPMENT_KEY}`)
   }
   if (config.DEV_OUTBOX === 'on')
