@@ -15,6 +15,8 @@ const Names = (of: string, pattern: string) =>
 const Hashes = { maxItems: 100, writeOnly: true, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
 const HASH_OF_NOTHING = sha256('').toString('hex')
+/** Schemes that browsers know and that are of no page with an origin. */
+const PAGELESS = new Set(['file:', 'ftp:', 'ws:', 'wss:'])
 
 const AccountSchema = Type.Object(
   {
@@ -128,7 +130,11 @@ function checkHashes(hashes: readonly unknown[], path: string): void {
   }
 }
 
-// As a browser writes it in the header (RFC 6454, section 6.2): lower case, no default port, no path.
+// As a browser writes it in the header (RFC 6454, section 6.2): lower case, no default port, no path. Web views of apps and
+// extensions have schemes of their own.
 function isOrigin(text: string): boolean {
-  return /^https?:[^*]*$/.test(text) && URL.canParse(text) && new URL(text).origin === text
+  if (!URL.canParse(text)) return false
+  const { protocol, host } = new URL(text)
+  const names = host !== '' && !host.includes('*') && !PAGELESS.has(protocol)
+  return names && text === `${protocol}//${host}`
 }

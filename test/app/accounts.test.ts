@@ -24,7 +24,7 @@ const shop = {
   timeZone: 'Europe/Berlin',
   purposes: ['login'],
   templates: ['order-shipped'],
-  origins: ['https://shop.example', 'http://127.0.0.1:8080']
+  origins: ['https://shop.example', 'http://127.0.0.1:8080', 'capacitor://shop.example']
 }
 const plain = { id: 'plain', keys: [sha256('key of plain'), sha256('next key of plain')] }
 
@@ -138,7 +138,10 @@ const wrong: [content: unknown, message: RegExp][] = [
       'https://shop.example:443',
       'file://x',
       'https://user@shop.example',
-      'ftp://shop.example'
+      'ftp://shop.example',
+      'capacitor://localhost/',
+      'capacitor://*',
+      'capacitor:localhost'
     )
     .map(
       origin =>
@@ -322,6 +325,8 @@ t.test('browsers are told what they may', async t => {
       vary: /Origin/
     })
     t.notOk('access-control-allow-credentials' in headers)
+    const view = await preflight(url, 'capacitor://shop.example')
+    t.equal(view.headers['access-control-allow-origin'], 'capacitor://shop.example', 'the web view of an app')
     const other = await preflight(url, 'https://evil.example')
     t.match(other, { statusCode: /40[45]/, headers: { 'content-type': 'application/problem+json' } })
     t.notOk('access-control-allow-origin' in other.headers)
