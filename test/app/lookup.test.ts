@@ -116,7 +116,14 @@ t.test('rules of another policy show by all that is known of the recipient', asy
 
 t.test('an address that is none is refused', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
-  for (const endUserIp of ['192.0.2', 'localhost', '192.0.2.1/24', 'fe80::1%eth0 '])
+  for (const endUserIp of [
+    '192.0.2',
+    'localhost',
+    '192.0.2.1/24',
+    '192.0.2.1:80',
+    '[2001:db8::1]',
+    'fe80::1%eth0 '
+  ])
     t.match(await lookUp(app, { phone: PHONE, endUserIp }), {
       status: 422,
       body: { code: 'END_USER_IP_INVALID', errors: [{ pointer: '#/endUserIp', code: 'FORMAT' }] }
