@@ -107,8 +107,12 @@ t.test('what is no request is answered after the requests before it', async t =>
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = open()
   const got = gotBy(socket)
+  const waits = () =>
+    [...app.connections.values()].flatMap(all => [...all].map(each => each.listenerCount('close')))
   await breakBy(socket, `${get('/held')}${get('/healthz')}what?\r\n\r\n`)
+  const before = waits()
   await breakBy(socket, 'and more')
+  t.same(waits(), before, 'however much comes, one waits')
   const closed = once(socket, 'close')
   release()
   await closed
