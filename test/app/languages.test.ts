@@ -140,9 +140,12 @@ t.test('LOCALE is the language for those whose own is not there; errors are Engl
     status: 422,
     body: { code: 'TEMPLATE_UNKNOWN', known: [] }
   })
-  const chinese = await (await places.memory(t)).start({ LOCALE: 'zh' })
+  const chinese = await (await places.memory(t)).start({ LOCALE: 'zh', ADMIN_KEY })
   t.equal((await ask(chinese, { locale: 'fr' })).status, 202)
   t.match(lastText(chinese), '注册', 'whichever stands first in the file')
+  t.equal((await reload(chinese)).status, 200)
+  t.equal((await ask(chinese, { phone: '13900139000', locale: 'fr' })).status, 202)
+  t.match(lastText(chinese), '注册', 'also of templates that were read anew')
 })
 
 t.test('an action is spelled with joiners where they belong; what a caller sends is not', async t => {
