@@ -195,6 +195,18 @@ t.test('what the page offers to send is taken as it stands', async t => {
   })
 })
 
+t.test('of one body it says that it may be left out', async t => {
+  const app = await (await places.memory(t)).start()
+  const optional = Object.entries(app.swagger().paths ?? {}).filter(([, { post }]) => {
+    const body = post?.requestBody as { required?: boolean } | undefined
+    return body !== undefined && !body.required
+  })
+  t.same(
+    optional.map(([url]) => url),
+    ['/v1/captcha/{id}/resend']
+  )
+})
+
 t.test('each channel names its own templates', async t => {
   const app = await (await places.memory(t)).start()
   for (const channel of ['sms', 'mail'] as const) {
