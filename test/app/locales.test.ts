@@ -261,6 +261,13 @@ t.test('what is wrong in a body, in both languages', async t => {
       '至少要有 3 个字符'
     ],
     [{ phone, template: 'x', params: [] }, '#/params', 'NOT_OBJECT', 'must be an object', '必须是对象'],
+    [
+      { phone, template: 'x', params: { ...Array(17).fill('x') } },
+      '#/params',
+      'TOO_MANY',
+      'must have 16 entries or fewer',
+      '最多 16 项'
+    ],
     [{ phone, template: 'x', locale: '!' }, '#/locale', 'PATTERN', 'must match the pattern ', '必须匹配 ']
   ]
   for (const [body, pointer, code, inEnglish, inChinese] of cases) {
