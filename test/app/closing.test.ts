@@ -29,6 +29,8 @@ const HALF = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\n'
 t.test('whoever asks for nothing does not hold it up, whoever waits is answered', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.server.closeAllConnections())
+  // No connection ends by itself.
+  Object.assign(app.server, { keepAliveTimeout: 0, timeout: 0 })
   const held = gate()
   let arrived = 0
   app.get('/held', async () => {
