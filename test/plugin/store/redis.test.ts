@@ -441,18 +441,36 @@ t.test('where the clock of Redis jumps with every call, nothing is counted, and 
   t.equal(await client.dbsize(), 0)
 })
 
-t.test('by a clock that no stamp can tell, nothing is counted, and nobody admitted', async t => {
+t.test('by a clock that no stamp can tell, nothing is told or counted, and nobody admitted', async t => {
   const { store, time } = await open()
   const entries = [entry(log([1, 60_000])), entry(lock(30_000))]
   for (const ticks of [-5e12, -1, 0, 2 ** 32 - 1, 2 ** 48, 3e14]) {
     time.set(ticks)
     await t.rejects(store.reserve(entries, token()), /CLOCK/, `${ticks}`)
+    await t.rejects(async () => store.peek(entries), /CLOCK/, `${ticks}`)
     t.equal(await client.dbsize(), 0)
   }
   time.set(2 ** 32)
   t.equal((await store.reserve(entries, token()))[1], 1)
   t.equal((await store.reserve(entries, token()))[1], 0)
 })
+
+t.test(
+  'by such a clock nobody is blocked for a time; a block without an end holds once it is right',
+  async t => {
+    const { store, time } = await open()
+    const entries = [entry(log([1, 60_000])), entry(count(1, 'day'))]
+    for (const ticks of [-5e12, 2 ** 32 - 1, 2 ** 48]) {
+      time.set(ticks)
+      await t.rejects(async () => store.block(entries, 3_600_000), /CLOCK/, `${ticks}`)
+      t.equal(await client.dbsize(), 0)
+      await store.block(entries, 0)
+      time.set(2 ** 32)
+      t.equal((await store.reserve(entries, token()))[1], 0)
+      await store.unblock(entries)
+    }
+  }
+)
 
 t.test('a look and a decision tell the same instant', async t => {
   const { store } = await open()
