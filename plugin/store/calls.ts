@@ -13,7 +13,7 @@ class Call {
   ) {}
 }
 
-/** Calls scripts: those of one turn of the event loop in one write, decisions by one script in one call. */
+/** Calls scripts: those that leave together (batch.ts) in one write, decisions by one script in one call. */
 export class Calls {
   private readonly client: RedisClient & Binary
   private readonly batch = new Batch<Call>(calls => this.send(calls))
