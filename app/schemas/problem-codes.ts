@@ -76,15 +76,16 @@ export const ANY: Code[] = [
   'SHUTTING_DOWN',
   'FST_ERR_HANDLER_TIMEOUT'
 ]
-export const BODY: Code[] = [
+/** Of a body that is read, though nothing of it is asked for. */
+export const READ: Code[] = [
   'FST_ERR_CTP_INVALID_JSON_BODY',
   'FST_ERR_CTP_EMPTY_JSON_BODY',
   'FST_ERR_CTP_INVALID_CONTENT_LENGTH',
   'FST_ERR_CTP_BODY_TOO_LARGE',
   'FST_ERR_CTP_INVALID_MEDIA_TYPE',
-  'CONTENT_ENCODED',
-  'INVALID'
+  'CONTENT_ENCODED'
 ]
+export const BODY: Code[] = [...READ, 'INVALID']
 export const ID: Code[] = ['FST_ERR_MAX_PARAM_LENGTH', 'INVALID']
 export const LIMITED: Code[] = [
   'FST_SEND_LIMIT_KEY_MISSING',

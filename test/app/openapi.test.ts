@@ -115,6 +115,23 @@ t.test('it names the codes that each answer may have, as the page of errors has 
   t.same([...new Set(told), ...ofNone].sort(), shown.sort())
 })
 
+t.test('an answer names no code that its operation cannot have', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
+  const { paths } = (await app.inject('/openapi.json')).json<Document>()
+  const routesWith = (code: string) =>
+    Object.entries(paths).flatMap(([path, methods]) =>
+      Object.values(methods).some(({ responses }) =>
+        Object.values(responses).some(({ description = '' }) => codesOf(description).includes(code))
+      )
+        ? [path]
+        : []
+    )
+  const listing = ['/v1/admin/recipients/block', '/v1/admin/recipients/allow']
+  t.same(routesWith('DURATION_TOO_LONG'), listing, 'to unblock takes no duration')
+  t.same(routesWith('LISTS_FULL'), listing, 'and makes room')
+  t.notOk(routesWith('INVALID').includes('/v1/admin/reload'), 'which asks for nothing')
+})
+
 t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {
   const place = await places.memory(t)
   const app = await place.start()

@@ -11,21 +11,13 @@ import {
   UnblockAnswer
 } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import { BODY, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
+import { BODY, type Code, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
 import { shown, shownName } from './shown.js'
 
 const LIMIT = 'admin-attempts'
 const common = { tags: ['admin'], security: [{ adminKey: [] }] }
-const errors = problems(
-  ...BODY,
-  ...LIMITED,
-  ...OPERATOR,
-  ...RECIPIENT,
-  'DURATION_TOO_LONG',
-  'LISTS_FULL',
-  'LISTS_UNAVAILABLE'
-)
+const ONE: Code[] = [...BODY, ...LIMITED, ...OPERATOR, ...RECIPIENT, 'LISTS_UNAVAILABLE']
 const PAGE = 50
 const MAX_MS = 366 * 86_400_000
 
@@ -48,7 +40,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
           operationId,
           summary,
           body: ListBody,
-          response: { 200: StandingAnswer, ...errors }
+          response: { 200: StandingAnswer, ...problems(...ONE, 'DURATION_TOO_LONG', 'LISTS_FULL') }
         }
       },
       async request => {
@@ -74,7 +66,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         operationId: 'unblockRecipient',
         summary: 'Ends a block or an allowance; in clear, forgets what is counted of the recipient alone',
         body: RecipientBody,
-        response: { 200: UnblockAnswer, ...errors }
+        response: { 200: UnblockAnswer, ...problems(...ONE) }
       }
     },
     async request => {

@@ -3,7 +3,7 @@ import { ConfigError } from '../../../check.js'
 import { problem } from '../../../problem.js'
 import { ReloadAnswer } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
-import { BODY, LIMITED, OPERATOR } from '../../../schemas/problem-codes.js'
+import { LIMITED, OPERATOR, READ } from '../../../schemas/problem-codes.js'
 
 const reload: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
@@ -16,7 +16,7 @@ const reload: FastifyPluginAsyncTypebox = async fastify => {
           'Reads the policy, the templates and the accounts again and puts all in force; a mistake in one changes nothing',
         tags: ['admin'],
         security: [{ adminKey: [] }],
-        response: { 200: ReloadAnswer, ...problems(...BODY, ...LIMITED, ...OPERATOR, 'RELOAD_REFUSED') }
+        response: { 200: ReloadAnswer, ...problems(...READ, ...LIMITED, ...OPERATOR, 'RELOAD_REFUSED') }
       }
     },
     async request => {

@@ -3,7 +3,7 @@ import { prepareCaptcha } from '../../../captcha/prepare.js'
 import { problem } from '../../../problem.js'
 import { CancelAnswer, CaptchaParams } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
-import { BODY, CAPTCHA, ID } from '../../../schemas/problem-codes.js'
+import { CAPTCHA, ID, READ } from '../../../schemas/problem-codes.js'
 
 const cancel: FastifyPluginAsyncTypebox = async fastify => {
   fastify.delete(
@@ -19,7 +19,7 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
         params: CaptchaParams,
         response: {
           204: CancelAnswer,
-          ...problems(...ID, ...BODY, ...CAPTCHA, 'CAPTCHA_UNKNOWN', 'CAPTCHA_ENDED')
+          ...problems(...ID, ...READ, ...CAPTCHA, 'CAPTCHA_UNKNOWN', 'CAPTCHA_ENDED')
         }
       }
     },
