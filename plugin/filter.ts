@@ -15,10 +15,10 @@ export interface FilterResult {
 /** A check of one's own, run before the reservation, in the order it is named in. */
 export interface Filter {
   name: string
-  /** Runs once, before the server listens. */
+  /** Runs once, before the server listens, if a route names the filter. */
   init?: () => Awaitable<void>
   check(request: FastifyRequest): Awaitable<FilterResult | undefined | void>
-  /** Runs once, when the server closes. */
+  /** Runs once, when the server closes, if a route names the filter. */
   close?: () => Awaitable<void>
 }
 

@@ -20,7 +20,7 @@ export const RequestPath = object<RequestValue>(
 )
 
 interface Fixed {
-  /** How many: 1 to 1,000 with a `window`, any number with `per`. */
+  /** How many: 1 to 1,000 with a `window`, 1 to 2,147,483,648 with `per`. */
   max: number
   ceiling?: undefined
 }
@@ -67,7 +67,10 @@ export const CalendarLimit = object<Amount & Calendar>(
 )
 
 interface RuleMembers {
-  /** What routes, answers and headers call it, and the names of its keys in Redis. 1 to 64 of `A-Za-z0-9_.-`. */
+  /**
+   * What routes, answers and headers call it, and the names of its keys in Redis: 1 to 64 of `A-Za-z0-9_.-`, a letter or
+   * digit first.
+   */
   name: string
   /** Who it counts. */
   key: Key
