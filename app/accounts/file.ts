@@ -135,6 +135,6 @@ function checkHashes(hashes: readonly unknown[], path: string): void {
 function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, host } = new URL(text)
-  const names = host !== '' && !host.includes('*') && !PAGELESS.has(protocol)
-  return names && text === `${protocol}//${host}`
+  if (host === '' || host.includes('*') || PAGELESS.has(protocol)) return false
+  return text === `${protocol}//${host}`
 }
