@@ -5,7 +5,7 @@ import type { Argument, Binary, RedisClient } from './client.js'
 import { anyMixture, Mixtures, specsOf } from './mixtures.js'
 import { retold, type Teller } from './retold.js'
 import { type Script, scripts } from './scripts.js'
-import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS, toTicks } from './store.js'
+import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS } from './store.js'
 
 const NONE = Buffer.alloc(0)
 /** By our clock; by that of Redis; and again, where one that was asked by our clock stood before it in the same call. */
@@ -47,9 +47,9 @@ export class RedisStore implements Store, Teller {
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
     const reply = await this.run(scripts.peek, entries)
-    const [seconds, micros, values] = reply as [Buffer, Buffer, (Buffer | null)[]]
-    // In whole numbers, as the scripts do it: milliseconds with a fraction would be a tick off.
-    const now = toTicks(Number(seconds) * 1_000) + Math.floor(Number(micros) / 10)
+    const [ticks, values] = reply as [number | string, (Buffer | null)[]]
+    // As text, of a client with `stringNumbers`.
+    const now = Number(ticks)
     this.setClock(now)
     const found = values.map(value => new Value(value ?? NONE, 0, value?.length ?? 0))
     return factsFrom(entries, found, now)
