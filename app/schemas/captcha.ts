@@ -17,7 +17,7 @@ export const CaptchaParams = Type.Object({ id: Id }, strict)
 
 /** A body that is taken as it stands; undefined where each purpose has params. */
 export function captchaExample(purposes: Purposes) {
-  const [purpose] = Object.keys(purposes).filter(name => purposes[name]?.params === undefined)
+  const purpose = Object.keys(purposes).find(name => purposes[name]?.params === undefined)
   return purpose === undefined ? undefined : { phone: EXAMPLE_PHONE, purpose }
 }
 
