@@ -12,6 +12,7 @@ import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
 import { type App, post, startApp } from './helper.js'
+import { listen } from './senders/servers.js'
 
 const script = blocksOf('docs/runbook.md').find(({ use }) => use === 'recipients')?.text ?? ''
 const ADMIN_KEY = 'the key of the operator of these tests'
@@ -117,9 +118,8 @@ t.test('who is imported after a wait ends no later', { skip }, async t => {
     durations.push(((await json(request)) as { duration: string }).duration)
     clock.advance(3_600_000)
     response.end()
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => server.close())
-  await once(server, 'listening')
+  })
+  await listen(t, server)
   const line = JSON.stringify({
     recipientHash: 'A'.repeat(22),
     standing: 'blocked',
