@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Redis, ReplyError } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { answered } from '../answered.js'
 import { ConfigError } from '../check.js'
 import { problem } from '../problem.js'
@@ -20,6 +20,9 @@ const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `l
 const PLACINGS = 'list:{recipients}:placings'
 /** How long after a connection was cut it is asked again, in milliseconds. */
 const LOOK = 20
+
+/** Whether Redis itself has answered with this error. */
+const isReply = (error: unknown) => error instanceof Error && error.name === 'ReplyError'
 
 /** Lists that all instances on one Redis share. Each method is one trip. */
 export class RedisLists implements Lists {
@@ -91,7 +94,7 @@ export class RedisLists implements Lists {
       try {
         return await this.scripts.get(LISTS, this.fingerprint, recipientHash)
       } catch (error) {
-        if (this.lost || error instanceof ReplyError || performance.now() >= end) throw error
+        if (this.lost || isReply(error) || performance.now() >= end) throw error
         await sleep(LOOK)
       }
     }

@@ -1,12 +1,6 @@
-import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
-import fastifyRedis from '@fastify/redis'
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
-import { Cluster, type Redis, ReplyError } from 'ioredis'
-import { SILENT } from '../answered.js'
-import { ConfigError } from '../check.js'
-import { clientOf, FIRST_CONNECT } from '../redis-client.js'
+import type { Redis } from 'ioredis'
 
 /** How often a cluster is asked which node has what, in milliseconds: one that hangs does not tell who replaced it. */
 const SLOTS_REFRESH = 2_000
@@ -23,99 +17,20 @@ interface Options {
  */
 const redis: FastifyPluginAsync<Options> = async (fastify, { url, timeoutMs = 1_000 }) => {
   if (url === undefined) return
-  const client = await connect(fastify, clientOf(url), timeoutMs)
+  // Here alone: a start without Redis takes less, by a twentieth.
+  const { connect, quit } = await import('../redis-connection.js')
+  const { default: fastifyRedis } = await import('@fastify/redis')
+  const client = await connect(fastify.log, url, timeoutMs)
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
   else fastify.decorate('redis', client as never)
   // Not by the client's slotsRefreshInterval, which may go on after its end.
   const refreshing =
-    client instanceof Cluster && setInterval(() => client.refreshSlotsCache(), SLOTS_REFRESH).unref()
+    'refreshSlotsCache' in client && setInterval(() => client.refreshSlotsCache(), SLOTS_REFRESH).unref()
   fastify.addHook('onClose', async () => {
     if (refreshing) clearInterval(refreshing)
     await quit(client, timeoutMs)
   })
-}
-
-async function connect(
-  fastify: FastifyInstance,
-  client: Redis | Cluster,
-  pingMs: number
-): Promise<Redis | Cluster> {
-  client.on('error', (error: RedisError) => {
-    fastify.log.warn({ err: error }, 'redis')
-    // Else it would go on in database 0.
-    if (isOfDatabase(error)) client.disconnect(true)
-  })
-  if (client instanceof Cluster) {
-    connectNodes(client)
-    client.on('+node', (node: Redis) => endSilent(node, pingMs))
-    // Its own errors do not say why.
-    client.on('node error', (error: Error, node: string) => fastify.log.warn({ err: error, node }, 'redis'))
-  } else endSilent(client, pingMs)
-  client.connect().catch(() => {})
-  await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
-    if (!isOfDatabase(error)) return
-    client.disconnect()
-    throw new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
-  })
-  return client
-}
-
-type RedisError = Error & { command?: { name: string } }
-
-const isOfDatabase = ({ command }: RedisError) => command?.name === 'select'
-
-/**
- * Connects to each node. Left to itself a cluster's client does so with the first command there, and turns away those that
- * come meanwhile; before it is ready, its own question whether the cluster works may be one of them.
- */
-function connectNodes(cluster: Cluster): void {
-  const connect = (node: Redis) => {
-    if (node.status === 'wait') node.connect().catch(() => {})
-  }
-  cluster.on('ready', () => cluster.nodes().forEach(connect))
-  // Not at once: a node that has just joined is heard of by an ASK, and the command that got it goes there right now.
-  cluster.on('+node', (node: Redis) => {
-    if (cluster.status === 'ready') setImmediate(connect, node)
-  })
-}
-
-/** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error */
-async function ready(client: Redis | Cluster): Promise<void> {
-  await once(client, 'ready')
-  if (!(client instanceof Cluster)) return
-  const connecting = client.nodes().filter(({ status }) => status !== 'ready')
-  await Promise.allSettled(connecting.map(node => once(node, 'ready')))
-}
-
-/**
- * Gives up the connection when nothing is heard of `SILENT` pings. Pings are counted, not the time (the client's
- * `socketTimeout`): a process that was busy reads what has come before the next one.
- */
-function endSilent(client: Redis, pingMs: number): void {
-  let unheard = 0
-  const heard = () => {
-    unheard = 0
-  }
-  const pinging = setInterval(() => {
-    // `connect`: what it asks before it is ready has no answer yet.
-    if (client.status !== 'ready' && client.status !== 'connect') return heard()
-    if (unheard++ === SILENT) {
-      heard()
-      // Not by `disconnect`, which waits for the other end to agree.
-      return client.stream.destroy()
-    }
-    // A user who may not ping is told so.
-    if (client.status === 'ready') client.ping().then(heard, error => error instanceof ReplyError && heard())
-  }, pingMs).unref()
-  client.once('end', () => clearInterval(pinging))
-}
-
-/** Ends it after what is under way; one that hangs is not waited for. */
-async function quit(client: Redis | Cluster, ms: number): Promise<void> {
-  if (client.status === 'ready')
-    await Promise.race([client.quit(), sleep(ms, null, { ref: false })]).catch(() => {})
-  client.disconnect()
 }
 
 export default fp(redis, { name: 'redis' })

@@ -17,6 +17,9 @@ import { startMail } from './smtp.js'
 
 const server = scriptOf('app/server.ts')
 
+/** What makes a process run this first. */
+const importing = (module: string) => `--import=data:text/javascript,${encodeURIComponent(module)}`
+
 function run(t: Test, env: NodeJS.ProcessEnv, args = [...process.execArgv, server]) {
   const { PATH } = process.env
   const child = spawn(process.execPath, args, {
@@ -43,7 +46,11 @@ const post = (url: string, body: object, headers: Record<string, string> = {}) =
   })
 
 t.test('starts with no configuration, says where, shows codes, and ends on a signal', async t => {
-  const { child, line, ended } = run(t, {})
+  const tells = `
+    import { createRequire } from 'node:module'
+    const { cache } = createRequire('/')
+    process.on('exit', () => console.log(Object.keys(cache).join(' ')))`
+  const { child, line, ended } = run(t, { NODE_OPTIONS: importing(tells) })
   const [, base = ''] = /^Listening on (http:\/\/127\.0\.0\.1:\d+)$/.exec(await line()) ?? []
   t.equal(await line(), `Documentation: ${base}/docs`)
   t.match(await line(), `Try it twice: curl ${base}/v1/captcha`)
@@ -54,6 +61,9 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await line(), /^sms to \+8613800138000: \d{6} is your code to register/)
   child.kill('SIGINT')
   t.match(await ended, { code: 0, stderr: '' })
+  const loaded = await line()
+  t.match(loaded, '/node_modules/fastify/')
+  t.notMatch(loaded, '/node_modules/ioredis/', 'no client where there is no Redis')
 })
 
 t.test('what it says to try is right, wherever numbers are from and whatever codes are for', async t => {
@@ -76,8 +86,7 @@ t.test('at a name of several addresses it listens once', async t => {
       if (name === 'localhost' && options.all) more[0](null, addresses)
       else lookup(name, options, ...more)
     }`
-  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(two)}`
-  const { line } = run(t, { HOST: 'localhost', NODE_OPTIONS })
+  const { line } = run(t, { HOST: 'localhost', NODE_OPTIONS: importing(two) })
   const [, port = ''] = /^Listening on http:\/\/127\.0\.0\.1:(\d+)$/.exec(await line()) ?? []
   const other = connect(Number(port), '127.0.0.2')
   t.teardown(() => other.destroy())
