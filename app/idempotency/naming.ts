@@ -4,7 +4,7 @@ import { keyedHash } from '../keyed-hash.js'
 import type { Slot } from './answers.js'
 
 /** A request with a key, by keyed hashes alone. */
-export interface Named {
+interface Named {
   slot: Slot
   body: string
 }

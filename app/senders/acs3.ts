@@ -6,7 +6,7 @@ interface AccessKey {
 }
 
 /** A call of an API of Alibaba Cloud in RPC style: all that it says is in its query, none in a body. */
-export interface Call {
+interface Call {
   host: string
   action: string
   version: string

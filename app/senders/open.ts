@@ -12,7 +12,7 @@ import { providers } from './providers.js'
 import type { Channel, Sender, Senders, Undelivered } from './sender.js'
 import { readTemplateCodes } from './template-codes.js'
 
-export interface Opened {
+interface Opened {
   senders: Senders
   /** Where the outbox is kept. */
   outbox: Outbox | null

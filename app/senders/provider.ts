@@ -3,10 +3,10 @@ import type { Clock } from '../clock.js'
 import type { Config } from '../config.js'
 import type { Channel, Sender } from './sender.js'
 
-export type Variable = keyof Config
+type Variable = keyof Config
 
 /** The configuration with some variables surely there. */
-export type With<V extends Variable> = Config & { [each in V]-?: NonNullable<Config[each]> }
+type With<V extends Variable> = Config & { [each in V]-?: NonNullable<Config[each]> }
 
 /** What senders can be configured for: an entry of providers.ts. */
 export interface Provider {

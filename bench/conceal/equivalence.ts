@@ -1,5 +1,5 @@
 /** What two samples of times say of their means. */
-export interface Equivalence {
+interface Equivalence {
   /** Mean of the first less mean of the second. */
   difference: number
   /** 90 % confidence interval of the difference. */

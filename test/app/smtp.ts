@@ -4,7 +4,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import type { Test } from 'tap'
 
 /** What the server answers in place of yes, as in `{ at: 'rcpt', reply: '550 5.1.1 no such mailbox' }`. */
-export interface Reply {
+interface Reply {
   at: 'greeting' | 'rcpt' | 'data'
   reply: string
 }

@@ -9,7 +9,7 @@ import { refunds } from './promises/refunds.js'
 import { type Opened, Subject } from './promises/subject.js'
 
 /** A store of its own for each promise, at this date. */
-export type Open = (t: Test, start: string) => Promise<Opened>
+type Open = (t: Test, start: string) => Promise<Opened>
 
 const promises = [...decisions, ...logs, ...counts, ...distincts, ...locks, ...refunds, ...blocks]
 

@@ -3,7 +3,7 @@ import { EPOCH_MS, TICKS_PER_MS } from '../../plugin/store/store.js'
 import type { Clock as RedisClock } from '../helper/clock.js'
 
 /** The ticks of a date, such as `2026-03-01T00:00:00Z`. */
-export function ticksOf(date: string): number {
+function ticksOf(date: string): number {
   return (Date.parse(date) - EPOCH_MS) * TICKS_PER_MS
 }
 

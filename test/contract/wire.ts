@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Teardown } from '../helper/teardown.js'
 
 /** What a client says to a Redis, word by word, as it goes over the wire. */
-export interface Wire {
+interface Wire {
   port: number
   /** The commands in the order in which they were sent, each as its words. */
   commands: string[][]

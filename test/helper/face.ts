@@ -7,7 +7,7 @@ import Fastify, {
 import { limitPlugin, type SendLimitOptions } from '../../plugin/index.js'
 import type { Teardown } from './teardown.js'
 
-export interface Opened {
+interface Opened {
   app: FastifyInstance
   /** Moves both clocks of the memory store. */
   advance(ms: number): void

@@ -12,7 +12,7 @@ import { until } from './until.js'
 const LAUNCH = `( (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & ); exec nginx "$@" 3<&-`
 const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
 
-export interface Nginx {
+interface Nginx {
   /** The file of its site, to be changed before a reload. */
   site: string
   pidFile: string

@@ -20,7 +20,7 @@ const LAUNCH = `(read _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec redis-server 
 /** A thread of Redis's allocator sleeps until an instant of the clock, which to the kernel is long over: it would never rest. */
 const NO_SLEEPER = ['--jemalloc-bg-thread', 'no']
 
-export interface RedisOptions {
+interface RedisOptions {
   /** Fixed port, to come back where a server was; by default a free one. */
   port?: number
   /** A node of a cluster, which has met no other; the port of the nodes' own talk is a free one, too. */

@@ -8,7 +8,7 @@ import { must } from './run.js'
 /** What a consumer has besides the package and what that asks for. */
 const own = ['@types/node', 'undici-types', '@fastify/redis']
 
-export interface Installed {
+interface Installed {
   tarball: string
   /** A project with the package in its node_modules. */
   project: string

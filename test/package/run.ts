@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 
-export interface Ended {
+interface Ended {
   status: number | null
   stdout: string
   stderr: string

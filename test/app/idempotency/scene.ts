@@ -18,7 +18,7 @@ export const DAY = 86_400_000
 export const LEASE = 20_000
 const secret = 'a secret of these tests'
 
-export interface Place {
+interface Place {
   clock: Clock
   url: string | undefined
   advance(ms: number): void

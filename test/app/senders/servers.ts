@@ -42,7 +42,7 @@ export const credentials = {
   TENCENT_TEMPLATES: 'captcha.en=1'
 }
 
-export interface Asked {
+interface Asked {
   method: string
   path: string
   query: URLSearchParams

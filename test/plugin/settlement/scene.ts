@@ -25,7 +25,7 @@ export const rules: Rule[] = [
 export const url = `/send?id=${id}`
 
 /** What is counted; `send` stands for all three of its limits. */
-export interface Counts {
+interface Counts {
   guard: number
   send: number
   wrong: number
