@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
@@ -11,10 +10,8 @@ import { OWN } from '../../app/policy.js'
 import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
-import { post, startApp } from './helper.js'
+import { post, sha256, startApp } from './helper.js'
 import { ask, open } from './operating.js'
-
-const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 
 const shop = {
   id: 'shop',

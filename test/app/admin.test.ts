@@ -10,7 +10,8 @@ import type { Rule } from '../../plugin/index.js'
 import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { ADMIN_KEY, ask, linesOf, open, REGION } from './operating.js'
+import { ADMIN_KEY } from './helper.js'
+import { ask, linesOf, open, REGION } from './operating.js'
 import { START_MS, stillClock } from './still-clock.js'
 
 type Test = Parameters<typeof open>[0]

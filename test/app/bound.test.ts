@@ -5,12 +5,8 @@ import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { heardOn } from '../helper/channel.js'
 import { filesWithPayment, operator, PAYMENT, payment } from './bound.js'
 import { ask, E164, PHONE, resend, verify } from './captcha.js'
-import { type App, inject, lastCode, places, post } from './helper.js'
+import { ADMIN_KEY, type App, inject, lastCode, places, post, reload } from './helper.js'
 import { provider } from './provider.js'
-
-const ADMIN_KEY = 'the key of the operator of these tests'
-const reload = (app: App) =>
-  inject(app, { method: 'POST', url: '/v1/admin/reload', headers: { 'x-admin-key': ADMIN_KEY } })
 
 const pay = (app: App, params: object = PAYMENT, more: object = {}, headers = {}) =>
   post(app, '/v1/captcha', { phone: PHONE, purpose: 'payment', params, ...more }, { headers })

@@ -3,10 +3,8 @@ import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
-import { type App, inject, post, startApp } from './helper.js'
+import { ADMIN_KEY, type App, inject, post, startApp } from './helper.js'
 import { provider } from './provider.js'
-
-const ADMIN_KEY = 'the key of the operator of these tests'
 
 const admin = (app: App, action: string, phone = E164) =>
   post(app, `/v1/admin/recipients/${action}`, { phone }, { headers: { 'x-admin-key': ADMIN_KEY } })

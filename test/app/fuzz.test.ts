@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -9,8 +8,7 @@ import { folderOf } from '../helper/folder.js'
 import { operationsOf } from './fuzz/operations.js'
 import { type Case, LIVE_CODE, LIVE_ID, requestsTo } from './fuzz/requests.js'
 import { checkProblem, judgeOf } from './fuzz/verdict.js'
-import { type App, KEY, places, putOnList } from './helper.js'
-import { ADMIN_KEY } from './operating.js'
+import { ADMIN_KEY, type App, KEY, places, putOnList, sha256 } from './helper.js'
 
 const SEED = Number(process.env.FUZZ_SEED ?? 20_260_301)
 const RUNS = Number(process.env.FUZZ_RUNS ?? 300)
@@ -71,7 +69,6 @@ const UNMET = [
   'reload 422'
 ]
 
-const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 const shop = {
   id: 'shop',
   keys: [sha256('the key of the shop')],

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { InjectOptions } from 'fastify'
 import type { Test } from 'tap'
 import { type BuildOptions, build } from '../../app/app.js'
@@ -8,6 +9,10 @@ import { START_MS, stillClock } from './still-clock.js'
 
 export type App = Awaited<ReturnType<typeof build>>
 export const KEY = 'development-key'
+export const ADMIN_KEY = 'the key of the operator of these tests'
+
+/** A key as ACCOUNTS_FILE lists it. */
+export const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 
 /** Where instances run that share one store, as far as the store can be shared, and its time. */
 export interface Place {
@@ -68,6 +73,10 @@ export async function inject(app: App, options: InjectOptions): Promise<Answer> 
 /** Posts JSON. */
 export function post(app: App, url: string, payload: object, options: InjectOptions = {}): Promise<Answer> {
   return inject(app, { method: 'POST', url, payload, ...options })
+}
+
+export function reload(app: App): Promise<Answer> {
+  return inject(app, { method: 'POST', url: '/v1/admin/reload', headers: { 'x-admin-key': ADMIN_KEY } })
 }
 
 /** The code in the newest message to a number. */

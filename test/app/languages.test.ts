@@ -5,14 +5,10 @@ import { loadPolicy, type Policy } from '../../app/policy.js'
 import type { Template, TemplateFiles } from '../../app/templates/schema.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, askMail, PHONE, resend } from './captcha.js'
-import { type App, inject, places, post } from './helper.js'
+import { ADMIN_KEY, type App, inject, places, post, reload } from './helper.js'
 import { provider } from './provider.js'
 import { credentials, startProvider } from './senders/servers.js'
 import { loadFiles, templatesFolder } from './template-files.js'
-
-const ADMIN_KEY = 'the key of the operator of these tests'
-const reload = (app: App) =>
-  inject(app, { method: 'POST', url: '/v1/admin/reload', headers: { 'x-admin-key': ADMIN_KEY } })
 
 /** A text and the words of every purpose, in a language beside English. */
 const GERMAN = { text: 'Code {code}: {action}, {minutes} min.', action: 'Anmeldung' }

@@ -10,7 +10,8 @@ import { busier } from '../helper/busy.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
-import { ADMIN_KEY, ask, open } from './operating.js'
+import { ADMIN_KEY } from './helper.js'
+import { ask, open } from './operating.js'
 import { START_MS, stillClock } from './still-clock.js'
 
 type Test = Parameters<typeof startRedis>[0]

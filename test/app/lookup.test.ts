@@ -3,9 +3,8 @@ import { loadPolicy } from '../../app/policy.js'
 import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
 import { ask, PHONE } from './captcha.js'
-import { type App, places, post, putOnList } from './helper.js'
+import { ADMIN_KEY, type App, places, post, putOnList } from './helper.js'
 
-const ADMIN_KEY = 'the key of the operator of these tests'
 const lookUp = (app: App, asked: object) =>
   post(app, '/v1/admin/recipients/lookup', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
 const from = (remoteAddress: string) => ({ remoteAddress })

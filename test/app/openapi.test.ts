@@ -10,7 +10,7 @@ import { read } from '../docs/blocks.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { codesOf } from './fuzz/verdict.js'
-import { type App, KEY, places } from './helper.js'
+import { ADMIN_KEY, type App, KEY, places } from './helper.js'
 import { loadFiles, templatesFolder } from './template-files.js'
 
 const redocly = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
@@ -32,7 +32,7 @@ function keysOf(route: string): object[] {
 }
 
 t.test('the document', async t => {
-  const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const document = (await app.inject('/openapi.json')).json<Document>()
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
@@ -91,7 +91,7 @@ t.test('the document', async t => {
 })
 
 t.test('it names the codes that each answer may have, as the page of errors has them', async t => {
-  const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { paths } = (await app.inject('/openapi.json')).json<Document>()
   const answers = Object.values(paths)
     .flatMap(Object.values)
@@ -116,7 +116,7 @@ t.test('it names the codes that each answer may have, as the page of errors has 
 })
 
 t.test('an answer names no code that its operation cannot have', async t => {
-  const app = await (await places.memory(t)).start({ ADMIN_KEY: 'the key of the operator of these tests' })
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { paths } = (await app.inject('/openapi.json')).json<Document>()
   const routesWith = (code: string) =>
     Object.entries(paths).flatMap(([path, methods]) =>
@@ -165,7 +165,7 @@ t.test('what a code is sent again in, and when another may be asked for, is said
 
 t.test('passes a linter, which has nothing to warn of', async t => {
   const place = await places.memory(t)
-  for (const env of [{ ADMIN_KEY: 'the key of the operator of these tests' }, { DEV_OUTBOX: 'off' }]) {
+  for (const env of [{ ADMIN_KEY }, { DEV_OUTBOX: 'off' }]) {
     const app = await place.start(env)
     const file = join(folderOf(t), 'openapi.json')
     writeFileSync(file, JSON.stringify(app.swagger(), null, 2))
@@ -188,7 +188,6 @@ function offered({ example, schema: { properties = {} } }: Body): object {
 }
 
 t.test('what the page offers to send is taken as it stands', async t => {
-  const ADMIN_KEY = 'the key of the operator of these tests'
   // Where it is not from, a number needs its country code.
   const app = await (await places.memory(t)).start({ ADMIN_KEY, REGION: 'GB' })
   const headers = { 'x-api-key': KEY, 'x-admin-key': ADMIN_KEY }

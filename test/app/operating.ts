@@ -17,8 +17,8 @@ import admin from '../../app/routes/v1/admin/index.js'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
+import { ADMIN_KEY } from './helper.js'
 
-export const ADMIN_KEY = 'an admin key of these tests'
 const SECRET = 'a secret of these tests'
 export const REGION = { region: 'CN' }
 

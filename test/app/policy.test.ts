@@ -9,12 +9,8 @@ import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
 import { ask, E164, resend, status, verify } from './captcha.js'
-import { type App, inject, lastCode, places, post, putOnList } from './helper.js'
+import { ADMIN_KEY, lastCode, places, post, putOnList, reload } from './helper.js'
 import { provider } from './provider.js'
-
-const ADMIN_KEY = 'the key of the operator of these tests'
-const reload = (app: App) =>
-  inject(app, { method: 'POST', url: '/v1/admin/reload', headers: { 'x-admin-key': ADMIN_KEY } })
 
 function policyFile(t: Test) {
   const file = join(folderOf(t), 'policy.json')

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -7,11 +6,10 @@ import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { type App, inject, KEY, places, post, startApp } from './helper.js'
+import { type App, inject, KEY, places, post, sha256, startApp } from './helper.js'
 import { provider } from './provider.js'
 import { START_MS } from './still-clock.js'
 
-const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 const quotaOf = (app: App, key = KEY) => inject(app, { url: '/v1/quota', headers: { 'x-api-key': key } })
 const sms = { phone: '13900139000', template: 'order-shipped', params: { order: 'A-17' } }
 

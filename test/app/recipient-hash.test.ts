@@ -3,9 +3,8 @@ import { Check } from 'typebox/value'
 import { type AuditEvent, AuditEventSchema } from '../../app/audit/event.js'
 import { heardOn } from '../helper/channel.js'
 import { ask, E164, PHONE } from './captcha.js'
-import { type App, inject, places, post } from './helper.js'
+import { ADMIN_KEY, type App, inject, places, post } from './helper.js'
 
-const ADMIN_KEY = 'the key of the operator of these tests'
 const headers = { 'x-admin-key': ADMIN_KEY }
 const act = (app: App, what: string, payload: object) =>
   post(app, `/v1/admin/recipients/${what}`, payload, { headers })

@@ -11,11 +11,10 @@ import { createClock } from '../helper/clock.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { type App, post, startApp } from './helper.js'
+import { ADMIN_KEY, type App, post, startApp } from './helper.js'
 import { listen } from './senders/servers.js'
 
 const script = blocksOf('docs/runbook.md').find(({ use }) => use === 'recipients')?.text ?? ''
-const ADMIN_KEY = 'the key of the operator of these tests'
 const without = (command: string) =>
   spawnSync(command, ['--version']).status !== 0 && `there is no ${command}`
 const skip = without('bash') || without('curl') || without('jq')

@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -9,11 +8,9 @@ import { loadPolicy, type Policy } from '../../app/policy.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
 import { ask, E164 } from './captcha.js'
-import { type App, inject, type Place, places, post } from './helper.js'
+import { ADMIN_KEY, type App, inject, type Place, places, post, sha256 } from './helper.js'
 import { provider } from './provider.js'
 
-const ADMIN_KEY = 'the key of the operator of these tests'
-const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 const shop = { id: 'shop', keys: [sha256('key of shop')] }
 const other = { id: 'other', keys: [sha256('key of other')], origins: ['https://other.example'] }
 

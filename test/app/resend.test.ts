@@ -11,10 +11,8 @@ import { heardOn } from '../helper/channel.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
-import { KEY, lastCode, places, post, startApp } from './helper.js'
+import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
-
-const ADMIN_KEY = 'an admin key of these tests'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {

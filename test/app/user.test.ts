@@ -1,9 +1,8 @@
 import t from 'tap'
 import { read } from '../docs/blocks.js'
 import { startRedis } from '../helper/redis.js'
-import { KEY, lastCode, startApp } from './helper.js'
+import { ADMIN_KEY, KEY, lastCode, startApp } from './helper.js'
 
-const ADMIN_KEY = 'an admin key of these tests'
 const PHONE = { phone: '13800138000' }
 
 t.test('a user of Redis that may do what the documentation names, and nothing else', async t => {
