@@ -227,8 +227,7 @@ t.test('a policy and its templates name the same parameters, or the start ends',
       message
     )
   }
-  const of = (files: TemplateFiles, channel: 'sms' | 'mail' = 'sms') =>
-    files[channel]['captcha-payment'] as Template
+  const of = ({ sms }: TemplateFiles) => sms['captcha-payment'] as Template
   const named = (...params: string[]) => ({ ...payment, params })
   wrong(
     'templates.sms.captcha-payment.params.payee is none of policy.purposes.payment.params.',

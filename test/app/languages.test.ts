@@ -350,12 +350,12 @@ t.test(
     const app = await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
     t.notMatch(lines.join(''), 'has no text')
     put({ de: GERMAN }, { de: GERMAN, es: { text: '', action: 'entrar' } })
-    const told = (purpose: string, channel: string) =>
-      `policy.purposes.${purpose}.action has es, in which ${channel}.json has no text of captcha`
+    const told = (channel: string) =>
+      `policy.purposes.login.action has es, in which ${channel}.json has no text of captcha`
     t.equal((await reload(app)).status, 200)
-    for (const channel of ['sms', 'mail']) t.match(lines.join(''), told('login', channel))
+    for (const channel of ['sms', 'mail']) t.match(lines.join(''), told(channel))
     lines.length = 0
     await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
-    t.match(lines.join(''), told('login', 'sms'))
+    t.match(lines.join(''), told('sms'))
   }
 )

@@ -45,8 +45,8 @@ const send = (app: App, key: string, headers = {}) =>
     { phone: `1380013${String(8_000 + ++phones)}` },
     { headers: { 'x-api-key': key, ...headers }, remoteAddress: `192.0.2.${phones}` }
   )
-const told = async (app: App, key: string, headers = {}) => {
-  const { status, body } = await send(app, key, headers)
+const told = async (app: App, key: string) => {
+  const { status, body } = await send(app, key)
   return status === 202 ? status : body.code
 }
 

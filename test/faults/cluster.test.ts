@@ -36,7 +36,8 @@ async function open(): Promise<Time> {
   return new Time(START, cluster.clock)
 }
 
-async function reserve(entries: Entry[], holder = token()) {
+async function reserve(entries: Entry[]) {
+  const holder = token()
   const facts = named(entries, await store.reserve(entries, holder))
   return { ...facts, holder, taken: takenOf(entries, facts) }
 }

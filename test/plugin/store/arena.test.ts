@@ -397,12 +397,12 @@ t.test('bounded in bytes', async t => {
   // What is taken for records and for the first page is there from then on.
   arena.remove(arena.resize(identity(0), 1, 0, 1000))
   const rest = arena.bytes
-  const fill = (series: number, n: number) => {
+  const fill = (n: number) => {
     let count = 0
-    while (arena.resize(identity(count), series, 0, n) !== 0) count++
+    while (arena.resize(identity(count), 1, 0, n) !== 0) count++
     return count
   }
-  t.equal(fill(1, 1000), maxPages * 8)
+  t.equal(fill(1000), maxPages * 8)
   t.equal(arena.bytes, rest + (maxPages - 1) * 49_152)
 
   const record = arena.find(identity(0), 1)
@@ -413,9 +413,9 @@ t.test('bounded in bytes', async t => {
   t.equal(arena.resize(identity(999), 1, 0, 1), 0)
 
   for (let i = 0; i < maxPages * 8; i++) arena.remove(arena.find(identity(i), 1))
-  t.equal(fill(1, 1), maxPages * 8192, 'an empty page serves another size')
+  t.equal(fill(1), maxPages * 8192, 'an empty page serves another size')
   for (let i = 0; i < maxPages * 8192; i += 3) arena.remove(arena.find(identity(i), 1))
-  fill(1, 1)
+  fill(1)
   t.equal(arena.size, maxPages * 8192, 'and the room of single records is used again')
   t.equal(arena.resize('', 1, arena.find(identity(5), 1), 2), 0, 'no room to grow')
   t.equal(arena.length(arena.find(identity(5), 1)), 1, 'leaves it as it was')
