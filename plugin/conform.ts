@@ -30,11 +30,7 @@ export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string):
     throw wrongOption(at, value, `It must be ${schema.description}.`)
   const properties: Record<string, SchemaObject> = schema.properties
   const members = value as Record<string, unknown>
-  const missing = Object.keys(schema.required).find(name => members[name] === undefined)
-  if (missing !== undefined) {
-    const right = `It is required and must be ${wanted(properties[missing])}.`
-    throw wrongOption(`${at}.${missing}`, undefined, right)
-  }
+  // First, since it may be what is missing under a wrong name.
   const unknown = Object.keys(members).find(
     name => members[name] !== undefined && !Object.hasOwn(properties, name)
   )
@@ -42,6 +38,11 @@ export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string):
     const right = `There is no such option here; known: ${Object.keys(properties).join(', ')}.`
     // It may be a secret under a wrong name.
     throw wrongOption(`${at}.${unknown}`, members[unknown], right, at === 'options')
+  }
+  const missing = Object.keys(schema.required).find(name => members[name] === undefined)
+  if (missing !== undefined) {
+    const right = `It is required and must be ${wanted(properties[missing])}.`
+    throw wrongOption(`${at}.${missing}`, undefined, right)
   }
   for (const [name, member] of Object.entries(properties))
     if (members[name] !== undefined) conformValue(member, members[name], `${at}.${name}`)

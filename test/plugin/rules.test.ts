@@ -20,17 +20,16 @@ const root = 'Write a path that starts at body, query, params, headers, request,
 const members = (of: string) =>
   `Write names of members after "${of}", with single dots between them, none of them "__proto__", "prototype", "constructor".`
 
+const ofRule =
+  'There is no such option here; known: name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
+
 /** As of `[, ]`. */
 const hole = Object.assign([], { length: 1 })
 
 // What is put in a good rule, where the mistake is, what it is, and what would be right.
 const wrong: [members: object, path: string, value: string, right: string][] = [
-  [
-    { limit: 1 },
-    '.limit',
-    '1',
-    'There is no such option here; known: name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
-  ],
+  [{ limit: 1 }, '.limit', '1', ofRule],
+  [{ name: undefined, title: 'a' }, '.title', '"a"', ofRule],
   [{ name: undefined }, '.name', 'undefined', `It is required and must ${aName}`],
   [{ name: '' }, '.name', '""', `It must ${aName}`],
   [{ name: 'a b' }, '.name', '"a b"', `It must ${aName}`],
@@ -163,6 +162,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   ],
 
   [
+    { limits: [{ limit: 5, window: '60s' }] },
+    '.limits[0].limit',
+    '5',
+    'There is no such option here; known: max, ceiling, window.'
+  ],
+  [
     { limits: [{ window: '60s' }] },
     '.limits[0].max',
     'undefined',
@@ -243,6 +248,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limits: [{ max: { value: 'quota' }, ceiling: 5, per: 'day' }] }, '.limits[0].max.value', '"quota"', own],
   [
     { limits: [{ max: { path: 'request.quota' }, ceiling: 5, per: 'day' }] },
+    '.limits[0].max.path',
+    '"request.quota"',
+    'There is no such option here; known: value.'
+  ],
+  [
+    { limits: [{ max: {}, ceiling: 5, per: 'day' }] },
     '.limits[0].max.value',
     'undefined',
     'It is required and must be a path such as "request.account.quota".'
@@ -638,6 +649,10 @@ t.test('what stands on a route', async t => {
     [
       [['a']],
       'POST /x: config.limit[0]: ["a"] is wrong. It must be an object such as { name: "ip", key: "ip", '
+    ],
+    [
+      { max: 5, timeWindow: '1 minute' },
+      'POST /x: config.limit.max: 5 is wrong. There is no such option here; known: name, key, limits, '
     ],
     [{ name: 'g', check: 'x' }, 'POST /x: config.limit.check: "x" is wrong. It must be a function.']
   ]
