@@ -24,7 +24,8 @@ export interface Filter {
 
 const FilterSchema = object<Filter>(
   { name: Name, init: Fn, check: Fn, close: Fn },
-  { name: true, check: true }
+  { name: true, check: true },
+  'an object such as { name: "friends", check: request => ({ allowed: true }) }'
 )
 /** An object of a class has members of its own. */
 const FilterInstance = { ...FilterSchema, open: true }

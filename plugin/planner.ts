@@ -120,7 +120,7 @@ export class Planner {
 
   private memberOf(each: unknown, at: string, place: string): Member['is'] {
     if (typeof each === 'string') return each
-    if (typeof each !== 'object' || each === null)
+    if (typeof each !== 'object' || each === null || Array.isArray(each))
       throw wrongOption(at, each, 'Write a rule, the name of one, a filter, or a list of these.')
     if ('check' in each) return checkFilter(each, at)
     // An inline rule belongs to its route: so do its keys in the store.

@@ -5,7 +5,7 @@ import type { KeyFunction } from '../key.js'
 import { misanswered, typeOf, wrongOption } from '../mistakes.js'
 import { canonicalEmail } from './email.js'
 import { canonicalIp, compileIpList } from './ip.js'
-import type { CompiledPart, Prefixes } from './part.js'
+import { type CompiledPart, nameOf, type Prefixes } from './part.js'
 import { canonicalPhone, isRegion } from './phone.js'
 
 /** A value as it is. */
@@ -31,7 +31,7 @@ export function phonePart(
 /** The region that stands in an option. @throws OptionError when there is no such region */
 export function regionAt(region: string, at: string): CountryCode {
   if (isRegion(region)) return region
-  throw wrongOption(at, region, 'Write a country as two letters, such as "CN" or "US".')
+  throw wrongOption(at, region, 'Write a country as two capital letters (ISO 3166-1), such as "CN" or "GB".')
 }
 
 export function ipPart(
@@ -64,7 +64,7 @@ export function functionPart(read: KeyFunction, label: string, at: string): Comp
     label,
     read: source => unheard(read(source as Parameters<KeyFunction>[0])),
     canonical,
-    list: (values, where) => exactList(values, canonical, where)
+    list: (values, where) => exactList(values, 'function', canonical, where)
   }
 }
 
@@ -75,19 +75,19 @@ function scalarPart(
   fold: (value: string) => string | undefined
 ): CompiledPart {
   const canonical = (value: unknown) => fold(scalar(value, label))
-  return { kind, label, read, canonical, list: (values, at) => exactList(values, canonical, at) }
+  return { kind, label, read, canonical, list: (values, at) => exactList(values, kind, canonical, at) }
 }
 
 function exactList(
   values: readonly string[],
+  kind: CompiledPart['kind'],
   canonical: CompiledPart['canonical'],
   at: string
 ): (value: unknown) => boolean {
   const set = new Set(
     values.map((value, i) => {
       const one = canonical(value)
-      if (one === undefined)
-        throw wrongOption(`${at}[${i}]`, value, 'It cannot be what the rule is keyed by.')
+      if (one === undefined) throw wrongOption(`${at}[${i}]`, value, `It must be a ${nameOf({ kind })}.`)
       return one
     })
   )

@@ -35,7 +35,10 @@ const wrong: [options: unknown, message: string][] = [
     JSON.parse('{"__proto__":1}'),
     'options.__proto__: the number given is wrong. There is no such option here; known: rules, '
   ],
-  [{ filters: [null] }, 'options.filters[0]: null is wrong. It must be an object.'],
+  [
+    { filters: [() => true] },
+    'options.filters[0]: a function is wrong. It must be an object such as { name: "friends", check: request => ({ allowed: true }) }.'
+  ],
   [
     { filters: [{ name: 'a' }] },
     'options.filters[0].check: undefined is wrong. It is required and must be a function.'
@@ -121,7 +124,10 @@ const wrong: [options: unknown, message: string][] = [
     'options.un/kn~own0: the number given is wrong. There is no such option here; known: rules, filters, '
   ],
   [{ digest: 'sha1' }, 'options.digest: "sha1" is wrong. It must be one of md5, sha256.'],
-  [{ region: 'cn' }, 'options.region: "cn" is wrong. Write a country as two letters, such as "CN" or "US".'],
+  [
+    { region: 'cn' },
+    'options.region: "cn" is wrong. Write a country as two capital letters (ISO 3166-1), such as "CN" or "GB".'
+  ],
   [{ region: 86 }, 'options.region: 86 is wrong. It must be a string.'],
   [{ ipv4Prefix: 33 }, 'options.ipv4Prefix: 33 is wrong. It must be a whole number from 8 to 32.'],
   [{ ipv4Prefix: 7 }, 'options.ipv4Prefix: 7 is wrong. It must be a whole number from 8 to 32.'],

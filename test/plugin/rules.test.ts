@@ -88,7 +88,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     { key: { phone: 'body.a', region: 'XX' } },
     '.key.region',
     '"XX"',
-    'Write a country as two letters, such as "CN" or "US".'
+    'Write a country as two capital letters (ISO 3166-1), such as "CN" or "GB".'
   ],
   [
     { key: { ip: 'request.ip', ipv4Prefix: 33 } },
@@ -461,17 +461,12 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
     '["10.0.0.0/33"]',
     '"10.0.0.0/33" has a prefix longer than its address. Write addresses or CIDR ranges.'
   ],
-  [
-    { key: { phone: 'body.a' }, allow: ['12'] },
-    '.allow[0]',
-    '"12"',
-    'It cannot be what the rule is keyed by.'
-  ],
+  [{ key: { phone: 'body.a' }, allow: ['12'] }, '.allow[0]', '"12"', 'It must be a phone number.'],
   [
     { key: { email: 'body.a' }, block: ['a@example.com', 'nope'] },
     '.block[1]',
     '"nope"',
-    'It cannot be what the rule is keyed by.'
+    'It must be a mail address.'
   ],
   [
     { key: ['ip', { value: 'query.a' }], allow: ['192.0.2.1'] },
@@ -648,7 +643,7 @@ t.test('what stands on a route', async t => {
     ],
     [
       [['a']],
-      'POST /x: config.limit[0]: ["a"] is wrong. It must be an object such as { name: "ip", key: "ip", '
+      'POST /x: config.limit[0]: ["a"] is wrong. Write a rule, the name of one, a filter, or a list of these.'
     ],
     [
       { max: 5, timeWindow: '1 minute' },
