@@ -153,5 +153,7 @@ export const ReloadAnswer = Type.Object(
     purposes: Type.Integer(),
     accounts: Type.Integer({ description: 'those of ACCOUNTS_FILE' })
   },
-  { description: 'The new policy and the new accounts are in force. So many of each there are.' }
+  {
+    description: 'The new policy, templates and accounts are in force: so many rules, purposes and accounts.'
+  }
 )
