@@ -53,8 +53,8 @@ export interface Lists {
   put(recipientHash: string, placing: Placing): Promise<Placed>
   /** One trip to the store, whoever it is. */
   get(recipientHash: string): Promise<Found | null>
-  /** @returns whether they were on a list */
-  remove(recipientHash: string): Promise<boolean>
+  /** Takes somebody off the lists, if they are on one. */
+  remove(recipientHash: string): Promise<void>
   /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */
   all(page: Page): Promise<{ entries: Listed[]; next: string | null }>
   /**

@@ -61,10 +61,8 @@ export class MemoryLists implements Lists {
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
 
-  async remove(recipientHash: string): Promise<boolean> {
-    const found = (await this.get(recipientHash)) !== null
+  async remove(recipientHash: string): Promise<void> {
     this.held.delete(recipientHash)
-    return found
   }
 
   async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {

@@ -57,8 +57,8 @@ export class RedisLists implements Lists {
     return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
   }
 
-  async remove(recipientHash: string): Promise<boolean> {
-    return (await this.answered(this.scripts.remove(LISTS, this.fingerprint, recipientHash))) === 1
+  async remove(recipientHash: string): Promise<void> {
+    await this.answered(this.scripts.remove(LISTS, this.fingerprint, recipientHash))
   }
 
   async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
