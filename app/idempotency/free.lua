@@ -5,10 +5,7 @@
   KEYS[2]   when they end
   ARGV[1]   key
   ARGV[2]   token
-
-  Returns 1 when it was forgotten, else 0.
 ]]
-if not running(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+if not running(KEYS[1], ARGV[1], ARGV[2]) then return end
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
-return 1
