@@ -30,6 +30,11 @@ declare module 'fastify' {
   }
 }
 
+/** How long an answer is kept, in milliseconds. */
+const KEEP_MS = 86_400_000
+/** How many there are in the memory of one process. */
+const MAX = 10_000
+
 export interface IdempotencyOptions {
   secret: string
   clock: Clock
@@ -37,20 +42,17 @@ export interface IdempotencyOptions {
   timeoutMs?: number
   /** How long a key is in use when its request is never heard of again: longer than a handler may take. */
   leaseMs: number
-  /** How long an answer is kept. */
-  keepMs?: number
   /** How many there are, of one account or network. */
   perScope?: number
-  /** How many there are in the memory of one process. */
-  max?: number
 }
 
 /** Answers a request that comes again under its `Idempotency-Key` as the first time (docs/idempotency.md). */
 const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, options) => {
-  const { secret, clock, timeoutMs, leaseMs, keepMs = 86_400_000, perScope = 1_000, max = 10_000 } = options
+  const { secret, clock, timeoutMs, leaseMs, perScope = 1_000 } = options
+  const bounds = { keepMs: KEEP_MS, perScope }
   const answers = fastify.hasDecorator('redis')
-    ? new RedisAnswers(fastify.redis, { keepMs, perScope }, timeoutMs)
-    : new MemoryAnswers(clock, { keepMs, perScope, max })
+    ? new RedisAnswers(fastify.redis, bounds, timeoutMs)
+    : new MemoryAnswers(clock, { ...bounds, max: MAX })
   const nameOf = namingOf(secret)
   const sealing = Buffer.from(hkdfSync('sha256', secret, '', 'idempotency answers', 32))
 

@@ -5,6 +5,8 @@ import type { Message, Receipt, Sender } from './sender.js'
 
 type Entry = Static<typeof OutboxAnswer>['messages'][number]
 
+const MAX = 100
+
 /** For development: keeps the last messages instead of sending them, and shows each as a line. */
 export class Outbox implements Sender {
   readonly name = 'outbox'
@@ -12,8 +14,7 @@ export class Outbox implements Sender {
 
   constructor(
     private readonly clock: Clock,
-    private readonly print: (line: string) => void,
-    private readonly max = 100
+    private readonly print: (line: string) => void
   ) {}
 
   /** Newest first. */
@@ -24,7 +25,7 @@ export class Outbox implements Sender {
   async send({ channel, to, subject, text }: Message): Promise<Receipt> {
     const at = new Date(this.clock.wall()).toISOString()
     this.entries.unshift({ at, channel, to, ...(subject !== undefined && { subject }), text })
-    this.entries.length = Math.min(this.entries.length, this.max)
+    this.entries.length = Math.min(this.entries.length, MAX)
     this.print(`${channel} to ${to}: ${text}`)
     return { sender: this.name }
   }
