@@ -7,7 +7,7 @@ export interface LimitState {
   remaining: number
   /** Until a slot returns, in milliseconds, 0 when none is used; of a calendar limit until its period ends. */
   resetMs: number
-  /** Length of the window or the calendar period, in milliseconds. */
+  /** Length of the window, in milliseconds; of a day 24 hours, also where the clock is set, of a month 30 days. */
   windowMs: number
 }
 

@@ -8,7 +8,10 @@ export const QuotaAnswer = Type.Object(
         max: Type.Number(),
         used: Type.Number(),
         remaining: Type.Number(),
-        windowMs: Type.Number({ description: 'length of the day, or of what else the policy counts in' }),
+        windowMs: Type.Number({
+          description:
+            'length of what the policy counts in: of a day 24 hours, also where the clock is set, of a month 30 days'
+        }),
         resetMs: Type.Number({ description: 'until the day ends' }),
         timeZone: Type.Optional(
           Type.String({

@@ -34,7 +34,7 @@ export function toTicks(ms: number): number {
 /** One limit of a spec. */
 export interface Limit {
   max: number
-  /** Length of the window or of the calendar period, in milliseconds. */
+  /** Length of the window, in milliseconds; of a day 24 hours, also where the clock is set, of a month 30 days. */
   windowMs: number
 }
 
