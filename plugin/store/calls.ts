@@ -1,6 +1,6 @@
 import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
-import { type Argument, type Binary, isReply, type RedisClient, withoutCommand } from './client.js'
+import { type Argument, answered, type Binary, isReply, type RedisClient, withoutCommand } from './client.js'
 import type { Script } from './scripts.js'
 
 class Call {
@@ -61,7 +61,7 @@ export class Calls {
   private async run(calls: readonly Call[]): Promise<void> {
     const { script } = calls[0] as Call
     try {
-      const reply = await this.reply(script, calls)
+      const reply = answered(await this.reply(script, calls))
       const answers = script.decides ? answersOf(reply as Buffer, calls.length) : [reply]
       this.batch.answered(calls.length)
       for (let i = 0; i < calls.length; i++) (calls[i] as Call).resolve(answers[i])

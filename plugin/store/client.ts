@@ -65,6 +65,17 @@ export function isReply(error: unknown): error is Error {
 }
 
 /**
+ * What Redis has answered. @throws where it has only queued what was asked, behind somebody's `MULTI` on the same
+ * connection: the answer will be among those of their `EXEC`
+ */
+export function answered<T>(reply: T): T {
+  const { length } = (reply ?? {}) as { length?: number }
+  if (length === 'QUEUED'.length && String(reply) === 'QUEUED')
+    throw new Error('a MULTI is open on the client of redis; give it a client of its own')
+  return reply
+}
+
+/**
  * Hides from logs the command that a client's error carries: what failed may have been the login, with its password.
  * @returns the same error
  */

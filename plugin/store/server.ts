@@ -1,5 +1,5 @@
 import { SecretMismatchError } from '../errors.js'
-import type { Binary, NodeEvents, RedisClient } from './client.js'
+import { answered, type Binary, type NodeEvents, type RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { scripts } from './scripts.js'
 
@@ -106,7 +106,7 @@ export class RedisServer {
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
     // First, since one that takes no writes may be read.
-    let found = await this.client.get(key)
+    let found = answered(await this.client.get(key))
     if (found === null) {
       const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
       if (first === 'OK') return

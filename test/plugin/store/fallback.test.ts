@@ -240,6 +240,20 @@ t.test('a key that holds what is none of ours concerns nobody else', async t => 
     await t.rejects(Promise.resolve(call), { ...UNAVAILABLE, cause: { message } })
 })
 
+t.test('an open MULTI on the client is told as what it is, and nothing passes for done', async t => {
+  const { client, fallback, changes } = await open(t, 'deny')
+  const [mine, other] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
+  const facts = (await fallback.reserve(mine, '')).facts as Facts
+  await client.multi({ pipeline: false })
+  const refunded = fallback.store.refund(takenOf(mine, named(mine, facts)), '')
+  await t.rejects(Promise.resolve(fallback.store.clear(mine)), { cause: { message: /a MULTI is open/ } })
+  for (const asked of [fallback.reserve(other, ''), refunded])
+    await t.rejects(Promise.resolve(asked), UNAVAILABLE)
+  await client.discard()
+  t.strictSame(changes, ['error'], 'of one request alone')
+  await until(async () => (await fallback.reserve(mine, '')).facts?.[1] === 1, 'a slot that was given back')
+})
+
 t.test('an admission that comes late', async t => {
   type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown
   const specs = [count(5, 'month'), log([5, 60_000]), lock(60_000)]

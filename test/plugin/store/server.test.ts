@@ -23,6 +23,14 @@ t.test('processes whose secrets differ find out', async t => {
   t.ok((await client.pttl('test:secret')) > 0)
 })
 
+t.test('an open MULTI on the client is not taken for another secret', async t => {
+  const server = await open()
+  await client.multi({ pipeline: false })
+  await t.rejects(server.verify('one'), { message: /a MULTI is open/ })
+  await client.exec()
+  await server.verify('one')
+})
+
 t.test('it leaves no listener on a client that it has waited for', async t => {
   const late = client.duplicate({ lazyConnect: true })
   t.teardown(() => late.disconnect())
