@@ -148,7 +148,7 @@ t.test('nginx before two instances', { skip }, async t => {
           )
         )
         // The rest of the machine is for those that start.
-        await sleep(30)
+        await sleep(60)
       }
     }
     const clients = Array.from({ length: 3 }, client)

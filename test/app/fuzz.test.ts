@@ -11,7 +11,7 @@ import { checkProblem, judgeOf } from './fuzz/verdict.js'
 import { ADMIN_KEY, type App, KEY, places, putOnList, sha256 } from './helper.js'
 
 const SEED = Number(process.env.FUZZ_SEED ?? 20_260_301)
-const RUNS = Number(process.env.FUZZ_RUNS ?? 300)
+const RUNS = Number(process.env.FUZZ_RUNS ?? 200)
 
 const PHONES = ['13800138000', '+86 139 0013 9000', '13700137000', '+14155552671', '+4915123456789']
 const EMAILS = [
