@@ -243,7 +243,7 @@ t.test('reserve, refund, keep, end and time in any order', async t => {
   for (const place of await places(t)) {
     t.test(place.store, async t => {
       const on = await stage(t, place)
-      const numRuns = place.store === 'memory' ? 1_000 : 60
+      const numRuns = place.store === 'memory' ? 500 : 40
       await fc.assert(
         fc.asyncProperty(history, each => explore(on, each)),
         { numRuns }
@@ -274,6 +274,6 @@ t.test('handlers of several requests and time in any order', async t => {
   await on.app.ready()
   await fc.assert(
     fc.asyncProperty(party, each => exploreRoute(on, runs, each)),
-    { numRuns: 400 }
+    { numRuns: 200 }
   )
 })
