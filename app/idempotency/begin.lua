@@ -9,6 +9,7 @@
   ARGV[3]   token
   ARGV[4]   lease (ms)
   ARGV[5]   how many slots a scope has
+  ARGV[6]   how long an answer is kept (ms), longer than any lease
 
   Returns { state }: begun, running, other-body or full; or { finished, answer }.
 ]]
@@ -38,6 +39,10 @@ local function drop_oldest()
 end
 
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', ms)) do drop(key) end
+-- What was kept by a clock that was ahead would pass for newer than what comes now, and stay for too long.
+local latest = ms + ARGV[6]
+local ahead = redis.call('ZRANGEBYSCORE', ends, '(' .. latest, '+inf')
+for i, key in ipairs(ahead) do redis.call('ZADD', ends, latest - #ahead + i, key) end
 
 local value = redis.call('HGET', slots, ARGV[1])
 -- Without its end, which Redis has evicted, it would never go.

@@ -24,8 +24,8 @@ export class RedisAnswers implements Answers {
   }
 
   async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
-    const { perScope } = this.bounds
-    const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope)
+    const { perScope, keepMs } = this.bounds
+    const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope, keepMs)
     // Begun, and nobody will finish it.
     const takeBack = () => this.answered(this.askToFree(slot, token))
     const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]

@@ -254,6 +254,23 @@ t.test('what has lost its expiry, or got a shorter one, gets that of the last th
   }
 })
 
+t.test('by a clock that is set back, too, the oldest answer goes', async t => {
+  const { client, clock } = await startRedis(t, { clock: true })
+  const answers = new RedisAnswers(client, { perScope: 3, keepMs: DAY })
+  const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
+  const answer = async (key: string) => {
+    t.same(await begin(key), { is: 'begun' })
+    t.ok(await answers.finish({ scope: 'scope', key }, 'token', key))
+    clock.advance(1)
+  }
+  for (const key of ['2', '1', '3']) await answer(key)
+  clock.advance(-3_600_000)
+  for (const key of ['4', '5']) await answer(key)
+  for (const key of ['3', '4', '5']) t.same(await begin(key), { is: 'finished', answer: key })
+  clock.advance(DAY)
+  t.same(await begin('3'), { is: 'begun' }, 'no answer is kept longer than it should be')
+})
+
 t.test('another secret gives other names, and so does another network', async t => {
   const name = (secret: string, ip: string) => {
     const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip }
