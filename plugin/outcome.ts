@@ -30,19 +30,23 @@ function isResponse(payload: unknown): payload is Response {
   return Object.prototype.toString.call(payload) === '[object Response]'
 }
 
-/** What Node, undici, axios and nodemailer call the end of a wait or of a connection; SDKs on top of them keep it. */
+/** What Node, undici, axios, nodemailer and @fastify/reply-from call the end of a wait or of a connection; SDKs on top of them keep it. */
 const BROKEN_OFF = new Set<unknown>([
   'ECONNABORTED',
   'ECONNECTION',
   'ECONNRESET',
   'EPIPE',
   'ERR_CANCELED',
+  'ERR_HTTP2_SESSION_ERROR',
+  'ERR_HTTP2_STREAM_ERROR',
   'ERR_STREAM_PREMATURE_CLOSE',
   'ESOCKET',
   'ESOCKETTIMEDOUT',
   'ETIMEDOUT',
+  'FST_REPLY_FROM_GATEWAY_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
   'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_INFO',
   'UND_ERR_SOCKET'
 ])
 
@@ -53,11 +57,11 @@ const BROKEN_OFF = new Set<unknown>([
 function brokeOff(error: unknown): boolean {
   // What `request.signal` aborts with where there is a `handlerTimeout`.
   if (isHandlerTimeout(error)) return true
-  const { name, code, cause, response } = failureIn(error)
+  const failure = failureIn(error)
+  const { name, code, cause, response } = failure
   if (name === 'AbortError' || name === 'TimeoutError') return true
-  // As `fetch` tells it, of what is no such error again.
-  if (name === 'TypeError' && cause !== undefined && failureIn(cause).name !== 'TypeError')
-    return brokeOff(cause)
+  // Of what wraps no such error again.
+  if (wraps(failure) && cause !== undefined && !wraps(failureIn(cause))) return brokeOff(cause)
   // As axios calls an answer that broke off in the middle, and one of 5xx.
   if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
   return BROKEN_OFF.has(code) && !neverStood(error) && !neverStood(cause)
@@ -70,6 +74,11 @@ interface Failure {
   response?: { status?: number }
   syscall?: unknown
   timeoutType?: unknown
+}
+
+/** As `fetch` tells all trouble, and @fastify/reply-from what has no code of its own there. */
+function wraps({ name, code }: Failure): boolean {
+  return name === 'TypeError' || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
 }
 
 function failureIn(error: unknown): Failure {

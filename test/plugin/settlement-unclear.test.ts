@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, request as http } from 'node:http'
+import { createServer as createHttp2, connect as http2, type ServerHttp2Stream } from 'node:http2'
 import { type AddressInfo, connect, type LookupFunction } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { runInNewContext } from 'node:vm'
@@ -101,11 +102,51 @@ t.test('an answer of 5xx, which axios gives the code of one that broke off', asy
   t.notOk(await isCounted(t, () => axios.post(url, body)))
 })
 
+t.test(
+  'a stream of HTTP/2 that is reset behind the message, and a session that ends in an error',
+  async t => {
+    const breaks: ((stream: ServerHttp2Stream) => void)[] = [
+      stream => stream.close(2),
+      ({ session }) => session?.goaway(2)
+    ]
+    for (const breakOff of breaks) {
+      const provider = createHttp2().listen(0, '127.0.0.1')
+      provider.on('sessionError', () => {})
+      provider.on('stream', stream =>
+        stream
+          .on('error', () => {})
+          .on('end', () => breakOff(stream))
+          .resume()
+      )
+      await once(provider, 'listening')
+      const session = http2(`http://127.0.0.1:${(provider.address() as AddressInfo).port}`).on(
+        'error',
+        () => {}
+      )
+      t.teardown(() => {
+        session.destroy()
+        provider.close()
+      })
+      t.ok(await isCounted(t, () => once(session.request({ ':method': 'POST' }).end(body), 'response')))
+    }
+  }
+)
+
+t.test('what @fastify/reply-from wraps without a code of its own', async t => {
+  const thrown = (cause: object) => () =>
+    Promise.reject(
+      Object.assign(new Error('wraps', { cause }), { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' })
+    )
+  t.ok(await isCounted(t, thrown({ code: 'ETIMEDOUT', syscall: 'read' })))
+  t.notOk(await isCounted(t, thrown({ code: 'ETIMEDOUT', syscall: 'connect' })))
+  t.notOk(await isCounted(t, thrown({ code: 'ECONNREFUSED', syscall: 'connect' })))
+})
+
 t.test('every code that docs/settlement.md names, but not before the connection stood', async t => {
   const page = readFileSync(new URL('../../docs/settlement.md', import.meta.url), 'utf8')
   const [named = ''] = /whose `code` says so.*?It is none/s.exec(page) ?? []
-  const codes = [...named.matchAll(/`([A-Z_]{5,})`/g)].flatMap(([, code]) => code ?? [])
-  t.equal(codes.length, 13)
+  const codes = [...named.matchAll(/`([A-Z\d_]{5,})`/g)].flatMap(([, code]) => code ?? [])
+  t.equal(codes.length, 17)
   for (const code of codes) {
     const failing = (more: object) => () =>
       Promise.reject(Object.assign(new Error('failed'), { code, ...more }))
@@ -163,8 +204,11 @@ t.test('no connection ever stood', async t => {
 t.test('errors that are made to be looked at in vain', async t => {
   const circle = new TypeError('a circle')
   circle.cause = circle
+  const wrapped = Object.assign(new Error('wraps'), { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' })
+  wrapped.cause = wrapped
   for (const error of [
     circle,
+    wrapped,
     new TypeError('two', { cause: new TypeError('one', { cause: circle }) }),
     Object.assign(new Error('a symbol'), { code: Symbol('code') }),
     Object.assign(new Error('no text'), { code: Object.create(null) }),
