@@ -6,14 +6,13 @@ import type { Cell, Fields, Kind } from './kind.js'
 const SLACK = 3_600_000 * TICKS_PER_MS
 // Between the same moment of the day in the first and the last time zone.
 const ZONES = 27 * 3_600_000 * TICKS_PER_MS
-// Its fields. From the first refund on there are more: how many were refunded, then which, a bit for each receipt from
-// that of the field before on.
+// Its fields. From the first refund on there are more: which were refunded, a bit for each receipt from that of the
+// field before on.
 const END = 0
 const USED = 1
 const ISSUED = 2
-const REFUNDED = 3
-const SINCE = 4
-const BITS = 5
+const SINCE = 3
+const BITS = 4
 const WORD = 48
 // So many fields of bits a count has at most: what was issued before the receipts that they are of passes for refunded.
 const MOST_WORDS = 2_000
@@ -42,7 +41,7 @@ export const count: Kind<CountSpec> = {
     const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
     const receipt = count.receipt(cell, now, spec)
-    if (!cell.resize(live ? cell.length : REFUNDED)) return 0
+    if (!cell.resize(live ? cell.length : SINCE)) return 0
     const end = live ? cell.at(END) : known || periodEnd(spec, wall)
     cell.set(END, end)
     cell.set(USED, used + 1)
@@ -55,19 +54,16 @@ export const count: Kind<CountSpec> = {
 
   refund(cell, receipt, end) {
     if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
-    const refunded = cell.length > REFUNDED ? cell.at(REFUNDED) : 0
-    const first = cell.at(ISSUED) - cell.at(USED) - refunded + 1
-    // Issued before the count was cleared.
-    if (receipt < first) return true
-    if (!reach(cell, receipt, first)) return false
+    const since = cell.length > SINCE ? cell.at(SINCE) : cell.at(ISSUED) - cell.at(USED) + 1
+    // Issued before the count was cleared, or so long ago that it passes for refunded.
+    if (receipt < since) return true
+    if (!reach(cell, receipt, since)) return false
     const place = receipt - cell.at(SINCE)
-    if (place < 0) return true
     const field = BITS + Math.floor(place / WORD)
     const word = cell.at(field)
     const bit = 2 ** (place % WORD)
     if (Math.floor(word / bit) % 2 === 1) return true
     cell.set(field, word + bit)
-    cell.set(REFUNDED, refunded + 1)
     cell.set(USED, cell.at(USED) - 1)
     // Requests that count nothing must not fill the store. A count that begins anew issues later receipts.
     return cell.at(USED) > 0 || cell.resize(0)
@@ -78,7 +74,7 @@ export const count: Kind<CountSpec> = {
     if (cell.length === 0) return
     cell.set(USED, cell.at(USED) - 1)
     cell.set(ISSUED, cell.at(ISSUED) - 1)
-    if (cell.at(USED) === 0 && cell.length === REFUNDED) cell.resize(0)
+    if (cell.at(USED) === 0 && cell.length === SINCE) cell.resize(0)
   },
 
   repeatable: false,
@@ -115,15 +111,12 @@ function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
 }
 
 /** Makes the bits reach this receipt. @returns false when there is no room */
-function reach(cell: Cell, receipt: number, first: number): boolean {
-  const begun = cell.length > REFUNDED
-  const since = begun ? cell.at(SINCE) : first
-  const had = begun ? cell.length - BITS : 0
+function reach(cell: Cell, receipt: number, since: number): boolean {
+  const had = Math.max(cell.length - BITS, 0)
   const needed = Math.floor((receipt - since) / WORD) + 1
   if (needed <= had) return true
   const words = Math.min(needed, MOST_WORDS)
   if (!cell.resize(BITS + words)) return false
-  if (!begun) cell.set(REFUNDED, 0)
   const gone = Math.max(needed - MOST_WORDS, 0)
   const kept = Math.max(had - gone, 0)
   cell.move(BITS, BITS + gone, kept)
