@@ -1,4 +1,4 @@
-import type { Taken } from '../../../plugin/store/store.js'
+import { type Taken, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import { count, entry, log, observed } from '../specs.js'
 import { hour, type Promised } from './subject.js'
 
@@ -76,11 +76,14 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a refund in the next period changes nothing there',
+    'a refund is taken until the period ends, and changes nothing in the next',
     async s => {
       const entries = [entry(count(2, 'hour'))]
-      const first = await s.take(entries)
-      s.time.advanceMs(hour)
+      const [first, second] = [await s.take(entries), await s.take(entries)]
+      s.time.advance(hour * TICKS_PER_MS - 1)
+      await s.refund(second)
+      s.t.strictSame(await s.used(entries), [[1]])
+      s.time.advance(1)
       await s.refund(first)
       s.t.strictSame(await s.used(entries), [[0]])
       await s.take(entries)

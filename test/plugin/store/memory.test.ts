@@ -8,7 +8,18 @@ import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { type Entry, type LogSpec, type Taken, toTicks } from '../../../plugin/store/store.js'
 import { asked, entriesOf, everything, seeded } from '../../contract/history.js'
-import { count, distinct, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import {
+  count,
+  distinct,
+  entry,
+  lock,
+  log,
+  named,
+  sentTo,
+  takenOf,
+  token,
+  usedOf
+} from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 import { isKept } from '../../helper/heap.js'
 
@@ -64,6 +75,13 @@ t.test('however much another store has admitted, a log holds twice what it keeps
   const each = entry(log([1_000, 3_600_000]))
   for (let i = 0; i < 2_100; i++) t.not(store.count(each, store.ticks), 0)
   t.strictSame(used(store, [each]), [2_000])
+})
+
+t.test('however many values another store has counted, the newest 500 are held', async t => {
+  const { store } = open(t)
+  const spec = distinct([100, 3_600_000])
+  for (let i = 0; i < 1_002; i++) store.count(sentTo(spec, i >> 1), store.ticks)
+  t.strictSame(used(store, [sentTo(spec, 1_000)]), [500])
 })
 
 t.test(
