@@ -145,6 +145,11 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { generation: 20 })
       for (let i = 18; i >= 0; i--) await records.restore(key, `${i}`)
       t.match(await records.get(key), { generation: 12 }, 'no more than nine are remembered')
+      const ended = await put()
+      for (const token of 'ab') await records.rotate(ended, terms, token)
+      await records.cancel(ended)
+      for (const token of 'ba') await records.restore(ended, token)
+      t.match(await records.get(ended), { generation: 3, ended: 'cancelled' }, 'not behind what has ended it')
     })
 
     await t.test(
@@ -169,8 +174,7 @@ for (const [store, open] of Object.entries(stores)) {
     await t.test('no sender is known until it is noted, until the next generation', async t => {
       const key = await put()
       await records.noteSender(key, 1, 'twilio')
-      t.match(await records.get(key), { sender: 'twilio' })
-      await records.rotate(key, terms, 'a')
+      t.match(await records.rotate(key, terms, 'a'), { sender: 'twilio' })
       t.match(await records.get(key), { sender: '' })
       await records.restore(key, 'a')
       t.match(await records.get(key), { sender: 'twilio' })

@@ -23,7 +23,7 @@ for (const [name, open] of Object.entries(places)) {
       const other = slot('theirs', '1')
       for (const each of [other, two]) {
         await begin(each)
-        await answers.finish(each, 'token', 'an answer')
+        t.equal(await answers.finish(each, 'token', 'an answer'), true)
       }
       await begin(one)
       await begin(three)
