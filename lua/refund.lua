@@ -59,7 +59,7 @@ local function refund(key, kind, value, receipt, ends, refunds)
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
     local used, issued = field(value, 2), field(value, 3)
     local refunded = #value > 18 and field(value, 4) or 0
-    local first, over = issued - used - refunded + 1, math.ceil(EPOCH + ends / 100)
+    local first, over = issued - used - refunded + 1, EPOCH + ends / 100
     -- issued before the count was cleared
     if receipt < first or over <= now then return end
     local count = { first = first, issued = issued, refunded = refunded, over = over }
