@@ -230,7 +230,8 @@ t.test(
       () => lists.get('another'),
       () => lists.all({ limit: 1, standing: 'allowed' })
     ]) {
-      await lists.put('ended', { standing: 'blocked', masked, durationMs: 1_000 })
+      for (const ended of ['one', 'two'])
+        await lists.put(ended, { standing: 'blocked', masked, durationMs: 1_000 })
       clock.advance(1_000)
       await cleanUp()
       t.equal(await client.hlen('list:{recipients}:entries'), 1)

@@ -38,7 +38,9 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await begin(two), { is: 'full' })
       await answers.free(one, 'token')
       t.same(await begin(two), { is: 'begun' })
-      place.advance(LEASE)
+      place.advance(LEASE - 1)
+      t.same(await begin(three), { is: 'running' })
+      place.advance(1)
       t.equal(await answers.finish(four, 'token', 'too late'), false)
       t.same(await begin(three, 'another token'), { is: 'begun' })
       t.equal(await answers.finish(three, 'token', 'too late'), false)
@@ -218,10 +220,13 @@ t.test('of a holder that is never heard of again nothing stays in Redis', async 
 
 t.test('of what is given up nothing stays in Redis', async t => {
   const { client } = await startRedis(t)
-  const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
-  const slot = { scope: 'scope', key: 'key' }
-  await answers.begin(slot, 'b'.repeat(22), 'token', LEASE)
-  await answers.free(slot, 'token')
+  const answers = new RedisAnswers(client, { perScope: 1, keepMs: DAY })
+  const slot = (key: string) => ({ scope: 'scope', key })
+  const begin = (key: string) => answers.begin(slot(key), 'b'.repeat(22), 'token', LEASE)
+  await begin('for another')
+  await answers.finish(slot('for another'), 'token', 'an answer')
+  t.same(await begin('by its holder'), { is: 'begun' })
+  await answers.free(slot('by its holder'), 'token')
   t.same(await client.keys('*'), [])
 })
 
