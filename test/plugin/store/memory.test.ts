@@ -293,6 +293,13 @@ t.test('attempts give way, oldest first; sends stay', async t => {
   )
 })
 
+t.test('attempts that another store has counted give way, too', async t => {
+  const { store } = open(t, 2)
+  const attempts = forgettable(log([1, 60_000]))
+  for (const who of 'ab') store.count(entry(attempts, who), store.ticks)
+  t.not(store.count(entry(log([1, 60_000])), store.ticks), 0)
+})
+
 t.test('attempts for a minute have their share beside attempts for an hour', async t => {
   const { store, time } = open(t, 100)
   const rules = [log([2, 60_000]), log([50, HOUR_MS])].map(forgettable)
