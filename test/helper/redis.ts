@@ -1,21 +1,17 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { type Clock, createClock } from './clock.js'
 import { folderOf } from './folder.js'
+import { type Launched, launch } from './launcher.js'
 import type { Teardown } from './teardown.js'
 
 export type { Clock }
 
 const START_LIMIT_MS = 20_000
-
-// The shell becomes Redis; its child kills Redis when pipe 3 closes, by teardown or with the test process,
-// however that ends.
-const LAUNCH = `(read _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec redis-server "$@" 3<&-`
 
 /** A thread of Redis's allocator sleeps until an instant of the clock, which to the kernel is long over: it would never rest. */
 const NO_SLEEPER = ['--jemalloc-bg-thread', 'no']
@@ -57,10 +53,10 @@ export async function freePort(): Promise<number> {
 }
 
 // Resolves with null when the server ended or what answers on its port is somebody else's.
-async function connect(port: number, child: ChildProcess): Promise<Redis | null> {
+async function connect(port: number, server: Launched): Promise<Redis | null> {
   const deadline = AbortSignal.timeout(START_LIMIT_MS)
   const late = once(deadline, 'abort')
-  while (child.exitCode === null && child.signalCode === null) {
+  while (!server.ended) {
     const client = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
     // What breaks shows in the commands; without a listener ioredis prints it as well.
     client.on('error', () => {})
@@ -68,7 +64,7 @@ async function connect(port: number, child: ChildProcess): Promise<Redis | null>
       await Promise.race([client.connect(), late])
       deadline.throwIfAborted()
       const [, pid] = /process_id:(\d+)/.exec(await client.info('server')) ?? []
-      if (Number(pid) === child.pid) return client
+      if (Number(pid) === server.pid) return client
       client.disconnect()
       return null
     } catch {
@@ -86,7 +82,7 @@ async function clusterArgs(): Promise<string[]> {
   return ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', '--cluster-port', `${port}`]
 }
 
-async function launch(t: Teardown, folder: string, options: RedisOptions, env: NodeJS.ProcessEnv) {
+async function start(t: Teardown, folder: string, options: RedisOptions, env: Record<string, string>) {
   const port = options.port ?? (await freePort())
   const args = [
     '--port',
@@ -102,31 +98,20 @@ async function launch(t: Teardown, folder: string, options: RedisOptions, env: N
     ...(options.cluster ? await clusterArgs() : [])
   ]
   const logFile = join(folder, 'log')
-  const log = openSync(logFile, 'w')
-  const child = spawn('sh', ['-c', LAUNCH, 'redis-server', ...args, ...(options.args ?? [])], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', log, log, 'pipe']
-  })
-  closeSync(log)
-  const gone = once(child, 'exit')
-  async function kill(): Promise<void> {
-    child.stdio[3]?.destroy()
-    await gone
-  }
-  t.teardown(kill)
-  const client = await connect(port, child)
+  const command = ['redis-server', ...args, ...(options.args ?? [])]
+  const server = await launch(command, logFile, env)
+  t.teardown(server.kill)
+  const client = await connect(port, server)
   if (client === null) return { failed: true, log: readFileSync(logFile, 'utf8') } as const
   t.teardown(() => client.disconnect())
-  return {
-    failed: false,
-    server: { url: `redis://127.0.0.1:${port}`, port, pid: child.pid as number, client, kill }
-  } as const
+  const { pid, kill } = server
+  return { failed: false, server: { url: `redis://127.0.0.1:${port}`, port, pid, client, kill } } as const
 }
 
 // Between the choice of a free port and its use another process may take it.
-async function launchSafely(t: Teardown, folder: string, options: RedisOptions, env: NodeJS.ProcessEnv) {
+async function startSafely(t: Teardown, folder: string, options: RedisOptions, env: Record<string, string>) {
   for (let attempt = 1; ; attempt++) {
-    const result = await launch(t, folder, options, env)
+    const result = await start(t, folder, options, env)
     if (!result.failed) return result.server
     if (options.port !== undefined || attempt === 3)
       throw new Error(`redis-server did not start:\n${result.log}`)
@@ -159,9 +144,9 @@ export async function startRedis(
   options: RedisOptions | ClockOptions = {}
 ): Promise<RedisServer> {
   const folder = folderOf(t)
-  if (!('clock' in options)) return launchSafely(t, folder, options, {})
+  if (!('clock' in options)) return startSafely(t, folder, options, {})
   const { clock, env, close } = createClock(folder, options.startMs ?? Date.UTC(2026, 2, 1))
   t.teardown(close)
   const args = [...NO_SLEEPER, ...(options.args ?? [])]
-  return Object.assign(await launchSafely(t, folder, { ...options, args }, env), { clock })
+  return Object.assign(await startSafely(t, folder, { ...options, args }, env), { clock })
 }
