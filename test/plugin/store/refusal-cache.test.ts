@@ -495,7 +495,7 @@ t.test('of a block and a limit that refuse, neither is told of when it is over',
   const own = { now: 0, monotonic: () => own.now }
   const cache = new RefusalCache({ ms: 60_000, clock: own })
   const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'blocked:'))))
-  const entries = [entry(log([1, 10_000]))]
+  const entries = [entry(log([9, 60_000], [1, 10_000]))]
   await reserver.reserve(entries, '')
   for (const [blocked, over] of [
     [30_000, 10_000],
