@@ -8,8 +8,8 @@ import { transpile } from './transpile.mjs'
 
 const colour = process.stdout.isTTY ? [] : ['--colors=off']
 const bin = name => `${root}/node_modules/.bin/${name}`
-/** Two more than there are cores, for tests wait, too; not more Redis servers than a machine likes. */
-const jobs = Math.min(availableParallelism() + 2, 8)
+/** Three more than there are cores, for tests wait, too; not more Redis servers than a machine likes. */
+const jobs = Math.min(availableParallelism() + 3, 8)
 
 /** All test files, or those named; backwards, so that none that takes long is left for the end. */
 function testFiles(named) {
