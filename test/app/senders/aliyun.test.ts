@@ -242,7 +242,7 @@ t.test('one message after another, each over a connection of its own', async t =
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   for (let i = 0; i < 3; i++) await sent(t, sender)
-  t.equal(provider.connections, 3)
+  t.equal(provider.connections.size, 3)
 })
 
 t.test('a template without a code', async t => {

@@ -62,8 +62,8 @@ export type Doing =
 export interface Provider {
   url: string
   asked: Asked[]
-  /** How many there have been. */
-  connections: number
+  /** Over which it was asked. Another test may look here for a server that was at this port before. */
+  connections: Set<Socket>
   does: Doing
   /** When the next request is here. */
   next(): Promise<void>
@@ -75,11 +75,12 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
   const provider: Provider = {
     url: '',
     asked: [],
-    connections: 0,
+    connections: new Set(),
     does,
     next: () => new Promise(resolve => (arrive = resolve))
   }
   const server = createServer(async (request, response) => {
+    provider.connections.add(request.socket)
     let body = ''
     for await (const chunk of request) body += chunk
     const { pathname: path, searchParams: query, search } = new URL(request.url ?? '/', 'http://a')
@@ -87,7 +88,6 @@ export async function startProvider(t: Test, does: Doing): Promise<Provider> {
     arrive()
     answer(response, provider.does)
   })
-  server.on('connection', () => provider.connections++)
   provider.url = await listen(t, server)
   return provider
 }
