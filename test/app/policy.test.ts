@@ -407,6 +407,11 @@ t.test('a byte order mark before it is none of it', t => {
   t.end()
 })
 
+t.test('one that is not there is named', async t => {
+  const message = /^POLICY_FILE cannot be read: ENOENT/
+  t.throws(() => loadPolicy('/nowhere/policy.json'), { name: 'ConfigError', message })
+})
+
 t.test('one that is not in UTF-8 is refused, rather than sent with other characters', t => {
   const { file, write } = policyFile(t)
   const action = { en: 'caf\u00e9', zh: '\u767b\u5f55' }
