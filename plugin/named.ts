@@ -12,10 +12,7 @@ type Rules = ReadonlyMap<string, CompiledRule>
 
 /** The rules that are named, and what each is to count by. @throws OptionError, RuleUnknownError */
 export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; values: unknown[] } {
-  // Of anything else no rule would be found, and whoever was meant would pass.
-  if (typeof keys !== 'object' || keys === null || Symbol.iterator in keys || isPromise(keys))
-    throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
-  const names = Object.keys(keys)
+  const names = namesIn(keys)
   const rules: CompiledRule[] = new Array(names.length)
   const values: unknown[] = new Array(names.length)
   for (let i = 0; i < names.length; i++) rules[i] = ruleOf(names[i] as string, known)
@@ -34,6 +31,16 @@ export function entriesOf(keys: Keys, known: Rules): Entry[] {
     if (identity === null) throw new KeyMissingError(rule.name)
     return rule.specs.map(spec => ({ spec, identity }))
   })
+}
+
+/** In what is no object of values by rule none would be found, and whoever was meant would pass. @throws OptionError */
+function namesIn(keys: Keys): string[] {
+  const isObject = typeof keys === 'object' && keys !== null && !Array.isArray(keys)
+  const names = isObject ? Object.keys(keys) : []
+  // Of a `Map` or a promise there are none.
+  if (!isObject || (names.length === 0 && (Symbol.iterator in keys || isPromise(keys))))
+    throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
+  return names
 }
 
 function ruleOf(name: string, known: Rules): CompiledRule {

@@ -1,7 +1,9 @@
 /** Longer texts are not remembered: a body may hold megabytes. */
 const LONGEST = 256
-/** A text may be in two of them, an even one and the next; the later one of two is in the first. */
-const PLACES = 2 ** 11
+/** So many texts are remembered. */
+const MOST = 2_000
+/** Then so many more have to come again until one takes the place of the oldest: to remember costs more than to reckon anew. */
+const TURNS = 16
 /** For the sums of texts that came once. */
 const SUMS = 2 ** 14
 
@@ -11,7 +13,7 @@ const SUMS = 2 ** 14
  * or twice. The texts stay in the memory of this process; of those that came once, a number does.
  */
 export function remembering<T>(of: (text: string) => T): (text: string) => T {
-  // Made for the first text: of an app's rules few are asked, and each would take 100 kB.
+  // Made for the first text: of an app's rules few are asked, and each would take 64 kB.
   let remembered: Remembered<T> | undefined
   let last = ''
   let lastAnswer: T | undefined
@@ -28,30 +30,33 @@ export function remembering<T>(of: (text: string) => T): (text: string) => T {
 }
 
 class Remembered<T> {
-  private readonly texts: string[] = Array(PLACES).fill('')
-  private readonly answers: (T | undefined)[] = Array(PLACES).fill(undefined)
+  private readonly answers = new Map<string, T>()
   private readonly seen = new Int32Array(SUMS)
+  private turn = 0
 
   constructor(private readonly of: (text: string) => T) {}
 
   find(text: string): T {
-    const { texts, answers, seen, of } = this
-    const sum = sumOf(text)
-    const place = sum & (PLACES - 2)
-    const other = place + 1
-    if (texts[place] === text && answers[place] !== undefined) return answers[place]
-    if (texts[other] === text && answers[other] !== undefined) return answers[other]
-    const once = sum & (SUMS - 1)
-    const again = seen[once] === sum
-    seen[once] = sum
-    if (!again) return of(text)
+    const { answers, of } = this
+    const known = answers.get(text)
+    if (known !== undefined) return known
+    if (!this.cameBefore(text)) return of(text)
+    if (answers.size === MOST && ++this.turn % TURNS !== 0) return of(text)
     const own = copyOf(text)
     const answer = of(own)
-    texts[other] = texts[place] as string
-    answers[other] = answers[place]
-    texts[place] = own
-    answers[place] = answer
+    const [oldest] = answers.keys()
+    if (answers.size === MOST) answers.delete(oldest as string)
+    if (answer !== undefined) answers.set(own, answer)
     return answer
+  }
+
+  /** Whether it is the last one of its place that came. */
+  private cameBefore(text: string): boolean {
+    const sum = sumOf(text)
+    const place = sum & (SUMS - 1)
+    const before = this.seen[place] === sum
+    this.seen[place] = sum
+    return before
   }
 }
 
@@ -71,8 +76,9 @@ export function rememberingEach<K, T>(of: (text: string, by: K) => T): (text: st
   }
 }
 
+/** FNV-1a, of UTF-16. */
 function sumOf(text: string): number {
-  let sum = 0
-  for (let i = 0; i < text.length; i++) sum = (Math.imul(sum, 31) + text.charCodeAt(i)) | 0
+  let sum = 0x811c9dc5 | 0
+  for (let i = 0; i < text.length; i++) sum = Math.imul(sum ^ text.charCodeAt(i), 16_777_619)
   return sum
 }

@@ -15,7 +15,7 @@ export class KnownRefusals {
 
   /**
    * @param ticks how long a refusal is known at most
-   * @param maxKeys of how many identities refusals are known at most; the oldest go first
+   * @param maxKeys of how many identities refusals are known at most; beyond it the oldest tenth goes
    */
   constructor(
     private readonly ticks: number,
@@ -52,10 +52,7 @@ export class KnownRefusals {
     }
     if (refusal.until <= answered) return
     for (const each of told) if (each?.refuses) this.keep(each)
-    for (const identity of this.known.keys()) {
-      if (this.known.size <= this.maxKeys) break
-      this.known.delete(identity)
-    }
+    if (this.known.size > this.maxKeys) this.dropOldest()
   }
 
   /** The decision as far as it is known, when that is enough to refuse. */
@@ -87,6 +84,15 @@ export class KnownRefusals {
     const others = this.known.get(identity)?.filter(({ entry }) => entry.spec.rule !== spec.rule)
     if (others?.length === 0) this.known.delete(identity)
     else if (others) this.known.set(identity, others)
+  }
+
+  /** A tenth together: to find its first entry, a `Map` passes over the places of those that it has lost. */
+  private dropOldest(): void {
+    const left = Math.ceil(this.maxKeys * 0.9)
+    for (const identity of this.known.keys()) {
+      if (this.known.size <= left) return
+      this.known.delete(identity)
+    }
   }
 
   private keep(told: Told): void {

@@ -9,7 +9,7 @@ interface RefusalCacheOptions {
   /** How long a refusal is known at most, in milliseconds. */
   ms: number
   clock?: Pick<Clock, 'monotonic'>
-  /** Of how many identities refusals are known at most; the oldest go first. */
+  /** Of how many identities refusals are known at most; beyond it the oldest tenth goes. */
   maxKeys?: number
 }
 
