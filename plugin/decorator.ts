@@ -109,7 +109,9 @@ export function decorator(
       const decision = await reserve(keys, request)
       if (!decision.allowed) {
         const about = (request ?? undefined) as FastifyRequest | undefined
-        const { disclosures } = planFor(planOf('', rules), rules, about)
+        // Of those that stand in routes several may have one name: what is left of which, headers could not tell.
+        const told = rules.filter(({ name }) => rules.filter(other => other.name === name).length === 1)
+        const { disclosures } = planFor(planOf('', told), told, about)
         throw refusal(decision.verdict(), disclosures)
       }
       try {

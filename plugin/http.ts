@@ -58,10 +58,13 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
 function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures): string[] {
   const names: string[] = []
   for (const { rule, windowMs } of violated) {
-    const limits = windowMs === 0 ? undefined : rules.find(each => each.name === rule)?.limits
-    if (limits === undefined) add(names, rule)
-    const policies = disclosures.get(rule)?.policies ?? []
-    for (let i = 0; limits !== undefined && i < limits.length; i++) {
+    const policies = windowMs === 0 ? undefined : disclosures.get(rule)?.policies
+    const limits = rules.find(each => each.name === rule)?.limits
+    if (policies === undefined || limits === undefined) {
+      add(names, rule)
+      continue
+    }
+    for (let i = 0; i < limits.length; i++) {
       const { windowMs: length, remaining } = limits[i] as LimitState
       if (length === windowMs && remaining === 0) add(names, (policies[i] as Policy).name)
     }

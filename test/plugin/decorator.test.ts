@@ -156,6 +156,24 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   t.equal((await answer('anybody')).statusCode, 200)
 })
 
+t.test('run: a refusal by rules of one name, each of a route of its own', async t => {
+  const { app } = await open(t, { rules: [mobile] })
+  const hourly: Limit = { max: 1, window: '1h' }
+  for (const [url, more] of Object.entries({ '/a': [], '/b': [hourly] })) {
+    const limit: Rule = { name: 'mobile', key: 'ip', limits: [...limits, ...more] }
+    app.get(url, { config: { limit } }, async () => 'sent')
+  }
+  const ip = '192.0.2.1'
+  const keys = { 'mobile@GET /a': ip, 'mobile@GET /b': ip }
+  await app.limit.run(keys, () => 'sent')
+  const backwards = { 'mobile@GET /b': ip, 'mobile@GET /a': ip, mobile: '13800138000' }
+  for (const named of [keys, backwards]) {
+    const refused = await app.limit.run(named, () => 'sent').catch(error => error)
+    t.same([refused.code, refused.headers], ['FST_SEND_LIMIT_EXCEEDED', { 'retry-after': '3600' }])
+    t.same(refused.problem['violated-policies'], ['mobile'])
+  }
+})
+
 t.test('run: rules that are replaced while the store is looked at for the first time', async t => {
   const once: Rule = { name: 'once', key: { value: 'query.a' }, limits }
   const twice: Rule = { ...once, limits: [...limits, { max: 1, window: '1h' }] }
