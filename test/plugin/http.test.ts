@@ -350,12 +350,15 @@ t.test('whatever a function of a rule or a filter throws ends in an error', asyn
   }
 })
 
-t.test('errorResponse builds error.problem for an error handler, too', async t => {
-  const { app } = await open(t, { errorResponse: () => 'mine' })
-  app.setErrorHandler((error, _req, reply) => reply.send((error as LimitError).problem))
-  app.get('/x', { config: { limit: send } }, async () => 'sent')
-  await app.inject('/x')
-  t.equal((await app.inject('/x')).body, 'mine')
+t.test('errorResponse builds error.problem for an error handler, too, once', async t => {
+  for (const rule of [send, flood]) {
+    const { app } = await open(t, { errorResponse: ({ problem }) => ({ mine: problem.title }) })
+    app.setErrorHandler((error, _req, reply) => reply.send((error as LimitError).problem))
+    app.get('/x', { config: { limit: rule } }, async () => 'sent')
+    await app.inject('/x')
+    t.same((await app.inject('/x')).json(), { mine: 'Too many requests' }, rule.name)
+    await app.close()
+  }
 })
 
 t.test('reply.limit', async t => {
