@@ -20,7 +20,7 @@ export const RequestPath = object<RequestValue>(
 )
 
 interface Fixed {
-  /** How many: 1 to 1,000 with a `window`, 1 to 2,147,483,648 with `per`. */
+  /** How many: 1 to 1,000 with a `window`, to 100 with `distinct`, to 2,147,483,648 with `per`. */
   max: number
   ceiling?: undefined
 }
@@ -76,7 +76,7 @@ interface RuleMembers {
   key: Key
   /**
    * What it counts: messages (`sends`, by default), every request that it admits, before its body is read
-   * (`attempts`, never given back), or requests answered 4xx (`failures`).
+   * (`attempts`, never given back), or requests answered 4xx (`failures`). A lock goes with `sends` alone.
    */
   counts?: 'sends' | 'attempts' | 'failures'
   /** Whether it refuses (`enforce`, by default), or only reports what it would have refused (`observe`). */
