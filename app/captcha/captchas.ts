@@ -61,7 +61,7 @@ export interface Captchas {
    * @returns null when the code was verified or cancelled, or is to be the same and has ended
    */
   renew(captcha: Captcha): Promise<Issued | null>
-  /** @returns whether it was still to be used */
+  /** Ends it for good: it cannot be sent again. @returns false when it was verified or cancelled before */
   cancel(captcha: Captcha): Promise<boolean>
   /** Notes which sender took the message; `''`: none is known to have. */
   noteSender(issued: Issued, sender: string): Promise<void>

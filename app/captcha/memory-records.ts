@@ -51,8 +51,8 @@ export class MemoryRecords implements Records {
   }
 
   async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
-    const held = this.find(key)
-    if (held === undefined || held.ended === 'verified' || held.ended === 'cancelled') return null
+    const held = this.renewable(key)
+    if (held === undefined) return null
     const { sealed, generation, attemptsLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
     const former = { generation, attemptsLeft, expiresAt, ended, sender }
@@ -82,7 +82,7 @@ export class MemoryRecords implements Records {
   }
 
   async cancel(key: string): Promise<boolean> {
-    const held = this.usable(key)
+    const held = this.renewable(key)
     if (held === undefined) return false
     held.ended = 'cancelled'
     return true
@@ -116,6 +116,12 @@ export class MemoryRecords implements Records {
   private usable(key: string): Held | undefined {
     const held = this.find(key)
     return held !== undefined && held.ended === '' && this.kept(held).lifeMs > 0 ? held : undefined
+  }
+
+  /** The record of a code that another may follow. */
+  private renewable(key: string): Held | undefined {
+    const held = this.find(key)
+    return held?.ended === 'verified' || held?.ended === 'cancelled' ? undefined : held
   }
 
   private kept({ until: _, resends: __, expiresAt, ...held }: Held): Kept {

@@ -61,7 +61,7 @@ export interface Records {
   restore(key: string, token: string): Promise<void>
   /** Gives the valid code out once more. @returns the record as it was, or null when the code has ended */
   reuse(key: string): Promise<Kept | null>
-  /** Ends a code. @returns whether it was still to be used */
+  /** Ends a code for good: no other follows it. @returns false when it was verified or cancelled before */
   cancel(key: string): Promise<boolean>
   /** Notes which sender took the message of this generation, `''` for none, while that is the valid one. */
   noteSender(key: string, generation: number, sender: string): Promise<void>

@@ -70,7 +70,6 @@ for (const [store, open] of Object.entries(stores)) {
       advance(1)
       t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
       t.match(await records.get(key), { lifeMs: 0, ended: '', attemptsLeft: 3 })
-      t.equal(await records.cancel(key), false)
       advance(RETENTION_MS - 300_001)
       t.ok(await records.get(key))
       // Redis lets a key live in the millisecond of its end.
@@ -168,6 +167,13 @@ for (const [store, open] of Object.entries(stores)) {
         advance(300_000)
         t.match(await records.rotate(expired, terms, 'a'), { lifeMs: 0 })
         t.match(await records.check(expired, 2), { verified: true })
+        const both = [await put(), await put()] as const
+        for (let i = 0; i < 3; i++) await records.check(both[0], 0)
+        advance(300_000)
+        for (const key of both) {
+          t.equal(await records.cancel(key), true)
+          t.equal(await records.rotate(key, terms, 'a'), null, 'also one that had failed or expired')
+        }
       }
     )
 

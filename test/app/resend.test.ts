@@ -10,7 +10,7 @@ import { SendError } from '../../app/senders/sender.js'
 import { heardOn } from '../helper/channel.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
+import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './captcha.js'
 import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
 
@@ -93,6 +93,10 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       t.equal((await resend(app, id)).status, 202)
       t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
+      const { id: other } = (await ask(app, { phone: '13900139000' })).body
+      place.advance(300_000)
+      t.equal((await cancel(app, other)).status, 204)
+      t.match(await resend(app, other), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
     })
 
     await t.test('a resend that fails costs nothing and leaves the former code valid', async t => {
