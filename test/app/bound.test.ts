@@ -4,7 +4,7 @@ import type { Param, Template, TemplateFiles } from '../../app/templates/schema.
 import { loadTemplates, templatesOf } from '../../app/templates/templates.js'
 import { heardOn } from '../helper/channel.js'
 import { filesWithPayment, operator, PAYMENT, payment } from './bound.js'
-import { ask, E164, PHONE, resend, verify } from './captcha.js'
+import { ask, cancel, E164, PHONE, resend, verify } from './captcha.js'
 import { ADMIN_KEY, type App, inject, lastCode, places, post, reload } from './helper.js'
 import { provider } from './provider.js'
 
@@ -44,10 +44,12 @@ for (const [name, open] of Object.entries(places)) {
         }
       )
       t.match(await verify(app, id, code, { params: PAYMENT }), { status: 422, body: { attemptsLeft: 0 } })
-      const [sent, none, , , swapped, verified] = told.map(({ paramsHash }) => paramsHash)
+      t.equal((await cancel(app, id)).status, 410)
+      const [sent, none, , , swapped, verified, , cancelled] = told.map(({ paramsHash }) => paramsHash)
       t.match(sent, /^[\w-]{22}$/)
       t.equal(none, undefined)
       t.equal(verified, sent, 'what was confirmed is what was sent')
+      t.equal(cancelled, sent, 'and so is what was to be called off')
       t.not(swapped, sent)
       t.notMatch(JSON.stringify(told), /12\.5|hne/)
     })

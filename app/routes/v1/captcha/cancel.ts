@@ -25,6 +25,7 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
     },
     async (request, reply) => {
       const captcha = await prepareCaptcha(request, request.params.id)
+      request.bound = captcha.params ?? null
       const tell = (outcome: 'cancelled' | 'ended' | 'unknown') =>
         fastify.audit({ event: 'cancel', outcome, purpose: captcha.purpose }, request, captcha)
       const cancelled = await fastify.captchas.cancel(captcha).catch(error => {
