@@ -16,6 +16,15 @@
 local slots, ends = KEYS[1], KEYS[2]
 local ms = now()
 
+-- Before anything is written: a Redis that takes no writes is still read.
+local value = redis.call('HGET', slots, ARGV[1])
+-- Without its end, which Redis has evicted, it would never go.
+if value and tonumber(redis.call('ZSCORE', ends, ARGV[1]) or 0) > ms then
+  if string.sub(value, 2, 23) ~= ARGV[2] then return { 'other-body' } end
+  if string.sub(value, 1, 1) == 'R' then return { 'running' } end
+  return { 'finished', string.sub(value, 24) }
+end
+
 local function drop(key)
   redis.call('HDEL', slots, key)
   redis.call('ZREM', ends, key)
@@ -43,14 +52,6 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', ms)) do drop(key)
 local latest = ms + ARGV[6]
 local ahead = redis.call('ZRANGEBYSCORE', ends, '(' .. latest, '+inf')
 for i, key in ipairs(ahead) do redis.call('ZADD', ends, latest - #ahead + i, key) end
-
-local value = redis.call('HGET', slots, ARGV[1])
--- Without its end, which Redis has evicted, it would never go.
-if value and redis.call('ZSCORE', ends, ARGV[1]) then
-  if string.sub(value, 2, 23) ~= ARGV[2] then return { 'other-body' } end
-  if string.sub(value, 1, 1) == 'R' then return { 'running' } end
-  return { 'finished', string.sub(value, 24) }
-end
 
 if redis.call('ZCARD', ends) >= tonumber(ARGV[5]) and not drop_oldest() then return { 'full' } end
 redis.call('HSET', slots, ARGV[1], 'R' .. ARGV[2] .. ARGV[3])

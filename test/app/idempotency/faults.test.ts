@@ -6,7 +6,7 @@ import t from 'tap'
 import { gate } from '../../helper/gate.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
-import { stillClock } from '../still-clock.js'
+import { START_MS, stillClock } from '../still-clock.js'
 import { DAY, LEASE, places, start } from './scene.js'
 
 const { clock } = stillClock()
@@ -118,6 +118,22 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
   await server.client.config('SET', 'min-replicas-to-write', '0')
   await until(async () => (await post('/free', 'a-key')).status === 202, 'the answer')
   t.equal(seen.runs, 1)
+})
+
+t.test('Redis that takes no writes tells what is kept, also when another answer has ended', async t => {
+  const { url, client, clock: time } = await startRedis(t, { clock: true, startMs: START_MS })
+  const { post, seen } = await start(t, { url, clock })
+  await post('/free', 'ended')
+  time.advance(DAY - 1)
+  await post('/free', 'a-key')
+  time.advance(1)
+  await client.config('SET', 'min-replicas-to-write', '1')
+  t.match(await post('/free', 'a-key'), { status: 202, replayed: true, body: { id: 'message 2' } })
+  t.match(await post('/free', 'a-key', { to: 'b' }), { body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+  t.match(await post('/free', 'ended'), { status: 503, body: { code: 'IDEMPOTENCY_UNAVAILABLE' } })
+  await client.config('SET', 'min-replicas-to-write', '0')
+  t.match(await post('/free', 'ended'), { status: 202, replayed: false })
+  t.equal(seen.runs, 3)
 })
 
 t.test('Redis that is full begins nothing, and keeps the answer of what runs', async t => {
