@@ -23,7 +23,8 @@ export const ProblemSchema = Type.Object(
     ),
     errors: Type.Optional(
       Type.Array(FlawSchema, {
-        description: 'what is wrong, and where; of a body that is INVALID, the first that is found'
+        description:
+          'what is wrong, and where: all that is wrong with params, of anything else what is found first'
       })
     ),
     'violated-policies': Type.Optional(Type.Array(Type.String(), { description: 'the rules that refuse' })),
