@@ -42,17 +42,18 @@ export class Calls {
   /** What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call. */
   private commandsOf(calls: readonly Call[]): Call[][] {
     const commands: Call[][] = []
-    const open = new Map<Script, Call[]>()
+    const open = new Map<Script | string, Call[]>()
     for (const call of calls) {
-      const { decides = 1 } = call.script
-      const others = open.get(call.script)
+      const { decides = 1, told } = call.script
+      const same = told ?? call.script
+      const others = open.get(same)
       if (others !== undefined && others.length < decides) {
         others.push(call)
         continue
       }
       const command = [call]
       commands.push(command)
-      if (decides > 1 && !this.client.isCluster) open.set(call.script, command)
+      if (decides > 1 && !this.client.isCluster) open.set(same, command)
       else open.clear()
     }
     return commands
@@ -81,6 +82,7 @@ export class Calls {
   private async reply(script: Script, calls: readonly Call[]): Promise<unknown> {
     const keys = calls.flatMap(call => call.keys)
     const args = calls.flatMap(call => call.args)
+    if (script.told !== undefined) args.push(script.told)
     if (!script.fresh) {
       try {
         return await this.client.evalshaBuffer(script.sha, keys.length, ...keys, ...args)

@@ -15,13 +15,10 @@ const WORK = 200
 const body = textOf('reserve')
 
 /** For every mixture: it is told the specs with each call. */
-export const anyMixture: Script = {
-  ...scriptOf(`local entries, specs = #KEYS, cjson.decode(table.remove(ARGV))\n${body}`),
-  decides: 1
-}
+export const anyMixture = scriptOf(`local entries, specs = unpack(cjson.decode(table.remove(ARGV)))\n${body}`)
 
-/** What `anyMixture` is told: what is written of these entries before the script of their own. */
-export function specsOf(entries: readonly Entry[]): string {
+/** What is written of these entries before the script of their own, or told to `anyMixture`. */
+function specsOf(entries: readonly Entry[]): string {
   const specs: (number | string | boolean)[] = []
   for (const entry of entries) {
     const { spec } = entry
@@ -33,6 +30,12 @@ export function specsOf(entries: readonly Entry[]): string {
   return JSON.stringify(specs)
 }
 
+/** How many decisions on such entries one call makes at most. */
+function decidesOf(entries: readonly Entry[]): number {
+  const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).work(spec), 0)
+  return Math.max(1, Math.floor(WORK / work))
+}
+
 /**
  * The scripts that decide: one for each mixture of specs that are asked about together, with these written before
  * it, so that Redis decodes nothing.
@@ -42,19 +45,20 @@ export class Mixtures {
   /** By the specs before them: rules that were replaced by their like keep theirs. */
   private readonly scripts = new Map<string, Script>()
 
-  /** @returns nothing for a mixture that has none: its limits come from this request, or there are too many */
-  scriptFor(entries: readonly Entry[]): Script | undefined {
+  /** One that is told the specs for a mixture that has none: its limits come from this request, or there are too many. */
+  scriptFor(entries: readonly Entry[]): Script {
     let branch: Branch | undefined = this.root
     for (const { spec, max, zoned } of entries) {
-      if (max !== undefined || zoned) return undefined
+      if (max !== undefined || zoned) return toldOf(entries, specsOf(entries))
       branch = branch?.next.get(spec)
     }
     return branch?.script ?? this.add(entries)
   }
 
-  private add(entries: readonly Entry[]): Script | undefined {
-    const script = this.scriptOf(entries)
-    if (script === undefined) return undefined
+  private add(entries: readonly Entry[]): Script {
+    const specs = specsOf(entries)
+    const script = this.scripts.get(specs) ?? this.make(entries, specs)
+    if (script === undefined) return toldOf(entries, specs)
     let branch = this.root
     for (const { spec } of entries) {
       const next = branch.next.get(spec) ?? new Branch()
@@ -65,18 +69,18 @@ export class Mixtures {
     return script
   }
 
-  private scriptOf(entries: readonly Entry[]): Script | undefined {
-    const specs = specsOf(entries)
-    const known = this.scripts.get(specs)
-    if (known !== undefined || this.scripts.size === MOST) return known
+  private make(entries: readonly Entry[], specs: string): Script | undefined {
+    if (this.scripts.size === MOST) return undefined
     // An array of JSON and a table of Lua differ in their brackets.
     const text = `local entries, specs = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
-    const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).work(spec), 0)
-    const decides = Math.max(1, Math.floor(WORK / work))
-    const script: Script = { ...scriptOf(text), decides, fresh: true }
+    const script: Script = { ...scriptOf(text), decides: decidesOf(entries), fresh: true }
     this.scripts.set(specs, script)
     return script
   }
+}
+
+function toldOf(entries: readonly Entry[], specs: string): Script {
+  return { ...anyMixture, decides: decidesOf(entries), told: `[${entries.length},${specs}]` }
 }
 
 /** Mixtures that begin with the same specs; they go with the specs. */

@@ -2,7 +2,7 @@ import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import type { Argument, Binary, RedisClient } from './client.js'
-import { anyMixture, Mixtures, specsOf } from './mixtures.js'
+import { Mixtures } from './mixtures.js'
 import { retold, type Teller } from './retold.js'
 import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS } from './store.js'
@@ -108,8 +108,7 @@ export class RedisStore implements Store, Teller {
       const argument = kindOf(entry.spec).argument(entry, wall, token)
       if (argument !== undefined) args.push(argument)
     }
-    if (script === undefined) args.push(specsOf(entries))
-    return this.run(script ?? anyMixture, entries, args) as Promise<Answer>
+    return this.run(script, entries, args) as Promise<Answer>
   }
 
   private keys(entries: readonly Entry[]): string[] {

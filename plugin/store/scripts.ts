@@ -6,6 +6,8 @@ export interface Script {
   sha: string
   /** It makes decisions: so many in one call at most. */
   decides?: number
+  /** Its last argument, of all decisions of a call. */
+  told?: string
   /** Redis cannot know it yet: it is sent whole. */
   fresh?: boolean
 }

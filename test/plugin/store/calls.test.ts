@@ -130,6 +130,19 @@ t.test('of decisions at once each finds what those before it have counted', asyn
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 7 * 6)
 })
 
+t.test('decisions whose limits come from their requests are few calls, too, each by its own', async t => {
+  const { decide } = await open()
+  await new RedisServer(client, 'test:').load()
+  const spec = log([1_000, 60_000])
+  const perDay = count(1_000, 'day')
+  const before = (await scriptCalls(client)).called
+  const asked = many(60, i => [entry(spec, i % 2, [5 + (i % 2)]), { ...entry(perDay, i), zoned: true }])
+  const all = await Promise.all(asked.map(decide))
+  t.ok((await scriptCalls(client)).called - before < 20)
+  const admitted = (which: number) => all.filter((facts, i) => i % 2 === which && facts.admitted).length
+  t.strictSame([0, 1].map(admitted), [5, 6])
+})
+
 t.test('decisions that take Redis longer come in smaller calls', async t => {
   const { decide } = await open()
   const calls = async (entries: readonly Entry[]) => {
@@ -147,7 +160,7 @@ t.test('decisions that take Redis longer come in smaller calls', async t => {
 t.test('one call makes as many decisions as its script may, and no more', async t => {
   const { decide } = await open()
   const entries = many(4, () => entry(log([1_000, 60_000])))
-  const most = new Mixtures().scriptFor(entries)?.decides ?? 0
+  const most = new Mixtures().scriptFor(entries).decides ?? 0
   t.ok(most > 1 && most < 7, 'all leave together')
   await decide(entries)
   for (const [asked, calls] of [
