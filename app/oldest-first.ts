@@ -27,6 +27,11 @@ export class OldestFirst<K, V> {
     return this.size === 0 ? undefined : this.end.next
   }
 
+  /** To be gone through at once: nothing may be set meanwhile, and only what was just given deleted. */
+  *newestFirst(): Iterable<{ readonly key: K; readonly value: V }> {
+    for (let node = this.end.before; node !== this.end; node = node.before) yield node
+  }
+
   get(key: K): V | undefined {
     return this.nodes.get(key)?.value
   }

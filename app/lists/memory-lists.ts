@@ -1,4 +1,5 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
+import { OldestFirst } from '../oldest-first.js'
 import {
   type Found,
   full,
@@ -18,12 +19,14 @@ interface Held {
   ends: Instant
 }
 
+/** To look through all entries takes a millisecond: for the sake of one that has ended, not with each request. */
+const SWEEP_MS = 1_000
 const NEVER: Instant = { monotonic: Number.POSITIVE_INFINITY, wall: Number.POSITIVE_INFINITY }
 
 /** Lists of this process. */
 export class MemoryLists implements Lists {
-  // In the order of their placing, the newest last.
-  private readonly held = new Map<string, Held>()
+  // In the order of their placing.
+  private readonly held = new OldestFirst<string, Held>()
   private placings = 0
   /** No entry ends before. */
   private earliest = NEVER
@@ -34,8 +37,8 @@ export class MemoryLists implements Lists {
   ) {}
 
   async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
-    this.sweep()
-    if (!this.held.has(recipientHash) && this.held.size >= this.max) throw full(this.max)
+    this.sweep(this.held.size < this.max ? SWEEP_MS : 0)
+    if (this.held.get(recipientHash) === undefined && this.held.size >= this.max) throw full(this.max)
     const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
     const placed: Placed = {
       standing,
@@ -44,14 +47,13 @@ export class MemoryLists implements Lists {
       since: this.clock.wall(),
       ...(durationMs !== undefined && { until: ends.wall })
     }
-    this.held.delete(recipientHash)
     this.held.set(recipientHash, { placed, order: ++this.placings, ends })
     this.earliest = earlier(this.earliest, ends)
     return placed
   }
 
   async get(recipientHash: string): Promise<Found | null> {
-    this.sweep()
+    this.sweep(SWEEP_MS)
     const found = this.held.get(recipientHash)
     if (found === undefined) return null
     const { placed, ends } = found
@@ -66,27 +68,36 @@ export class MemoryLists implements Lists {
   }
 
   async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
-    this.sweep()
+    this.sweep(0)
     const before = after === undefined ? Number.POSITIVE_INFINITY : Number(after)
-    const found = [...this.held]
-      .filter(([, { placed, order }]) => order < before && (standing ?? placed.standing) === placed.standing)
-      .reverse()
-    const shown = found.slice(0, limit)
-    return {
-      entries: shown.map(([recipientHash, { placed }]) => ({ recipientHash, ...placed })),
-      next: found.length > limit ? String(shown.at(-1)?.[1].order) : null
+    const entries: Listed[] = []
+    let last = before
+    for (const { key, value } of this.held.newestFirst()) {
+      const { placed, order } = value
+      if (order >= before || (standing ?? placed.standing) !== placed.standing) continue
+      if (entries.length === limit) return { entries, next: String(last) }
+      entries.push({ recipientHash: key, ...placed })
+      last = order
     }
+    return { entries, next: null }
   }
 
   async verify(): Promise<void> {}
 
-  private sweep(): void {
-    if (msUntil(this.earliest, this.clock) > 0) return
-    this.earliest = NEVER
-    for (const [key, { ends }] of this.held) {
-      if (msUntil(ends, this.clock) <= 0) this.held.delete(key)
-      else this.earliest = earlier(this.earliest, ends)
+  /** @param patienceMs how long what has ended may stay */
+  private sweep(patienceMs: number): void {
+    if (msUntil(this.earliest, this.clock) > -patienceMs) return
+    const now = instantIn(0, this.clock)
+    const earliest = { ...NEVER }
+    for (const { key, value } of this.held.newestFirst()) {
+      const { monotonic, wall } = value.ends
+      if (monotonic <= now.monotonic || wall <= now.wall) this.held.delete(key)
+      else {
+        earliest.monotonic = Math.min(earliest.monotonic, monotonic)
+        earliest.wall = Math.min(earliest.wall, wall)
+      }
     }
+    this.earliest = earliest
   }
 }
 

@@ -20,6 +20,14 @@ t.test('it is a map in the order in which keys were last set', async t => {
         const [oldest] = model
         if (map.oldest?.key !== oldest?.[0] || map.oldest?.value !== oldest?.[1]) return false
       }
+      if (
+        String([...map.newestFirst()].map(({ key }) => key)) !== String(model.map(([key]) => key).reverse())
+      )
+        return false
+      // What was just given may be deleted.
+      const even = ({ key }: { key: number }) => key % 2 === 0
+      for (const each of map.newestFirst()) if (even(each)) map.delete(each.key)
+      model = model.filter(([key]) => !even({ key }))
       const same = model.every(([key, value]) => map.get(key) === value)
       const { size } = map
       for (const [key] of model) {
