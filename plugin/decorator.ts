@@ -101,6 +101,8 @@ export function decorator(
     }
     return decision
   }
+  let listed: LimitDecorator['rules'] = {}
+  let listedOf: typeof limiter.rules | undefined
   return {
     reserve,
     async run(keys, send, request) {
@@ -136,7 +138,14 @@ export function decorator(
     verify: begun(async () => verify()),
     replace,
     get rules() {
-      return Object.fromEntries([...limiter.rules].map(([name, rule]) => [name, rule.options]))
+      // Some ask with each decision.
+      if (listedOf !== limiter.rules) {
+        listedOf = limiter.rules
+        listed = Object.freeze(
+          Object.fromEntries([...listedOf].map(([name, { options }]) => [name, options]))
+        )
+      }
+      return listed
     }
   }
 }

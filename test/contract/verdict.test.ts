@@ -155,7 +155,7 @@ class World {
     this.limiters = stores.map(store => {
       const receipts = new Receipts({ secret: '0123456789abcdef', scope: '', foreign: '' })
       const limiter = new Limiter(alone(store), receipts, 1_000, systemClock, fail)
-      for (const [name, rule] of this.rules) limiter.rules.set(name, rule)
+      limiter.rules = this.rules
       return limiter
     })
     this.model.now = time.ticks

@@ -668,6 +668,7 @@ t.test('fastify.limit.rules lists them as they were given', async t => {
   const shared = { name: 'shared', key: 'ip' as const, limits }
   const inline = { name: 'mine', key: 'ip' as const, limits }
   const { app } = await open(t, { rules: [shared] })
+  t.strictSame(app.limit.rules, { shared } as object)
   app.route({
     method: ['PUT', 'POST'],
     url: '/x',
@@ -682,6 +683,8 @@ t.test('fastify.limit.rules lists them as they were given', async t => {
     'mine@GET /y {"host":"a.example"}': inline,
     'mine@GET /y {"host":"/b\\\\.example/"}': inline
   } as object)
+  t.equal(app.limit.rules, app.limit.rules, 'which is not put together anew each time')
+  t.ok(Object.isFrozen(app.limit.rules))
 })
 
 t.test('pauses that grow from send to send are one rule', async t => {
