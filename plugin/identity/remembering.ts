@@ -41,12 +41,13 @@ class Remembered<T> {
     const known = answers.get(text)
     if (known !== undefined) return known
     if (!this.cameBefore(text)) return of(text)
-    if (answers.size === MOST && ++this.turn % TURNS !== 0) return of(text)
+    const full = answers.size === MOST
+    if (full && ++this.turn % TURNS !== 0) return of(text)
     const own = copyOf(text)
     const answer = of(own)
-    const [oldest] = answers.keys()
-    if (answers.size === MOST) answers.delete(oldest as string)
-    if (answer !== undefined) answers.set(own, answer)
+    if (answer === undefined) return answer
+    if (full) answers.delete(answers.keys().next().value as string)
+    answers.set(own, answer)
     return answer
   }
 
