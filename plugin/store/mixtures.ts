@@ -4,7 +4,7 @@ import { type Script, scriptOf } from './scripts.js'
 import type { Entry, Spec } from './store.js'
 
 /**
- * How many mixtures have a script of their own, in a process. Who asks may choose among a rule's optional keys, so there
+ * How many mixtures have a script of their own, in an app. Who asks may choose among a rule's optional keys, so there
  * may be very many mixtures, and Redis may keep every script that it has seen.
  */
 const MOST = 64
