@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { type Awaitable, isPromise } from './awaitable.js'
 import { type Clock, present } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
@@ -118,7 +118,7 @@ export class Limiter {
     const subjects = subjectsOf(rules, values, source)
     if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
     const locks = subjects.some(({ rule }) => rule.lock)
-    const holder = locks ? { token: randomBytes(18).toString('base64url'), since: present() } : NO_LOCK
+    const holder = locks ? { token: newToken(), since: present() } : NO_LOCK
     const reserved = this.reserver.reserve(askedOf(subjects), holder.token)
     return isPromise(reserved)
       ? reserved.then(found => this.conclude(subjects, found, holder, earlier))
@@ -139,3 +139,6 @@ export class Limiter {
     return new Decision(new Means(subjects, facts, at, store, token, since, this, earlier, said))
   }
 }
+
+/** 24 characters with 90 random bits. Node draws many UUIDs at a time; bytes it would draw each time anew, for 3 µs. */
+const newToken = () => randomUUID().replaceAll('-', '').slice(8)
