@@ -78,15 +78,23 @@ t.test('segments', async t => {
     ['x'.repeat(161), 2],
     ['x'.repeat(459), 3],
     ['x'.repeat(460), undefined],
+    ['@ _$Z'.repeat(32), 1],
+    ['@ _$Z'.repeat(33), 2],
+    ['éÇßΩ'.repeat(40), 1],
+    ['éÇßΩ'.repeat(77), 3],
     // These take two septets each.
     ['€'.repeat(80), 1],
     ['€'.repeat(81), 2],
+    ['^{|}~\\]['.repeat(10), 1],
+    [`${'^{|}~\\]['.repeat(10)}x`, 2],
     // One that GSM-7 lacks makes all of it UCS-2.
     ['字'.repeat(70), 1],
     ['字'.repeat(71), 2],
     ['字'.repeat(201), 3],
     ['字'.repeat(202), undefined],
     [`${'x'.repeat(70)}字`, 2],
+    [`${'x'.repeat(70)}\``, 2],
+    [`${'x'.repeat(70)}ç`, 2],
     // One letter, to the eye.
     [`x${'\u0301'.repeat(69)}`, 1],
     [`x${'\u0301'.repeat(200)}`, 3],
