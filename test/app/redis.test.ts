@@ -118,9 +118,12 @@ t.test('on a Redis that is full, codes that are out are verified and cancelled',
   const sms = provider()
   const options = { senders: { sms } }
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, options)
-  const strict = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, ON_STORE_ERROR: 'deny' }, options)
+  const backend = '198.51.100.7'
+  const denying = { REDIS_URL: url, LIMIT_SECRET, ON_STORE_ERROR: 'deny', BACKENDS: backend }
+  const strict = await startApp(t, denying, options)
   const { id } = (await ask(app)).body
   const code = sms.lastCode()
+  const last = (await ask(app, { phone: '13600136000' })).body.id
   sms.does(async () => void (await client.config('SET', 'maxmemory', '1')))
   const other = (await ask(app, { phone: '13900139000' })).body.id
   t.match(await status(app, other), { body: { delivery: 'accepted' } }, 'who took its message is noted')
@@ -132,8 +135,10 @@ t.test('on a Redis that is full, codes that are out are verified and cancelled',
   })
   t.equal((await verify(app, id, code)).status, 200)
   t.equal((await verify(app, id, code)).status, 422, 'once')
-  t.equal((await cancel(app, other)).status, 204)
+  t.equal((await cancel(strict, other)).status, 503)
+  t.equal((await cancel(strict, other, { remoteAddress: backend })).status, 204, 'no attempts count')
   t.match(await status(app, other), { body: { status: 'cancelled' } })
+  t.equal((await cancel(app, last)).status, 204)
 })
 
 t.test('Redis is waited for as long as is said', async t => {
