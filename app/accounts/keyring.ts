@@ -14,10 +14,7 @@ export class Keyring<T> {
     return true
   }
 
-  /**
-   * The time tells nothing of them: a `Map` compares texts, here those of hashes, only where their sums agree, which are made
-   * under a seed of this process.
-   */
+  /** By its hash. The time tells nothing of a key: nobody chooses its hash, nor knows the seed by which a `Map` looks for it. */
   find(key: string): T | undefined {
     return this.held.get(sha256(key).toString('hex'))
   }
