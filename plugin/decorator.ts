@@ -103,6 +103,7 @@ export function decorator(
   }
   let listed: LimitDecorator['rules'] = {}
   let listedOf: typeof limiter.rules | undefined
+  let listedCount = 0
   return {
     reserve,
     async run(keys, send, request) {
@@ -138,12 +139,12 @@ export function decorator(
     verify: begun(async () => verify()),
     replace,
     get rules() {
+      const { rules } = limiter
       // Some ask with each decision.
-      if (listedOf !== limiter.rules) {
-        listedOf = limiter.rules
-        listed = Object.freeze(
-          Object.fromEntries([...listedOf].map(([name, { options }]) => [name, options]))
-        )
+      if (listedOf !== rules || listedCount !== rules.size) {
+        listedOf = rules
+        listedCount = rules.size
+        listed = Object.freeze(Object.fromEntries([...rules].map(([name, { options }]) => [name, options])))
       }
       return listed
     }

@@ -21,8 +21,8 @@ const NO_LOCK = { token: '', since: { monotonic: 0, wall: 0 } }
 
 /** Decides by rules, over any store; knows nothing of HTTP. */
 export class Limiter {
-  /** Rules by name, those of routes by name and route. Where one comes or goes, it is another map. */
-  rules: ReadonlyMap<string, CompiledRule> = new Map()
+  /** Rules by name, those of routes by name and route. Those of routes are added; where one goes, it is another map. */
+  rules = new Map<string, CompiledRule>()
 
   constructor(
     private readonly reserver: Reserver,

@@ -37,7 +37,7 @@ export class Planner {
   ) {
     this.rewritten = errorResponse !== undefined
     this.shared = this.compile(rules, 'options.rules')
-    this.limiter.rules = this.shared
+    this.limiter.rules = new Map(this.shared)
     for (const [i, filter] of filters.entries()) {
       const at = `options.filters[${i}]`
       checkFilter(filter, at)
@@ -126,7 +126,7 @@ export class Planner {
     // An inline rule belongs to its route: so do its keys in the store.
     const owner = hash('sha256', place, 'base64url').slice(0, 6)
     const rule = this.compiler.compile(each as Rule, at, `@${owner}`)
-    this.limiter.rules = new Map(this.limiter.rules).set(`${rule.name}@${place}`, rule)
+    this.limiter.rules.set(`${rule.name}@${place}`, rule)
     return rule
   }
 
