@@ -75,21 +75,15 @@ export class MemoryAnswers implements Answers {
 
   private makeRoom(scope: string): boolean {
     const own = this.scopes.get(scope)
-    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropFinished(own.values()))
-      return false
-    if (this.running.size + this.finished.size < this.bounds.max) return true
-    const { oldest } = this.finished
-    if (oldest !== undefined) this.drop(oldest.value)
-    return oldest !== undefined
+    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(finishedIn(own))) return false
+    return (
+      this.running.size + this.finished.size < this.bounds.max || this.dropOne(this.finished.oldest?.value)
+    )
   }
 
-  private dropFinished(entries: Iterable<Entry>): boolean {
-    for (const entry of entries) {
-      if (entry.token !== '') continue
-      this.drop(entry)
-      return true
-    }
-    return false
+  private dropOne(entry: Entry | undefined): boolean {
+    if (entry !== undefined) this.drop(entry)
+    return entry !== undefined
   }
 
   private sweep(now: number): void {
@@ -97,6 +91,12 @@ export class MemoryAnswers implements Answers {
       for (let { oldest } = entries; oldest !== undefined && oldest.value.until <= now; { oldest } = entries)
         this.drop(oldest.value)
   }
+}
+
+/** The oldest. */
+function finishedIn(own: ReadonlyMap<string, Entry>): Entry | undefined {
+  for (const entry of own.values()) if (entry.token === '') return entry
+  return undefined
 }
 
 function begunBefore({ body, token, answer }: Entry, other: string): Begun {
