@@ -8,6 +8,7 @@ import { type Clock, createClock } from './clock.js'
 import { folderOf } from './folder.js'
 import { type Launched, launch } from './launcher.js'
 import type { Teardown } from './teardown.js'
+import { until } from './until.js'
 
 export type { Clock }
 
@@ -102,7 +103,11 @@ async function start(t: Teardown, folder: string, options: RedisOptions, env: Re
   const server = await launch(command, logFile, env)
   t.teardown(server.kill)
   const client = await connect(port, server)
-  if (client === null) return { failed: true, log: readFileSync(logFile, 'utf8') } as const
+  if (client === null) {
+    // Whose port somebody else has ends by itself, and says so; it may not have begun when the other one answers.
+    await until(() => server.ended, 'the end of a server that did not start')
+    return { failed: true, log: readFileSync(logFile, 'utf8') } as const
+  }
   t.teardown(() => client.disconnect())
   const { pid, kill } = server
   return { failed: false, server: { url: `redis://127.0.0.1:${port}`, port, pid, client, kill } } as const
