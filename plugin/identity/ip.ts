@@ -8,7 +8,7 @@ export const IPV6_PREFIX = 64
 /** One address. */
 export const IPV4_PREFIX = 32
 /** IPv4 is `::ffff:0:0/96` here, which makes all its spellings one (RFC 4291 section 2.5.5.2). */
-const IPV4_BITS = 96
+export const IPV4_BITS = 96
 const MAPPED = [0, 0, 0, 0, 0, 0xffff]
 const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
 
@@ -36,124 +36,129 @@ export function canonicalIp(
   return whole ? address : ipv4Network(address, ipv4Prefix)
 }
 
-const ipv4Network = rememberingEach((address: string, prefix: number) => {
-  return `${dotted(network([...MAPPED, ...numbers(address)], IPV4_BITS + prefix))}/${prefix}`
-})
+/** A request asks for several rules, and a client comes again. */
+const read = rememberingEach(readIp)
+
+function readIp(text: string, ipv6Prefix: number): string | undefined {
+  const address = parseIp(text)
+  if (address === undefined) return undefined
+  return isIpv4(address) ? dotted(address) : `${printed(network(address, ipv6Prefix))}/${ipv6Prefix}`
+}
+
+function ipv4Network(address: string, prefix: number): string {
+  return `${dotted(network([...MAPPED, ...ipv4Groups(address)], IPV4_BITS + prefix))}/${prefix}`
+}
 
 function checkPrefix(name: string, prefix: number, most: number): void {
   if (!(Number.isInteger(prefix) && prefix > 0 && prefix <= most))
     throw new RangeError(`${name} must be a whole number from 1 to ${most}, not ${prefix}`)
 }
 
-const read = rememberingEach(readIp)
-
-function readIp(text: string, ipv6Prefix: number): string | undefined {
-  const address = parse(text)
-  if (address === undefined) return undefined
-  if (isIpv4(address)) return dotted(address)
-  return `${printed(network(address, ipv6Prefix))}/${ipv6Prefix}`
-}
-
-/**
- * Compiles addresses and CIDR ranges into a test for a client's address, in any spelling of it.
- *
- * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
- * The time of a test depends on how many different prefixes there are, not on how many entries.
- * @throws TypeError naming the entry that is neither an address nor a range.
- */
-export function compileIpList(entries: readonly string[]): (address: string) => boolean {
-  const byPrefix = new Map<number, Set<string>>()
-  for (const entry of entries) {
-    const [base, prefix] = range(entry)
-    const networks = byPrefix.get(prefix) ?? new Set()
-    byPrefix.set(prefix, networks.add(network(base, prefix).join()))
-  }
-  return text => {
-    // As in `canonicalIp`.
-    const address = typeof text === 'string' ? parse(text) : undefined
-    if (address === undefined) return false
-    const ipv4 = isIpv4(address)
-    for (const [prefix, networks] of byPrefix) {
-      if (ipv4 && prefix < IPV4_BITS) continue
-      if (networks.has(network(address, prefix).join())) return true
-    }
-    return false
-  }
-}
-
-function range(entry: string): [base: number[], prefix: number] {
-  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
-  const base = groupsOf(text)
-  if (base === undefined) {
-    throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
-  }
-  const prefix = bits === undefined ? 128 : Number(bits) + (isIP(text) === 4 ? IPV4_BITS : 0)
-  if (prefix > 128) throw new TypeError(`${JSON.stringify(entry)} has a prefix longer than its address`)
-  if (isTranslated(base)) {
-    throw new TypeError(`${JSON.stringify(entry)} is IPv4 behind NAT64. Write it as IPv4`)
-  }
-  if (isIpv4(base) && prefix < IPV4_BITS) {
-    throw new TypeError(`${JSON.stringify(entry)} has an IPv4 address in it, so its prefix is at least 96`)
-  }
-  return [base, prefix]
+/** The eight groups of an address, those of IPv4 mapped, however it comes. */
+export function parseIp(text: string): number[] | undefined {
+  const groups = groupsOf(text)
+  return groups !== undefined && isTranslated(groups) ? [...MAPPED, ...groups.slice(6)] : groups
 }
 
 /** Brackets around IPv6, and a port behind those or behind IPv4. */
 const AROUND = /^(?:\[(.*:.*)\]|([\d.]+))(?::\d{1,5})?$/
 
-/** The eight groups of an address, those of IPv4 mapped, however it comes. */
-function parse(text: string): number[] | undefined {
-  const groups = groupsOf(text)
-  return groups !== undefined && isTranslated(groups) ? [...MAPPED, ...groups.slice(6)] : groups
-}
-
 /** The eight groups of an address as it is written, those of IPv4 mapped. */
-function groupsOf(text: string): number[] | undefined {
+export function groupsOf(text: string): number[] | undefined {
   if (text.length > MAX_LENGTH) return undefined
+  const version = isIP(text)
+  if (version === 6) return ipv6Groups(text)
+  if (version === 4) return [...MAPPED, ...ipv4Groups(text)]
   const [, ipv6, ipv4] = AROUND.exec(text) ?? []
-  const bare = ipv6 ?? ipv4 ?? text
-  const version = isIP(bare)
-  if (version === 0) return undefined
-  if (version === 4) return [...MAPPED, ...numbers(bare)]
-  const [left = [], right = []] = bare
-    .replace(/%.*$/, '')
-    .split('::')
-    .map(half => (half === '' ? [] : half.split(':').flatMap(numbers)))
-  return [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right]
+  const bare = ipv6 ?? ipv4 ?? ''
+  return isIP(bare) === 0 ? undefined : groupsOf(bare)
 }
 
-function numbers(group: string): number[] {
-  if (!group.includes('.')) return [Number.parseInt(group, 16)]
-  const [a, b, c, d] = group.split('.').map(Number) as [number, number, number, number]
-  return [(a << 8) | b, (c << 8) | d]
+const [DOT, COLON, NINE] = [46, 58, 57]
+
+// By characters: new addresses come all the time, and to split them takes ten times as long.
+function ipv6Groups(text: string): number[] {
+  const zone = text.indexOf('%')
+  const address = zone < 0 ? text : text.slice(0, zone)
+  // An IPv4 address may stand in place of the last two.
+  const end = address.includes('.') ? address.lastIndexOf(':') + 1 : address.length
+  const groups = [0, 0, 0, 0, 0, 0, 0, 0]
+  let count = 0
+  let gap = 0
+  let group = -1
+  for (let i = 0; i < end; i++) {
+    const code = address.charCodeAt(i)
+    if (code !== COLON) {
+      const digit = code <= NINE ? code - 48 : (code | 32) - 87
+      group = group < 0 ? digit : (group << 4) | digit
+      continue
+    }
+    if (group < 0) gap = count
+    else groups[count++] = group
+    group = -1
+  }
+  if (group >= 0) groups[count++] = group
+  if (end < address.length) for (const each of ipv4Groups(address.slice(end))) groups[count++] = each
+  // What stands behind the gap moves to the end.
+  for (let to = 7; count < 8 && to >= gap; to--) {
+    const from = to - 8 + count
+    groups[to] = from < gap ? 0 : (groups[from] as number)
+  }
+  return groups
+}
+
+function ipv4Groups(text: string): [number, number] {
+  let bits = 0
+  let byte = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === DOT) {
+      bits = (bits << 8) | byte
+      byte = 0
+    } else byte = byte * 10 + code - 48
+  }
+  return [(bits >>> 8) & 0xffff, ((bits & 0xff) << 8) | byte]
 }
 
 /** The last 32 bits. */
 function dotted(groups: readonly number[]): string {
-  return groups
-    .slice(6)
-    .flatMap(group => [group >> 8, group & 0xff])
-    .join('.')
+  const [a, b] = [groups[6] as number, groups[7] as number]
+  return `${a >> 8}.${a & 0xff}.${b >> 8}.${b & 0xff}`
 }
 
 /** RFC 5952 section 4: lower case, no leading zeros, `::` for the first of the longest runs of zeros. */
 function printed(groups: readonly number[]): string {
-  const text = groups.map(group => group.toString(16)).join(':')
-  const [run] = text.match(/\b0(?::0)+/g)?.sort((a, b) => b.length - a.length) ?? []
-  return run === undefined ? text : text.replace(new RegExp(`(?:^|:)${run}(?::|$)`), '::')
+  let [start, end] = [0, 0]
+  for (let i = 0, run = 0; i < 8; i++) {
+    run = groups[i] === 0 ? run + 1 : 0
+    if (run > end - start) [start, end] = [i + 1 - run, i + 1]
+  }
+  const text = (from: number, to: number) =>
+    groups
+      .slice(from, to)
+      .map(group => group.toString(16))
+      .join(':')
+  return end - start < 2 ? text(0, 8) : `${text(0, start)}::${text(end, 8)}`
 }
 
-function isIpv4(groups: readonly number[]): boolean {
+export function isIpv4(groups: readonly number[]): boolean {
   return MAPPED.every((group, i) => group === groups[i])
 }
 
-function isTranslated(groups: readonly number[]): boolean {
+export function isTranslated(groups: readonly number[]): boolean {
   return NAT64.every((group, i) => group === groups[i])
 }
 
-function network(groups: readonly number[], prefix: number): number[] {
-  return groups.map((group, index) => {
-    const hostBits = Math.min(Math.max(16 * (index + 1) - prefix, 0), 16)
-    return (group >> hostBits) << hostBits
-  })
+/** The first address with the same `prefix` bits. */
+export function network(groups: readonly number[], prefix: number): number[] {
+  return groups.map((group, i) => group & ~hostMask(i, prefix))
+}
+
+/** The last one. */
+export function lastOf(groups: readonly number[], prefix: number): number[] {
+  return groups.map((group, i) => group | hostMask(i, prefix))
+}
+
+function hostMask(i: number, prefix: number): number {
+  return 0xffff >> Math.min(Math.max(prefix - 16 * i, 0), 16)
 }

@@ -50,6 +50,7 @@ const layers: readonly (readonly string[])[] = [
     'rule',
     'filter',
     'verdict',
+    'identity/ip-list',
     'identity/path',
     'identity/part'
   ],

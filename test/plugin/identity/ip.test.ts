@@ -1,7 +1,8 @@
 import { isIP } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
-import { canonicalIp, compileIpList } from '../../../plugin/identity/ip.js'
+import { canonicalIp } from '../../../plugin/identity/ip.js'
+import { compileIpList } from '../../../plugin/identity/ip-list.js'
 
 const SPELLINGS: [network: string, spellings: string[]][] = [
   [
@@ -298,6 +299,28 @@ t.test('a range matches like the comparison of bits', async () => {
       fc.pre([base, other].every(groups => groups.slice(0, 5).some(group => group !== 0)))
       const inside = bits(base).slice(0, prefix) === bits(other).slice(0, prefix)
       return compileIpList([`${text(base)}/${prefix}`])(text(other)) === inside
+    }),
+    { numRuns: 3000 }
+  )
+})
+
+t.test('a list matches like its ranges one by one', async () => {
+  // So few bits that ranges hold others, share an end, or lie side by side.
+  const ipv4 = fc.nat(0xf).map(bits => `10.0.0.${bits << 4}`)
+  const ipv6 = fc.nat(0xff).map(bits => `2001:db8::${bits.toString(16)}`)
+  const range = fc.oneof(
+    fc.tuple(ipv4, fc.integer({ min: 24, max: 32 })),
+    fc.tuple(fc.oneof(ipv6, fc.constant('::')), fc.integer({ min: 117, max: 128 })),
+    fc.constantFrom(['::', 0], ['0.0.0.0', 0], ['::ffff:10.0.0.0', 122])
+  )
+  const entries = fc.array(
+    range.map(([base, prefix]) => `${base}/${prefix}`),
+    { maxLength: 12 }
+  )
+  fc.assert(
+    fc.property(entries, fc.array(fc.oneof(ipv4, ipv6), { minLength: 1 }), (entries, addresses) => {
+      const [list, ranges] = [compileIpList(entries), entries.map(entry => compileIpList([entry]))]
+      return addresses.every(address => list(address) === ranges.some(range => range(address)))
     }),
     { numRuns: 3000 }
   )

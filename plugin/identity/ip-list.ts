@@ -1,0 +1,66 @@
+import { isIP } from 'node:net'
+import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } from './ip.js'
+
+/**
+ * Compiles addresses and CIDR ranges into a test for a client's address, in any spelling of it.
+ *
+ * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
+ * The time of a test grows with the logarithm of the number of entries.
+ * @throws TypeError naming the entry that is neither an address nor a range.
+ */
+export function compileIpList(entries: readonly string[]): (address: string) => boolean {
+  const ranges = entries.map(range)
+  const [ipv4, ipv6] = [true, false].map(version => covers(ranges.filter(each => each.ipv4 === version)))
+  return text => {
+    // As in `canonicalIp`.
+    const address = typeof text === 'string' ? parseIp(text) : undefined
+    if (address === undefined) return false
+    return (isIpv4(address) ? ipv4 : ipv6)?.(textOf(address)) ?? false
+  }
+}
+
+interface Range {
+  ipv4: boolean
+  first: string
+  last: string
+}
+
+/** Eight characters, of which `<` tells what it tells of addresses. */
+function textOf(groups: readonly number[]): string {
+  return String.fromCharCode(...groups)
+}
+
+function covers(ranges: readonly Range[]): (address: string) => boolean {
+  const sorted = [...ranges].sort((a, b) => (a.first < b.first ? -1 : 1))
+  // Of two ranges that have something in common one holds the other.
+  const apart: Range[] = []
+  for (const each of sorted) if (each.last > (apart.at(-1)?.last ?? '')) apart.push(each)
+  return address => {
+    let [from, to] = [0, apart.length]
+    while (from < to) {
+      const middle = (from + to) >> 1
+      if ((apart[middle] as Range).last < address) from = middle + 1
+      else to = middle
+    }
+    const range = apart[from]
+    return range !== undefined && range.first <= address
+  }
+}
+
+function range(entry: string): Range {
+  const [, text = '', bits] = /^([0-9a-f:.]+)(?:\/(0|[1-9][0-9]{0,2}))?$/i.exec(entry) ?? []
+  const base = groupsOf(text)
+  if (base === undefined) {
+    throw new TypeError(`${JSON.stringify(entry)} is neither an IP address nor a range such as 192.0.2.0/24`)
+  }
+  const ipv4 = isIpv4(base)
+  const prefix = bits === undefined ? 128 : Number(bits) + (isIP(text) === 4 ? IPV4_BITS : 0)
+  if (prefix > 128) throw new TypeError(`${JSON.stringify(entry)} has a prefix longer than its address`)
+  if (isTranslated(base)) {
+    throw new TypeError(`${JSON.stringify(entry)} is IPv4 behind NAT64. Write it as IPv4`)
+  }
+  if (ipv4 && prefix < IPV4_BITS) {
+    throw new TypeError(`${JSON.stringify(entry)} has an IPv4 address in it, so its prefix is at least 96`)
+  }
+  return { ipv4, first: textOf(network(base, prefix)), last: textOf(lastOf(base, prefix)) }
+}
