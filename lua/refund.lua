@@ -19,11 +19,36 @@ local function field(value, i)
   return (struct.unpack('>I6', value, i * 6 - 5))
 end
 
--- the log without `stamp` and what else is in the `width` fields from there on, or nothing when it is not in it
-local function without(log, stamp, width)
-  for i = 1, #log / 6, width do
-    if field(log, i) == stamp then return log:sub(1, i * 6 - 6) .. log:sub((i + width) * 6 - 5) end
+-- the log without `stamp`, or nothing when it is not in it
+local function without(log, stamp)
+  for i = 1, #log / 6 do
+    if field(log, i) == stamp then return log:sub(1, i * 6 - 6) .. log:sub(i * 6 + 1) end
   end
+end
+
+local function take(pairs, i, wanted)
+  for place, pair in ipairs(pairs) do
+    if field(pair, i) == wanted then return table.remove(pairs, place) end
+  end
+end
+
+-- The same of a distinct log. Where it was the newest of its value, the one before it stands in its place.
+local function unpaired(log, stamp)
+  local newest, earlier = {}, {}
+  local pairs = newest
+  for i = 1, #log, 12 do
+    local pair = log:sub(i, i + 11)
+    if field(pair, 1) == 0 then pairs = earlier else pairs[#pairs + 1] = pair end
+  end
+  local taken = take(newest, 1, stamp)
+  if taken then
+    newest[#newest + 1] = take(earlier, 2, field(taken, 2))
+    table.sort(newest, function(a, b) return field(a, 1) > field(b, 1) end)
+  elseif not take(earlier, 1, stamp) then
+    return
+  end
+  if #newest == 0 then return '' end
+  return table.concat(newest) .. (#earlier > 0 and string.rep('\0', 12) or '') .. table.concat(earlier)
 end
 
 -- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which
@@ -53,8 +78,8 @@ local function noted(key, refunds, receipt, count)
 end
 
 local function refund(key, kind, value, receipt, ends, refunds)
-  if kind == LOG then return without(value, receipt, 1) end
-  if kind == DISTINCT then return without(value, receipt, 2) end
+  if kind == LOG then return without(value, receipt) end
+  if kind == DISTINCT then return unpaired(value, receipt) end
   if kind == COUNT then
     if value == '' or field(value, 1) ~= ends or receipt > field(value, 3) then return end
     local used, issued = field(value, 2), field(value, 3)

@@ -30,8 +30,10 @@
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
 local LOG, COUNT, LOCK = 1, 2, 3
--- What a distinct log holds at most; the values in it have equal shares.
-local PAIRS = 500
+-- So many pairs the values of a distinct log keep at least, in equal shares; half as many again are there at most.
+local SHARED, SPARE = 500, 1.5
+-- Divides the newest pairs from the earlier ones.
+local DIVIDER = string.rep('\0', 12)
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
 -- By so much more than its time to live the newest stamp of a log may lie ahead.
@@ -123,33 +125,48 @@ for d = 0, decisions - 1 do
     else
       more = more + 1
       local own = given[more] + 0
-      -- of each value its newest pair in the time to live: `mine`, 0 for none, and the others', newest first
       if value ~= '' and read('>I6', value) - now > life * 100 + HOUR then value = '' end
-      local since, seen, others, mine, live = now - life * 100, {}, {}, 0, #value / 12
-      for j = 1, live do
+      -- how many newest pairs there are, and how many in the time to live; `mine`, 0 for none, and the others' stamps
+      local newest, live, since, others, mine, place = #value / 12, 0, now - life * 100, {}, 0
+      for j = 1, newest do
         local paired, to = read('>I6I6', value, j * 12 - 11)
-        if paired <= since then live = j - 1 break end
-        if not seen[to] then
-          seen[to] = true
-          if to == own then mine = paired else others[#others + 1] = paired end
+        if paired == 0 then newest = j - 1 break end
+        if paired > since then
+          live = j
+          if to == own then mine, place = paired, j else others[#others + 1] = paired end
         end
       end
+      local places = #others + 1
       for j = at + 4, next - 1, 2 do
         local max, window = specs[j], specs[j + 1]
+        places = math.max(places, max)
         -- One of the `max` newest values may come again.
         local again = max > #others or (max > 0 and others[max] <= mine)
         if not again and (max == 0 or others[max] > now - window) then passes = false end
       end
+      local behind = math.max(#value - newest * 12 - 12, 0)
+      -- nobody else has to know the earlier ones
+      if behind > 0 and #values[first + i] % 6 == 0 then values[first + i] = sub(value, 1, newest * 12) end
       if passes then
-        local newest, share = now, math.floor(PAIRS / (#others + 1))
-        if value ~= '' then newest = math.max(now, read('>I6', value) + 1) end
-        local times, kept = { [own] = 1 }, { pack('>I6I6', newest, own) }
-        for j = 1, live do
-          local to = read('>I6', value, j * 12 - 5)
-          times[to] = (times[to] or 0) + 1
-          if times[to] <= share then kept[#kept + 1] = sub(value, j * 12 - 11, j * 12) end
+        local stamped, before = value ~= '' and math.max(now, read('>I6', value) + 1) or now, ''
+        new = pack('>I6I6', stamped, own)
+        if mine > 0 then
+          before = sub(value, place * 12 - 11, place * 12)
+          new = new .. sub(value, 1, place * 12 - 12) .. sub(value, place * 12 + 1, live * 12)
+        else
+          new = new .. sub(value, 1, live * 12)
         end
-        new = table.concat(kept)
+        local share = math.floor(SHARED / places)
+        if #new + #before + behind > (#others + 1) * share * SPARE * 12 then
+          local earlier, times, kept = before .. sub(value, #value - behind + 1), {}, {}
+          for j = 1, #earlier, 12 do
+            local paired, to = read('>I6I6', earlier, j)
+            times[to] = (times[to] or 0) + 1
+            if times[to] <= share and paired > since then kept[#kept + 1] = sub(earlier, j, j + 11) end
+          end
+          before, behind = table.concat(kept), 0
+        end
+        if #before + behind > 0 then new = new .. DIVIDER .. before .. sub(value, #value - behind + 1) end
       end
     end
 

@@ -1,18 +1,25 @@
 import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Fields, Kind } from './kind.js'
+import type { Cell, Fields, Kind } from './kind.js'
 
-// What a cell holds at most; the values in it have equal shares.
-const PAIRS = 500
+/** So many pairs all values together keep at least, in equal shares; half as many again are there at most. */
+const SHARED = 500
+const SPARE = 1.5
+/** Divides the newest pairs from the earlier ones. */
+const DIVIDER: Pair = [0, 0]
+
+/** When a value was counted, and its number. */
+type Pair = [stamp: number, value: number]
 
 /**
- * Rolling limits on how many different values: pairs of a stamp and a value's number, newest first, the stamps
- * strictly decreasing. Older pairs of a value are kept for the case that its newer ones are given back.
+ * Rolling limits on how many different values. In front stands the newest pair of each value, newest first, the stamps
+ * strictly decreasing; behind the divider, if there are any, those before it, of each value newest first. They are kept for
+ * the case that the newest is given back.
  */
 export const distinct: Kind<DistinctSpec> = {
   code: 4,
 
-  read(facts, at, pairs, { steady }, { spec: { limits, ttl }, max, value = 0 }) {
-    const { own, others } = newest(pairs, steady - ttl * TICKS_PER_MS, value)
+  read(facts, at, pairs, { steady }, { spec: { limits }, max, value = 0 }) {
+    const { own, others } = newest(pairs, value)
     // Of them, those counted after the own value: all, where it is not counted.
     const ahead = newer(others, own)
     let passes = true
@@ -32,25 +39,22 @@ export const distinct: Kind<DistinctSpec> = {
   receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
   charge(cell, now, { spec, value = 0 }) {
-    const { ttl } = spec
+    const { ttl, limits } = spec
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
-    // What another store has admitted may be more values than there are places: then the newest stay, one pair each.
-    const share = Math.max(Math.floor(PAIRS / (newest(cell, since, value).others.length + 1)), 1)
-    const times = new Map<number, number>()
-    const kept: number[] = []
-    const keep = (at: number, to: number) => {
-      const before = times.get(to) ?? 0
-      times.set(to, before + 1)
-      if (before < share) kept.push(at, to)
+    const end = endOfNewest(cell)
+    const front: Pair[] = [[stamp, value]]
+    let earlier: Pair[] = []
+    // What another store has admitted may be more values than there are places: then the newest stay.
+    for (const pair of pairsOf(cell, 0, end))
+      if (pair[0] > since && front.length < SHARED) (pair[1] === value ? earlier : front).push(pair)
+    let kept = Math.max(cell.length - end - 2, 0)
+    const share = Math.floor(SHARED / Math.max(front.length, ...limits.map(({ max }) => max)))
+    if (front.length + earlier.length + kept / 2 > front.length * share * SPARE) {
+      earlier = newestOfEach([...earlier, ...pairsOf(cell, cell.length - kept, cell.length)], share, since)
+      kept = 0
     }
-    keep(stamp, value)
-    for (let i = 0; i < cell.length && cell.at(i) > since && kept.length < PAIRS * 2; i += 2)
-      keep(cell.at(i), cell.at(i + 1))
-    if (!cell.resize(kept.length)) return 0
-    kept.forEach((field, i) => {
-      cell.set(i, field)
-    })
+    if (!put(cell, front, earlier, kept)) return 0
     cell.expire(ttl * TICKS_PER_MS)
     return stamp
   },
@@ -58,11 +62,18 @@ export const distinct: Kind<DistinctSpec> = {
   latest: pairs => (pairs.length > 0 ? pairs.at(0) : 0),
 
   refund(cell, stamp) {
-    let i = 0
-    while (i < cell.length && cell.at(i) > stamp) i += 2
-    if (i >= cell.length || cell.at(i) !== stamp) return true
-    cell.move(i, i + 2, cell.length - 2 - i)
-    return cell.resize(cell.length - 2)
+    const end = endOfNewest(cell)
+    const [front, earlier] = [pairsOf(cell, 0, end), pairsOf(cell, end + 2, cell.length)]
+    const taken = take(front, ([at]) => at === stamp)
+    if (taken !== undefined) {
+      const before = take(earlier, ([, value]) => value === taken[1])
+      if (before !== undefined) front.push(before)
+      front.sort((a, b) => b[0] - a[0])
+    } else if (take(earlier, ([at]) => at === stamp) === undefined) return true
+    if (front.length === 0) return cell.resize(0)
+    // That it expires sooner a cell hears by what moves to its start.
+    if (cell.at(0) === stamp) cell.move(0, 2, 2)
+    return put(cell, front, earlier, 0)
   },
 
   repeatable: true,
@@ -72,22 +83,19 @@ export const distinct: Kind<DistinctSpec> = {
   describe: ({ spec: { limits }, max }) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
-  // 500 pairs.
-  work: () => 30,
+  // A hundred values.
+  work: () => 10,
 
   argument: ({ value = 0 }) => `${value}`
 }
 
-/** When each value was last counted after `since`: `own`, 0 for never, and the others, newest first. */
-function newest(pairs: Fields, since: number, value: number): { own: number; others: number[] } {
-  const seen = new Set<number>()
+/** When each value was last counted: `own`, 0 for never, and the others, newest first. */
+function newest(pairs: Fields, value: number): { own: number; others: number[] } {
   const others: number[] = []
+  const end = endOfNewest(pairs)
   let own = 0
-  for (let i = 0; i < pairs.length && pairs.at(i) > since; i += 2) {
-    const to = pairs.at(i + 1)
-    if (seen.has(to)) continue
-    seen.add(to)
-    if (to === value) own = pairs.at(i)
+  for (let i = 0; i < end; i += 2) {
+    if (pairs.at(i + 1) === value) own = pairs.at(i)
     else others.push(pairs.at(i))
   }
   return { own, others }
@@ -97,4 +105,49 @@ function newest(pairs: Fields, since: number, value: number): { own: number; oth
 function newer(stamps: readonly number[], since: number): number {
   const first = stamps.findIndex(stamp => stamp <= since)
   return first < 0 ? stamps.length : first
+}
+
+/** Where the divider stands, or would. */
+function endOfNewest(pairs: Fields): number {
+  let end = 0
+  while (end < pairs.length && pairs.at(end) !== DIVIDER[0]) end += 2
+  return end
+}
+
+function pairsOf(pairs: Fields, from: number, to: number): Pair[] {
+  const found: Pair[] = []
+  for (let i = from; i < to; i += 2) found.push([pairs.at(i), pairs.at(i + 1)])
+  return found
+}
+
+/** Of each value so many, newest first, that are later than `since`. */
+function newestOfEach(pairs: readonly Pair[], share: number, since: number): Pair[] {
+  const times = new Map<number, number>()
+  return pairs.filter(([at, value]) => {
+    const before = times.get(value) ?? 0
+    times.set(value, before + 1)
+    return before < share && at > since
+  })
+}
+
+/** Takes the first such pair out of a list. */
+function take(pairs: Pair[], is: (pair: Pair) => boolean): Pair | undefined {
+  const i = pairs.findIndex(is)
+  return i < 0 ? undefined : pairs.splice(i, 1)[0]
+}
+
+/**
+ * Puts these in front, and behind the divider `earlier`, with the last `kept` fields that are there.
+ * @returns false when there is no room
+ */
+function put(cell: Cell, front: readonly Pair[], earlier: readonly Pair[], kept: number): boolean {
+  const divider = earlier.length + kept > 0 ? DIVIDER : []
+  const fields = [...front.flat(), ...divider, ...earlier.flat()]
+  const { length } = cell
+  if (!cell.resize(Math.max(fields.length + kept, length))) return false
+  cell.move(fields.length, length - kept, kept)
+  fields.forEach((field, i) => {
+    cell.set(i, field)
+  })
+  return cell.resize(fields.length + kept)
 }

@@ -10,14 +10,14 @@ import type { Period } from '../calendar.js'
  * - a **count** of one calendar period: its end, how many are used, the last receipt (they count up from the clock), which
  *   receipts were refunded.
  * - a **lock**: its end and its holder's token.
- * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to, newest first. Of each
+ * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to. Of each
  *   limit: *used* is how many values other than the request's own have a pair in the window; a slot returns when the
  *   last pair of the `max`-th newest of them (of the oldest, when there are fewer) leaves it. It passes when fewer than
  *   `max` are used. The own value, when it has a pair in the window, always does so, unless `max` other values were
  *   counted after it (`max` was lowered): the `max` newest values may be repeated, and then *used* is `max` - 1 at
  *   most. So who passes goes on passing as time goes by, and a `max` of 0 refuses all.
- *   Kept are the pairs younger than the time to live; 500 at most, every value there having an equal share, its newest.
- *   So a refund is exact while fewer than 500 / `max` sends of one identity to one value are in flight at once.
+ *   The newest pair of each value stands in front, the others behind: of each value at least 500 / `max` in all. So a
+ *   refund is exact while fewer than that are in flight at once, from one identity to one value.
  *
  * Times are ticks of 10 µs, fine enough to give each stamp of a key an instant of its own, coarse enough
  * to fit 48 bits until 2109. All of them come from the store's own clock.

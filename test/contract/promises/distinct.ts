@@ -193,32 +193,32 @@ export const distincts: Promised[] = [
     }
   ],
   [
-    'a hundred different values, each with five pairs, are kept whole',
+    'a hundred different values keep five pairs each and more, but not all',
     async s => {
       const spec = distinct([100, 3_600_000])
       const taken: Taken[][] = []
-      for (let round = 0; round < 6; round++)
+      for (let round = 0; round < 10; round++)
         for (let value = 0; value < 100; value++) taken.push(await s.take([sentTo(spec, value)]))
       s.t.strictSame(await facts(s, sentTo(spec, 100)).then(([state]) => state), REFUSES)
       s.time.advanceMs(1)
-      for (const each of taken.slice(200)) await s.refund(each)
+      for (const each of taken.slice(600)) await s.refund(each)
       s.t.strictSame(await s.used([sentTo(spec, 100)]), [[100]], 'four in flight are given back')
-      for (const each of taken.slice(100, 200)) await s.refund(each)
-      s.t.strictSame(await s.used([sentTo(spec, 100)]), [[0]], 'the sixth of a value was not kept')
+      for (const each of taken.slice(200, 600)) await s.refund(each)
+      s.t.strictSame(await s.used([sentTo(spec, 100)]), [[0]], 'the ninth of a value was not kept')
     }
   ],
   [
-    'of three values each keeps a third of the pairs, rounded down',
+    'of three values each keeps a third of the pairs, rounded down, behind its newest',
     async s => {
       const spec = distinct([3, 3_600_000])
       const taken: Taken[][] = []
-      for (let round = 0; round < 167; round++)
+      for (let round = 0; round < 251; round++)
         for (let value = 0; value < 3; value++) taken.push(await s.take([sentTo(spec, value)]))
       s.time.advanceMs(1)
-      for (const each of taken.slice(2 * 3)) await s.refund(each)
+      for (const each of taken.slice(84 * 3)) await s.refund(each)
       s.t.strictSame(await s.used([sentTo(spec, 3)]), [[3]])
-      for (const each of taken.slice(3, 2 * 3)) await s.refund(each)
-      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]], 'the 167th of a value was not kept')
+      for (const each of taken.slice(80 * 3, 84 * 3)) await s.refund(each)
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]], 'no more than a third were kept')
     }
   ],
   [

@@ -476,29 +476,30 @@ t.test('whose day ends late keeps no room from those whose day is over', async t
   t.equal(ask(0, 'Europe/London')[1], 0, 'that one lives')
 })
 
-t.test('who has sent keeps no room from those whose later send was given back', async t => {
-  const { store, time } = open(t, 100)
-  const spec = log([2, 60_000])
-  const send = (who: number | string) => {
-    const entries = [entry(spec, who)]
-    return takenOf(entries, named(entries, store.reserve(entries, '')))
-  }
-  for (let who = 1; who < 100; who++) send(who)
-  time.advanceMs(58_000)
-  send(0)
-  time.advanceMs(1_000)
-  for (let who = 1; who < 100; who++) store.refund(send(who), '')
-  time.advanceMs(2_000)
-  let refused = 0
-  for (let who = 0; who < 90; who++)
-    try {
-      send(`late ${who}`)
-    } catch {
-      refused++
+for (const spec of [log([2, 60_000]), distinct([2, 60_000])])
+  t.test(`who has sent keeps no room from those whose later send was given back: ${spec.kind}`, async t => {
+    const { store, time } = open(t, 100)
+    const send = (who: number | string) => {
+      const entries = [entry(spec, who)]
+      return takenOf(entries, named(entries, store.reserve(entries, '')))
     }
-  t.ok(refused <= 1, `${refused} refused`)
-  t.strictSame(usedOf([entry(spec, 0)], store.peek([entry(spec, 0)])), [1], 'that one lives')
-})
+    for (let who = 1; who < 100; who++) send(who)
+    time.advanceMs(58_000)
+    send(0)
+    time.advanceMs(1_000)
+    for (let who = 1; who < 100; who++) store.refund(send(who), '')
+    time.advanceMs(2_000)
+    let refused = 0
+    for (let who = 0; who < 90; who++)
+      try {
+        send(`late ${who}`)
+      } catch {
+        refused++
+      }
+    t.ok(refused <= 1, `${refused} refused`)
+    const other = { ...entry(spec, 0), value: 1 }
+    t.strictSame(usedOf([other], store.peek([other])), [1], 'that one lives')
+  })
 
 t.test('a lock that is renewed keeps no room from those that have ended', async t => {
   const { store, time } = open(t, 2)

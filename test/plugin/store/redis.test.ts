@@ -606,24 +606,45 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
   }
 })
 
-t.test('a distinct log holds 500 pairs at most, of one value, too', async t => {
+t.test('of one value a distinct log holds half as many pairs again as 500 / max at most', async t => {
   const { store, time } = await open()
-  const entries = [sentTo(distinct([1, 60_000]), 1)]
-  for (let i = 0; i < 505; i++) {
-    await store.reserve(entries, '')
-    time.advanceMs(1)
+  for (const [max, pairs] of [
+    [1, 750],
+    [100, 7]
+  ] as const) {
+    const entries = [sentTo(distinct([max, 60_000]), 1, undefined, `max ${max}`)]
+    const sizes = new Set<number>()
+    for (let i = 0; i < 1_100; i++) {
+      await store.reserve(entries, '')
+      sizes.add(await client.strlen(keyOf(entries[0] as Entry)))
+      time.advanceMs(1)
+    }
+    t.equal(Math.max(...sizes), (pairs + 1) * 12, 'with the pair that divides them')
   }
-  t.equal(await client.strlen(keyOf(entries[0] as Entry)), 500 * 12)
 })
 
-t.test('a distinct log holds pairs that are younger than its time to live', async t => {
+t.test('a distinct log forgets what is older than its time to live, or given back', async t => {
   const { store, time } = await open()
   const spec = distinct([5, 60_000])
-  for (const value of [1, 2, 3]) {
-    await store.reserve([sentTo(spec, value)], '')
+  const pairs = async () => (await client.strlen(keyOf(entry(spec)))) / 12
+  const take = async (value: number) => {
+    const entries = [sentTo(spec, value)]
+    const taken = takenOf(entries, named(entries, await store.reserve(entries, '')))
     time.advanceMs(spec.ttl / 2)
+    return taken
   }
-  t.equal(await client.strlen(keyOf(entry(spec))), 2 * 12)
+  for (const value of [1, 2, 3]) await take(value)
+  t.equal(await pairs(), 2)
+  const again = await take(3)
+  t.equal(await pairs(), 3, 'the newest of 3, a divider, the one before')
+  await store.refund(again, '')
+  t.equal(await pairs(), 1)
+  await store.clear([entry(spec)])
+  for (const value of [1, 1]) await take(value)
+  const later = [await take(2), await take(3)]
+  t.equal(await pairs(), 4, 'of 1, whose newest is over, what was before')
+  for (const taken of later) await store.refund(taken, '')
+  t.equal(await client.exists(keyOf(entry(spec))), 0, 'nothing counts any more')
 })
 
 t.test('the largest log costs Redis six bytes a stamp', async t => {
