@@ -11,7 +11,6 @@ const RECORD = 2 ** 24 - 1
 const eighthOf = (word: number) => 1 << (24 + (word >>> 29))
 /** With fewer buckets an identity would be told by fewer than 64 bits. */
 const MIN_BUCKETS = 2 ** 16
-const MAX_BUCKETS = 2 ** 24
 
 /** In place of a record: where it would be is known, but not yet whether it is there. */
 const SOUGHT = -1
@@ -49,7 +48,7 @@ export class KeyIndex {
   constructor(records: Records, maxKeys: number) {
     this.#records = records
     const buckets = 2 ** Math.ceil(Math.log2(maxKeys / 2 + 1))
-    this.#buckets = new Int32Array(Math.min(Math.max(buckets, MIN_BUCKETS), MAX_BUCKETS))
+    this.#buckets = new Int32Array(Math.max(buckets, MIN_BUCKETS))
   }
 
   get bytes(): number {

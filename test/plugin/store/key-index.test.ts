@@ -63,3 +63,28 @@ t.test('what was looked for with one that cannot be looked for is found all the 
   )
   t.equal(index.find('there', 1), record)
 })
+
+t.test(
+  'as many records as can be told apart, and an identity by 64 bits however few there may be',
+  async t => {
+    const [first, last] = [2 ** 24 - 3, 2 ** 24 - 1]
+    class Late extends Records {
+      override take(): number {
+        return first - 1 + super.take()
+      }
+      override wordsOf(record: number): Int32Array {
+        return super.wordsOf(record - first + 1)
+      }
+    }
+    const index = new KeyIndex(new Late(), 1)
+    t.equal(index.bytes, 2 ** 16 * Int32Array.BYTES_PER_ELEMENT)
+    for (let record = first; record <= last; record++) t.equal(index.add(textOf(record), 0xffff), record)
+    for (const record of [last, first, last - 1]) {
+      index.forget()
+      t.equal(index.find(textOf(record), 0xffff), record)
+      t.equal(index.series(record), 0xffff)
+      index.remove(record)
+      t.equal(index.find(textOf(record), 0xffff), 0)
+    }
+  }
+)

@@ -51,9 +51,14 @@ t.test('a queue that becomes mixed several times has one turn', async t => {
 })
 
 t.test('a queue from which any may go is not mixed for want of room', async t => {
-  const queues = new Queues(recordsOf(2), { evictable: () => true, first: record => record })
+  const queues = new Queues(recordsOf(2), { evictable: series => series === 0, first: record => record })
   queues.append(1, 0)
   queues.lower(0)
   queues.mix()
   t.equal(queues.nextOfMixed(10), undefined)
+  queues.append(2, 1)
+  queues.lower(1)
+  queues.mix()
+  t.equal(queues.nextOfMixed(1), 0, 'but any other is')
+  t.equal(queues.nextOfMixed(2), 2, 'and what expires now has')
 })
