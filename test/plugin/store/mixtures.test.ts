@@ -3,7 +3,7 @@ import { anyMixture, Mixtures } from '../../../plugin/store/mixtures.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import type { Entry } from '../../../plugin/store/store.js'
-import { count, entry, log, token } from '../../contract/specs.js'
+import { count, distinct, entry, log, token } from '../../contract/specs.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 
 const { client } = await startRedis(t)
@@ -57,6 +57,15 @@ t.test('what a request brings of its own is in no script', t => {
   t.equal(known.scriptFor([entry(spec, 'somebody else')]), script)
   t.notMatch(script.text, /somebody/)
   t.equal(known.scriptFor([entry({ ...spec }, 'somebody')]), script, 'rules replaced by their like')
+  t.end()
+})
+
+t.test('a call makes several decisions, but of the slowest one', t => {
+  const slow = Array.from({ length: 8 }, () => entry(distinct([100, 60_000])))
+  const decides = [slow.slice(0, 2), slow, slow.map(each => ({ ...each, max: [1] }))].map(
+    entries => new Mixtures().scriptFor(entries).decides
+  )
+  t.strictSame(decides, [3, 1, 1])
   t.end()
 })
 

@@ -272,6 +272,15 @@ t.test('what it has admitted itself stays, however much is admitted there and gi
   }
 })
 
+t.test('what is given back twice is that of nobody behind it', async t => {
+  const { reserve, used, close } = open()
+  t.teardown(close)
+  const entries = [1, 2, 3].map(who => entry(spec, who))
+  const [, second] = entries.map(each => reserve([each]))
+  for (let times = 0; times < 2; times++) await second?.counted.refund(second.taken, '')
+  t.strictSame(used(entries), [1, 0, 1])
+})
+
 t.test('of more different values than there is room for, the latest stay', async t => {
   const { time, primary, reserve, used, close } = open()
   t.teardown(close)
