@@ -11,7 +11,8 @@ import {
   type Facts,
   PASSES,
   type Store,
-  TICKS_PER_MS
+  TICKS_PER_MS,
+  UNKNOWN
 } from '../../../plugin/store/store.js'
 import { watched } from '../../../plugin/store/watched.js'
 import { count, entry, log, named, usedOf } from '../../contract/specs.js'
@@ -117,5 +118,17 @@ t.test('of nodes whose clocks differ a wait is told by its own, the end of a cou
       [reset, told]
     )
   }
+  t.end()
+})
+
+t.test('what was allowed without being asked about takes the room of its facts, and tells nothing', t => {
+  const [own, lost] = [log([5, 60_000]), log([1, 60_000], [2, 3_600_000])]
+  const entries = [entry(lost, 1), entry(own, 2), entry(own, 1)]
+  const groups = groupsOf(entries)
+  const found = groups.map(({ places }) => (places.includes(1) ? [1_000, 1, PASSES, 7, 3, 9_000] : null))
+  t.strictSame(
+    merge(entries, groups, found),
+    [1_000, 1, [UNKNOWN, 0, 0, 0, 0, 0], [PASSES, 7, 3, 9_000], [UNKNOWN, 0, 0, 0]].flat()
+  )
   t.end()
 })
