@@ -20,15 +20,27 @@ interface Plans {
   getCountryCodesForCallingCode(code: string): string[] | undefined
 }
 
-/** What is valid in one country as it stands, as patterns; the library compiles its own anew for each number. */
+/** A country, and what its numbers look like; the library compiles its own patterns anew for each number. */
+interface Country {
+  code: CountryCode
+  /** What its numbers begin with, of no other country of its calling code, where the library tells that. */
+  leading: RegExp | undefined
+  numbers: RegExp
+}
+
+/** How numbers are read that are dialled in one country, or that begin with one calling code. */
 interface Compiled {
   callingCode: string
-  /** The only country of this calling code; undefined where several share it. */
-  country: CountryCode | undefined
-  /** The valid numbers of the main country of this calling code that have no trunk prefix. */
-  valid: RegExp
+  /** Those of this calling code, the main one first. */
+  countries: readonly Country[]
+  /** A trunk prefix, one that is not empty. */
+  trunk: RegExp
+  /** What a call abroad begins with. */
+  abroad: RegExp
+  /** Most numbers, by one look: those of the main country without a trunk prefix. */
+  main: RegExp
   /** Those of them that do not begin as a call abroad does. */
-  national: RegExp
+  mainNational: RegExp
 }
 
 const TYPES = [
@@ -47,6 +59,7 @@ const NEVER = '(?!)'
 
 const plans = new Metadata(metadata) as unknown as Plans
 const compiled = new Map<string, Compiled | null>()
+const countries = new Map<string, Country>()
 
 /**
  * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
@@ -61,10 +74,10 @@ export function plainNumber(digits: string, region: CountryCode | undefined): st
   }
 }
 
-/** The country of a valid number in E.164; `undefined` where the library must be asked, since several share its calling code. */
+/** The country of a valid number in E.164; `undefined` where the library must be asked. */
 export function plainCountry(number: string): CountryCode | undefined {
   try {
-    return planOfNumber(number)?.country
+    return countryOf(number)
   } catch {
     return undefined
   }
@@ -73,11 +86,29 @@ export function plainCountry(number: string): CountryCode | undefined {
 function recognised(digits: string, region: CountryCode | undefined): string | undefined {
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
-    return plan?.valid.test(digits.slice(1 + plan.callingCode.length)) ? digits : undefined
+    const own = plan && digits.slice(1 + plan.callingCode.length)
+    return own && (plan.main.test(own) || countryIn(plan, own)) ? digits : undefined
   }
   const plan = region && planOf(region)
   if (!plan || digits.startsWith(plan.callingCode)) return undefined
-  return plan.national.test(digits) ? `+${plan.callingCode}${digits}` : undefined
+  const is = plan.mainNational.test(digits) || (!plan.abroad.test(digits) && countryIn(plan, digits))
+  return is ? `+${plan.callingCode}${digits}` : undefined
+}
+
+function countryOf(number: string): CountryCode | undefined {
+  const plan = planOfNumber(number)
+  if (!plan) return undefined
+  const { countries } = plan
+  return countries.length === 1
+    ? countries[0]?.code
+    : countryIn(plan, number.slice(1 + plan.callingCode.length))
+}
+
+/** As the library does: it takes the first country whose leading digits they have, or, if it has none, whose type. */
+function countryIn({ countries, trunk }: Compiled, digits: string): CountryCode | undefined {
+  if (trunk.test(digits)) return undefined
+  const found = countries.find(({ leading, numbers }) => (leading ?? numbers).test(digits))
+  return found?.numbers.test(digits) ? found.code : undefined
 }
 
 function planOfNumber(digits: string): Compiled | null | undefined {
@@ -100,29 +131,44 @@ function compile(countryOrCallingCode: string): Compiled | null {
   plans.selectNumberingPlan(countryOrCallingCode)
   const own = plans.numberingPlan
   const callingCode = own.callingCode()
-  const [main, ...others] = plans.getCountryCodesForCallingCode(callingCode) ?? []
+  const [main, ...others] = (plans.getCountryCodesForCallingCode(callingCode) ?? []).map(countryFor)
   if (main === undefined) return null
-  plans.selectNumberingPlan(main)
-  const valid = validIn(plans.numberingPlan, own.nationalPrefixForParsing() || NEVER)
+  // Of some countries it may be empty.
+  const trunk = `(?:${own.nationalPrefixForParsing() || NEVER})(?<!^)`
+  const abroad = own.IDDPrefix() || NEVER
+  const numbers = `(?=${main.leading?.source ?? ''})${main.numbers.source}`
   return {
     callingCode,
-    country: others.length === 0 ? (main as CountryCode) : undefined,
-    valid: new RegExp(`^${valid}$`),
-    national: new RegExp(`^(?!${own.IDDPrefix() || NEVER})${valid}$`)
+    countries: [main, ...others],
+    trunk: new RegExp(`^${trunk}`),
+    abroad: new RegExp(`^(?:${abroad})`),
+    main: new RegExp(`^(?!${trunk})${numbers}`),
+    mainNational: new RegExp(`^(?!${abroad})(?!${trunk})${numbers}`)
   }
 }
 
-/**
- * One pattern for all that counts, and one look at a number. Where several countries share a calling code, the
- * library asks the main one first, by its leading digits or its types.
- */
-function validIn(plan: Plan, trunk: string): string {
+function countryFor(code: string): Country {
+  const known = countries.get(code)
+  if (known !== undefined) return known
+  plans.selectNumberingPlan(code)
+  const plan = plans.numberingPlan
+  const leading = plan.leadingDigits()
+  const country = {
+    code: code as CountryCode,
+    leading: leading ? new RegExp(`^(?:${leading})`) : undefined,
+    numbers: new RegExp(`^${numbersOf(plan)}$`)
+  }
+  countries.set(code, country)
+  return country
+}
+
+/** One pattern for all that counts, and one look at a number. */
+function numbersOf(plan: Plan): string {
   const types = TYPES.flatMap(name => {
     const type = plan.type(name)
     if (!type?.pattern()) return []
     const lengths = type.possibleLengths().map(length => `.{${length}}`)
     return [`(?=(?:${lengths.join('|')})$)(?:${type.pattern()})`]
   })
-  const leading = plan.leadingDigits() || ''
-  return `(?!${trunk})(?=${leading})(?=(?:${plan.nationalNumberPattern()})$)(?:${types.join('|') || NEVER})`
+  return `(?=(?:${plan.nationalNumberPattern()})$)(?:${types.join('|') || NEVER})`
 }

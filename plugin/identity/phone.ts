@@ -77,7 +77,7 @@ function readPhone(text: string, region: CountryCode | undefined): string | unde
 
 function ownNumber(number: string): string {
   for (const [other, own] of REACHED_TWICE)
-    if (number.startsWith(other)) return canonicalPhone(number.replace(other, own)) ?? number
+    if (number.startsWith(other)) return plainNumber(number.replace(other, own), undefined) ?? number
   return number
 }
 

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import { getCountries, getCountryCallingCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import t from 'tap'
-import { plainNumber } from '../../../plugin/identity/numbering-plan.js'
+import { plainCountry, plainNumber } from '../../../plugin/identity/numbering-plan.js'
 import { canonicalPhone, isRegion, phoneCountry } from '../../../plugin/identity/phone.js'
 
 const examples: Record<string, string> = createRequire(import.meta.url)(
@@ -345,6 +345,8 @@ t.test('a number that is recognised as it stands is what the library makes of it
         if (plain === undefined) return
         recognised++
         t.equal(plain, asked(`${prefix}${calling}${text}`, seed % 2 ? of : region), `${text} ${of} ${region}`)
+        const country = parsePhoneNumberFromString(plain)?.country
+        t.equal(plainCountry(plain) ?? country, country, plain)
       }
     ),
     { numRuns: 10_000 }
@@ -357,8 +359,20 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('+8613800138000', 'US'), '+8613800138000')
   t.equal(plainNumber('2125550123', 'US'), '+12125550123')
   t.equal(plainNumber('612345678', 'ES'), '+34612345678', 'of a region without a trunk prefix')
-  for (const number of ['+12125550123', '+442079460018', '+85251234567'])
+  for (const [number, country] of Object.entries({
+    '+12125550123': 'US',
+    '+14165550123': 'CA',
+    '+18765550123': 'JM',
+    '+442079460018': 'GB',
+    '+447624123456': 'IM',
+    '+77011234567': 'KZ',
+    '+5491123456789': 'AR',
+    '+972502345678': 'IL',
+    '+85251234567': 'HK'
+  })) {
     t.equal(plainNumber(number, 'CN'), number)
+    t.equal(plainCountry(number), country)
+  }
   t.equal(plainNumber('00800761498', 'PA'), undefined, 'the prefix of calls abroad')
   t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'it begins as its trunk prefix does')
   t.equal(plainNumber('+494924452211426', 'DE'), undefined, 'too long for the country')
