@@ -14,7 +14,9 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
   // A Unix socket's address is null, and as good as missing.
   const isMissing = (value: unknown, i: number) =>
     value === undefined || (value === null && isAddress((parts[i] as Member).label))
-  const gather = (values: unknown[]) => (values.every(isMissing) ? values[0] : values)
+  const isNone = (value: unknown) =>
+    Array.isArray(value) && value.length === parts.length && value.every(isMissing)
+  const gather = (values: unknown[]) => (isNone(values) ? values[0] : values)
   return {
     kind: 'digest',
     label,
@@ -27,6 +29,7 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
       }
       return late ? unheard(Promise.all(values).then(gather)) : gather(values)
     },
+    isNone,
     canonical(value) {
       const values = Array.isArray(value) && value.length === parts.length ? value : [value]
       // One of several alone would be another identity, and a block of it would block nobody.

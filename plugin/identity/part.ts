@@ -26,6 +26,8 @@ export interface CompiledPart {
   /** What it is called in errors and docs: its path, or its kind. */
   label: string
   read(source: Source): unknown
+  /** Whether a list of values is of none: a caller outside of routes may name them so. */
+  isNone?(value: unknown): boolean
   /** The one spelling, or undefined when the value cannot be such an identity. */
   canonical(value: unknown): string | undefined
   /** A matcher for the values of an allow or block list. */

@@ -131,6 +131,18 @@ t.test('one of several values is no content', async t => {
   await app.limit.block({ content: ['a', 'b'] })
 })
 
+t.test('a content of which nothing is there, outside of routes, is missing as in a route', async t => {
+  const content: Rule = { name: 'content', key: { digest: ['body.a', { phone: 'body.b' }] }, limits }
+  const spare: Rule = { ...content, name: 'spare', optional: true }
+  const values: Rule = { name: 'values', key: 'ip', distinct: { digest: ['body.a'] }, limits }
+  const { app } = await open(t, { rules: [content, spare, values] })
+  const missing = { code: 'FST_SEND_LIMIT_KEY_MISSING' }
+  await t.rejects(app.limit.peek({ content: [undefined, undefined] }), missing)
+  await t.rejects(app.limit.peek({ values: ['192.0.2.1', [undefined]] }), missing)
+  t.same((await app.limit.peek({ spare: [undefined, undefined] })).rules, [])
+  t.match((await app.limit.peek({ content: ['a', undefined] })).rules, [{ name: 'content' }])
+})
+
 t.test('the region and the length of a network are as is said', async t => {
   const rules: Rule[] = [
     { name: 'here', key: { phone: 'body.phone' }, limits },
