@@ -45,9 +45,11 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
     const violated = spec.observed ? verdict.observed : verdict.violated
     const charged = isCharged(facts, head)
     if (facts[head] === BLOCKED) {
-      // Once a rule, however many things it keeps.
-      if (!violated.some(({ rule, windowMs }) => rule === name && windowMs === 0))
-        violated.push({ rule: name, windowMs: 0, blockedMs: blockedFor(facts[head + 1] as number) })
+      const blockedMs = blockedFor(facts[head + 1] as number)
+      const known = violated.find(({ rule, windowMs }) => rule === name && windowMs === 0)
+      // Once a rule, however many things it keeps: until the last of their blocks ends.
+      if (known === undefined) violated.push({ rule: name, windowMs: 0, blockedMs })
+      else known.blockedMs = longer(known.blockedMs as number | null, blockedMs)
       if (!spec.observed) verdict.refusal = 'blocked'
     }
     const limits = limitsAt(head, each, facts)

@@ -17,14 +17,14 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
     rules
       .filter(rule => rule.observed === observed)
       .flatMap(({ name, entries }) => {
-        const firstBlocked = entries.find(entry => before(entry)?.state === BLOCKED)
+        const blocked = entries.filter(entry => before(entry)?.state === BLOCKED)
+        const blockedFor = Math.max(...blocked.map(entry => before(entry)?.blockedFor ?? 0))
+        const blockedMs = Number.isFinite(blockedFor) ? toMs(blockedFor) : null
         return entries.flatMap(entry => {
           const found = before(entry)
           const full = limitsOf(entry).filter(({ max }, i) => (found?.limits[i]?.used ?? 0) >= max)
           const reached = full.map(({ windowMs }): Violation => ({ rule: name, windowMs }))
-          if (entry !== firstBlocked) return reached
-          const blockedFor = found?.blockedFor ?? 0
-          const blockedMs = Number.isFinite(blockedFor) ? toMs(blockedFor) : null
+          if (entry !== blocked[0]) return reached
           return [{ rule: name, windowMs: 0, blockedMs }, ...reached]
         })
       })

@@ -208,6 +208,17 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
     ],
     'blocked once, whatever it keeps'
   )
+  for (const [one, other, blockedMs] of [
+    [100, 300, 3],
+    [300, 100, 3],
+    [100, Infinity, null],
+    [Infinity, 100, null]
+  ] as const)
+    t.match(
+      decide(two, [NOW, 0, BLOCKED, one, 0, 0, BLOCKED, other, 0, 100]).violated,
+      [{ rule: 'two', windowMs: 0, blockedMs }],
+      'until the last block ends'
+    )
   t.strictSame(
     decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 100, 1, 100]).violated,
     [
