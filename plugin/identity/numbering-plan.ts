@@ -91,8 +91,10 @@ function recognised(digits: string, region: CountryCode | undefined): string | u
   }
   const plan = region && planOf(region)
   if (!plan || digits.startsWith(plan.callingCode)) return undefined
-  const is = plan.mainNational.test(digits) || (!plan.abroad.test(digits) && countryIn(plan, digits))
-  return is ? `+${plan.callingCode}${digits}` : undefined
+  if (plan.mainNational.test(digits)) return `+${plan.callingCode}${digits}`
+  const [abroad] = plan.abroad.exec(digits) ?? []
+  if (abroad !== undefined) return recognised(`+${digits.slice(abroad.length)}`, undefined)
+  return countryIn(plan, digits) && `+${plan.callingCode}${digits}`
 }
 
 function countryOf(number: string): CountryCode | undefined {

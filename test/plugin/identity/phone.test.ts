@@ -340,7 +340,7 @@ t.test('a number that is recognised as it stands is what the library makes of it
         // Every third is any number, the others are like one that there is.
         const example = seed % 3 === 0 ? undefined : examples[of]?.slice(0, -3)
         const text = example ? `${example}${String(seed).padStart(3, '0').slice(-3)}` : any
-        const calling = prefix === '+' && example ? getCountryCallingCode(of) : ''
+        const calling = ['+', '00'].includes(prefix) && example ? getCountryCallingCode(of) : ''
         const plain = plainNumber(`${prefix}${calling}${text}`, seed % 2 ? of : region)
         if (plain === undefined) return
         recognised++
@@ -373,6 +373,8 @@ t.test('the usual spellings are recognised as they stand', async t => {
     t.equal(plainNumber(number, 'CN'), number)
     t.equal(plainCountry(number), country)
   }
+  t.equal(plainNumber('008613800138000', 'DE'), '+8613800138000')
+  t.equal(plainNumber('0118613800138000', 'US'), '+8613800138000')
   t.equal(plainNumber('00800761498', 'PA'), undefined, 'the prefix of calls abroad')
   t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'it begins as its trunk prefix does')
   t.equal(plainNumber('+494924452211426', 'DE'), undefined, 'too long for the country')
