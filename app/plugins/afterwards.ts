@@ -34,8 +34,9 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
     })
     clearTimeout(timer)
   }
+  // It comes twice to a request whose route answers as one that is not there, such as the preflight of a stranger's page.
   fastify.addHook('preHandler', (request, _reply, done) => {
-    fastify.afterwards(answered(request))
+    if (!waits.has(request)) fastify.afterwards(answered(request))
     done()
   })
   fastify.addHook('onSend', (request, _reply, _payload, done) => {

@@ -205,7 +205,9 @@ t.test('once answered, nobody is waited for', async t => {
     await dispatch(Object.assign(request, { message: {} as never }), null)
     return 'done'
   })
+  app.get('/nowhere', (_request, reply) => reply.callNotFound())
   t.equal((await app.inject('/')).body, 'done')
+  t.equal((await app.inject('/nowhere')).statusCode, 404)
   await app.close()
 })
 
