@@ -25,6 +25,7 @@ t.test('attempts of your own servers are not limited, those of others and of ope
   t.same(await statuses('/v1/captcha', '198.51.100.8'), [422, 429])
   t.same(await statuses('/v1/captcha/verify', '2001:db8:2::1'), [422, 429])
   t.same(await statuses('/v1/admin/recipients/lookup', '198.51.100.7'), [401, 429])
+  t.match((await app.inject('/metrics')).body, 'stage="attempts",store="none",decision="allowed"} 186')
 })
 
 t.test('however the policy writes the key of such a rule', async t => {

@@ -93,6 +93,7 @@ t.test('it tells what the policy makes of a quota', async t => {
   t.same(await limitsOf({ private: true }), [], 'nothing of what it hides')
   const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
   t.same(await limitsOf({ key }), [], 'nor of what it counts by more than the account')
+  t.same(await limitsOf({ allow: ['development'] }), [], 'nor to whom it does not hold')
 })
 
 t.test('without Redis it is not known, and says nothing of messages, which may go out', async t => {

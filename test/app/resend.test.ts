@@ -24,7 +24,8 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await resend(app, id), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
       t.equal((await verify(app, id, wrong(first))).body.attemptsLeft, 4)
       place.advance(60_000)
-      const again = await resend(app, id, { payload: { locale: 'zh' } })
+      const asked = { payload: { locale: 'zh' }, headers: { 'idempotency-key': 'one' } }
+      const again = await resend(app, id, asked)
       t.match(app.outbox?.messages[0]?.text, '验证码')
       t.match(again, { status: 202, body: { id, channel: 'sms', recipient: '+86*******8000' } })
       t.equal(Date.parse(again.body.expiresAt) - Date.parse(again.body.resendAt), 240_000)
@@ -32,6 +33,7 @@ for (const [name, open] of Object.entries(places)) {
       t.not(second, first)
       t.match(await verify(app, id, first), { status: 422, body: { attemptsLeft: 4 } })
       t.equal((await verify(app, id, second)).status, 200)
+      t.same((await resend(app, id, asked)).body, again.body, 'a repetition is answered as before')
       place.advance(60_000)
       t.match(await resend(app, id), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
       t.equal((await ask(app)).status, 202, 'that was given back')
