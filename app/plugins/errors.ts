@@ -77,7 +77,7 @@ const OF_A_BODY = /^(FST_ERR_(CTP|ROUTE_MISSING)_|CONTENT_)/
 
 /** Whether it is the address that is wrong: what is no parameter may be a word of another address, or nothing at all. */
 function isNowhere({ code, validationContext }: Failure, request: FastifyRequest): boolean {
-  if (validationContext !== 'params') return request.is404 && OF_A_BODY.test(code)
+  if (validationContext !== 'params' && !OF_A_BODY.test(code)) return false
   return !allowedMethods(request.server, request.url).includes(request.method)
 }
 

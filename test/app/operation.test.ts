@@ -366,11 +366,13 @@ t.test('where nothing takes a body, none is wrong', async t => {
     ['PUT', json, ' '.repeat(20_000)],
     ['PUT', { 'content-type': '///' }, 'x'],
     ['PUT', { ...json, 'content-encoding': 'gzip' }, 'x'],
-    ['QUERY', {}, undefined]
+    ['QUERY', {}, undefined],
+    ['OPTIONS', json, '{']
   ] as const) {
     const ask = (url: string) => app.inject({ method: method as 'PUT', url, headers, payload })
     const said = `${method} ${payload?.slice(0, 9)}`
-    t.match(await ask('/v1/sms'), { statusCode: 405, headers: { allow: 'POST' } }, said)
+    for (const url of ['/v1/sms', '/v1/captcha'])
+      t.match(await ask(url), { statusCode: 405, headers: { allow: 'POST' } }, `${said} ${url}`)
     t.match(await ask('/nothing'), { statusCode: 404 }, said)
   }
 })
