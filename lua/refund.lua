@@ -26,19 +26,19 @@ local function without(log, stamp)
   end
 end
 
-local function take(pairs, i, wanted)
-  for place, pair in ipairs(pairs) do
-    if field(pair, i) == wanted then return table.remove(pairs, place) end
+local function take(list, i, wanted)
+  for place, pair in ipairs(list) do
+    if field(pair, i) == wanted then return table.remove(list, place) end
   end
 end
 
 -- The same of a distinct log. Where it was the newest of its value, the one before it stands in its place.
 local function unpaired(log, stamp)
   local newest, earlier = {}, {}
-  local pairs = newest
+  local list = newest
   for i = 1, #log, 12 do
     local pair = log:sub(i, i + 11)
-    if field(pair, 1) == 0 then pairs = earlier else pairs[#pairs + 1] = pair end
+    if field(pair, 1) == 0 then list = earlier else list[#list + 1] = pair end
   end
   local taken = take(newest, 1, stamp)
   if taken then
