@@ -1,4 +1,5 @@
-// How does the cost of a decision grow with rules, with limits in a rule, with `max`, with keys in memory?
+// How does the cost of a decision grow with rules, with limits in a rule, with `max`, with repeats of a value, with keys in
+// memory?
 // npm run bench -- growth [--quick] [--json file]
 import Fastify from 'fastify'
 import type { Redis } from 'ioredis'
@@ -58,6 +59,12 @@ const subjects: Record<string, Subject> = {
       `max: ${max}`,
       { rules: [ruleOf(0, [{ max, window: '1h' }])], times: max }
     ])
+  ),
+  ...Object.fromEntries(
+    [1, 10, 100, 1000].map(times => [
+      `repeats of a value: ${times}`,
+      { rules: [{ ...ruleOf(0, [{ max: 5, window: '1h' }]), distinct: { value: 'body.to' } } as Rule], times }
+    ])
   )
 }
 
@@ -68,11 +75,11 @@ async function open(
   const app = Fastify()
   await app.register(limitPlugin, { rules, ...STRICT, ...options })
   await app.ready()
-  const names = rules.map(rule => rule.name)
+  const keyOf = (rule: Rule, text: string) => (rule.distinct === undefined ? text : [text, 'one value'])
   return {
     async decide(identity) {
       const { allowed } = await app.limit.reserve(
-        Object.fromEntries(names.map((name, i) => [name, `${i}${identity}`]))
+        Object.fromEntries(rules.map((rule, i) => [rule.name, keyOf(rule, `${i}${identity}`)]))
       )
       if (!allowed) throw new Error('refused')
     },
@@ -163,6 +170,7 @@ async function bench(all: Closing): Promise<void> {
     ...most('rules: 20', 'rules: 1'),
     ...most('limits in a rule: 5', 'limits in a rule: 1'),
     ...most('max: 1000', 'max: 1'),
+    ...most('repeats of a value: 1000', 'repeats of a value: 1'),
     ...most(`keys: ${sizes.at(-1)}`, 'keys: 10000')
   ])
 }
