@@ -10,12 +10,13 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
   const ranges = entries.map(range)
-  const [ipv4, ipv6] = [true, false].map(version => covers(ranges.filter(each => each.ipv4 === version)))
+  const inIpv4 = covering(ranges.filter(({ ipv4 }) => ipv4))
+  const inIpv6 = covering(ranges.filter(({ ipv4 }) => !ipv4))
   return text => {
     // As in `canonicalIp`.
     const address = typeof text === 'string' ? parseIp(text) : undefined
     if (address === undefined) return false
-    return (isIpv4(address) ? ipv4 : ipv6)?.(textOf(address)) ?? false
+    return (isIpv4(address) ? inIpv4 : inIpv6)(textOf(address))
   }
 }
 
@@ -30,8 +31,9 @@ function textOf(groups: readonly number[]): string {
   return String.fromCharCode(...groups)
 }
 
-function covers(ranges: readonly Range[]): (address: string) => boolean {
-  const sorted = [...ranges].sort((a, b) => (a.first < b.first ? -1 : 1))
+/** Whether one of the ranges covers an address. */
+function covering(ranges: readonly Range[]): (address: string) => boolean {
+  const sorted = [...ranges].sort((a, b) => Number(a.first > b.first) - Number(a.first < b.first))
   // Of two ranges that have something in common one holds the other.
   const apart: Range[] = []
   for (const each of sorted) if (each.last > (apart.at(-1)?.last ?? '')) apart.push(each)
