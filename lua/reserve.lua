@@ -33,7 +33,7 @@ local LOG, COUNT, LOCK = 1, 2, 3
 -- So many pairs the values of a distinct log keep at least, in equal shares; half as many again are there at most.
 local SHARED, SPARE = 500, 1.5
 -- Divides the newest pairs from the earlier ones.
-local DIVIDER = string.rep('\0', 12)
+local DIVIDER = '\0\0\0\0\0\0\0\0\0\0\0\0'
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
 -- By so much more than its time to live the newest stamp of a log may lie ahead.
