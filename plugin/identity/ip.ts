@@ -100,7 +100,7 @@ function ipv6Groups(text: string): number[] {
   if (group >= 0) groups[count++] = group
   if (end < address.length) for (const each of ipv4Groups(address.slice(end))) groups[count++] = each
   // What stands behind the gap moves to the end.
-  for (let to = 7; count < 8 && to >= gap; to--) {
+  for (let to = 7; to >= gap; to--) {
     const from = to - 8 + count
     groups[to] = from < gap ? 0 : (groups[from] as number)
   }
