@@ -21,9 +21,12 @@ end
 
 -- the log without `stamp`, or nothing when it is not in it
 local function without(log, stamp)
-  for i = 1, #log / 6 do
-    if field(log, i) == stamp then return log:sub(1, i * 6 - 6) .. log:sub(i * 6 + 1) end
+  local low, high = 1, math.floor(#log / 6)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if field(log, middle) > stamp then low = middle + 1 else high = middle end
   end
+  if low == high and field(log, low) == stamp then return log:sub(1, low * 6 - 6) .. log:sub(low * 6 + 1) end
 end
 
 local function take(list, i, wanted)

@@ -86,7 +86,7 @@ for d = 0, decisions - 1 do
         end
       end
       new = stamp
-      if newest then
+      if newest and passes then
         if newest >= now then new = pack('>I6', newest + 1) end
         local older = specs[at + 4] * 6 - 6
         if older >= #value then

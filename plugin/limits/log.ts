@@ -39,8 +39,7 @@ export const log: Kind<LogSpec> = {
   latest: stamps => (stamps.length > 0 ? stamps.at(0) : 0),
 
   refund(cell, stamp) {
-    let i = 0
-    while (i < cell.length && cell.at(i) > stamp) i++
+    const i = newer(cell, stamp)
     if (i === cell.length || cell.at(i) !== stamp) return true
     cell.move(i, i + 1, cell.length - 1 - i)
     return cell.resize(cell.length - 1)
