@@ -35,6 +35,8 @@ interface Compiled {
   countries: readonly Country[]
   /** A trunk prefix, one that is not empty. */
   trunk: RegExp
+  /** What any national number looks like. */
+  national: RegExp
   /** What a call abroad begins with. */
   abroad: RegExp
   /** Most numbers, by one look: those of the main country without a trunk prefix. */
@@ -63,7 +65,8 @@ const countries = new Map<string, Country>()
 
 /**
  * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
- * calling code. `undefined` where the library must be asked, since a prefix may have to go or another country be meant.
+ * calling code. So are those behind a trunk prefix, or a calling code that lacks its plus, where no other can be meant.
+ * `undefined` where the library must be asked.
  */
 export function plainNumber(digits: string, region: CountryCode | undefined): string | undefined {
   try {
@@ -86,15 +89,45 @@ export function plainCountry(number: string): CountryCode | undefined {
 function recognised(digits: string, region: CountryCode | undefined): string | undefined {
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
-    const own = plan && digits.slice(1 + plan.callingCode.length)
-    return own && (plan.main.test(own) || countryIn(plan, own)) ? digits : undefined
+    if (!plan) return undefined
+    return standing(plan, digits) ?? withoutTrunk(plan, digits.slice(1 + plan.callingCode.length))
   }
   const plan = region && planOf(region)
-  if (!plan || digits.startsWith(plan.callingCode)) return undefined
+  if (!plan) return undefined
+  if (digits.startsWith(plan.callingCode)) return beginningAlike(plan, digits, region)
   if (plan.mainNational.test(digits)) return `+${plan.callingCode}${digits}`
   const [abroad] = plan.abroad.exec(digits) ?? []
   if (abroad !== undefined) return recognised(`+${digits.slice(abroad.length)}`, undefined)
-  return countryIn(plan, digits) && `+${plan.callingCode}${digits}`
+  return countryIn(plan, digits) ? `+${plan.callingCode}${digits}` : withoutTrunk(plan, digits)
+}
+
+/** With a plus, the number as it is where it is valid. */
+function standing(plan: Compiled, number: string): string | undefined {
+  const own = number.slice(1 + plan.callingCode.length)
+  return plan.main.test(own) || countryIn(plan, own) ? number : undefined
+}
+
+function withoutTrunk({ callingCode, trunk, national }: Compiled, digits: string): string | undefined {
+  const [prefix, ...groups] = trunk.exec(digits) ?? []
+  // Of what stands in groups the library makes another number.
+  if (prefix === undefined || groups.some(group => group !== undefined)) return undefined
+  const rest = digits.slice(prefix.length)
+  const number = `+${callingCode}${rest}`
+  const plan = national.test(rest) && planOfNumber(number)
+  return plan ? standing(plan, number) : undefined
+}
+
+/** Of digits that begin as the calling code does: it lacks its plus, or they are a national number, but surely not both. */
+function beginningAlike(plan: Compiled, digits: string, region: CountryCode): string | undefined {
+  const { callingCode, countries, trunk, national } = plan
+  if (plan.abroad.test(digits)) return undefined
+  const whole = `+${digits}`
+  if (trunk.test(digits)) return withoutTrunk(plan, digits) === whole ? whole : undefined
+  const rest = digits.slice(callingCode.length)
+  if (trunk.test(rest)) return undefined
+  if (!national.test(digits)) return national.test(rest) ? recognised(whole, undefined) : undefined
+  const sure = countries[0]?.code === region && !countries.some(({ numbers }) => numbers.test(rest))
+  return sure && plan.mainNational.test(digits) ? `+${callingCode}${digits}` : undefined
 }
 
 function countryOf(number: string): CountryCode | undefined {
@@ -143,6 +176,7 @@ function compile(countryOrCallingCode: string): Compiled | null {
     callingCode,
     countries: [main, ...others],
     trunk: new RegExp(`^${trunk}`),
+    national: new RegExp(`^(?:${own.nationalNumberPattern()})$`),
     abroad: new RegExp(`^(?:${abroad})`),
     main: new RegExp(`^(?!${trunk})${numbers}`),
     mainNational: new RegExp(`^(?!${abroad})(?!${trunk})${numbers}`)

@@ -340,7 +340,8 @@ t.test('a number that is recognised as it stands is what the library makes of it
         // Every third is any number, the others are like one that there is.
         const example = seed % 3 === 0 ? undefined : examples[of]?.slice(0, -3)
         const text = example ? `${example}${String(seed).padStart(3, '0').slice(-3)}` : any
-        const calling = ['+', '00'].includes(prefix) && example ? getCountryCallingCode(of) : ''
+        const calls = ['+', '00'].includes(prefix) || (prefix === '' && seed % 5 === 0)
+        const calling = calls && example ? getCountryCallingCode(of) : ''
         const plain = plainNumber(`${prefix}${calling}${text}`, seed % 2 ? of : region)
         if (plain === undefined) return
         recognised++
@@ -378,8 +379,16 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('00800761498', 'PA'), undefined, 'the prefix of calls abroad')
   t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'it begins as its trunk prefix does')
   t.equal(plainNumber('+494924452211426', 'DE'), undefined, 'too long for the country')
-  t.equal(plainNumber('013800138000', 'CN'), undefined, 'a trunk prefix')
-  t.equal(plainNumber('8613800138000', 'CN'), undefined, 'a calling code without its plus')
+  t.equal(plainNumber('07911123456', 'GB'), '+447911123456', 'behind a trunk prefix')
+  t.equal(plainNumber('015112345678', 'DE'), '+4915112345678')
+  t.equal(plainNumber('12125550123', 'US'), '+12125550123', 'it is the calling code, too')
+  t.equal(plainNumber('8613800138000', 'CN'), '+8613800138000', 'a calling code without its plus')
+  t.equal(plainNumber('919123456789', 'IN'), '+919123456789')
+  t.equal(plainNumber('9123456789', 'IN'), '+919123456789', 'it begins as its calling code does')
+  t.equal(plainNumber('+4401514960018', 'CN'), '+441514960018')
+  t.equal(plainNumber('4915112345678', 'DE'), undefined, 'what begins so may be national')
+  t.equal(plainNumber('011152345678', 'AR'), undefined, 'the library puts a 9 in its place')
+  t.equal(plainNumber('0013800138000', 'CN'), undefined)
   t.equal(plainNumber('+80012345678', 'CN'), undefined, 'the number of no country')
   t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
 })
