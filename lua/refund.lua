@@ -8,6 +8,8 @@
   ARGV[2]    the token of the locks
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
+-- Where the fields of a pair begin.
+local STAMP, VALUE = 0, 6
 -- 2020-01-01T00:00:00Z, in milliseconds since the epoch.
 local EPOCH = 1577836800000
 
@@ -29,29 +31,32 @@ local function without(log, stamp)
   if low == high and field(log, low) == stamp then return log:sub(1, low * 6 - 6) .. log:sub(low * 6 + 1) end
 end
 
-local function take(list, i, wanted)
-  for place, pair in ipairs(list) do
-    if field(pair, i) == wanted then return table.remove(list, place) end
-  end
+-- Where the first pair stands, from a place on, of which a field begins with these bytes.
+local function find(log, from, field, bytes)
+  local at = log:find(bytes, from, true)
+  while at and (at - 1) % 12 ~= field do at = log:find(bytes, at + 1, true) end
+  return at and at - field
 end
 
 -- The same of a distinct log. Where it was the newest of its value, the one before it stands in its place.
 local function unpaired(log, stamp)
-  local newest, earlier = {}, {}
-  local list = newest
-  for i = 1, #log, 12 do
-    local pair = log:sub(i, i + 11)
-    if field(pair, 1) == 0 then list = earlier else list[#list + 1] = pair end
+  local taken = find(log, 1, STAMP, struct.pack('>I6', stamp))
+  if not taken then return end
+  local divider = find(log, 1, STAMP, struct.pack('>I6', 0)) or #log + 1
+  local front, gone = log:sub(1, divider - 1), taken
+  if taken < divider then
+    gone = find(log, divider + 12, VALUE, log:sub(taken + VALUE, taken + 11))
+    local older, before = taken + 12, ''
+    if gone then
+      before = log:sub(gone, gone + 11)
+      local at = field(before, 1)
+      while older < divider and struct.unpack('>I6', log, older) > at do older = older + 12 end
+    end
+    front = log:sub(1, taken - 1) .. log:sub(taken + 12, older - 1) .. before .. log:sub(older, divider - 1)
   end
-  local taken = take(newest, 1, stamp)
-  if taken then
-    newest[#newest + 1] = take(earlier, 2, field(taken, 2))
-    table.sort(newest, function(a, b) return field(a, 1) > field(b, 1) end)
-  elseif not take(earlier, 1, stamp) then
-    return
-  end
-  if #newest == 0 then return '' end
-  return table.concat(newest) .. (#earlier > 0 and string.rep('\0', 12) or '') .. table.concat(earlier)
+  if front == '' then return '' end
+  local behind = gone and log:sub(divider, gone - 1) .. log:sub(gone + 12) or log:sub(divider)
+  return #behind > 12 and front .. behind or front
 end
 
 -- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which

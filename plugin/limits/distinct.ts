@@ -9,6 +9,8 @@ const DIVIDER: Pair = [0, 0]
 
 /** When a value was counted, and its number. */
 type Pair = [stamp: number, value: number]
+const STAMP = 0
+const VALUE = 1
 
 /**
  * Rolling limits on how many different values. In front stands the newest pair of each value, newest first, the stamps
@@ -62,18 +64,23 @@ export const distinct: Kind<DistinctSpec> = {
   latest: pairs => (pairs.length > 0 ? pairs.at(0) : 0),
 
   refund(cell, stamp) {
+    const { length } = cell
     const end = endOfNewest(cell)
-    const [front, earlier] = [pairsOf(cell, 0, end), pairsOf(cell, end + 2, cell.length)]
-    const taken = take(front, ([at]) => at === stamp)
-    if (taken !== undefined) {
-      const before = take(earlier, ([, value]) => value === taken[1])
-      if (before !== undefined) front.push(before)
-      front.sort((a, b) => b[0] - a[0])
-    } else if (take(earlier, ([at]) => at === stamp) === undefined) return true
-    if (front.length === 0) return cell.resize(0)
+    const taken = find(cell, 0, end, STAMP, stamp)
+    const behind =
+      taken < 0
+        ? find(cell, end + 2, length, STAMP, stamp)
+        : find(cell, end + 2, length, VALUE, cell.at(taken + VALUE))
+    if (taken < 0) return behind < 0 || without(cell, behind, end)
+    if (behind < 0) return end > 2 ? without(cell, taken, end) : cell.resize(0)
+    const [at, value] = [cell.at(behind), cell.at(behind + VALUE)]
+    let place = taken
+    while (place + 2 < end && cell.at(place + 2) > at) place += 2
     // That it expires sooner a cell hears by what moves to its start.
-    if (cell.at(0) === stamp) cell.move(0, 2, 2)
-    return put(cell, front, earlier, 0)
+    cell.move(taken, taken + 2, Math.max(place - taken, 2))
+    cell.set(place, at)
+    cell.set(place + VALUE, value)
+    return without(cell, behind, end)
   },
 
   repeatable: true,
@@ -130,10 +137,18 @@ function newestOfEach(pairs: readonly Pair[], share: number, since: number): Pai
   })
 }
 
-/** Takes the first such pair out of a list. */
-function take(pairs: Pair[], is: (pair: Pair) => boolean): Pair | undefined {
-  const i = pairs.findIndex(is)
-  return i < 0 ? undefined : pairs.splice(i, 1)[0]
+/** The first pair of which a field is this; -1 where there is none. */
+function find(pairs: Fields, from: number, to: number, field: number, wanted: number): number {
+  for (let i = from; i < to; i += 2) if (pairs.at(i + field) === wanted) return i
+  return -1
+}
+
+/** Takes a pair out of a cell, and with the last one behind the divider that, too. @param end where it stands */
+function without(cell: Cell, pair: number, end: number): boolean {
+  const { length } = cell
+  if (pair > end && length === end + 4) return cell.resize(end)
+  cell.move(pair, pair + 2, length - pair - 2)
+  return cell.resize(length - 2)
 }
 
 /**
