@@ -26,8 +26,20 @@ export function publish(
   log: FastifyBaseLogger
 ): void {
   const { keys, store } = decision
+  const { allowed, retryAfterMs, violated, rules, refusal } = verdict
   const observed = verdict.observed.slice(told)
-  const event: DecisionEvent = { ...verdict, observed, route, stage, keys, store }
+  const event: DecisionEvent = {
+    allowed,
+    retryAfterMs,
+    violated,
+    observed,
+    rules,
+    refusal,
+    route,
+    stage,
+    keys,
+    store
+  }
   decisions.publish(event)
   const failed = (error: unknown) => log.error({ err: error }, 'onDecision failed')
   try {
