@@ -42,21 +42,32 @@ export const distinct: Kind<DistinctSpec> = {
 
   charge(cell, now, { spec, value = 0 }) {
     const { ttl, limits } = spec
+    const { length } = cell
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
     const end = endOfNewest(cell)
-    const front: Pair[] = [[stamp, value]]
-    let earlier: Pair[] = []
+    let live = 0
+    while (live < end && live < SHARED * 2 && cell.at(live) > since) live += 2
+    const own = find(cell, 0, live, VALUE, value)
     // What another store has admitted may be more values than there are places: then the newest stay.
-    for (const pair of pairsOf(cell, 0, end))
-      if (pair[0] > since && front.length < SHARED) (pair[1] === value ? earlier : front).push(pair)
-    let kept = Math.max(cell.length - end - 2, 0)
-    const share = Math.floor(SHARED / Math.max(front.length, ...limits.map(({ max }) => max)))
-    if (front.length + earlier.length + kept / 2 > front.length * share * SPARE) {
-      earlier = newestOfEach([...earlier, ...pairsOf(cell, cell.length - kept, cell.length)], share, since)
+    if (own < 0) live = Math.min(live, SHARED * 2 - 2)
+    const front = own < 0 ? live + 2 : live
+    let earlier: Pair[] = own < 0 ? [] : [[cell.at(own), value]]
+    let kept = Math.max(length - end - 2, 0)
+    const share = Math.floor(SHARED / Math.max(front / 2, ...limits.map(({ max }) => max)))
+    if (front / 2 + earlier.length + kept / 2 > (front / 2) * share * SPARE) {
+      earlier = newestOfEach([...earlier, ...pairsOf(cell, length - kept, length)], share, since)
       kept = 0
     }
-    if (!put(cell, front, earlier, kept)) return 0
+    const behind = earlier.length * 2 + kept
+    const needed = behind > 0 ? front + 2 + behind : front
+    if (!cell.resize(Math.max(needed, length))) return 0
+    cell.move(needed - kept, length - kept, kept)
+    cell.move(2, 0, own < 0 ? live : own)
+    write(cell, 0, [stamp, value])
+    if (behind > 0) write(cell, front, DIVIDER)
+    for (const [i, pair] of earlier.entries()) write(cell, front + 2 + i * 2, pair)
+    cell.resize(needed)
     cell.expire(ttl * TICKS_PER_MS)
     return stamp
   },
@@ -78,8 +89,7 @@ export const distinct: Kind<DistinctSpec> = {
     while (place + 2 < end && cell.at(place + 2) > at) place += 2
     // That it expires sooner a cell hears by what moves to its start.
     cell.move(taken, taken + 2, Math.max(place - taken, 2))
-    cell.set(place, at)
-    cell.set(place + VALUE, value)
+    write(cell, place, [at, value])
     return without(cell, behind, end)
   },
 
@@ -151,18 +161,7 @@ function without(cell: Cell, pair: number, end: number): boolean {
   return cell.resize(length - 2)
 }
 
-/**
- * Puts these in front, and behind the divider `earlier`, with the last `kept` fields that are there.
- * @returns false when there is no room
- */
-function put(cell: Cell, front: readonly Pair[], earlier: readonly Pair[], kept: number): boolean {
-  const divider = earlier.length + kept > 0 ? DIVIDER : []
-  const fields = [...front.flat(), ...divider, ...earlier.flat()]
-  const { length } = cell
-  if (!cell.resize(Math.max(fields.length + kept, length))) return false
-  cell.move(fields.length, length - kept, kept)
-  fields.forEach((field, i) => {
-    cell.set(i, field)
-  })
-  return cell.resize(fields.length + kept)
+function write(cell: Cell, at: number, [stamp, value]: Pair): void {
+  cell.set(at, stamp)
+  cell.set(at + VALUE, value)
 }
