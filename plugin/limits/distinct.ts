@@ -46,12 +46,14 @@ export const distinct: Kind<DistinctSpec> = {
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
     const end = endOfNewest(cell)
+    // Fields in front from before, of those that live; and in all, with the new pair in place of the own one.
     let live = 0
     while (live < end && live < SHARED * 2 && cell.at(live) > since) live += 2
     const own = find(cell, 0, live, VALUE, value)
     // What another store has admitted may be more values than there are places: then the newest stay.
     if (own < 0) live = Math.min(live, SHARED * 2 - 2)
     const front = own < 0 ? live + 2 : live
+    // What goes behind: the own pair, and all that is there.
     let earlier: Pair[] = own < 0 ? [] : [[cell.at(own), value]]
     let kept = Math.max(length - end - 2, 0)
     const share = Math.floor(SHARED / Math.max(front / 2, ...limits.map(({ max }) => max)))
@@ -112,7 +114,7 @@ function newest(pairs: Fields, value: number): { own: number; others: number[] }
   const end = endOfNewest(pairs)
   let own = 0
   for (let i = 0; i < end; i += 2) {
-    if (pairs.at(i + 1) === value) own = pairs.at(i)
+    if (pairs.at(i + VALUE) === value) own = pairs.at(i)
     else others.push(pairs.at(i))
   }
   return { own, others }
@@ -133,7 +135,7 @@ function endOfNewest(pairs: Fields): number {
 
 function pairsOf(pairs: Fields, from: number, to: number): Pair[] {
   const found: Pair[] = []
-  for (let i = from; i < to; i += 2) found.push([pairs.at(i), pairs.at(i + 1)])
+  for (let i = from; i < to; i += 2) found.push([pairs.at(i), pairs.at(i + VALUE)])
   return found
 }
 
