@@ -73,6 +73,8 @@ t.test('segments', async t => {
   const { render } = templatesOf(
     withSms({ text: { type: 'string', maxLength: 500, example: 'x' } }, '{text}')
   )
+  // On the end of a segment, in a text of two segments' length.
+  const around = (pair: string) => `${'字'.repeat(66)}${pair}${'字'.repeat(66)}`
   const cases: [string, number | undefined][] = [
     ['x'.repeat(160), 1],
     ['x'.repeat(161), 2],
@@ -87,6 +89,9 @@ t.test('segments', async t => {
     ['€'.repeat(81), 2],
     ['^{|}~\\]['.repeat(10), 1],
     [`${'^{|}~\\]['.repeat(10)}x`, 2],
+    // And stay together.
+    [`${'x'.repeat(152)}€${'x'.repeat(151)}`, 2],
+    [`${'x'.repeat(152)}€${'x'.repeat(152)}`, 3],
     // One that GSM-7 lacks makes all of it UCS-2.
     ['字'.repeat(70), 1],
     ['字'.repeat(71), 2],
@@ -100,7 +105,10 @@ t.test('segments', async t => {
     [`x${'\u0301'.repeat(200)}`, 3],
     [`x${'\u0301'.repeat(201)}`, undefined],
     ['😀'.repeat(35), 1],
-    ['😀'.repeat(36), 2]
+    ['😀'.repeat(36), 2],
+    // As do a letter's parts, be they letters themselves, and the halves of a character.
+    ...['字字', '가각', 'сы', 'ÿ“', 'عر'].map((pair): [string, number] => [around(pair), 2]),
+    ...['กำ', '\u1100\u1100', 'ｶﾞ', 'नि', 'x\u0302', '😀'].map((pair): [string, number] => [around(pair), 3])
   ]
   for (const [text, segments] of cases) {
     const called = `${text.slice(0, 4)}… of ${[...text].length}`
