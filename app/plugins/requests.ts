@@ -39,6 +39,9 @@ declare module 'fastify' {
 /** Where a server that holds a key says for whom it asks. */
 export const END_USER = 'x-end-user-ip'
 
+/** Proxies add no more to `X-Forwarded-For`: the addresses of twenty or more. */
+const LONGEST_WAY = 1_000
+
 /**
  * The end user's address. Servers that hold a key may name it; whoever else names one is not listened to.
  * @throws a problem (422) when what was named is no address
@@ -64,6 +67,13 @@ export function checkEndUserIp(named: string | string[], pointer?: string): asse
 const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {
   fastify.decorate('clock', clock)
   fastify.decorate('region', region)
+  // Fastify reads all of it, and does so each time that it is asked for the client's address; what counts stands at its end.
+  fastify.addHook('onRequest', ({ headers }, _reply, done) => {
+    const way = headers['x-forwarded-for']
+    if (typeof way === 'string' && way.length > LONGEST_WAY)
+      headers['x-forwarded-for'] = way.slice(way.indexOf(',', way.length - LONGEST_WAY) + 1)
+    done()
+  })
   for (const name of ['recipient', 'message', 'captcha', 'purpose', 'bound', 'endUserIp'] as const) {
     fastify.decorateRequest(name, null)
   }

@@ -240,6 +240,17 @@ t.test('a client that sends thousands of headers does not push out what a proxy 
   t.match(String(answer), /\r\n\r\n203.0.113.1$/)
 })
 
+t.test('of an X-Forwarded-For that a client makes long the end is read, which proxies add', async t => {
+  const { app } = await listening(t, { TRUST_PROXY: '127.0.0.1,10.0.0.0/8' })
+  app.get('/ip', async ({ ip, headers }) => [ip, headers['x-forwarded-for']?.length])
+  const added = '203.0.113.1, 10.0.0.1, 10.0.0.2'
+  const claimed = '10.1.1.1, 192.0.2.1, '.repeat(700)
+  const headers = { 'x-forwarded-for': `${claimed}${added}` }
+  const [ip, length] = (await app.inject({ url: '/ip', headers })).json()
+  t.equal(ip, '203.0.113.1')
+  t.ok(length < 1_000)
+})
+
 t.test(
   'a connection that is refused is read until the client ends it: no reset overtakes the answer',
   async t => {
