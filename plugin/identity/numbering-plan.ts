@@ -29,7 +29,7 @@ interface Country {
 }
 
 /** How numbers are read that are dialled in one country, or that begin with one calling code. */
-interface Compiled {
+export interface NumberingPlan {
   callingCode: string
   /** Those of this calling code, the main one first. */
   countries: readonly Country[]
@@ -60,100 +60,26 @@ const TYPES = [
 const NEVER = '(?!)'
 
 const plans = new Metadata(metadata) as unknown as Plans
-const compiled = new Map<string, Compiled | null>()
+const compiled = new Map<string, NumberingPlan | null>()
 const countries = new Map<string, Country>()
 
-/**
- * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
- * calling code. So are those behind a trunk prefix, or a calling code that lacks its plus, where no other can be meant.
- * `undefined` where the library must be asked.
- */
-export function plainNumber(digits: string, region: CountryCode | undefined): string | undefined {
-  try {
-    return recognised(digits, region)
-  } catch {
-    // Another version of the library may lack what its types leave out: then it is asked itself.
-    return undefined
-  }
-}
-
-/** The country of a valid number in E.164; `undefined` where the library must be asked. */
-export function plainCountry(number: string): CountryCode | undefined {
-  try {
-    return countryOf(number)
-  } catch {
-    return undefined
-  }
-}
-
-function recognised(digits: string, region: CountryCode | undefined): string | undefined {
-  if (digits.startsWith('+')) {
-    const plan = planOfNumber(digits)
-    if (!plan) return undefined
-    return standing(plan, digits) ?? withoutTrunk(plan, digits.slice(1 + plan.callingCode.length))
-  }
-  const plan = region && planOf(region)
-  if (!plan) return undefined
-  if (digits.startsWith(plan.callingCode)) return beginningAlike(plan, digits, region)
-  if (plan.mainNational.test(digits)) return `+${plan.callingCode}${digits}`
-  const [abroad] = plan.abroad.exec(digits) ?? []
-  if (abroad !== undefined) return recognised(`+${digits.slice(abroad.length)}`, undefined)
-  return countryIn(plan, digits) ? `+${plan.callingCode}${digits}` : withoutTrunk(plan, digits)
-}
-
-/** With a plus, the number as it is where it is valid. */
-function standing(plan: Compiled, number: string): string | undefined {
-  const own = number.slice(1 + plan.callingCode.length)
-  return plan.main.test(own) || countryIn(plan, own) ? number : undefined
-}
-
-function withoutTrunk({ callingCode, trunk, national }: Compiled, digits: string): string | undefined {
-  const [prefix, ...groups] = trunk.exec(digits) ?? []
-  // Of what stands in groups the library makes another number.
-  if (prefix === undefined || groups.some(group => group !== undefined)) return undefined
-  const rest = digits.slice(prefix.length)
-  const number = `+${callingCode}${rest}`
-  const plan = national.test(rest) && planOfNumber(number)
-  return plan ? standing(plan, number) : undefined
-}
-
-/** Of digits that begin as the calling code does: it lacks its plus, or they are a national number, but surely not both. */
-function beginningAlike(plan: Compiled, digits: string, region: CountryCode): string | undefined {
-  const { callingCode, countries, trunk, national } = plan
-  if (plan.abroad.test(digits)) return undefined
-  const whole = `+${digits}`
-  if (trunk.test(digits)) return withoutTrunk(plan, digits) === whole ? whole : undefined
-  const rest = digits.slice(callingCode.length)
-  if (trunk.test(rest)) return undefined
-  if (!national.test(digits)) return national.test(rest) ? recognised(whole, undefined) : undefined
-  const sure = countries[0]?.code === region && !countries.some(({ numbers }) => numbers.test(rest))
-  return sure && plan.mainNational.test(digits) ? `+${callingCode}${digits}` : undefined
-}
-
-function countryOf(number: string): CountryCode | undefined {
-  const plan = planOfNumber(number)
-  if (!plan) return undefined
-  const { countries } = plan
-  return countries.length === 1
-    ? countries[0]?.code
-    : countryIn(plan, number.slice(1 + plan.callingCode.length))
-}
-
 /** As the library does: it takes the first country whose leading digits they have, or, if it has none, whose type. */
-function countryIn({ countries, trunk }: Compiled, digits: string): CountryCode | undefined {
+export function countryIn({ countries, trunk }: NumberingPlan, digits: string): CountryCode | undefined {
   if (trunk.test(digits)) return undefined
   const found = countries.find(({ leading, numbers }) => (leading ?? numbers).test(digits))
   return found?.numbers.test(digits) ? found.code : undefined
 }
 
-function planOfNumber(digits: string): Compiled | null | undefined {
+/** That of the calling code which digits with a plus begin with. */
+export function planOfNumber(digits: string): NumberingPlan | null | undefined {
   for (let end = 2; end <= 4; end++) {
     const code = digits.slice(1, end)
     if (plans.hasCallingCode(code)) return planOf(code)
   }
 }
 
-function planOf(countryOrCallingCode: string): Compiled | null {
+/** @returns null for what is no country's, such as +800 */
+export function planOf(countryOrCallingCode: string): NumberingPlan | null {
   const known = compiled.get(countryOrCallingCode)
   if (known !== undefined) return known
   const plan = compile(countryOrCallingCode)
@@ -161,8 +87,7 @@ function planOf(countryOrCallingCode: string): Compiled | null {
   return plan
 }
 
-/** @returns null for what is no country's, such as +800 */
-function compile(countryOrCallingCode: string): Compiled | null {
+function compile(countryOrCallingCode: string): NumberingPlan | null {
   plans.selectNumberingPlan(countryOrCallingCode)
   const own = plans.numberingPlan
   const callingCode = own.callingCode()

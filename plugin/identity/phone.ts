@@ -4,7 +4,7 @@ import {
   type PhoneNumber,
   parsePhoneNumberFromString
 } from 'libphonenumber-js/max'
-import { plainCountry, plainNumber } from './numbering-plan.js'
+import { plainCountry, plainNumber } from './plain-number.js'
 import { remembering, rememberingEach } from './remembering.js'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */

@@ -85,7 +85,8 @@ const layers: readonly (readonly string[])[] = [
     'identity/ip',
     'identity/phone'
   ],
-  ['identity/mail-providers', 'identity/numbering-plan', 'identity/remembering']
+  ['identity/mail-providers', 'identity/plain-number', 'identity/remembering'],
+  ['identity/numbering-plan']
 ]
 
 /** Types that a file may take from above its layer: options describe what is below them, too. */
@@ -128,7 +129,7 @@ const packages: Record<string, readonly string[]> = {
   'libphonenumber-js/core': ['identity/numbering-plan'],
   'libphonenumber-js/max': ['identity/phone'],
   'libphonenumber-js/metadata.max': ['identity/numbering-plan'],
-  'libphonenumber-js (types)': ['identity/numbering-plan', 'identity/scalar']
+  'libphonenumber-js (types)': ['identity/numbering-plan', 'identity/plain-number', 'identity/scalar']
 }
 
 /** What files may know of the plugin, all in all, where their layer says too little. */
@@ -319,7 +320,7 @@ t.test('what folds one kind of identity knows no other', async t => {
   const others = pieces.filter(({ to }) => to !== 'identity/remembering')
   t.same(others.map(show).sort(), [
     'identity/email → identity/mail-providers',
-    'identity/phone → identity/numbering-plan'
+    'identity/phone → identity/plain-number'
   ])
 })
 

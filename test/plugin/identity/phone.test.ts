@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import { getCountries, getCountryCallingCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import t from 'tap'
-import { plainCountry, plainNumber } from '../../../plugin/identity/numbering-plan.js'
 import { canonicalPhone, isRegion, phoneCountry } from '../../../plugin/identity/phone.js'
+import { plainCountry, plainNumber } from '../../../plugin/identity/plain-number.js'
 
 const examples: Record<string, string> = createRequire(import.meta.url)(
   'libphonenumber-js/examples.mobile.json'

@@ -1,0 +1,78 @@
+import type { CountryCode } from 'libphonenumber-js'
+import { countryIn, type NumberingPlan, planOf, planOfNumber } from './numbering-plan.js'
+
+/**
+ * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
+ * calling code. So are those behind a trunk prefix, or a calling code that lacks its plus, where no other can be meant.
+ * `undefined` where the library must be asked.
+ */
+export function plainNumber(digits: string, region: CountryCode | undefined): string | undefined {
+  try {
+    return recognised(digits, region)
+  } catch {
+    // Another version of the library may lack what its types leave out: then it is asked itself.
+    return undefined
+  }
+}
+
+/** The country of a valid number in E.164; `undefined` where the library must be asked. */
+export function plainCountry(number: string): CountryCode | undefined {
+  try {
+    return countryOf(number)
+  } catch {
+    return undefined
+  }
+}
+
+function recognised(digits: string, region: CountryCode | undefined): string | undefined {
+  if (digits.startsWith('+')) {
+    const plan = planOfNumber(digits)
+    if (!plan) return undefined
+    return standing(plan, digits) ?? withoutTrunk(plan, digits.slice(1 + plan.callingCode.length))
+  }
+  const plan = region && planOf(region)
+  if (!plan) return undefined
+  if (digits.startsWith(plan.callingCode)) return beginningAlike(plan, digits, region)
+  if (plan.mainNational.test(digits)) return `+${plan.callingCode}${digits}`
+  const [abroad] = plan.abroad.exec(digits) ?? []
+  if (abroad !== undefined) return recognised(`+${digits.slice(abroad.length)}`, undefined)
+  return countryIn(plan, digits) ? `+${plan.callingCode}${digits}` : withoutTrunk(plan, digits)
+}
+
+/** With a plus, the number as it is where it is valid. */
+function standing(plan: NumberingPlan, number: string): string | undefined {
+  const own = number.slice(1 + plan.callingCode.length)
+  return plan.main.test(own) || countryIn(plan, own) ? number : undefined
+}
+
+function withoutTrunk({ callingCode, trunk, national }: NumberingPlan, digits: string): string | undefined {
+  const [prefix, ...groups] = trunk.exec(digits) ?? []
+  // Of what stands in groups the library makes another number.
+  if (prefix === undefined || groups.some(group => group !== undefined)) return undefined
+  const rest = digits.slice(prefix.length)
+  const number = `+${callingCode}${rest}`
+  const plan = national.test(rest) && planOfNumber(number)
+  return plan ? standing(plan, number) : undefined
+}
+
+/** Of digits that begin as the calling code does: it lacks its plus, or they are a national number, but surely not both. */
+function beginningAlike(plan: NumberingPlan, digits: string, region: CountryCode): string | undefined {
+  const { callingCode, countries, trunk, national } = plan
+  if (plan.abroad.test(digits)) return undefined
+  const whole = `+${digits}`
+  if (trunk.test(digits)) return withoutTrunk(plan, digits) === whole ? whole : undefined
+  const rest = digits.slice(callingCode.length)
+  if (trunk.test(rest)) return undefined
+  if (!national.test(digits)) return national.test(rest) ? recognised(whole, undefined) : undefined
+  const sure = countries[0]?.code === region && !countries.some(({ numbers }) => numbers.test(rest))
+  return sure && plan.mainNational.test(digits) ? `+${callingCode}${digits}` : undefined
+}
+
+function countryOf(number: string): CountryCode | undefined {
+  const plan = planOfNumber(number)
+  if (!plan) return undefined
+  const { countries } = plan
+  return countries.length === 1
+    ? countries[0]?.code
+    : countryIn(plan, number.slice(1 + plan.callingCode.length))
+}
