@@ -31,11 +31,11 @@ local function without(log, stamp)
   if low == high and field(log, low) == stamp then return log:sub(1, low * 6 - 6) .. log:sub(low * 6 + 1) end
 end
 
--- Where the first pair stands, from a place on, of which a field begins with these bytes.
-local function find(log, from, field, bytes)
+-- Where the first pair stands, from a place on, of which the field that begins at `offset` is these bytes.
+local function find(log, from, offset, bytes)
   local at = log:find(bytes, from, true)
-  while at and (at - 1) % 12 ~= field do at = log:find(bytes, at + 1, true) end
-  return at and at - field
+  while at and (at - 1) % 12 ~= offset do at = log:find(bytes, at + 1, true) end
+  return at and at - offset
 end
 
 -- The same of a distinct log. Where it was the newest of its value, the one before it stands in its place.

@@ -28,7 +28,7 @@ function recognised(digits: string, region: CountryCode | undefined): string | u
   if (digits.startsWith('+')) {
     const plan = planOfNumber(digits)
     if (!plan) return undefined
-    return standing(plan, digits) ?? withoutTrunk(plan, digits.slice(1 + plan.callingCode.length))
+    return standing(plan, digits) ?? withoutTrunk(plan, nationalOf(plan, digits))
   }
   const plan = region && planOf(region)
   if (!plan) return undefined
@@ -41,7 +41,7 @@ function recognised(digits: string, region: CountryCode | undefined): string | u
 
 /** With a plus, the number as it is where it is valid. */
 function standing(plan: NumberingPlan, number: string): string | undefined {
-  const own = number.slice(1 + plan.callingCode.length)
+  const own = nationalOf(plan, number)
   return plan.main.test(own) || countryIn(plan, own) ? number : undefined
 }
 
@@ -72,7 +72,10 @@ function countryOf(number: string): CountryCode | undefined {
   const plan = planOfNumber(number)
   if (!plan) return undefined
   const { countries } = plan
-  return countries.length === 1
-    ? countries[0]?.code
-    : countryIn(plan, number.slice(1 + plan.callingCode.length))
+  return countries.length === 1 ? countries[0]?.code : countryIn(plan, nationalOf(plan, number))
+}
+
+/** What stands behind the plus and the calling code. */
+function nationalOf({ callingCode }: NumberingPlan, number: string): string {
+  return number.slice(1 + callingCode.length)
 }
