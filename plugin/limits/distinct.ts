@@ -1,16 +1,10 @@
 import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
-import type { Cell, Fields, Kind } from './kind.js'
+import type { Fields, Kind } from './kind.js'
+import { DIVIDER, endOfNewest, find, type Pair, pairsOf, STAMP, VALUE, without, write } from './pairs.js'
 
 /** So many pairs all values together keep at least, in equal shares; half as many again are there at most. */
 const SHARED = 500
 const SPARE = 1.5
-/** Divides the newest pairs from the earlier ones. */
-const DIVIDER: Pair = [0, 0]
-
-/** When a value was counted, and its number. */
-type Pair = [stamp: number, value: number]
-const STAMP = 0
-const VALUE = 1
 
 /**
  * Rolling limits on how many different values. In front stands the newest pair of each value, newest first, the stamps
@@ -126,19 +120,6 @@ function newer(stamps: readonly number[], since: number): number {
   return first < 0 ? stamps.length : first
 }
 
-/** Where the divider stands, or would. */
-function endOfNewest(pairs: Fields): number {
-  let end = 0
-  while (end < pairs.length && pairs.at(end) !== DIVIDER[0]) end += 2
-  return end
-}
-
-function pairsOf(pairs: Fields, from: number, to: number): Pair[] {
-  const found: Pair[] = []
-  for (let i = from; i < to; i += 2) found.push([pairs.at(i), pairs.at(i + VALUE)])
-  return found
-}
-
 /** Of each value so many, newest first, that are later than `since`. */
 function newestOfEach(pairs: readonly Pair[], share: number, since: number): Pair[] {
   const times = new Map<number, number>()
@@ -147,23 +128,4 @@ function newestOfEach(pairs: readonly Pair[], share: number, since: number): Pai
     times.set(value, before + 1)
     return before < share && at > since
   })
-}
-
-/** The first pair of which a field is this; -1 where there is none. */
-function find(pairs: Fields, from: number, to: number, field: number, wanted: number): number {
-  for (let i = from; i < to; i += 2) if (pairs.at(i + field) === wanted) return i
-  return -1
-}
-
-/** Takes a pair out of a cell, and with the last one behind the divider that, too. @param end where it stands */
-function without(cell: Cell, pair: number, end: number): boolean {
-  const { length } = cell
-  if (pair > end && length === end + 4) return cell.resize(end)
-  cell.move(pair, pair + 2, length - pair - 2)
-  return cell.resize(length - 2)
-}
-
-function write(cell: Cell, at: number, [stamp, value]: Pair): void {
-  cell.set(at, stamp)
-  cell.set(at + VALUE, value)
 }

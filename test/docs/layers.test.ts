@@ -57,6 +57,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/told', 'states'],
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
+  ['limits/pairs'],
   ['limits/kind'],
   ['mistakes'],
   ['store/scripts', 'store/key-index', 'store/queues', 'store/slabs', 'store/store', 'errors', 'key'],
@@ -210,7 +211,7 @@ const only: Record<string, readonly string[]> = {
   'limits/log': ['limits/kind', 'store/store'],
   'limits/count': ['limits/kind', 'store/store', 'calendar'],
   'limits/lock': ['limits/kind', 'store/store'],
-  'limits/distinct': ['limits/kind', 'store/store'],
+  'limits/distinct': ['limits/kind', 'limits/pairs', 'store/store'],
   rules: [
     'compiled-rule',
     'conform',
