@@ -17,6 +17,9 @@ function patterns(_name: string, value: unknown): unknown {
   return value instanceof RegExp ? String(value) : value
 }
 
+const specsOf = (rules: ReadonlyMap<string, CompiledRule>) =>
+  [...rules.values()].flatMap(({ specs }) => specs)
+
 interface Planned extends LimitedRoute {
   members: readonly Member[]
 }
@@ -80,6 +83,9 @@ export class Planner {
     const plans = this.routes.map(({ plan, members }) =>
       planOf(plan.route, resolve(members, all, this.filters))
     )
+    // Of those that are gone nothing is held.
+    for (const { present } of specsOf(this.shared)) present.spec = undefined
+    for (const spec of specsOf(shared)) spec.present.spec = spec
     this.shared = shared
     this.limiter.rules = all
     for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan

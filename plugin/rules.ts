@@ -25,6 +25,8 @@ type Keys = Pick<CompiledRule, 'key' | 'distinct'>
 export class RuleCompiler {
   private readonly rules = new Numbers()
   private readonly series = new Numbers()
+  /** By series, so that a rule that comes back is known to what began before it went. */
+  private readonly present: CompiledRule['specs'][number]['present'][] = []
 
   constructor(private readonly identity: IdentityOptions) {}
 
@@ -54,7 +56,7 @@ export class RuleCompiler {
       const series = this.series.of(`${kinds} ${known}`)
       if (series > MOST_SERIES)
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
-      return { ...base, name: known, series }
+      return { ...base, name: known, series, present: (this.present[series] ??= {}) }
     }
     const structures =
       lock === undefined

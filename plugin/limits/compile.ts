@@ -28,7 +28,9 @@ const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 
 const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month: 2_685_600_000 }
 
 /** Names and numbers one thing that a rule keeps. The suffix ends the name of its keys. */
-type Named = (suffix: string) => Pick<Spec, 'name' | 'rule' | 'series' | 'observed' | 'forgettable'>
+type Named = (
+  suffix: string
+) => Pick<Spec, 'name' | 'rule' | 'series' | 'observed' | 'forgettable' | 'present'>
 /** What a rule keeps, and the `max` of each limit as it was given. */
 interface Structure {
   spec: Spec

@@ -1,4 +1,4 @@
-import { type DistinctSpec, TICKS_PER_MS } from '../store/store.js'
+import { type DistinctSpec, keeperOf, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind } from './kind.js'
 import { DIVIDER, endOfNewest, find, type Pair, pairsOf, STAMP, VALUE, without, write } from './pairs.js'
 
@@ -35,7 +35,8 @@ export const distinct: Kind<DistinctSpec> = {
   receipt: (pairs, { fresh }) => Math.max(fresh, distinct.latest(pairs) + 1),
 
   charge(cell, now, { spec, value = 0 }) {
-    const { ttl, limits } = spec
+    const { limits } = spec
+    const { ttl } = keeperOf(spec)
     const { length } = cell
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
@@ -91,7 +92,7 @@ export const distinct: Kind<DistinctSpec> = {
 
   repeatable: true,
 
-  furthest: ({ ttl }) => ttl,
+  furthest: spec => keeperOf(spec).ttl,
 
   describe: ({ spec: { limits }, max }) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),

@@ -1,4 +1,4 @@
-import { type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
+import { keeperOf, type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
 /**
@@ -26,9 +26,10 @@ export const log: Kind<LogSpec> = {
   receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
   charge(cell, now, { spec }) {
-    const { keep, ttl } = spec
+    const keeper = keeperOf(spec)
+    const { keep, ttl } = keeper
     const stamp = log.receipt(cell, now, spec)
-    const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, spec))
+    const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, keeper))
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
     cell.set(0, stamp)
@@ -47,14 +48,14 @@ export const log: Kind<LogSpec> = {
 
   repeatable: false,
 
-  furthest: ({ ttl }) => ttl,
+  furthest: spec => keeperOf(spec).ttl,
 
-  describe: ({ spec: { keep, limits }, max }) => [
-    keep,
-    ...limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
+  describe: ({ spec, max }) => [
+    keeperOf(spec).keep,
+    ...spec.limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
-  work: ({ keep }) => 1 + keep / 100,
+  work: spec => 1 + keeperOf(spec).keep / 100,
 
   argument: () => undefined
 }

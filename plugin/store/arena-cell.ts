@@ -1,11 +1,11 @@
 import type { Cell } from '../limits/kind.js'
 import type { Arena } from './arena.js'
 import { REACH } from './page.js'
-import { type Spec, TICKS_PER_MS } from './store.js'
+import { keeperOf, type Spec, TICKS_PER_MS } from './store.js'
 
 /** Whether a cell of this spec holds nothing but stamps, of which none is asked for that is older than 127 days. */
-function ofStamps({ kind, ttl }: Spec): boolean {
-  return kind === 'log' && ttl * TICKS_PER_MS < REACH
+function ofStamps(spec: Spec): boolean {
+  return spec.kind === 'log' && keeperOf(spec).ttl * TICKS_PER_MS < REACH
 }
 
 /** A record of the arena as a cell; one object serves every record in turn. */

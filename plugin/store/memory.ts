@@ -10,6 +10,7 @@ import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
   type Facts,
+  keeperOf,
   type LockSpec,
   type Store,
   type Taken,
@@ -91,7 +92,7 @@ export class MemoryStore implements Store {
   count(entry: Entry, at: number, ends = 0): number {
     const now = this.now()
     this.arena.expire(now.steady, 2)
-    if (at + entry.spec.ttl * TICKS_PER_MS <= now.steady) return 0
+    if (at + keeperOf(entry.spec).ttl * TICKS_PER_MS <= now.steady) return 0
     this.mark(entry)
     return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '', ends)
   }
@@ -172,8 +173,9 @@ export class MemoryStore implements Store {
 
   /** Notes whether its series may be forgotten: its rule may have been replaced by one that counts otherwise. */
   private mark({ spec }: Entry): void {
-    if (spec.forgettable) this.forgettable.add(spec.series)
-    else if (this.forgettable.size > 0) this.forgettable.delete(spec.series)
+    const { forgettable, series } = keeperOf(spec)
+    if (forgettable) this.forgettable.add(series)
+    else if (this.forgettable.size > 0) this.forgettable.delete(series)
   }
 
   private charge(entry: Entry, now: Now, token: string, ends = 0): number {

@@ -1,7 +1,7 @@
 import { kindOf } from '../limits/index.js'
 import { textOf } from './lua.js'
 import { type Script, scriptOf } from './scripts.js'
-import type { Entry, Spec } from './store.js'
+import { type Entry, keeperOf, type Spec } from './store.js'
 
 /**
  * How many mixtures have a script of their own, in an app. Who asks may choose among a rule's optional keys, so there
@@ -25,7 +25,9 @@ function specsOf(entries: readonly Entry[]): string {
     const { code, describe } = kindOf(spec)
     const numbers = describe(entry)
     const next = specs.length + 5 + numbers.length
-    specs.push(code, spec.observed && spec.rule, `${spec.ttl}`, next, ...numbers)
+    // A lock lasts as long as its holder takes it to.
+    const { ttl } = spec.kind === 'lock' ? spec : keeperOf(spec)
+    specs.push(code, spec.observed && spec.rule, `${ttl}`, next, ...numbers)
   }
   return JSON.stringify(specs)
 }
@@ -45,11 +47,14 @@ export class Mixtures {
   /** By the specs before them: rules that were replaced by their like keep theirs. */
   private readonly scripts = new Map<string, Script>()
 
-  /** One that is told the specs for a mixture that has none: its limits come from this request, or there are too many. */
+  /**
+   * One that is told the specs for a mixture that has none: its limits come from this request, its rules were replaced since,
+   * or there are too many.
+   */
   scriptFor(entries: readonly Entry[]): Script {
     let branch: Branch | undefined = this.root
     for (const { spec, max, zoned } of entries) {
-      if (max !== undefined || zoned) return toldOf(entries, specsOf(entries))
+      if (max !== undefined || zoned || keeperOf(spec) !== spec) return toldOf(entries, specsOf(entries))
       branch = branch?.next.get(spec)
     }
     return branch?.script ?? this.add(entries)

@@ -53,6 +53,8 @@ interface SpecBase {
   ttl: number
   /** In the order of its facts. Of a count and of a lock there is one. */
   limits: readonly Limit[]
+  /** Of all specs of its series: the one that took the place of others, as long as it is in force. */
+  present: { spec?: Spec | undefined }
 }
 
 export interface LogSpec extends SpecBase {
@@ -77,6 +79,11 @@ export interface DistinctSpec extends SpecBase {
 }
 
 export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
+
+/** By which spec is kept what this one counts: a request may have begun under a rule that was replaced since. */
+export function keeperOf<S extends Spec>(spec: S): S {
+  return (spec.present.spec ?? spec) as S
+}
 
 /** One thing that a decision looks at: what is kept, and for whom. */
 export interface Entry {

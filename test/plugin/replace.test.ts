@@ -106,6 +106,41 @@ for (const place of await places(t)) {
     t.same(await used({ flood: id, send: id }), [1, 1])
   })
 
+  t.test(`${place.store}: a request under way keeps what it counts as the new rule needs it`, async t => {
+    const rules = (max: number, window: string, lock: string): Rule[] => {
+      const limits = [{ max, window }]
+      const reach = { name: 'reach', key, distinct: { value: 'query.to' }, limits } as const
+      return [send(max, { limits }), reach, { name: 'lock', key, lock }]
+    }
+    const { app } = await place.open(t, rules(1, '60s', '30s'))
+    const inside: (() => void)[] = []
+    const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+    app.get('/send', { config: { limit: ['send', 'reach', 'lock'] }, preHandler }, async () =>
+      String((await app.limit.peek({ lock: id })).retryAfterMs)
+    )
+    const first = app.inject(`${url}&to=x`)
+    await until(() => inside.length === 1, 'a request under the old rules')
+    app.limit.replace(rules(9, '1h', '5s'))
+    const count = async (who: string, to: string) =>
+      (await app.limit.reserve({ send: who, reach: [who, to] })).keep()
+    for (const to of ['a', 'b', 'c']) await count(id, to)
+    await count('another', 'a')
+    place.advance(61_000)
+    inside[0]?.()
+    t.equal((await first).body, '30000', 'a lock as its holder needs it')
+    const left = async () => {
+      const [one, another] = await Promise.all([
+        app.limit.peek({ send: id, reach: [id, 'new'] }),
+        app.limit.peek({ send: 'another' })
+      ])
+      return [...one.rules, ...another.rules].map(rule => rule.limits[0]?.remaining)
+    }
+    t.same(await left(), [5, 5, 8])
+    place.advance(61_000)
+    await app.limit.reserve({ send: 'a third' })
+    t.same(await left(), [5, 5, 8], 'and as long')
+  })
+
   t.test(`${place.store}: an observed rule is enforced with what it has counted`, async t => {
     const { app } = await place.open(t, [send(1, { mode: 'observe' })])
     app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
@@ -256,6 +291,23 @@ t.test('nor is it once it was asked about, though nobody was counted since', asy
   t.notOk((await app.limit.peek({ flood: 'a' })).allowed)
   for (const who of ['b', 'c']) t.ok((await app.limit.reserve({ other: who })).allowed)
   await t.rejects(app.limit.reserve({ other: 'd' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+})
+
+t.test('nor for a request under way that began when it was', async t => {
+  const observed = send(1, { mode: 'observe' })
+  const other = send(1, { name: 'other' })
+  const { app } = await open(t, { rules: [observed, other], maxKeys: 3 })
+  const inside: (() => void)[] = []
+  const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+  app.get('/send', { config: { limit: 'send' }, preHandler }, async () => '')
+  const first = app.inject(url)
+  await until(() => inside.length === 1, 'a request under the old rules')
+  app.limit.replace([send(1), other])
+  t.ok((await app.limit.reserve({ send: 'a' })).allowed)
+  inside[0]?.()
+  t.equal((await first).statusCode, 200)
+  t.ok((await app.limit.reserve({ other: 'b' })).allowed)
+  await t.rejects(app.limit.reserve({ other: 'c' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
 })
 
 t.test('an address that the client chooses is warned of', async t => {
