@@ -99,6 +99,20 @@ t.test(
   }
 )
 
+t.test(
+  'what another store has admitted by a rule that was replaced is counted as the new one needs it',
+  async t => {
+    const { store, time } = open(t)
+    const [former, present] = [log([1, 60_000]), log([9, HOUR_MS])]
+    Object.assign(present, { series: former.series, present: former.present })
+    former.present.spec = present
+    const at = store.ticks
+    time.advanceMs(61_000)
+    t.not(store.count(entry(former), at), 0)
+    t.strictSame(used(store, [entry(present)]), [1])
+  }
+)
+
 t.test('answers at once, by the clocks of the system', async t => {
   const store = new MemoryStore()
   t.teardown(() => store.close())
