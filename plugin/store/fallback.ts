@@ -107,8 +107,9 @@ export class Fallback implements Reserver {
     else outage.failed(error, isOfWrites(error))
   }
 
-  private otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Reserved {
+  private async otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Promise<Reserved> {
     const { otherwise } = this.options
+    await this.standIn?.catchUp()
     // What is decided here after the end nobody else would ever hear of.
     if (otherwise === 'deny' || this.closed) throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
@@ -118,7 +119,11 @@ export class Fallback implements Reserver {
 
   // An admission that comes late stays or goes back with what was decided without it. Its answer may be lost with its
   // connection: then its locks go back all the same.
-  private afterwards(entries: readonly Entry[], token: string, answer: Promise<Facts>): Reserved {
+  private async afterwards(
+    entries: readonly Entry[],
+    token: string,
+    answer: Promise<Facts>
+  ): Promise<Reserved> {
     const late = answer.then(
       facts => takenOf(entries, facts),
       () => []
@@ -130,7 +135,7 @@ export class Fallback implements Reserver {
     }
     let admitted = false
     try {
-      const { facts, store } = this.otherwise(memory => memory.reserve(entries, token))
+      const { facts, store } = await this.otherwise(memory => memory.reserve(entries, token))
       admitted = facts === null || facts[1] === 1
       if (facts === null) {
         // Counted nowhere, nobody will release its locks.

@@ -24,6 +24,11 @@ export class Journal {
     return this.noted
   }
 
+  /** Whether all before this number is counted, or gone. */
+  isCounted(next: number): boolean {
+    return next <= Math.max(this.counted, this.noted - PLACES)
+  }
+
   note({ spec, identity, value = 0 }: Entry, ends: Taken['ends'], at: number): void {
     const place = this.noted++ % PLACES
     this.specs[place] = spec

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers'
 import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
@@ -19,12 +20,21 @@ export class StandIn {
   blockings = 0
   private readonly journal = new Journal()
   private readonly counting: NodeJS.Timeout
+  private catchingUp: Promise<void> | undefined
 
   constructor(private readonly memory: MemoryStore) {
     this.counting = setInterval(() => this.countFor(COUNTING_BUDGET_MS), COUNTING_MS).unref()
   }
 
-  /** The memory, with all that is noted counted. */
+  /** Counts what is noted, in as many turns of the event loop as it takes; what is noted meanwhile is left. */
+  catchUp(): Promise<void> {
+    this.catchingUp ??= this.countInTurns().finally(() => {
+      this.catchingUp = undefined
+    })
+    return this.catchingUp
+  }
+
+  /** The memory, with all that is noted counted: in one go what was not before. */
   caughtUp(): MemoryStore {
     this.countFor(Number.POSITIVE_INFINITY)
     return this.memory
@@ -84,6 +94,15 @@ export class StandIn {
     for (const each of taken) {
       const receipt = this.journal.strike(each.entry.spec, first, count)
       if (receipt !== 0) this.memory.giveBack([{ ...each, receipt }], '')
+    }
+  }
+
+  private async countInTurns(): Promise<void> {
+    const { next } = this.journal
+    for (;;) {
+      this.countFor(COUNTING_BUDGET_MS)
+      if (this.journal.isCounted(next)) return
+      await new Promise(resolve => setImmediate(resolve))
     }
   }
 

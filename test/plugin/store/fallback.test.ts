@@ -579,6 +579,24 @@ t.test('memory: what is cleared here is cleared there, whenever it is counted', 
   t.strictSame([store.name, facts?.[1]], ['memory', 1])
 })
 
+t.test('memory: a decision waits until what was noted is counted, and nothing else does', async t => {
+  const standIn = new StandIn(new MemoryStore())
+  const primary = new MemoryStore()
+  const outage = new Outage(10_000)
+  const options = { timeout: 10_000, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
+  const fallback = new Fallback(primary, { ...options, otherwise: standIn, outageOf: () => outage })
+  t.teardown(() => fallback.close())
+  const spec = log([1, 60_000])
+  const [others, mine] = [[entry(spec, 1)], [entry(spec, 2)]]
+  const { facts } = await fallback.reserve(mine, '')
+  for (let i = 1; i < 2 ** 14; i++) standIn.note(others, facts ?? [], primary, 0)
+  outage.failed(new Error('gone'))
+  let turns = 0
+  setImmediate(() => turns++)
+  const decided = await fallback.reserve(mine, '')
+  t.strictSame([decided.store.name, decided.facts?.[1], turns], ['memory', 0, 1])
+})
+
 t.test('memory: an admission that was asked for before a block does not end it', async t => {
   const primary = new MemoryStore()
   const answered = gate()

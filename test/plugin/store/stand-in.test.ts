@@ -334,7 +334,10 @@ t.test('however much is noted, it is not all counted at a time', async t => {
   for (let who = 0; who < 2 ** 16; who++) reserve([entry(spec, who)])
   mock.timers.tick(1_000)
   t.ok(memory.size > 0 && memory.size < 2 ** 16)
-  t.equal(standIn.caughtUp().size, 2 ** 16)
+  const caughtUp = standIn.catchUp()
+  t.ok(memory.size < 2 ** 16)
+  await caughtUp
+  t.equal(memory.size, 2 ** 16)
 })
 
 t.test('who is blocked in the other store is blocked', async t => {
