@@ -19,7 +19,7 @@ export interface Accounts {
 /** A key in clear that is shorter can be found by trying. */
 const MIN_KEY_LENGTH = 24
 const EVERYBODYS = 'the key of development, which everybody knows'
-const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY).toString('hex')
+const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY)
 
 /**
  * The accounts that the configuration names; outside of production without any, the one of development.
@@ -41,7 +41,7 @@ export function openAccounts(config: Config): Accounts {
       for (const [j, hash] of hashes.entries()) {
         if (NODE_ENV === 'production' && list === 'keys' && hash === HASH_OF_DEVELOPMENT)
           throw wrong(`[${i}].keys[${j}]`, `is the hash of ${EVERYBODYS}`)
-        const added = keys.add(Buffer.from(hash, 'hex'), { account, revoked: list === 'revoked' })
+        const added = keys.add(hash, { account, revoked: list === 'revoked' })
         if (!added) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
       }
     }

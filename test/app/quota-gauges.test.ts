@@ -35,7 +35,7 @@ async function gauges(app: FastifyInstance): Promise<string[]> {
 for (const [name, open] of Object.entries(places)) {
   t.test(`what is used of a quota, until its day ends (${name})`, async t => {
     const ACCOUNTS_FILE = join(folderOf(t), 'accounts.json')
-    const keys = [sha256('key of shop').toString('hex')]
+    const keys = [sha256('key of shop')]
     const shop = { id: 'shop', keys, dailyQuota: 2, timeZone: 'America/New_York' }
     writeFileSync(ACCOUNTS_FILE, JSON.stringify([shop]))
     const place = await open(t)

@@ -6,7 +6,7 @@ import { unauthorized } from '../../../problem.js'
 export function adminOnly(key: string): preParsingAsyncHookHandler {
   const hash = sha256(key)
   const keys = new Keyring<string>()
-  keys.add(hash, hash.toString('hex').slice(0, 8))
+  keys.add(hash, hash.slice(0, 8))
   return async request => {
     const given = request.headers['x-admin-key']
     if (typeof given !== 'string') throw refused('ADMIN_KEY_MISSING', 'The header x-admin-key is missing.')
