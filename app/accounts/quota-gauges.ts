@@ -26,25 +26,26 @@ interface Known {
 export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGauges {
   const known = new Map<string, Known>()
 
-  const gauge = (name: string, help: string, what: 'used' | 'max') =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ['rule', 'account', 'per'],
-      registers: [fastify.metrics.registry],
-      collect() {
-        this.reset()
-        for (const { labels, ends, [what]: value } of known.values())
-          if (msUntil(ends, clock) > 0) this.set(labels, value)
-      }
-    })
-  gauge('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
-  gauge('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
+  // Labels that values share prom-client writes once: those of thousands of accounts take long.
+  const valuesOf = (what: 'used' | 'max') =>
+    [...known.values()]
+      .filter(({ ends }) => msUntil(ends, clock) > 0)
+      .map(({ labels, [what]: value }) => ({ labels, sharedLabels: labels, value }))
+  const show = (name: string, help: string, what: 'used' | 'max') => {
+    const labelNames = ['rule', 'account', 'per'] as const
+    const gauge = new Gauge({ name, help, labelNames, registers: [fastify.metrics.registry] })
+    const get = gauge.get.bind(gauge)
+    gauge.get = async () => ({ ...(await get()), values: valuesOf(what) })
+  }
+  show('quota_used_messages', 'What is used of quotas, as last seen.', 'used')
+  show('quota_max_messages', 'How many messages quotas have, as last seen.', 'max')
 
   function see(event: DecisionEvent, rule: Rule | undefined, account?: string): void {
     for (const { per, used, max, resetMs } of periodsOf(event, rule)) {
-      const labels = { rule: String(rule?.name), ...(account !== undefined && { account }), per }
-      known.set(Object.values(labels).join(' '), { labels, used, max, ends: instantIn(resetMs, clock) })
+      const named = { rule: String(rule?.name), ...(account !== undefined && { account }), per }
+      const name = Object.values(named).join(' ')
+      const labels = known.get(name)?.labels ?? named
+      known.set(name, { labels, used, max, ends: instantIn(resetMs, clock) })
     }
   }
 
