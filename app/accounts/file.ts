@@ -59,8 +59,9 @@ export function readAccounts(file: string): AccountEntry[] {
   if (!Array.isArray(list)) throw wrong('', 'must be a list of accounts')
   return list.map((each, i) => {
     if (typeof each !== 'object' || each === null) throw wrong(`[${i}]`, 'must be an account: an object')
-    const given: unknown = { ...ACCOUNT_DEFAULTS, ...each }
-    const entry = isAccount.Check(given) ? given : check(AccountSchema, given, `ACCOUNTS_FILE[${i}]`)
+    // One that is spread from both takes longer to make, and then to check.
+    for (const [name, value] of Object.entries(ACCOUNT_DEFAULTS)) if (!(name in each)) each[name] = value
+    const entry = isAccount.Check(each) ? each : check(AccountSchema, each, `ACCOUNTS_FILE[${i}]`)
     checkHashes(entry.keys, `[${i}].keys`)
     checkHashes(entry.revoked ?? [], `[${i}].revoked`)
     if (!isTimeZone(entry.timeZone)) {
