@@ -1,4 +1,5 @@
 import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { twilio } from '../../../app/senders/twilio.js'
@@ -20,6 +21,12 @@ const ok: Doing = { status: 201, body: { sid: 'SM1', status: 'queued' } }
 const says = (status: number, code: number): Doing => ({
   status,
   body: { code, message: "The 'To' number +8613800138000 is not valid", status }
+})
+
+t.test('the SDK is loaded at the start, not while the first message waits', async t => {
+  await twilio.open(config(env), clock)
+  const loaded = Object.keys(createRequire(import.meta.url).cache)
+  t.ok(loaded.some(file => /twilio.lib.rest.Api\.js$/.test(file)))
 })
 
 t.test('what is asked', async t => {
