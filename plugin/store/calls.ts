@@ -13,7 +13,10 @@ class Call {
   ) {}
 }
 
-/** Calls scripts: those that leave together (batch.ts) in one write, decisions by one script in one call. */
+/**
+ * Calls scripts: those that leave together (batch.ts) in one write, to each node of a cluster, decisions by one script in
+ * one call.
+ */
 export class Calls {
   private readonly client: RedisClient & Binary
   private readonly batch = new Batch<Call>(calls => this.send(calls))
@@ -33,10 +36,11 @@ export class Calls {
   }
 
   private send(calls: readonly Call[]): void {
-    const { stream } = this.client
-    stream?.cork()
+    const connections = this.client.nodes?.('master') ?? [this.client]
+    const streams = connections.map(({ stream }) => stream)
+    for (const stream of streams) stream?.cork()
     for (const together of this.commandsOf(calls)) void this.run(together)
-    stream?.uncork()
+    for (const stream of streams) stream?.uncork()
   }
 
   /** What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call. */

@@ -16,6 +16,7 @@ import {
 import { Time } from '../contract/time.js'
 import { clusterOf, startCluster } from '../helper/cluster.js'
 import { scriptCalls } from '../helper/redis.js'
+import { written } from '../helper/writes.js'
 
 const START = '2026-03-01T00:00:00Z'
 const cluster = await startCluster(t)
@@ -317,4 +318,15 @@ t.test('every call goes to the right node at once', async t => {
   const spec = log([2, 60_000])
   await Promise.all([0, 1, 2, 0].map((node, i) => store.reserve([on(node, spec, i)], token())))
   for (const { client } of cluster.nodes) t.notMatch(await client.info('errorstats'), /MOVED|CROSSSLOT/)
+})
+
+t.test('what is asked together leaves in one write to each node', async t => {
+  await open()
+  const writes = client.nodes('master').map(written)
+  const spec = log([2, 60_000])
+  await Promise.all([0, 1, 2, 0, 1, 2].map((node, i) => store.reserve([on(node, spec, i)], token())))
+  t.strictSame(
+    writes.map(each => each.count),
+    [1, 1, 1]
+  )
 })

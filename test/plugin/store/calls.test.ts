@@ -18,6 +18,7 @@ import {
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
+import { written } from '../../helper/writes.js'
 
 const { client, clock } = await startRedis(t, { clock: true })
 
@@ -38,20 +39,6 @@ async function open() {
 const turn = () => new Promise<void>(done => process.nextTick(done))
 const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
 const many = <T>(length: number, of: (i: number) => T): T[] => Array.from({ length }, (_, i) => of(i))
-
-/** How often a client has written since. */
-function written({ stream }: typeof client): { count: number } {
-  const writes = { count: 0 }
-  const handle = stream as unknown as Record<'_write' | '_writev', (...args: unknown[]) => void>
-  for (const name of ['_write', '_writev'] as const) {
-    const original = handle[name]
-    handle[name] = function (...args) {
-      writes.count++
-      original.apply(this, args)
-    }
-  }
-  return writes
-}
 
 t.test('a hundred decisions at once are few commands in few writes, and all are answered', async t => {
   const { decide, warm } = await open()
