@@ -1,11 +1,10 @@
 --[[
-  Gives back what a reservation took: its stamp of a log, its one of a count, its lock, its pair of a distinct log.
+  Gives back what reservations took: each its stamps of logs, its ones of counts, its locks, its pairs of distinct logs.
   Told again, or told of what is gone or is somebody else's, it changes nothing.
 
-  KEYS       the n keys of what was taken, then for each count among them the key of its refunds
-  ARGV[1]    a flat JSON array of numbers, for each of the n: kind (1 log, 2 count, 3 lock, 4 distinct log), receipt,
-             and the end of the period it was counted in (0 but for a count)
-  ARGV[2]    the token of the locks
+  KEYS       of each reservation the keys of what it took, behind that of a count the key of its refunds
+  ARGV       of each reservation a flat JSON array: the token of its locks, then of each thing that it took kind (1 log,
+             2 count, 3 lock, 4 distinct log), receipt, and the end of the period it was counted in (0 but for a count)
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
 -- Where the fields of a pair begin.
@@ -59,33 +58,39 @@ local function unpaired(log, stamp)
   return #behind > 12 and front .. behind or front
 end
 
--- A Redis that is full takes a value only of a script that has written before. Here that is an expiry of `key`, which
--- is there: its own, or, if it has none, one that goes when its value is set.
-local function write(key, ...)
+-- A Redis that is full takes a value only of a script that has written before: here `key`, with the value and the expiry
+-- that it has.
+local function write(key, value, ...)
   local done = redis.pcall(...)
   if type(done) ~= 'table' or not done.err then return done end
   if done.err:find('OOM') then
     local left = redis.call('PTTL', key)
-    redis.call('PEXPIREAT', key, string.format('%.0f', now + (left == -1 and 60000 or math.max(left, 1))))
+    if left == -1 then
+      redis.call('DEL', key)
+      redis.call('SET', key, value)
+    else
+      redis.call('PEXPIREAT', key, string.format('%.0f', now + math.max(left, 1)))
+    end
   end
   return redis.call(...)
 end
 
--- Notes under `refunds` that a count gives this receipt back: six bytes say from which receipt on, then a bit for each.
--- Those of an earlier count begin before its first one, or, by a clock that was ahead, behind its next one. Where they
--- are lost, what was issued so far passes for refunded.
-local function noted(key, refunds, receipt, count)
+-- Notes under the key of its refunds that a count gives a receipt back: six bytes say from which receipt on, then a bit for
+-- each. Those of an earlier count begin before its first one, or, by a clock that was ahead, behind its next one. Where
+-- they are lost, what was issued so far passes for refunded.
+local function noted(key, whole, refunds, receipt, count)
   local header = redis.call('GETRANGE', refunds, 0, 5)
   local since = #header == 6 and field(header, 1) or 0
   if since < count.first or since > count.issued + 1 then
     since = count.refunded == 0 and count.first or count.issued + 1
-    write(key, 'SET', refunds, struct.pack('>I6', since))
+    write(key, whole, 'SET', refunds, struct.pack('>I6', since))
     redis.call('PEXPIREAT', refunds, string.format('%.0f', count.over))
   end
-  return receipt >= since and write(key, 'SETBIT', refunds, 48 + receipt - since, 1) == 0
+  return receipt >= since and write(key, whole, 'SETBIT', refunds, 48 + receipt - since, 1) == 0
 end
 
-local function refund(key, kind, value, receipt, ends, refunds)
+-- What is left of a value; nothing when what was taken is not in it.
+local function left_of(key, whole, value, kind, receipt, ends, refunds, token)
   if kind == LOG then return without(value, receipt) end
   if kind == DISTINCT then return unpaired(value, receipt) end
   if kind == COUNT then
@@ -96,7 +101,7 @@ local function refund(key, kind, value, receipt, ends, refunds)
     -- issued before the count was cleared
     if receipt < first or over <= now then return end
     local count = { first = first, issued = issued, refunded = refunded, over = over }
-    if not noted(key, refunds, receipt, count) then return end
+    if not noted(key, whole, refunds, receipt, count) then return end
     -- Requests that count nothing must not fill Redis. A count that begins anew issues later receipts, unless these were
     -- ahead of the clock.
     if used == 1 and issued < ticks then
@@ -105,27 +110,37 @@ local function refund(key, kind, value, receipt, ends, refunds)
     end
     return struct.pack('>I6I6I6I6', ends, used - 1, issued, refunded + 1)
   end
-  if value:sub(7) == ARGV[2] then return '' end
+  if value:sub(7) == token then return '' end
 end
 
-local specs = cjson.decode(ARGV[1])
-local total, counts = #specs / 3, 0
-local values = redis.call('MGET', unpack(KEYS, 1, total))
-for i = 1, total do
-  local key, value, trailer = KEYS[i], values[i] or '', ''
-  local kind, receipt, ends = specs[i * 3 - 2], specs[i * 3 - 1], specs[i * 3]
-  if kind == COUNT then counts = counts + 1 end
-  if #value % 6 == 1 then value, trailer = value:sub(1, -8), value:sub(-7) end
-  local endless = value ~= '' and redis.call('PTTL', key) == -1
-  -- One without expiry is set in any case: it may have been given one.
-  local left = refund(key, kind, value, receipt, ends, KEYS[total + counts]) or endless and value
-  if left then
-    if left .. trailer == '' then
-      redis.call('DEL', key)
-    elseif endless then
-      write(key, 'SET', key, left .. trailer)
-    else
-      write(key, 'SET', key, left .. trailer, 'KEEPTTL')
+-- Of each thing that was taken: its key, that of its refunds, its reservation, and where it stands in that.
+local keys, refunds, reservations, places, n, at = {}, {}, {}, {}, 0, 0
+for _, told in ipairs(ARGV) do
+  local taken = cjson.decode(told)
+  for i = 2, #taken, 3 do
+    n, at = n + 1, at + 1
+    keys[n], reservations[n], places[n] = KEYS[at], taken, i
+    if taken[i] == COUNT then
+      at = at + 1
+      refunds[n] = KEYS[at]
     end
+  end
+end
+
+local values, written = redis.call('MGET', unpack(keys)), {}
+for i = 1, n do
+  local key, taken, place = keys[i], reservations[i], places[i]
+  local whole, trailer = written[key] or values[i] or '', ''
+  local value = whole
+  if #whole % 6 == 1 then value, trailer = whole:sub(1, -8), whole:sub(-7) end
+  local left = left_of(key, whole, value, taken[place], taken[place + 1], taken[place + 2], refunds[i], taken[1])
+  if left then
+    left = left .. trailer
+    if left == '' then
+      redis.call('DEL', key)
+    else
+      write(key, whole, 'SET', key, left, 'KEEPTTL')
+    end
+    written[key] = left
   end
 end

@@ -15,7 +15,7 @@ class Call {
 
 /**
  * Calls scripts: those that leave together (batch.ts) in one write, to each node of a cluster, decisions by one script in
- * one call.
+ * one call, and so refunds.
  */
 export class Calls {
   private readonly client: RedisClient & Binary
@@ -43,22 +43,27 @@ export class Calls {
     for (const stream of streams) stream?.uncork()
   }
 
-  /** What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call. */
+  /**
+   * What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call, and a
+   * refund none but decisions, from which it takes nothing.
+   */
   private commandsOf(calls: readonly Call[]): Call[][] {
     const commands: Call[][] = []
     const open = new Map<Script | string, Call[]>()
     for (const call of calls) {
-      const { decides = 1, told } = call.script
+      const { decides, refunds, told } = call.script
+      const most = decides ?? refunds ?? 1
       const same = told ?? call.script
       const others = open.get(same)
-      if (others !== undefined && others.length < decides) {
+      if (others !== undefined && others.length < most) {
         others.push(call)
         continue
       }
       const command = [call]
       commands.push(command)
-      if (decides > 1 && !this.client.isCluster) open.set(same, command)
-      else open.clear()
+      const gathers = most > 1 && !this.client.isCluster
+      if (!gathers || refunds) open.clear()
+      if (gathers) open.set(same, command)
     }
     return commands
   }
@@ -71,7 +76,7 @@ export class Calls {
       this.batch.answered(calls.length)
       for (let i = 0; i < calls.length; i++) (calls[i] as Call).resolve(answers[i])
     } catch (error) {
-      // Redis has written nothing: not all of them need fail.
+      // Redis has written nothing but what may be told again: not all of them need fail.
       if (calls.length > 1 && isReply(error)) {
         for (const call of calls) void this.run([call])
         return

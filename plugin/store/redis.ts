@@ -57,11 +57,15 @@ export class RedisStore implements Store, Teller {
 
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     if (taken.length === 0) return
-    const what = taken.flatMap(({ entry, receipt, ends }) => [kindOf(entry.spec).code, receipt, ends])
-    const keys = this.keys(taken.map(({ entry }) => entry))
-    const counts = keys.filter((_, i) => taken[i]?.entry.spec.kind === 'count')
-    keys.push(...counts.map(key => `${key}:refunds`))
-    const tell = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what), token])
+    const keys: string[] = []
+    const what: (string | number)[] = [token]
+    for (const { entry, receipt, ends } of taken) {
+      const key = this.keyOf(entry)
+      keys.push(key)
+      if (entry.spec.kind === 'count') keys.push(`${key}:refunds`)
+      what.push(kindOf(entry.spec).code, receipt, ends)
+    }
+    const tell = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what)])
     await retold(tell, this, this.timeout)
   }
 
@@ -113,11 +117,12 @@ export class RedisStore implements Store, Teller {
 
   private keys(entries: readonly Entry[]): string[] {
     const keys: string[] = new Array(entries.length)
-    for (let i = 0; i < entries.length; i++) {
-      const { identity, spec } = entries[i] as Entry
-      keys[i] = `${this.head + identity}}:${spec.name}`
-    }
+    for (let i = 0; i < entries.length; i++) keys[i] = this.keyOf(entries[i] as Entry)
     return keys
+  }
+
+  private keyOf({ identity, spec }: Entry): string {
+    return `${this.head + identity}}:${spec.name}`
   }
 }
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { Mixtures } from '../../../plugin/store/mixtures.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
 import { RedisServer } from '../../../plugin/store/server.js'
-import type { Entry } from '../../../plugin/store/store.js'
+import type { Entry, Taken } from '../../../plugin/store/store.js'
 import {
   count,
   distinct,
@@ -13,6 +13,7 @@ import {
   named,
   observed,
   sentTo,
+  takenOf,
   token,
   usedOf
 } from '../../contract/specs.js'
@@ -245,6 +246,37 @@ t.test('what is given back is free for who asks next, though in the same turn', 
   ])
   t.ok(other?.admitted)
   t.ok(next?.admitted)
+})
+
+t.test('refunds at once are few calls: each gives back its own, once, and fails for no other', async t => {
+  const { store } = await open()
+  await new RedisServer(client, 'test:').load()
+  const [rolling, locked, shared] = [log([5, 60_000]), lock(30_000), entry(count(1_000, 'day'))]
+  const asked = many(40, i => [entry(rolling, i), shared, entry(locked, i)])
+  const holders = asked.map(token)
+  const taken = await Promise.all(
+    asked.map(async (entries, i) =>
+      takenOf(entries, named(entries, await store.reserve(entries, holders[i] as string)))
+    )
+  )
+  const left = () =>
+    client.exists(...asked.flatMap(([mine, , own]) => [mine, own]).map(each => keyOf(each as Entry)))
+  const used = async () => usedOf([shared], await store.peek([shared]))[0]
+  const refund = (i: number, by = i) => store.refund(taken[i] as Taken[], holders[by] as string)
+  await Promise.all([refund(0), refund(0), refund(1, 2)])
+  t.strictSame([await used(), await left()], [38, 77], "told twice it is one, and a lock is its holder's")
+  const damaged = entry(count(1_000, 'day'), 'damaged')
+  await client.set(keyOf(damaged), 'abc')
+  const before = (await scriptCalls(client)).called
+  const [failed] = await Promise.allSettled([
+    store.refund([{ entry: damaged, receipt: 1, ends: 1 }], ''),
+    ...many(7, i => refund(i))
+  ])
+  t.match(failed, { status: 'rejected', reason: /data string too short/ })
+  t.strictSame([await used(), await left()], [33, 66])
+  await Promise.all(many(33, i => refund(7 + i)))
+  t.ok((await scriptCalls(client)).called - before < 20)
+  t.strictSame([await used(), await left()], [0, 0])
 })
 
 t.test('a Redis that takes no writes fails all of them, and nothing is written', async t => {
