@@ -111,7 +111,19 @@ export class Receipts {
 
 /** A spec as far as a refund looks at it: its rule may be gone, or never have been here. */
 function specOf(kind: Spec['kind'], name: string, series: number, rule: number): Spec {
-  const named = { kind, name, series, rule, observed: false, forgettable: false, limits: [], present: {} }
-  // How long it lives is not known: as far as memory keeps its stamps by that, it may be for ever.
-  return { ...named, ttl: Number.POSITIVE_INFINITY, keep: 0, per: 'day', timeZone: 'UTC' } as Spec
+  return {
+    kind,
+    name,
+    series,
+    rule,
+    observed: false,
+    forgettable: false,
+    limits: [],
+    present: {},
+    // How long it lives is not known: as far as memory keeps its stamps by that, it may be for ever.
+    ttl: Number.POSITIVE_INFINITY,
+    keep: 0,
+    per: 'day',
+    timeZone: 'UTC'
+  } as Spec
 }
