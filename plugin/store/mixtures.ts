@@ -85,7 +85,8 @@ export class Mixtures {
 }
 
 function toldOf(entries: readonly Entry[], specs: string): Script {
-  return { ...anyMixture, decides: decidesOf(entries), told: `[${entries.length},${specs}]` }
+  const { text, sha } = anyMixture
+  return { text, sha, decides: decidesOf(entries), told: `[${entries.length},${specs}]` }
 }
 
 /** Mixtures that begin with the same specs; they go with the specs. */
