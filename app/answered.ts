@@ -6,7 +6,8 @@ export const SILENT = 10
 const TRIES = SILENT / 2 + 3
 
 /**
- * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first.
+ * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first; the second
+ * half of the time begins when the first timer fires, since what was asked may have left behind that.
  * @param unavailable makes the problem that is thrown, with its cause
  * @param takeBack undoes what the command did, if it did anything. Where no answer came in time it is called at once, and
  * again until it succeeds, `TRIES` times at most; and once more if the answer comes late, since a cluster may have carried
@@ -21,7 +22,9 @@ export async function answered<T>(
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     const end = () => reject(new Error(`Redis did not answer within ${ms} ms`))
-    timer = setTimeout(() => setImmediate(end), ms)
+    timer = setTimeout(() => {
+      timer = setTimeout(() => setImmediate(end), ms / 2)
+    }, ms / 2)
   })
   try {
     return await Promise.race([command, late])

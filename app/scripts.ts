@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { nextTick } from 'node:process'
 import type { Redis } from 'ioredis'
 
 export type Argument = string | number
@@ -11,8 +12,9 @@ export type Scripts<Name extends string> = Record<
 type Commands = Record<string, (...args: Argument[]) => Promise<unknown>>
 
 /**
- * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip. Before each stand
- * `now.lua` and the folder's `prelude.lua`.
+ * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip. Those that are called in
+ * one step of the event loop leave in one write, but for a cluster, whose client has no stream. Before each stand `now.lua`
+ * and the folder's `prelude.lua`.
  */
 export function scriptsOf<Name extends string>(
   client: Redis,
@@ -26,7 +28,12 @@ export function scriptsOf<Name extends string>(
   for (const name of names) {
     const command = `${folder}.${name}`
     client.defineCommand(command, { lua: before + text(`${folder}/${name}`) })
-    scripts[name] = (keys, ...args) => (commands[command] as Commands[string])(keys.length, ...keys, ...args)
+    scripts[name] = (keys, ...args) => {
+      const { stream } = client
+      stream?.cork()
+      nextTick(() => stream?.uncork())
+      return (commands[command] as Commands[string])(keys.length, ...keys, ...args)
+    }
   }
   return scripts
 }

@@ -4,6 +4,7 @@ import { MemoryRecords } from '../../app/captcha/memory-records.js'
 import { RETENTION_MS, type Records } from '../../app/captcha/records.js'
 import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { startRedis } from '../helper/redis.js'
+import { written } from '../helper/writes.js'
 import { START_MS, stillClock } from './still-clock.js'
 
 interface Place {
@@ -297,8 +298,11 @@ async function tried(t: Test) {
 }
 
 t.test('a try that is taken back twice does not bring back what has ended since', async t => {
-  const { records, key, takeBack } = await tried(t)
+  const { client, records, key, takeBack } = await tried(t)
   await takeBack()
+  const writes = written(client)
+  await Promise.all([key, name(), name()].map(each => records.get(each)))
+  t.equal(writes.count, 1, 'what is asked together leaves in one write')
   t.match(await records.get(key), { ended: '' })
   for (let i = 0; i < 3; i++) await records.check(key, 0)
   await takeBack()
