@@ -49,7 +49,7 @@ export function localeOf<L extends string>(
   const byDefault = known[0] as L
   if (given !== undefined) return lookUp(given, known) ?? byDefault
   const asked = request.headers['accept-language']
-  if (asked !== undefined && asked.length > LONGEST) return byDefault
+  if (asked === undefined || asked.length > LONGEST) return byDefault
   // Each once: for each `*` the whole header is read.
   for (const tag of new Set(request.languages())) {
     // Any that is there, as the other ranges rank them: with q=0, none.
