@@ -32,13 +32,15 @@ const errors: FastifyPluginAsync = async fastify => {
   })
 
   // RFC 9112, sections 3.2 and 6.1.
-  fastify.addHook('onRequest', async ({ headers: { host }, raw }, reply) => {
-    if (isUnbounded(raw)) return refuseUnbounded(reply)
-    if (host === undefined && raw.httpVersion === '1.1') {
-      throw problem(400, 'HOST_MISSING', 'The header Host is missing.')
-    }
-    if (!HOST.test(host ?? '')) {
-      throw problem(400, 'HOST_INVALID', 'The header Host must be sent once and name a host.')
+  fastify.addHook('onRequest', ({ headers: { host }, raw }, reply, done) => {
+    if (isUnbounded(raw)) {
+      refuseUnbounded(reply)
+    } else if (host === undefined && raw.httpVersion === '1.1') {
+      done(problem(400, 'HOST_MISSING', 'The header Host is missing.'))
+    } else if (!HOST.test(host ?? '')) {
+      done(problem(400, 'HOST_INVALID', 'The header Host must be sent once and name a host.'))
+    } else {
+      done()
     }
   })
   fastify.server.on('checkExpectation', (_request, response) => {
