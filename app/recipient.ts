@@ -1,8 +1,9 @@
-import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import type { CountryCode } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
 import { flaw } from './flaw.js'
 import { problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
+import { takesSms } from './sms-numbers.js'
 
 /**
  * Stands for numbers that belong to no country (UN M.49 has the world as 001): satellite phones, +881 and +870. A message
@@ -27,12 +28,6 @@ interface RecipientOptions {
   /** Where it stands, for the errors: as a JSON pointer. */
   pointer?: string
 }
-
-/**
- * Kinds of numbers that take an SMS; where a country does not tell mobile numbers from others, all of both. Personal
- * numbers (+44 70) are not among them: they cost as their owners please, who share in it.
- */
-const MOBILE = new Set(['MOBILE', 'FIXED_LINE_OR_MOBILE'])
 
 /**
  * Reads the one recipient of a body, whether its country is served or not.
@@ -67,11 +62,10 @@ const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.to
 function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientOptions): Recipient {
   const errors = [flaw(pointer, 'UNSENDABLE')]
   const to = canonicalPhone(phone, region as CountryCode)
-  const number = to === undefined ? undefined : parsePhoneNumberFromString(to)
-  if (to === undefined || number === undefined) {
+  if (to === undefined) {
     throw problem(422, 'PHONE_INVALID', 'This is not a possible phone number.', { errors })
   }
-  if (!MOBILE.has(number.getType() ?? '')) {
+  if (!takesSms(to)) {
     throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number cannot receive SMS.', { errors })
   }
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
