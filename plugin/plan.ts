@@ -72,7 +72,10 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
  */
 export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: FastifyRequest): Plan {
   if (!plan.tellsByRequest) return plan
-  const hidden = rules.filter(rule => isHidden(rule, request)).map(({ name }) => name)
+  // Those that are hidden from everybody are so in the plan.
+  const hiding = rules.filter(rule => typeof rule.hidden === 'function' && isHidden(rule, request))
+  if (hiding.length === 0) return plan
+  const hidden = hiding.map(({ name }) => name)
   const disclosed = [...plan.disclosures].map(([name, disclosure]): [string, Disclosure] =>
     hidden.includes(name) ? [name, { ...disclosure, to: 'nobody' }] : [name, disclosure]
   )
