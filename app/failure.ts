@@ -30,7 +30,8 @@ function keyOf(code: string, message: string): object {
 export function sendProblem(reply: FastifyReply, document: ProblemDocument): FastifyReply {
   // What fails before it is routed meets no hook: nothing is decorated, and no header is set.
   const locale = reply.request.locale ?? reply.server.defaultLocale ?? 'en'
-  const vary = [reply.getHeader('vary') ?? [], 'accept-language'].flat().join(', ')
+  const others = reply.getHeader('vary')
+  const vary = others === undefined ? 'accept-language' : `${others}, accept-language`
   return reply
     .code(document.status)
     .type(PROBLEM_JSON)
