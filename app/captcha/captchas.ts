@@ -85,7 +85,10 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
   const derive = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `captcha ${use}`, 32))
   const keys = { code: derive('code'), seal: derive('seal'), id: derive('id'), params: derive('params') }
   const keyOf = (id: string) => keyedHash(keys.id, id)
-  const paramsOf = (params: Values) => keyedHash(keys.params, canonical(params))
+  const hashOf = (params: Values) => keyedHash(keys.params, canonical(params))
+  // As most codes are.
+  const unbound = hashOf({})
+  const paramsOf = (params: Values | undefined) => (params === undefined ? unbound : hashOf(params))
 
   const code = (captcha: Omit<Captcha, 'kept'>, generation: number) =>
     codeOf(keys.code, { ...captcha, generation }, captcha.digits)
@@ -108,9 +111,9 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
       return about.account === account ? { ...about, id, kept } : null
     },
 
-    async check(captcha, given, params = {}) {
+    async check(captcha, given, params) {
       const { generation } = captcha.kept
-      const agrees = sameText(paramsOf(params), paramsOf(captcha.params ?? {}))
+      const agrees = sameText(paramsOf(params), paramsOf(captcha.params))
       const right = given !== undefined && sameText(given, code(captcha, generation)) && agrees
       return records.check(keyOf(captcha.id), right ? generation : 0)
     },

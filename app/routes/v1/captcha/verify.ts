@@ -20,7 +20,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
     // What the caller says the code is for must be what it is for.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
-    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? {})
+    return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? undefined)
   }
 
   fastify.post(
