@@ -128,6 +128,8 @@ for d = 0, decisions - 1 do
       if value ~= '' and read('>I6', value) - now > life * 100 + HOUR then value = '' end
       -- how many newest pairs there are, and how many in the time to live; `mine`, 0 for none, and the others' stamps
       local newest, live, since, others, mine, place = #value / 12, 0, now - life * 100, {}, 0
+      -- a request that began under a former rule may look further back than the present one keeps
+      for j = at + 5, next - 1, 2 do since = math.min(since, now - specs[j]) end
       for j = 1, newest do
         local paired, to = read('>I6I6', value, j * 12 - 11)
         if paired == 0 then newest = j - 1 break end

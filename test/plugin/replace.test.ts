@@ -141,6 +141,23 @@ for (const place of await places(t)) {
     t.same(await left(), [5, 5, 8], 'and as long')
   })
 
+  t.test(`${place.store}: a request under way sees as far back as its own rule`, async t => {
+    const reach = (max: number, window: string): Rule[] => [
+      { name: 'reach', key, distinct: { value: 'query.to' }, limits: [{ max, window }] }
+    ]
+    const { app } = await place.open(t, reach(1, '1h'))
+    const inside: (() => void)[] = []
+    const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+    app.get('/send', { config: { limit: 'reach' }, preHandler }, async () => '')
+    await (await app.limit.reserve({ reach: [id, 'a'] })).keep()
+    const first = app.inject(`${url}&to=b`)
+    await until(() => inside.length === 1, 'a request under the old rule')
+    app.limit.replace(reach(3, '60s'))
+    place.advance(61_000)
+    inside[0]?.()
+    t.equal((await first).statusCode, 429)
+  })
+
   t.test(`${place.store}: an observed rule is enforced with what it has counted`, async t => {
     const { app } = await place.open(t, [send(1, { mode: 'observe' })])
     app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
