@@ -118,6 +118,7 @@ for (const place of await places(t)) {
     app.get('/send', { config: { limit: ['send', 'reach', 'lock'] }, preHandler }, async () =>
       String((await app.limit.peek({ lock: id })).retryAfterMs)
     )
+    await app.limit.reserve({ send: 'before', reach: ['before', 'x'], lock: 'before' })
     const first = app.inject(`${url}&to=x`)
     await until(() => inside.length === 1, 'a request under the old rules')
     app.limit.replace(rules(9, '1h', '5s'))

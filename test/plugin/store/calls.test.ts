@@ -248,6 +248,21 @@ t.test('what is given back is free for who asks next, though in the same turn', 
   t.ok(next?.admitted)
 })
 
+t.test('what is cleared is free for who asks next, though in the same turn', async t => {
+  const { store, decide, warm } = await open()
+  const [entries, spec] = [[entry(lock(30_000))], log([1, 60_000])]
+  await warm(entries)
+  const [first, , next, ...looks] = await Promise.all([
+    decide(entries),
+    store.clear(entries),
+    decide(entries),
+    store.peek(entries),
+    store.peek([entry(spec)])
+  ])
+  t.strictSame([first.admitted, next.admitted], [true, true])
+  t.strictSame([usedOf(entries, looks[0]), usedOf([entry(spec)], looks[1])], [[1], [0]])
+})
+
 t.test('refunds at once are few calls: each gives back its own, once, and fails for no other', async t => {
   const { store } = await open()
   await new RedisServer(client, 'test:').load()

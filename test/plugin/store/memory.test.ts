@@ -102,14 +102,19 @@ t.test(
 t.test(
   'what another store has admitted by a rule that was replaced is counted as the new one needs it',
   async t => {
-    const { store, time } = open(t)
-    const [former, present] = [log([1, 60_000]), log([9, HOUR_MS])]
-    Object.assign(present, { series: former.series, present: former.present })
-    former.present.spec = present
-    const at = store.ticks
-    time.advanceMs(61_000)
-    t.not(store.count(entry(former), at), 0)
-    t.strictSame(used(store, [entry(present)]), [1])
+    for (const days of [1, 200]) {
+      const { store, time } = open(t)
+      const [former, present] = [log([1, 60_000]), log([9, days * DAY_MS])]
+      Object.assign(present, { series: former.series, present: former.present })
+      former.present.spec = present
+      const at = store.ticks
+      time.advanceMs((days - 1) * DAY_MS + 61_000)
+      t.not(store.count(entry(former), at), 0)
+      store.reserve([entry(former)], '')
+      t.strictSame(used(store, [entry(present)]), [2])
+      time.advanceMs(DAY_MS - 30_000)
+      t.strictSame(used(store, [entry(present)]), [1])
+    }
   }
 )
 

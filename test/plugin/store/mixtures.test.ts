@@ -66,6 +66,9 @@ t.test('a call makes several decisions, but of the slowest one', t => {
     entries => new Mixtures().scriptFor(entries).decides
   )
   t.strictSame(decides, [4, 1, 1])
+  const [long, underWay] = [log([1_000, 60_000]), log([1, 60_000])]
+  underWay.present.spec = long
+  for (const spec of [long, underWay]) t.equal(new Mixtures().scriptFor([entry(spec)]).decides, 18)
   t.end()
 })
 
