@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { mock } from 'node:test'
 import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -280,6 +281,23 @@ t.test('a process that was busy reads first what Redis has answered', async t =>
   busy(2_000)
   t.ok(await sealed)
   t.match(await looked, { status: 200 })
+})
+
+t.test('nor is it late when it is read as its time ends', async t => {
+  const timers: (() => void)[] = []
+  const mocked = mock.method(globalThis, 'setTimeout', (then: () => void) => void timers.push(then))
+  t.teardown(() => mocked.mock.restore())
+  let answer = () => {}
+  const asked = answers(
+    new Promise<void>(resolve => {
+      answer = resolve
+    })
+  )
+  timers.shift()?.()
+  timers.shift()?.()
+  await new Promise<void>(resolve => process.nextTick(resolve))
+  answer()
+  t.ok(await asked)
 })
 
 t.test('every node of a cluster takes the name and the password of the first', async t => {

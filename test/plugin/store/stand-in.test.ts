@@ -336,8 +336,10 @@ t.test('however much is noted, it is not all counted at a time', async t => {
   t.ok(memory.size > 0 && memory.size < 2 ** 16)
   const caughtUp = standIn.catchUp()
   t.ok(memory.size < 2 ** 16)
+  t.equal(standIn.catchUp(), caughtUp, 'one for all who wait')
   await caughtUp
   t.equal(memory.size, 2 ** 16)
+  t.not(standIn.catchUp(), caughtUp)
 })
 
 t.test('who is blocked in the other store is blocked', async t => {
