@@ -4,10 +4,14 @@ import { type CountryCode, type NumberType, parsePhoneNumberFromString } from 'l
 import metadata from 'libphonenumber-js/metadata.max'
 import { phoneCountry } from '../plugin/index.js'
 
-/** What the library's types leave out. */
+/** What the library's types leave out: of a country, and of a kind of its numbers. */
 interface Plan {
   callingCode(): string
-  type(name: NumberType): { pattern(): string; possibleLengths(): number[] } | undefined
+  type(name: NumberType): Kind | undefined
+}
+interface Kind {
+  pattern(): string
+  possibleLengths(): number[]
 }
 
 /**
@@ -39,8 +43,8 @@ function patternOf(country: CountryCode): RegExp {
   plans.selectNumberingPlan(country)
   const { numberingPlan: plan } = plans
   const mobile = plan.type('MOBILE')
-  // Where mobile numbers look like all others, one pattern stands for both.
-  const type = mobile?.pattern() ? mobile : plan.type('FIXED_LINE')
-  const lengths = type?.possibleLengths().map(length => `.{${length}}`) ?? []
-  return new RegExp(`^\\+${plan.callingCode()}(?=(?:${lengths.join('|')})$)(?:${type?.pattern()})$`)
+  // Where mobile numbers look like all others, one pattern stands for both. Each country has fixed lines.
+  const kind = mobile?.pattern() ? mobile : (plan.type('FIXED_LINE') as Kind)
+  const lengths = kind.possibleLengths().map(length => `.{${length}}`)
+  return new RegExp(`^\\+${plan.callingCode()}(?=(?:${lengths.join('|')})$)(?:${kind.pattern()})$`)
 }
