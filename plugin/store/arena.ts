@@ -1,7 +1,7 @@
 import { KeyIndex, type Wanted } from './key-index.js'
 import { Queues } from './queues.js'
 import { placeOf, Records } from './records.js'
-import { MAX_FIELDS, NONE, Slabs } from './slabs.js'
+import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** Of each record: the address of its fields. */
 const CELL = 5
@@ -106,10 +106,11 @@ export class Arena {
     const known = record === 0 ? this.find(identity, series) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
-    const cell = length === 0 ? NONE : this.#cell(known)
-    let place = this.#slabs.resize(cell, length, n, stamps)
-    for (; place === NONE; place = this.#slabs.resize(cell, length, n, stamps))
-      if (!this.#drop(known)) return 0
+    let place = NONE
+    while (place === NONE) {
+      place = this.#slabs.resize(length === 0 ? NONE : this.#cell(known), length, n, stamps)
+      if (place === NONE && !this.#vacate() && !this.#drop(known)) return 0
+    }
     const resized = length === 0 ? this.#add(identity, series) : known
     this.#records.wordsOf(resized)[placeOf(resized) + CELL] = place
     this.#records.setLength(resized, n)
@@ -179,6 +180,18 @@ export class Arena {
     }
     if (record !== 0) this.remove(record)
     return record !== 0
+  }
+
+  /** Empties a page into the free cells of others. @returns whether there was one for which they do */
+  #vacate(): boolean {
+    const page = this.#slabs.sparsest()
+    if (page === NONE) return false
+    const next = (from: number) => this.#records.next(from, CELL, CELL_BITS, page)
+    for (let record = next(1); record !== 0; record = next(record + 1)) {
+      const place = this.#slabs.moved(this.#cell(record), this.length(record))
+      this.#records.wordsOf(record)[placeOf(record) + CELL] = place
+    }
+    return true
   }
 
   #cell(record: number): number {

@@ -50,6 +50,20 @@ export class Records {
     return this.#words[record >>> CHUNK_BITS] as Int32Array
   }
 
+  /** The first record in use, from one on, of which a word has `value` above its last `bits` bits; or 0. */
+  next(from: number, word: number, bits: number, value: number): number {
+    let at = placeOf(from) + word
+    for (let chunk = from >>> CHUNK_BITS; chunk < this.#words.length; chunk++, at = word) {
+      const words = this.#words[chunk] as Int32Array
+      for (; at < words.length; at += WIDTH) {
+        if ((words[at] as number) >>> bits !== value) continue
+        const record = chunk * CHUNK + (at - word) / WIDTH
+        if (this.length(record) > 0) return record
+      }
+    }
+    return 0
+  }
+
   /** Of 0, which is no record: 0. */
   length(record: number): number {
     return (this.#lengths[record >>> CHUNK_BITS] as Uint16Array)[record & MASK] as number

@@ -10,9 +10,19 @@ export const MAX_FIELDS = Math.max(...SIZES)
 export const NONE = -1
 
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
-/** As many cells as the smallest ones make in a page. */
-const CELL_BITS = 13
+/** The last bits of an address name the cell in its page: as many cells as the smallest ones make. */
+export const CELL_BITS = 13
 const CELL_MASK = (1 << CELL_BITS) - 1
+
+/** All pages of one size and width. */
+interface Kind {
+  /** Those with room. */
+  readonly open: Set<number>
+  /** How many cells are free in them. */
+  free: number
+  /** How many a page has. */
+  cells: number
+}
 
 /**
  * Cells of 1 to 2,048 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
@@ -27,12 +37,12 @@ export class Slabs {
   readonly #maxPages: number
   readonly #pages: Page[] = []
   readonly #empty: number[] = []
-  /** For each size the pages with room, those of stamps behind the others. */
-  readonly #open = [...SIZES, ...SIZES].map(() => new Set<number>())
+  /** For each size, those of stamps behind the others. */
+  readonly #kinds = [...SIZES, ...SIZES].map((): Kind => ({ open: new Set(), free: 0, cells: 1 }))
 
   /** @param maxBytes bound of all pages together; not less than one page for each size and width, 2.2 MiB */
   constructor(maxBytes: number) {
-    this.#maxPages = Math.max(this.#open.length, Math.floor(maxBytes / PAGE_BYTES))
+    this.#maxPages = Math.max(this.#kinds.length, Math.floor(maxBytes / PAGE_BYTES))
   }
 
   get bytes(): number {
@@ -71,37 +81,65 @@ export class Slabs {
     const to = this.#allocate(size, stamps, below)
     if (from === undefined) return to
     if (to === NONE) return n > from.size ? NONE : cell
-    for (let i = 0; i < Math.min(length, n); i++) this.set(to, i, from.get(cell & CELL_MASK, i), i)
-    this.free(cell)
-    return to
+    return this.#move(cell, to, Math.min(length, n))
   }
 
   free(cell: number): void {
     const number = cell >>> CELL_BITS
     const page = this.#page(cell)
-    const open = this.#openOf(page.size, page.stamps)
+    const kind = this.#kindOf(page.size, page.stamps)
     page.release(cell & CELL_MASK)
-    open.add(number)
+    kind.open.add(number)
+    kind.free++
     if (page.used > 0) return
-    open.delete(number)
+    kind.open.delete(number)
+    kind.free -= page.cells
     this.#empty.push(number)
+  }
+
+  /**
+   * Of a size and width of which a page's worth of cells is free, the page with fewest in use; or NONE. It is filled last
+   * from then on: when each of its cells has been `moved` at once, it is empty.
+   */
+  sparsest(): number {
+    const open = this.#kinds.find(({ free, cells }) => free >= cells)?.open
+    if (open === undefined) return NONE
+    const used = (number: number) => this.#pages[number]?.used as number
+    const page = [...open].reduce((least, number) => (used(number) < used(least) ? number : least))
+    open.delete(page) // until its first cell is free
+    return page
+  }
+
+  /** Moves a cell with its `length` fields to another page, in which there is room. @returns its address */
+  moved(cell: number, length: number): number {
+    const { size, stamps } = this.#page(cell)
+    return this.#move(cell, this.#allocate(size, stamps, 0), length)
+  }
+
+  #move(cell: number, to: number, count: number): number {
+    const from = this.#page(cell)
+    for (let i = 0; i < count; i++) this.set(to, i, from.get(cell & CELL_MASK, i), i)
+    this.free(cell)
+    return to
   }
 
   #page(cell: number): Page {
     return this.#pages[cell >>> CELL_BITS] as Page
   }
 
-  #openOf(size: number, stamps: boolean): Set<number> {
-    return this.#open[(CLASS[size] as number) + (stamps ? SIZES.length : 0)] as Set<number>
+  #kindOf(size: number, stamps: boolean): Kind {
+    return this.#kinds[(CLASS[size] as number) + (stamps ? SIZES.length : 0)] as Kind
   }
 
   #allocate(size: number, stamps: boolean, below: number): number {
-    const { value: open = this.#openPage(size, stamps) } = this.#openOf(size, stamps).values().next()
+    const { value: open = this.#openPage(size, stamps) } = this.#kindOf(size, stamps).open.values().next()
     const number = open === NONE ? this.#largerPage(size, stamps, below) : open
     if (number === NONE) return NONE
     const page = this.#pages[number] as Page
     const cell = page.take()
-    if (page.full) this.#openOf(page.size, stamps).delete(number)
+    const kind = this.#kindOf(page.size, stamps)
+    kind.free--
+    if (page.full) kind.open.delete(number)
     return (number << CELL_BITS) | cell
   }
 
@@ -109,7 +147,7 @@ export class Slabs {
   #largerPage(size: number, stamps: boolean, below: number): number {
     for (const larger of SIZES) {
       if (larger <= size || larger >= below) continue
-      const [number] = this.#openOf(larger, stamps)
+      const [number] = this.#kindOf(larger, stamps).open
       if (number !== undefined) return number
     }
     return NONE
@@ -119,8 +157,12 @@ export class Slabs {
     const number = this.#empty.pop() ?? this.#pages.length
     if (number >= this.#maxPages) return NONE
     if (number === this.#pages.length) this.#pages.push(new Page())
-    this.#pages[number]?.open(size, stamps)
-    this.#openOf(size, stamps).add(number)
+    const page = this.#pages[number] as Page
+    const kind = this.#kindOf(size, stamps)
+    page.open(size, stamps)
+    kind.open.add(number)
+    kind.free += page.cells
+    kind.cells = page.cells
     return number
   }
 }

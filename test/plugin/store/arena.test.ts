@@ -428,6 +428,46 @@ t.test('bounded in bytes', async t => {
   t.same(left, [1, 2, 3, 4, 5, 6, 7])
 })
 
+t.test('room that is left here and there of one size serves another', async t => {
+  for (const stamps of [true, false]) {
+    const arena = new Arena({ maxKeys: 10_000, maxBytes: 0 })
+    const grow = (who: number, n: number) => {
+      const record = arena.resize(identity(who), 1, arena.find(identity(who), 1), n, stamps)
+      if (record !== 0)
+        for (const [i, field] of [STAMP - who, STAMP - 2 * who].entries()) arena.set(record, i * 63, field)
+      return record
+    }
+    let count = 0
+    while (grow(count, 64) !== 0) count++
+    t.equal(grow(1, 65), 0)
+    const isLeft = (who: number) => who % 4 !== 0
+    for (let who = 0; who < count; who += 4) arena.remove(arena.find(identity(who), 1))
+    let grown = 0
+    for (let who = 0; who < count; who++) if (isLeft(who) && grow(who, 65) !== 0) grown++
+    t.ok(grown > 0.15 * count, `${grown} of ${count} grew`)
+    for (let who = 0; who < count; who++) {
+      const record = arena.find(identity(who), 1)
+      same(record !== 0, isLeft(who))
+      if (record !== 0)
+        same(`${arena.field(record, 0)} ${arena.field(record, 63)}`, `${STAMP - who} ${STAMP - 2 * who}`)
+    }
+  }
+})
+
+t.test('where all are equally long, one that grows makes no more give way than stand on a page', async t => {
+  const arena = new Arena({ maxKeys: 10_000, maxBytes: 0, evictable: () => true })
+  let count = 0
+  for (; arena.size === count; count++) stamp(arena, arena.resize(identity(count), 1, 0, 64, true), 0, STEP)
+  const { size } = arena
+  // So the next to go stand on many pages.
+  for (let i = 0; i < 7; i++)
+    for (let who = i; who < count; who += 7)
+      if (arena.find(identity(who), 1)) arena.touch(arena.find(identity(who), 1), STEP)
+  const last = arena.find(identity(count - 1), 1)
+  t.equal(arena.resize('', 1, last, 65, true), last)
+  t.ok(arena.size >= size - 153, `${size - arena.size} gave way`)
+})
+
 t.test('left alone it has room for 16 fields a key, or 24 stamps', async t => {
   for (const [n, stamps] of [
     [16, false],
