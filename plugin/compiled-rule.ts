@@ -18,10 +18,8 @@ export interface CompiledRule {
   key: CompiledKey
   /** What different values are counted of. */
   distinct: CompiledKey | undefined
-  /** The value that it counts by; of several parts a list, those of the key first, then those of `distinct`. */
+  /** The value that it counts by, perhaps later; of several parts a list, those of the key first, then those of `distinct`. */
   read(source: Source): unknown
-  /** Whether `read` may give a promise. */
-  late: boolean
   /** Of what was read, what belongs to the key. */
   whoOf(values: unknown): unknown
   /**

@@ -1,27 +1,16 @@
-import { isPromise, unheard } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { CompiledKey } from './identity/key.js'
-import { type CompiledPart, pathsOf } from './identity/part.js'
-import type { Source } from './identity/path.js'
+import { type CompiledPart, readAll } from './identity/part.js'
 
 /** How a rule reads what it counts by: who, and which of the different values. */
 export function readingOf(
   { key, distinct }: Pick<CompiledRule, 'key' | 'distinct'>,
   optional: boolean
-): Pick<CompiledRule, 'read' | 'late' | 'whoOf' | 'valueOf'> {
+): Pick<CompiledRule, 'read' | 'whoOf' | 'valueOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
-  const late = parts.some(
-    part => part.kind === 'function' || pathsOf(part).some(path => path.startsWith('request.'))
-  )
   const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
-  const readAll = (source: Source) => {
-    const values = new Array(parts.length)
-    for (let i = 0; i < parts.length; i++) values[i] = (parts[i] as CompiledPart).read(source)
-    return late && values.some(isPromise) ? unheard(Promise.all(values)) : values
-  }
   return {
-    read: others.length === 0 ? only.read : readAll,
-    late,
+    read: others.length === 0 ? only.read : source => readAll(parts, source),
     whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
     valueOf(values) {
       if (distinct === undefined) return undefined

@@ -1,8 +1,7 @@
-import { isPromise, unheard } from '../awaitable.js'
 import { KeyInvalidError } from '../errors.js'
 import { wrongOption } from '../mistakes.js'
 import { canonicalJson } from './digest.js'
-import { type CompiledPart, nameOf } from './part.js'
+import { type CompiledPart, nameOf, readAll } from './part.js'
 import { isAddress } from './path.js'
 
 /** A part of a content; without `canonical` it counts as it is, a value of any kind. */
@@ -14,29 +13,19 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
   // A Unix socket's address is null, and as good as missing.
   const isMissing = (value: unknown, i: number) =>
     value === undefined || (value === null && isAddress((parts[i] as Member).label))
-  const isNone = (value: unknown) =>
-    Array.isArray(value) && value.length === parts.length && value.every(isMissing)
-  const gather = (values: unknown[]) => (isNone(values) ? values[0] : values)
+  const areOurs = (value: unknown): value is unknown[] =>
+    Array.isArray(value) && value.length === parts.length
   return {
     kind: 'digest',
     label,
-    read(source) {
-      const values = new Array(parts.length)
-      let late = false
-      for (let i = 0; i < parts.length; i++) {
-        values[i] = (parts[i] as Member).read(source)
-        late ||= isPromise(values[i])
-      }
-      return late ? unheard(Promise.all(values).then(gather)) : gather(values)
-    },
-    isNone,
+    read: source => readAll(parts, source),
+    gather: value => (areOurs(value) && value.every(isMissing) ? value[0] : value),
     canonical(value) {
-      const values = Array.isArray(value) && value.length === parts.length ? value : [value]
+      const values = areOurs(value) ? value : [value]
       // One of several alone would be another identity, and a block of it would block nobody.
       if (values.length !== parts.length)
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
-      const folded = new Array(parts.length)
-      for (let i = 0; i < parts.length; i++) folded[i] = fold(parts[i] as Member, values[i])
+      const folded = parts.map((part, i) => fold(part, values[i]))
       try {
         return canonicalJson(folded)
       } catch (error) {

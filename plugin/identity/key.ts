@@ -65,8 +65,9 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
 }
 
 /** The one spelling of a part's value; null when the rule does not apply. @throws KeyMissingError, KeyInvalidError */
-function canonicalOf(part: CompiledPart, value: unknown, optional: boolean): string | null {
-  if ((value === undefined || value === null || part.isNone?.(value)) && part.kind !== 'all') {
+function canonicalOf(part: CompiledPart, given: unknown, optional: boolean): string | null {
+  const value = part.gather ? part.gather(given) : given
+  if ((value === undefined || value === null) && part.kind !== 'all') {
     if (optional || (isAddress(part.label) && value === null)) return null
     throw new KeyMissingError(part.label)
   }

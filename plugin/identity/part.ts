@@ -1,3 +1,4 @@
+import { isPromise, unheard } from '../awaitable.js'
 import type { Algorithm } from './digest.js'
 import type { Source } from './path.js'
 
@@ -26,8 +27,8 @@ export interface CompiledPart {
   /** What it is called in errors and docs: its path, or its kind. */
   label: string
   read(source: Source): unknown
-  /** Whether a list of values is of none: a caller outside of routes may name them so. */
-  isNone?(value: unknown): boolean
+  /** The same value; in place of a list whose values are all missing the first of them. */
+  gather?(value: unknown): unknown
   /** The one spelling, or undefined when the value cannot be such an identity. */
   canonical(value: unknown): string | undefined
   /** A matcher for the values of an allow or block list. */
@@ -50,4 +51,10 @@ export function nameOf({ kind }: Pick<CompiledPart, 'kind'>): string {
 /** What it is read from; of a content there are several. */
 export function pathsOf({ label }: Pick<CompiledPart, 'label'>): string[] {
   return label.split(', ')
+}
+
+/** The values of several parts, as a list; a promise of it where any is one. */
+export function readAll(parts: readonly Pick<CompiledPart, 'read'>[], source: Source): unknown {
+  const values = parts.map(part => part.read(source))
+  return values.some(isPromise) ? unheard(Promise.all(values)) : values
 }
