@@ -31,8 +31,6 @@ export interface Plan {
   disclosures: Disclosures
   /** Names of the rules that the caller is always told of. */
   callers: ReadonlySet<string>
-  /** Whether there are rules that are private to some requests. */
-  tellsByRequest: boolean
 }
 
 /** A limited route. A request under way keeps the plan that it began with. */
@@ -60,8 +58,7 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),
-    ...told(rules.map(rule => [rule.name, disclosureOf(rule)])),
-    tellsByRequest: rules.some(({ hidden }) => typeof hidden === 'function')
+    ...told(rules.map(rule => [rule.name, disclosureOf(rule)]))
   }
 }
 
@@ -71,7 +68,6 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
  * @throws FunctionError
  */
 export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: FastifyRequest): Plan {
-  if (!plan.tellsByRequest) return plan
   // Those that are hidden from everybody are so in the plan.
   const hiding = rules.filter(rule => typeof rule.hidden === 'function' && isHidden(rule, request))
   if (hiding.length === 0) return plan
