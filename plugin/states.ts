@@ -26,7 +26,7 @@ const NONE: readonly LimitState[] = []
 
 /** The part of a verdict that says what is left of the rules of these names. */
 export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states = new States(names.size)
+  const states = new States()
   let head = 2
   for (const each of applied) {
     if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
@@ -37,25 +37,14 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
 
 /** What is left, rule by rule, of limits that come thing by thing. */
 export class States {
-  private readonly list: RuleState[]
-  private count = 0
+  readonly rules: RuleState[] = []
   private rule = -1
-
-  /** @param most how many rules there may be */
-  constructor(most: number) {
-    this.list = new Array(most)
-  }
 
   add({ name, spec }: Applied, limits: readonly LimitState[]): void {
     if (limits.length === 0) return
-    if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
-    else this.list[this.count++] = { name, limits: limits as LimitState[] }
+    if (spec.rule === this.rule) this.rules.at(-1)?.limits.push(...limits)
+    else this.rules.push({ name, limits: limits as LimitState[] })
     this.rule = spec.rule
-  }
-
-  get rules(): RuleState[] {
-    if (this.count < this.list.length) this.list.length = this.count
-    return this.list
   }
 }
 

@@ -150,11 +150,7 @@ export class MemoryStore implements Store {
   }
 
   unblock(entries: readonly Entry[]): void {
-    for (const entry of entries) this.unblockOne(entry)
-  }
-
-  unblockOne(entry: Entry): void {
-    if (this.blocks.size > 0) this.blocks.delete(this.blockOf(entry))
+    if (this.blocks.size > 0) for (const entry of entries) this.blocks.delete(this.blockOf(entry))
   }
 
   close(): void {

@@ -101,7 +101,8 @@ export class RedisStore implements Store, Teller {
   }
 
   private run(script: Script, entries: readonly Entry[], args: readonly Argument[] = []): Promise<unknown> {
-    return this.calls.call(script, this.keys(entries), args)
+    const keys = entries.map(entry => this.keyOf(entry))
+    return this.calls.call(script, keys, args)
   }
 
   private decide(entries: readonly Entry[], token: string): Promise<Answer> {
@@ -113,12 +114,6 @@ export class RedisStore implements Store, Teller {
       if (argument !== undefined) args.push(argument)
     }
     return this.run(script, entries, args) as Promise<Answer>
-  }
-
-  private keys(entries: readonly Entry[]): string[] {
-    const keys: string[] = new Array(entries.length)
-    for (let i = 0; i < entries.length; i++) keys[i] = this.keyOf(entries[i] as Entry)
-    return keys
   }
 
   private keyOf({ identity, spec }: Entry): string {

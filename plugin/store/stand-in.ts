@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers'
 import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
-import { eachTaken } from './taken.js'
+import { takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 
 const COUNTING_MS = 1_000
@@ -49,11 +49,11 @@ export class StandIn {
     const at = this.memory.ticks
     const { next } = this.journal
     const current = blockings === this.blockings
-    eachTaken(entries, facts, (entry, _receipt, ends) => {
+    for (const { entry, ends } of takenOf(entries, facts)) {
       // Another process may have unblocked it; but an answer may be older than a block that came before it.
-      if (current) this.memory.unblockOne(entry)
+      if (current) this.memory.unblock([entry])
       if (isSend(entry)) this.journal.note(entry, ends, at)
-    })
+    }
     const count = this.journal.next - next
     return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }

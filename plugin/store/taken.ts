@@ -4,23 +4,14 @@ import { type Entry, type Facts, PASSES, type Taken } from './store.js'
 /** What a reservation counted, as a refund names it. */
 export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): Taken<E>[] {
   const taken: Taken<E>[] = []
-  eachTaken(entries, facts, (entry, receipt, ends) => taken.push({ entry, receipt, ends }))
-  return taken
-}
-
-/** Tells of each of them, with its receipt and the end of its period. */
-export function eachTaken<E extends Entry>(
-  entries: readonly E[],
-  facts: Facts,
-  hear: (entry: E, receipt: number, ends: number) => void
-): void {
   let head = 2
   for (const entry of entries) {
     const receipt = facts[head + 1] as number
     const ends = entry.spec.kind === 'count' ? (facts[0] as number) + (facts[head + 3] as number) : 0
-    if (facts[head] === PASSES && receipt !== 0) hear(entry, receipt, ends)
+    if (facts[head] === PASSES && receipt !== 0) taken.push({ entry, receipt, ends })
     head += factsOf(entry.spec)
   }
+  return taken
 }
 
 /** The facts as though these had not been counted. Of different values nobody knows whether one was counted before, too. */

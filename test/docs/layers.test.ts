@@ -142,7 +142,6 @@ const only: Record<string, readonly string[]> = {
   'store/memory': [
     'store/store',
     'clock',
-    'store/mixtures',
     'store/reading',
     'store/taken',
     'store/arena',
