@@ -56,7 +56,9 @@ export class Planner {
   plan(route: RouteOptions): LimitedRoute | undefined {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
-    const constraints = route.constraints ? ` ${JSON.stringify(route.constraints, patterns)}` : ''
+    // NestJS writes an empty object for none.
+    const told = JSON.stringify(route.constraints ?? {}, patterns)
+    const constraints = told === '{}' ? '' : ` ${told}`
     // With a prefix GET stands at one spelling of "/", HEAD at both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.made.get(place)

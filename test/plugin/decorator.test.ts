@@ -572,6 +572,16 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   t.equal(await ask('GET', 'a.example'), 429)
 })
 
+t.test('an empty object of constraints is none', async t => {
+  const { app } = await open(t)
+  const config = { limit: { name: 'send', key: 'ip', limits } } as const
+  app.get('/x', { exposeHeadRoute: false, constraints: {}, config }, async () => '')
+  app.head('/x', { config }, async () => '')
+  t.same(Object.keys(app.limit.rules), ['send@GET /x'])
+  t.equal((await app.inject('/x')).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429, 'shared with GET')
+})
+
 t.test('a HEAD that a hook makes of a limited GET counts once', async t => {
   const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
   const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
