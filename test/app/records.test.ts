@@ -246,6 +246,12 @@ t.test('in memory, what is over is held no longer than until another one is aske
     await records.get('nobody')
     t.equal(held.size, left, `at ${at}`)
   }
+  for (let i = 0; i < 1_500; i++) await records.put(`${i}`, 'sealed', terms)
+  now += RETENTION_MS
+  t.equal(await records.get('1499'), null)
+  t.equal(held.size, 500, 'of many, some go at a time')
+  await records.put('a', 'sealed', terms)
+  t.equal(held.size, 1)
 })
 
 t.test('in memory a code is over when one of both clocks says so: a machine may be suspended', async t => {

@@ -456,6 +456,13 @@ t.test('a block that has ended is forgotten', async t => {
   time.advance(1)
   mock.timers.tick(1_000)
   t.equal(blocks.size, 1)
+  for (let who = 0; who < 14_999; who++) store.block([entry(spec, who)], 1_000)
+  time.advanceMs(1_000)
+  mock.timers.tick(1_000)
+  t.ok(blocks.size >= 5_000 && blocks.size < 5_010, 'of many, some go at a time')
+  t.equal(store.peek([entry(spec, 14_998)])[1], 1)
+  mock.timers.tick(1_000)
+  t.equal(blocks.size, 1)
 })
 
 t.test('what has expired makes room, as the store is used', async t => {
