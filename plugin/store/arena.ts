@@ -24,8 +24,9 @@ interface ArenaOptions {
  * after its first field as was told at the last touch in the series. All times are of one clock of the caller's that never
  * goes back; they are below 2^48.
  *
- * When there is no room for a record, an expired one is freed, else of the evictable series that has most records the one
- * that was touched first; other live records are never dropped. So a handle is good until `expire`, or `resize` or `remove`
+ * When there is no room for a record, room that is left here and there is brought together; where that does not do, an
+ * expired one is freed, else of the evictable series that has most records the one that was touched first, and so on; other
+ * live records are never dropped. So a handle is good until `expire`, or `resize` or `remove`
  * of another record; 0 is no record. What is beyond a record's fields throws a RangeError.
  */
 export class Arena {
