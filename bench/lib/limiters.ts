@@ -67,12 +67,14 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
     const block = blocks ? { inMemoryBlockOnConsumed: options.points } : {}
     return new RateLimiterRedis({ ...options, ...block, storeClient: client })
   })
+  const only = limiters.length === 1 ? limiters[0] : undefined
   return limiter(send => {
     const texts = textsOf(send)
     const keys = windows.map(i => texts[i] as string)
     return async () => {
       try {
-        await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
+        if (only) await only.consume(keys[0] as string)
+        else await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
         return true
       } catch (error) {
         if (error instanceof Error) throw error
