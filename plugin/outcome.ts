@@ -50,18 +50,21 @@ const BROKEN_OFF = new Set<unknown>([
   'UND_ERR_SOCKET'
 ])
 
+/** That of `fetch` in that of axios. */
+const MOST_WRAPPED = 2
+
 /**
  * Whoever stopped waiting, or lost the connection, does not know whether the message left: such an end is unclear. Told by
  * names, not by classes: under Jest, and in any other context of `node:vm`, those of Node are not the ones that are seen here.
  */
-function brokeOff(error: unknown): boolean {
+function brokeOff(error: unknown, depth = 0): boolean {
   // What `request.signal` aborts with where there is a `handlerTimeout`.
   if (isHandlerTimeout(error)) return true
   const failure = failureIn(error)
   const { name, code, cause, response } = failure
   if (name === 'AbortError' || name === 'TimeoutError') return true
-  // Of what wraps no such error again.
-  if (wraps(failure) && cause !== undefined && !wraps(failureIn(cause))) return brokeOff(cause)
+  // An error may stand in its own cause.
+  if (wraps(failure) && cause !== undefined && depth < MOST_WRAPPED) return brokeOff(cause, depth + 1)
   // As axios calls an answer that broke off in the middle, and one of 5xx.
   if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
   return BROKEN_OFF.has(code) && !neverStood(error) && !neverStood(cause)
@@ -76,9 +79,9 @@ interface Failure {
   timeoutType?: unknown
 }
 
-/** As `fetch` tells all trouble, and @fastify/reply-from what has no code of its own there. */
+/** As `fetch` tells all trouble, axios by `fetch` in an error of its own, and @fastify/reply-from what has no code there. */
 function wraps({ name, code }: Failure): boolean {
-  return name === 'TypeError' || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
+  return name === 'TypeError' || code === 'ERR_NETWORK' || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
 }
 
 function failureIn(error: unknown): Failure {

@@ -33,6 +33,7 @@ const clients: Record<string, Send> = {
   },
   'axios with a timeout': (url, ms) => axios.post(url, body, { timeout: ms }),
   'axios with a signal': (url, ms) => axios.post(url, body, { signal: AbortSignal.timeout(ms) }),
+  'axios by fetch': (url, ms) => axios.post(url, body, { timeout: ms, adapter: 'fetch' }),
   nodemailer: (url, ms) => {
     const mail = createTransport({ url, socketTimeout: ms })
     return mail.sendMail({ from: 'shop@example.com', to: 'jane@example.com', text: body })
