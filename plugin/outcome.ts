@@ -46,6 +46,7 @@ const BROKEN_OFF = new Set<unknown>([
   'FST_REPLY_FROM_GATEWAY_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
   'UND_ERR_DESTROYED',
+  'UND_ERR_HEADERS_OVERFLOW',
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_INFO',
   'UND_ERR_SOCKET'
@@ -63,7 +64,7 @@ function brokeOff(error: unknown, depth = 0): boolean {
   if (isHandlerTimeout(error)) return true
   const failure = failureIn(error)
   const { name, code, cause, response } = failure
-  if (name === 'AbortError' || name === 'TimeoutError') return true
+  if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
   // An error may stand in its own cause.
   if (wraps(failure) && cause !== undefined && depth < MOST_WRAPPED) return brokeOff(cause, depth + 1)
   // As axios calls an answer that broke off in the middle, and one of 5xx.
@@ -78,6 +79,11 @@ interface Failure {
   response?: { status?: number }
   syscall?: unknown
   timeoutType?: unknown
+}
+
+/** As Node and undici call an answer that is no HTTP: whoever gave it may have the message. */
+function isUnreadable({ name, code }: Failure): boolean {
+  return name === 'HTTPParserError' || (typeof code === 'string' && code.startsWith('HPE_'))
 }
 
 /** As `fetch` tells all trouble, axios by `fetch` in an error of its own, and @fastify/reply-from what has no code there. */
