@@ -103,9 +103,11 @@ export function documented(
   return { ...schema, response: Object.fromEntries(response) }
 }
 
-/** What stands elsewhere, behind a `$ref`, is left. */
-function withPolicies(its: Answer): Answer {
-  return '$ref' in its ? its : { ...its, headers: { ...policies, ...its.headers } }
+/** What stands elsewhere, behind a `$ref`, is left, and so is a schema `true` or `false`. */
+function withPolicies(its: Answer | boolean): Answer | boolean {
+  return typeof its === 'boolean' || '$ref' in its
+    ? its
+    : { ...its, headers: { ...policies, ...its.headers } }
 }
 
 function answer(description: string): object {

@@ -238,6 +238,7 @@ t.test('what a route answers is written as it would be without the plugin', asyn
     [{ '4xx': shape }, 429],
     [{ '4xx': shape }, 422],
     [{ default: shape }, 503],
+    [{ 200: true }, 200],
     [{}, 200],
     [{}, 429],
     [{}, 422],
