@@ -76,7 +76,7 @@ interface RuleMembers {
   key: Key
   /**
    * What it counts: messages (`sends`, by default), every request that it admits, before its body is read
-   * (`attempts`, never given back), or requests answered 4xx (`failures`). A lock goes with `sends` alone.
+   * (`attempts`, never given back), or requests whose handler ends with 4xx (`failures`). A lock goes with `sends` alone.
    */
   counts?: 'sends' | 'attempts' | 'failures'
   /** Whether it refuses (`enforce`, by default), or only reports what it would have refused (`observe`). */

@@ -350,6 +350,18 @@ const surroundings: Ending[] = [
     wrong: 0 as const
   })),
   {
+    name: 'a throw without a status, and an error handler that answers 401',
+    stage(scene) {
+      scene.app.setErrorHandler((_error: FastifyError, _request, reply) => reply.code(401).send(body))
+      scene.route(() => {
+        throw broken()
+      })
+    },
+    status: 401,
+    send: 0,
+    wrong: 0
+  },
+  {
     name: 'a throw, and an asynchronous error handler that answers 200',
     stage(scene) {
       scene.app.setErrorHandler(async (_error: FastifyError, _request, reply) => {
