@@ -9,11 +9,13 @@ export function outcomeOf(payload: unknown, statusCode: number): Outcome {
 
 /** @param error what the handler threw or sent @param statusCode of its reply */
 export function failureOf(error: unknown, statusCode: number): Outcome {
-  if (brokeOff(error)) return null
-  const named = (error ?? {}) as { statusCode?: unknown; status?: unknown }
-  // As Fastify does: the first that is an error's.
-  const codes = [named.statusCode, named.status, statusCode].map(numberOf)
-  return codes.find(code => code >= 400 && code <= 599) ?? 500
+  return brokeOff(error) ? null : (statusIn(error, statusCode) ?? 500)
+}
+
+/** As Fastify finds it: the first that is an error's, of those that it names and another one. */
+function statusIn(error: unknown, other?: number): number | undefined {
+  const { statusCode, status } = failureIn(error)
+  return [statusCode, status, other].map(numberOf).find(code => code >= 400 && code <= 599)
 }
 
 /** To make a number of anything else may throw. */
@@ -52,8 +54,8 @@ const BROKEN_OFF = new Set<unknown>([
   'UND_ERR_SOCKET'
 ])
 
-/** That of `fetch` in that of axios. */
-const MOST_WRAPPED = 2
+/** How many causes deep is looked: an error may stand in its own. */
+const DEEPEST = 4
 
 /**
  * Whoever stopped waiting, or lost the connection, does not know whether the message left: such an end is unclear. Told by
@@ -65,14 +67,17 @@ function brokeOff(error: unknown, depth = 0): boolean {
   const failure = failureIn(error)
   const { name, code, cause, response } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
-  // An error may stand in its own cause.
-  if (wraps(failure) && cause !== undefined && depth < MOST_WRAPPED) return brokeOff(cause, depth + 1)
   // As axios calls an answer that broke off in the middle, and one of 5xx.
   if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
-  return BROKEN_OFF.has(code) && !neverStood(error) && !neverStood(cause)
+  if (BROKEN_OFF.has(code)) return !neverStood(error) && !neverStood(cause)
+  // A status is the app's own word on what became of the message; but @fastify/reply-from has one for all trouble.
+  const wraps = statusIn(error) === undefined || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
+  return wraps && cause !== undefined && depth < DEEPEST && brokeOff(cause, depth + 1)
 }
 
 interface Failure {
+  statusCode?: unknown
+  status?: unknown
   name?: unknown
   code?: unknown
   cause?: unknown
@@ -84,11 +89,6 @@ interface Failure {
 /** As Node and undici call an answer that is no HTTP: whoever gave it may have the message. */
 function isUnreadable({ name, code }: Failure): boolean {
   return name === 'HTTPParserError' || (typeof code === 'string' && code.startsWith('HPE_'))
-}
-
-/** As `fetch` tells all trouble, axios by `fetch` in an error of its own, and @fastify/reply-from what has no code there. */
-function wraps({ name, code }: Failure): boolean {
-  return name === 'TypeError' || code === 'ERR_NETWORK' || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
 }
 
 function failureIn(error: unknown): Failure {

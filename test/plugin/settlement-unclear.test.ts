@@ -147,14 +147,24 @@ t.test('connections of undici that the app destroys while it waits', async t => 
   t.ok(await isCounted(t, () => fetch(url, { method: 'POST', body, dispatcher } as RequestInit)))
 })
 
-t.test('what @fastify/reply-from wraps without a code of its own', async t => {
-  const thrown = (cause: object) => () =>
-    Promise.reject(
-      Object.assign(new Error('wraps', { cause }), { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' })
-    )
-  t.ok(await isCounted(t, thrown({ code: 'ETIMEDOUT', syscall: 'read' })))
-  t.notOk(await isCounted(t, thrown({ code: 'ETIMEDOUT', syscall: 'connect' })))
-  t.notOk(await isCounted(t, thrown({ code: 'ECONNREFUSED', syscall: 'connect' })))
+t.test('what an error has as its cause, or as that of its cause', async t => {
+  const wrapped = (depth: number, cause: object): object =>
+    depth === 0 ? cause : new Error('not sent', { cause: wrapped(depth - 1, cause) })
+  const isKept = (depth: number, cause: object) => isCounted(t, () => Promise.reject(wrapped(depth, cause)))
+  for (const depth of [1, 4]) {
+    t.ok(await isKept(depth, { code: 'ETIMEDOUT', syscall: 'read' }))
+    t.ok(await isKept(depth, { name: 'AbortError' }))
+    t.notOk(await isKept(depth, { code: 'ETIMEDOUT', syscall: 'connect' }))
+    t.notOk(await isKept(depth, { code: 'ECONNREFUSED', syscall: 'connect' }))
+    t.notOk(await isKept(depth, { statusCode: 502 }))
+  }
+  const thrown = (cause: object, more: object) => () =>
+    Promise.reject(Object.assign(new Error('not sent', { cause }), { statusCode: 500, ...more }))
+  const cause = { code: 'ECONNRESET' }
+  t.notOk(await isCounted(t, thrown(cause, {})), 'the app says what it was')
+  const replyFrom = { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' }
+  t.ok(await isCounted(t, thrown(cause, replyFrom)), '@fastify/reply-from does not')
+  t.notOk(await isCounted(t, thrown({ ...cause, syscall: 'connect' }, replyFrom)))
 })
 
 t.test('every code that docs/settlement.md names, but not before the connection stood', async t => {
@@ -219,12 +229,11 @@ t.test('no connection ever stood', async t => {
 t.test('errors that are made to be looked at in vain', async t => {
   const circle = new TypeError('a circle')
   circle.cause = circle
-  const wrapped = Object.assign(new Error('wraps'), { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' })
-  wrapped.cause = wrapped
   for (const error of [
     circle,
-    wrapped,
     new TypeError('two', { cause: new TypeError('one', { cause: circle }) }),
+    new Error('a text', { cause: 'ECONNRESET' }),
+    new Error('nothing', { cause: null }),
     Object.assign(new Error('a symbol'), { code: Symbol('code') }),
     Object.assign(new Error('no text'), { code: Object.create(null) }),
     null
