@@ -1,23 +1,19 @@
 --[[
-  Prolongs the locks that are still this holder's.
+  Prolongs a lock that is still this holder's.
 
-  KEYS[i]   the locks
+  KEYS[1]   the lock
   ARGV[1]   the token, 24 characters
-  ARGV[i+1] time to live of lock i, in milliseconds
+  ARGV[2]   its time to live, in milliseconds
 
-  Returns how many were prolonged; fewer than KEYS: the others are lost.
+  Returns 1; 0 when it is lost.
 ]]
 local time = redis.call('TIME')
 local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+local key, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 
-local renewed = 0
-for i, key in ipairs(KEYS) do
-  local value, ttl = redis.call('GET', key), ARGV[i + 1]
-  if value and value:sub(7) == ARGV[1] and struct.unpack('>I6', value) > now then
-    -- A Redis that is full takes the value only of a script that has written before.
-    redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ttl + 1))
-    redis.call('SET', key, struct.pack('>I6', now + ttl * 100) .. ARGV[1], 'PX', ttl + 1)
-    renewed = renewed + 1
-  end
-end
-return renewed
+local value = redis.call('GET', key)
+if not value or value:sub(7) ~= token or struct.unpack('>I6', value) <= now then return 0 end
+-- A Redis that is full takes the value only of a script that has written before.
+redis.call('PEXPIREAT', key, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ttl + 1))
+redis.call('SET', key, struct.pack('>I6', now + ttl * 100) .. token, 'PX', ttl + 1)
+return 1

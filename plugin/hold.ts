@@ -113,7 +113,7 @@ class Renewal {
     const asked = present()
     if (asked.monotonic >= holder.since.monotonic + entry.rule.maxHold) return
     try {
-      const held = await holder.store.renew([entry], holder.token)
+      const held = await holder.store.renew(entry, holder.token)
       if (!this.ended) this.holdFrom(asked, held ? this.ttl : 0)
     } catch (error) {
       holder.report(error, 'renewal')

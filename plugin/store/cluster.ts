@@ -115,10 +115,6 @@ function settledBy(name: string, storeOf: (identity: string) => Settling): Settl
         )
       )
     },
-    renew: async (entries, token) => {
-      const groups = groupsOf(entries)
-      const held = await Promise.all(groups.map(group => storeOf(group.identity).renew(group.entries, token)))
-      return held.every(Boolean)
-    }
+    renew: (entry, token) => storeOf(entry.identity).renew(entry, token)
   }
 }

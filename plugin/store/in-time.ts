@@ -26,7 +26,7 @@ export function inTime(store: Store, timeout: number): Reserver['store'] {
     name: store.name,
     peek: entries => asked(store.peek(entries)),
     refund: (taken, token) => asked(store.refund(taken, token)),
-    renew: (entries, token) => call(store.renew(entries, token)),
+    renew: (entry, token) => call(store.renew(entry, token)),
     clear: entries => asked(store.clear(entries)),
     block: (entries, ms) => asked(store.block(entries, ms)),
     unblock: entries => asked(store.unblock(entries))

@@ -124,14 +124,9 @@ export class MemoryStore implements Store {
     return all
   }
 
-  renew(entries: readonly Entry[], token: string): boolean {
+  renew({ identity, spec }: Entry, token: string): boolean {
     const now = this.now()
-    // All of them, also after one was lost.
-    return entries
-      .map(({ identity, spec }) =>
-        renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
-      )
-      .every(Boolean)
+    return renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
   }
 
   /** The last receipt given out; 0 for none, and of a lock. */

@@ -69,10 +69,10 @@ export class RedisStore implements Store, Teller {
     await retold(tell, this, this.timeout)
   }
 
-  async renew(entries: readonly Entry[], token: string): Promise<boolean> {
-    const renewed = await this.run(scripts.renew, entries, [token, ...entries.map(ttlOf)])
+  async renew(entry: Entry, token: string): Promise<boolean> {
+    const renewed = await this.run(scripts.renew, [entry], [token, ttlOf(entry)])
     // As text, of a client with `stringNumbers`.
-    return Number(renewed) === entries.length
+    return Number(renewed) === 1
   }
 
   async clear(entries: readonly Entry[]): Promise<void> {

@@ -143,8 +143,8 @@ export interface Store {
    */
   refund(taken: readonly Taken[], token: string): Awaitable<void>
 
-  /** Prolongs locks held under `token`. @returns whether all were still held */
-  renew(entries: readonly Entry[], token: string): Awaitable<boolean>
+  /** Prolongs a lock held under `token`. @returns whether it was still held */
+  renew(entry: Entry, token: string): Awaitable<boolean>
 
   /** Forgets what is counted; blocks stay. */
   clear(entries: readonly Entry[]): Awaitable<void>

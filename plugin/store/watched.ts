@@ -19,7 +19,7 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
     name: store.name,
     reserve: (entries, token) => store.reserve(entries, token),
     peek: entries => store.peek(entries),
-    renew: (entries, token) => store.renew(entries, token),
+    renew: (entry, token) => store.renew(entry, token),
     refund: (taken, token) =>
       end(
         taken.map(each => each.entry),
@@ -49,7 +49,7 @@ export class Hearing implements Settling {
     return this.store.refund(taken, token)
   }
 
-  renew(entries: readonly Entry[], token: string): Awaitable<boolean> {
-    return this.store.renew(entries, token)
+  renew(entry: Entry, token: string): Awaitable<boolean> {
+    return this.store.renew(entry, token)
   }
 }

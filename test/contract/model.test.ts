@@ -105,10 +105,12 @@ class World {
     const mine = entries.filter((entry, i) => slots[i] !== undefined && ofKind(entry))
     if (mine.length === 0) return
     if (how === 'renew') {
-      const right = this.model.renew(mine, token)
-      for (const store of this.stores) {
-        const renewed = await store.renew(mine, token)
-        if (renewed !== right) throw new Error(`${store.name} renewed: ${renewed}`)
+      for (const entry of mine) {
+        const right = this.model.renew(entry, token)
+        for (const store of this.stores) {
+          const renewed = await store.renew(entry, token)
+          if (renewed !== right) throw new Error(`${store.name} renewed: ${renewed}`)
+        }
       }
       return
     }

@@ -76,12 +76,11 @@ export class Model {
     if (kept.holder === token) kept.lockedUntil = 0
   }
 
-  renew(entries: readonly Entry[], token: string): boolean {
-    const held = entries.filter(
-      entry => this.kept(entry).lockedUntil > this.now && this.kept(entry).holder === token
-    )
-    for (const entry of held) this.kept(entry).lockedUntil = this.now + entry.spec.ttl * TICKS_PER_MS
-    return held.length === entries.length
+  renew(entry: Entry, token: string): boolean {
+    const kept = this.kept(entry)
+    const held = kept.lockedUntil > this.now && kept.holder === token
+    if (held) kept.lockedUntil = this.now + entry.spec.ttl * TICKS_PER_MS
+    return held
   }
 
   clear(entries: readonly Entry[]): void {

@@ -18,7 +18,7 @@ function scattered(store: Store): Store {
     reserve: (entries, token) => store.reserve(entries.map(scatter), token),
     peek: entries => store.peek(entries.map(scatter)),
     refund: (all, token) => store.refund(taken(all), token),
-    renew: (entries, token) => store.renew(entries.map(scatter), token),
+    renew: (entry, token) => store.renew(scatter(entry), token),
     clear: entries => store.clear(entries.map(scatter)),
     block: (entries, ms) => store.block(entries.map(scatter), ms),
     unblock: entries => store.unblock(entries.map(scatter)),

@@ -473,14 +473,15 @@ t.test('it closes both stores', async t => {
 
 t.test('its other calls end in time', async t => {
   const { server, store, fallback } = await open(t, 'deny')
-  const entries = [entry(lock(60_000))]
+  const held = entry(lock(60_000))
+  const entries = [held]
   const holder = token()
   await fallback.reserve(entries, holder)
-  t.equal(await fallback.store.renew(entries, holder), true)
+  t.equal(await fallback.store.renew(held, holder), true)
   process.kill(server.pid, 'SIGSTOP')
   const { store: inTime } = fallback
   await t.rejects(Promise.resolve(inTime.peek(entries)), UNAVAILABLE)
-  await t.rejects(Promise.resolve(inTime.renew(entries, holder)), UNAVAILABLE)
+  await t.rejects(Promise.resolve(inTime.renew(held, holder)), UNAVAILABLE)
   await t.rejects(Promise.resolve(inTime.clear([])), UNAVAILABLE)
   await t.rejects(Promise.resolve(inTime.block([], 0)), UNAVAILABLE)
   await t.rejects(Promise.resolve(inTime.unblock([])), UNAVAILABLE)
@@ -611,7 +612,7 @@ t.test('memory: an admission that was asked for before a block does not end it',
     },
     peek: entries => primary.peek(entries),
     refund: (taken, token) => primary.refund(taken, token),
-    renew: (entries, token) => primary.renew(entries, token),
+    renew: (entry, token) => primary.renew(entry, token),
     clear: entries => primary.clear(entries),
     block: (entries, ms) => primary.block(entries, ms),
     unblock: entries => primary.unblock(entries),

@@ -531,7 +531,7 @@ t.test('a lock that is renewed keeps no room from those that have ended', async 
   store.reserve([entry(spec, 'mine')], mine)
   store.reserve([entry(spec, 'another')], token())
   time.advanceMs(50_000)
-  t.equal(store.renew([entry(spec, 'mine')], mine), true)
+  t.equal(store.renew(entry(spec, 'mine'), mine), true)
   time.advanceMs(11_000)
   t.equal(store.reserve([entry(spec, 'late')], token())[1], 1)
 })
@@ -639,16 +639,16 @@ t.test('within one tick too, a receipt is issued once', async t => {
 
 t.test('a lock that is renewed stays while others come and go', async t => {
   const { store, time } = open(t)
-  const [held, others] = [[entry(lock(30_000))], [entry(log([9, 1_000]), 'somebody else')]]
+  const [held, others] = [entry(lock(30_000)), [entry(log([9, 1_000]), 'somebody else')]]
   const holder = token()
   time.advanceMs(3_600_000)
-  store.reserve(held, holder)
+  store.reserve([held], holder)
   time.advanceMs(29_000)
   t.equal(store.renew(held, holder), true)
   for (let i = 0; i < 9; i++) store.reserve(others, '')
   time.advanceMs(29_000)
   store.reserve(others, '')
-  t.strictSame(used(store, held), [1])
+  t.strictSame(used(store, [held]), [1])
 })
 
 t.test('rolling limits do not hear of a wall clock that is set; calendar limits do', async t => {

@@ -105,7 +105,7 @@ t.test('no key is gone before what it holds is over', async t => {
   for (let i = 0; i < 100; i++) await store.reserve(entries.slice(3), '')
   await outlived(entries)
   time.advanceMs(5_000)
-  await store.renew([locked], holder)
+  await store.renew(locked, holder)
   await outlived([locked])
   await store.block(entries.slice(0, 2), 90_000_000)
   await outlived(entries.slice(0, 2))
@@ -117,7 +117,7 @@ t.test('a lock that is renewed expires with its end', async t => {
   const holder = token()
   await store.reserve(locks, holder)
   time.advanceMs(5_000)
-  t.equal(await store.renew(locks, holder), true)
+  for (const each of locks) t.equal(await store.renew(each, holder), true)
   t.strictSame(await ttls(client, locks), [30_001, 10_001])
   t.strictSame(
     named(locks, await store.peek(locks)).entries.map(({ limits }) => limits[0]?.reset),
@@ -291,7 +291,7 @@ t.test('a foreign key of another type is an error, and left alone', async t => {
   await t.rejects(store.clear([foreign]), /WRONGTYPE/)
   await t.rejects(store.block([foreign], 0), /WRONGTYPE/)
   await t.rejects(store.unblock([foreign]), /WRONGTYPE/)
-  await t.rejects(store.renew([foreign], token()), /WRONGTYPE/)
+  await t.rejects(store.renew(foreign, token()), /WRONGTYPE/)
   await store.refund([{ entry: foreign, receipt: 1, ends: 0 }], token())
   t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
   t.equal(await client.exists(keyOf(mine)), 0, 'and nothing was counted beside it')
@@ -494,8 +494,8 @@ t.test('a lock that was taken by a clock far ahead is free once the clock is put
   time.advance(-1)
   t.strictSame(usedOf(entries, await store.peek(entries)), [0])
   t.equal((await store.reserve(entries, next))[1], 1)
-  t.notOk(await store.renew(entries, crashed), 'and is the next one’s')
-  t.ok(await store.renew(entries, next))
+  t.notOk(await store.renew(entries[0] as Entry, crashed), 'and is the next one’s')
+  t.ok(await store.renew(entries[0] as Entry, next))
 })
 
 t.test('what a clock that was far ahead has logged is not for the clock that was put right', async t => {
@@ -591,11 +591,11 @@ t.test('a client that answers numbers as text tells who holds a lock', async t =
   const texts = client.duplicate({ stringNumbers: true })
   t.teardown(() => texts.disconnect())
   const store = new RedisStore(texts, 'test:')
-  const locks = [entry(lock(30_000))]
+  const held = entry(lock(30_000))
   const holder = token()
-  await store.reserve(locks, holder)
-  t.equal(await store.renew(locks, holder), true)
-  t.equal(await store.renew(locks, token()), false)
+  await store.reserve([held], holder)
+  t.equal(await store.renew(held, holder), true)
+  t.equal(await store.renew(held, token()), false)
 })
 
 t.test('scripts that Redis has forgotten are sent again', async t => {
@@ -607,7 +607,7 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
     () => store.clear(entries),
     () => store.block(entries, 0),
     () => store.unblock(entries),
-    () => store.renew(entries, ''),
+    () => store.renew(entries[0] as Entry, ''),
     () => store.refund([{ entry: entries[0] as Entry, receipt: 1, ends: 0 }], '')
   ]) {
     await client.script('FLUSH')
