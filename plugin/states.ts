@@ -1,5 +1,5 @@
 import { factsOf, limitsOf } from './limits/index.js'
-import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import { type Entry, type Facts, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -52,15 +52,11 @@ export class States {
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
   if (facts[head] === UNKNOWN) return NONE
   const charged = isCharged(facts, head)
-  const limits = limitsOf(entry)
-  const states: LimitState[] = new Array(limits.length)
-  for (let i = 0; i < limits.length; i++) {
-    const { max, windowMs } = limits[i] as Limit
+  return limitsOf(entry).map(({ max, windowMs }, i) => {
     const used = facts[head + 2 + 2 * i] as number
     const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
-  }
-  return states
+    return { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
+  })
 }
 
 /** Whether an entry was counted. @param head where its facts begin */
