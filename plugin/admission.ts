@@ -64,7 +64,7 @@ export class Admission {
 
   /**
    * Tells the decision, and answers by it.
-   * @throws a refusal that is for the app's error handler; FunctionError
+   * @throws FunctionError, and what `errorResponse` throws
    */
   answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, reply: FastifyReply): void {
     const told = this.tell(decision, stage, plan, reply)

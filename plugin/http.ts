@@ -71,7 +71,7 @@ function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures
 
 /**
  * Sends a refusal: as it is when the app has no error handler of its own, else through that handler.
- * @throws the refusal, for that handler; FunctionError
+ * @throws FunctionError, and what `errorResponse` throws
  */
 export function refuse(
   reply: FastifyReply,
@@ -83,8 +83,8 @@ export function refuse(
   if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply)) as Problem
   // Not before: where there is no body this is no refusal, and nothing tells when to come again.
   reply.headers(error.headers)
-  if (isHandled(route, request)) throw error
-  if (errorResponse) reply.code(error.statusCode).send(error.problem)
+  if (isHandled(route, request)) reply.send(error)
+  else if (errorResponse) reply.code(error.statusCode).send(error.problem)
   else sendProblem(reply, error.statusCode, error.problem)
 }
 

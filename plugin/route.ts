@@ -9,7 +9,7 @@ import type {
 import { Admission, type Shared, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
-import { LimitError, RouteTooEarlyError } from './errors.js'
+import { RouteTooEarlyError } from './errors.js'
 import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan, planFor } from './plan.js'
 import { Turn } from './turn.js'
 import { Watch } from './watch.js'
@@ -83,8 +83,6 @@ async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admis
     else admission.answer(decision, 'attempts', plan, reply)
     return decision.allowed && !over
   } catch (error) {
-    // Told, and with its body.
-    if (error instanceof LimitError && reply.limit) throw error
     if (!watch.end()) admission.fail(error, reply)
     return false
   }
