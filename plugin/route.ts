@@ -122,8 +122,7 @@ function limitHandler(
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {
-      if (watch.end()) return reply
-      admission.fail(error, reply)
+      if (!watch.end()) admission.fail(error, reply)
       return reply
     }
     return cohort()

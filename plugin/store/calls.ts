@@ -74,7 +74,7 @@ export class Calls {
       const reply = answered(await this.reply(script, calls))
       const answers = script.decides ? answersOf(reply as Buffer, calls.length) : [reply]
       this.batch.answered(calls.length)
-      for (let i = 0; i < calls.length; i++) (calls[i] as Call).resolve(answers[i])
+      for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
     } catch (error) {
       // Redis has written nothing but what may be told again: not all of them need fail.
       if (calls.length > 1 && isReply(error)) {
