@@ -1,7 +1,7 @@
 import type { Awaitable } from '../awaitable.js'
 import { type Group, groupsOf, merge } from './groups.js'
 import type { Reserved, Reserver } from './reserver.js'
-import type { Entry, Settling, Taken } from './store.js'
+import type { Entry, Settling } from './store.js'
 import { takenOf } from './taken.js'
 
 /** Decides on entries of one identity at a time, wherever it lives. */
@@ -105,15 +105,9 @@ function settledBy(name: string, storeOf: (identity: string) => Settling): Settl
     name,
     nameOf: identity => storeOf(identity).name,
     refund: async (taken, token) => {
-      const groups = groupsOf(taken.map(each => each.entry))
-      await Promise.all(
-        groups.map(({ identity, places }) =>
-          storeOf(identity).refund(
-            places.map(place => taken[place] as Taken),
-            token
-          )
-        )
-      )
+      const identities = [...new Set(taken.map(({ entry }) => entry.identity))]
+      const of = (identity: string) => taken.filter(({ entry }) => entry.identity === identity)
+      await Promise.all(identities.map(identity => storeOf(identity).refund(of(identity), token)))
     },
     renew: (entry, token) => storeOf(entry.identity).renew(entry, token)
   }

@@ -215,7 +215,6 @@ const only: Record<string, readonly string[]> = {
     'compiled-rule',
     'conform',
     'duration',
-    'errors',
     'identity/key',
     'identity/part',
     'limits/compile',
