@@ -41,6 +41,8 @@ export class MemoryStore implements Store {
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Map<string, number>()
   private swept = this.blocks.entries()
+  /** In which somebody may be blocked: for the others no hash is reckoned. */
+  private readonly blocking = new Set<number>()
   private readonly hash = new HalfSipHash()
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
@@ -145,7 +147,10 @@ export class MemoryStore implements Store {
   block(entries: readonly Entry[], ms: number): void {
     const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.ticks + ms * TICKS_PER_MS
     this.sweepBlocks(entries.length * 2)
-    for (const entry of entries) this.blocks.set(this.blockOf(entry), ends)
+    for (const entry of entries) {
+      this.blocking.add(entry.spec.series)
+      this.blocks.set(this.blockOf(entry), ends)
+    }
   }
 
   unblock(entries: readonly Entry[]): void {
@@ -185,7 +190,8 @@ export class MemoryStore implements Store {
     let head = 2
     for (const entry of entries) {
       this.mark(entry)
-      const blockedFor = this.blocks.size > 0 ? (this.blocks.get(this.blockOf(entry)) ?? 0) - now.steady : 0
+      const ends = this.blocking.has(entry.spec.series) ? this.blocks.get(this.blockOf(entry)) : undefined
+      const blockedFor = ends === undefined ? 0 : ends - now.steady
       readEntry(facts, head, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
       head += factsOf(entry.spec)
     }
@@ -211,6 +217,7 @@ export class MemoryStore implements Store {
     this.hash.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
     this.sweepBlocks(SWEPT_BLOCKS)
+    if (this.blocks.size === 0) this.blocking.clear()
   }
 
   /** Looks at so many more, round after round, and drops those that have ended. */

@@ -463,6 +463,12 @@ t.test('a block that has ended is forgotten', async t => {
   t.equal(store.peek([entry(spec, 14_998)])[1], 1)
   mock.timers.tick(1_000)
   t.equal(blocks.size, 1)
+  const forEver = [entry(spec, 'for ever')]
+  t.equal(store.peek(forEver)[1], 0)
+  store.unblock(forEver)
+  mock.timers.tick(1_000)
+  store.block(forEver, 0)
+  t.equal(store.peek(forEver)[1], 0, 'and blocked again when there was none')
 })
 
 t.test('what has expired makes room, as the store is used', async t => {
