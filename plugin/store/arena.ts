@@ -5,6 +5,8 @@ import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** Of each record: the address of its fields. */
 const CELL = 5
+/** Cells that were freed pay for the look at all records for those of a page: each for so many, as a power of two. */
+const SPARE_BITS = 10
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
 
@@ -185,7 +187,7 @@ export class Arena {
 
   /** Empties a page into the free cells of others. @returns whether there was one for which they do */
   #vacate(): boolean {
-    const page = this.#slabs.sparsest()
+    const page = this.#slabs.sparsest(this.#maxKeys >> SPARE_BITS)
     if (page === NONE) return false
     const next = (from: number) => this.#records.next(from, CELL, CELL_BITS, page)
     for (let record = next(1); record !== 0; record = next(record + 1)) {

@@ -98,11 +98,12 @@ export class Slabs {
   }
 
   /**
-   * Of a size and width of which a page's worth of cells is free, the page with fewest in use; or NONE. It is filled last
-   * from then on: when each of its cells has been `moved` at once, it is empty.
+   * Of a size and width of which a page's worth of cells is free, and `spare` more or as many again, the page with fewest in
+   * use; or NONE. It is filled last from then on: when each of its cells has been `moved` at once, it is empty.
+   * @param spare so the next ones that need such a cell do not take the page back
    */
-  sparsest(): number {
-    const open = this.#kinds.find(({ free, cells }) => free >= cells)?.open
+  sparsest(spare: number): number {
+    const open = this.#kinds.find(({ free, cells }) => free >= cells + Math.min(spare, cells))?.open
     if (open === undefined) return NONE
     const used = (number: number) => this.#pages[number]?.used as number
     const page = [...open].reduce((least, number) => (used(number) < used(least) ? number : least))

@@ -15,3 +15,21 @@ t.test('what gets shorter stays where there is no smaller cell', async t => {
   slabs.free(other)
   t.equal(shorter(), cell, 'beside one as large')
 })
+
+t.test('a page is emptied where its cells are free, and some more or twice as many', async t => {
+  const slabs = new Slabs(0)
+  const filled: number[] = []
+  const fill = () => slabs.resize(NONE, 0, 1_024, false)
+  for (let cell = fill(); cell !== NONE; cell = fill()) filled.push(cell)
+  // Of each page, which holds eight, two.
+  const ours = filled.filter((_, i) => i % 8 < 2)
+  const isOne = (spare: number) => slabs.sparsest(spare) !== NONE
+  for (const cell of ours.splice(0, 10)) slabs.free(cell)
+  t.notOk(isOne(3))
+  slabs.free(ours.shift() as number)
+  t.ok(isOne(3))
+  for (const cell of ours.splice(0, 4)) slabs.free(cell)
+  t.notOk(isOne(9))
+  slabs.free(ours.shift() as number)
+  t.ok(isOne(9))
+})
