@@ -463,6 +463,12 @@ t.test('a block that has ended is forgotten', async t => {
   t.equal(store.peek([entry(spec, 14_998)])[1], 1)
   mock.timers.tick(1_000)
   t.equal(blocks.size, 1)
+  for (let who = 0; who < 50; who++) store.block([entry(spec, who)], 1)
+  for (let who = 50; who < 110; who++) {
+    time.advanceMs(1)
+    store.block([entry(spec, who)], 1)
+  }
+  t.ok(blocks.size < 10, 'with each that is placed, two are looked at')
   const forEver = [entry(spec, 'for ever')]
   t.equal(store.peek(forEver)[1], 0)
   store.unblock(forEver)

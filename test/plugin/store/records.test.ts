@@ -13,6 +13,12 @@ t.test('numbers from 1 on, each with its own words and length, whatever becomes 
   }
   const { bytes } = records
   t.ok(bytes >= COUNT * 26 && bytes < COUNT * 26 * 1.5, `${bytes} bytes`)
+  for (const record of [1, 8_191, 8_192, 16_384, COUNT]) {
+    t.equal(records.next(1, 5, 0, record * 7 + 5), record)
+    t.equal(records.next(record, 5, 0, record * 7 + 5), record)
+    t.equal(records.next(record + 1, 5, 0, record * 7 + 5), 0)
+  }
+  t.equal(records.next(100, 0, 3, 100), 115, '115 * 7 is 805')
   for (let i = 1; i <= COUNT; i += 3) records.release(i)
   for (let i = 1; i <= COUNT; i++) {
     if (i % 3 === 1) continue

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { NONE, Slabs } from '../../../plugin/store/slabs.js'
+import { CELL_BITS, NONE, Slabs } from '../../../plugin/store/slabs.js'
 
 t.test('what gets shorter stays where there is no smaller cell', async t => {
   const slabs = new Slabs(0)
@@ -23,13 +23,13 @@ t.test('a page is emptied where its cells are free, and some more or twice as ma
   for (let cell = fill(); cell !== NONE; cell = fill()) filled.push(cell)
   // Of each page, which holds eight, two.
   const ours = filled.filter((_, i) => i % 8 < 2)
-  const isOne = (spare: number) => slabs.sparsest(spare) !== NONE
   for (const cell of ours.splice(0, 10)) slabs.free(cell)
-  t.notOk(isOne(3))
-  slabs.free(ours.shift() as number)
-  t.ok(isOne(3))
+  t.equal(slabs.sparsest(3), NONE)
+  const third = filled[2 * 8 + 2] as number
+  slabs.free(third)
+  t.equal(slabs.sparsest(3), third >>> CELL_BITS, 'the one with fewest in use')
   for (const cell of ours.splice(0, 4)) slabs.free(cell)
-  t.notOk(isOne(9))
+  t.equal(slabs.sparsest(9), NONE)
   slabs.free(ours.shift() as number)
-  t.ok(isOne(9))
+  t.not(slabs.sparsest(9), NONE)
 })
