@@ -1,6 +1,6 @@
 import type { Disclosures } from './plan.js'
 import type { Policy } from './policy.js'
-import type { RuleState } from './states.js'
+import type { LimitState, RuleState } from './states.js'
 
 /**
  * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).
@@ -18,7 +18,8 @@ export function policyHeaders(
   for (const { name, limits } of rules) {
     const disclosure = disclosures.get(name)
     if (disclosure === undefined || disclosure.to === 'nobody') continue
-    for (const [i, { max, remaining, resetMs }] of limits.entries()) {
+    for (let i = 0; i < limits.length; i++) {
+      const { max, remaining, resetMs } = limits[i] as LimitState
       const policy = disclosure.policies[i] as Policy
       // A block is told by the name of its rule: that is no quota, and of it more may be left.
       if (disclosure.to === 'met' && (remaining > 0 || !met.includes(policy.name))) continue

@@ -16,6 +16,7 @@ import type { SendLimitOptions } from './options.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
 import type { RefusalLog } from './refusal-log.js'
+import type { LimitState } from './states.js'
 import type { Verdict } from './verdict.js'
 
 const KINDS = {
@@ -55,18 +56,24 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
 
 /** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
 function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures): string[] {
-  const names = new Set<string>()
+  const names: string[] = []
   for (const { rule, windowMs } of violated) {
     const policies = windowMs === 0 ? undefined : disclosures.get(rule)?.policies
     const limits = rules.find(each => each.name === rule)?.limits
     if (policies === undefined || limits === undefined) {
-      names.add(rule)
+      add(names, rule)
       continue
     }
-    for (const [i, { windowMs: length, remaining }] of limits.entries())
-      if (length === windowMs && remaining === 0) names.add((policies[i] as Policy).name)
+    for (let i = 0; i < limits.length; i++) {
+      const { windowMs: length, remaining } = limits[i] as LimitState
+      if (length === windowMs && remaining === 0) add(names, (policies[i] as Policy).name)
+    }
   }
-  return [...names]
+  return names
+}
+
+function add(names: string[], name: string): void {
+  if (!names.includes(name)) names.push(name)
 }
 
 /**

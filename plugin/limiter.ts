@@ -38,8 +38,13 @@ export class Limiter {
    * @throws KeyMissingError, KeyInvalidError, FunctionError, TimeoutError, StoreUnavailableError, StoreFullError
    */
   decide(rules: readonly CompiledRule[], source: Source, earlier?: Decision | null): Awaitable<Decision> {
-    const values = rules.map(rule => rule.read(source))
-    if (!values.some(isPromise)) return this.reserve(rules, values, source, earlier)
+    const values: unknown[] = new Array(rules.length)
+    let late = false
+    for (let i = 0; i < rules.length; i++) {
+      values[i] = (rules[i] as CompiledRule).read(source)
+      late ||= isPromise(values[i])
+    }
+    if (!late) return this.reserve(rules, values, source, earlier)
     const tooLate = () => {
       const waited = rules.filter((_, i) => isPromise(values[i])).map(({ name }) => name)
       return new TimeoutError(`the key of ${waited.join(' or ')}`, this.timeout)

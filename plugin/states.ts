@@ -1,5 +1,5 @@
 import { factsOf, limitsOf } from './limits/index.js'
-import { type Entry, type Facts, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
+import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } from './store/store.js'
 
 /** What is left of one limit. */
 export interface LimitState {
@@ -26,7 +26,7 @@ const NONE: readonly LimitState[] = []
 
 /** The part of a verdict that says what is left of the rules of these names. */
 export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
-  const states = new States()
+  const states = new States(names.size)
   let head = 2
   for (const each of applied) {
     if (names.has(each.name)) states.add(each, limitsAt(head, each, facts))
@@ -37,14 +37,25 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
 
 /** What is left, rule by rule, of limits that come thing by thing. */
 export class States {
-  readonly rules: RuleState[] = []
+  private readonly list: RuleState[]
+  private count = 0
   private rule = -1
+
+  /** @param most how many rules there may be */
+  constructor(most: number) {
+    this.list = new Array(most)
+  }
 
   add({ name, spec }: Applied, limits: readonly LimitState[]): void {
     if (limits.length === 0) return
-    if (spec.rule === this.rule) this.rules.at(-1)?.limits.push(...limits)
-    else this.rules.push({ name, limits: limits as LimitState[] })
+    if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
+    else this.list[this.count++] = { name, limits: limits as LimitState[] }
     this.rule = spec.rule
+  }
+
+  get rules(): RuleState[] {
+    if (this.count < this.list.length) this.list.length = this.count
+    return this.list
   }
 }
 
@@ -52,11 +63,15 @@ export class States {
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
   if (facts[head] === UNKNOWN) return NONE
   const charged = isCharged(facts, head)
-  return limitsOf(entry).map(({ max, windowMs }, i) => {
+  const limits = limitsOf(entry)
+  const states: LimitState[] = new Array(limits.length)
+  for (let i = 0; i < limits.length; i++) {
+    const { max, windowMs } = limits[i] as Limit
     const used = facts[head + 2 + 2 * i] as number
     const resetMs = resetOf(entry, used, charged, windowMs, facts[head + 3 + 2 * i] as number)
-    return { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
-  })
+    states[i] = { max, remaining: Math.max(max - used - Number(charged), 0), resetMs, windowMs }
+  }
+  return states
 }
 
 /** Whether an entry was counted. @param head where its facts begin */

@@ -39,7 +39,7 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
   verdict.allowed = facts[1] === 1
   let head = 2
   let locksOnly = true
-  const states = new States()
+  const states = new States(applied.length)
   for (const each of applied) {
     const { name, spec } = each
     const violated = spec.observed ? verdict.observed : verdict.violated

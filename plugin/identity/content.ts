@@ -25,7 +25,8 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
       // One of several alone would be another identity, and a block of it would block nobody.
       if (values.length !== parts.length)
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
-      const folded = parts.map((part, i) => fold(part, values[i]))
+      const folded = new Array(parts.length)
+      for (let i = 0; i < parts.length; i++) folded[i] = fold(parts[i] as Member, values[i])
       try {
         return canonicalJson(folded)
       } catch (error) {

@@ -55,6 +55,11 @@ export function pathsOf({ label }: Pick<CompiledPart, 'label'>): string[] {
 
 /** The values of several parts, as a list; a promise of it where any is one. */
 export function readAll(parts: readonly Pick<CompiledPart, 'read'>[], source: Source): unknown {
-  const values = parts.map(part => part.read(source))
-  return values.some(isPromise) ? unheard(Promise.all(values)) : values
+  const values = new Array(parts.length)
+  let late = false
+  for (let i = 0; i < parts.length; i++) {
+    values[i] = (parts[i] as Pick<CompiledPart, 'read'>).read(source)
+    late ||= isPromise(values[i])
+  }
+  return late ? unheard(Promise.all(values)) : values
 }
