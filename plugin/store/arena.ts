@@ -5,7 +5,7 @@ import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** Of each record: the address of its fields. */
 const CELL = 5
-/** Cells that were freed pay for the look at all records for those of a page: each for so many, as a power of two. */
+/** To find the records of a page all are looked at; so many of them, as a power of two, for each cell that was freed before. */
 const SPARE_BITS = 10
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
@@ -28,8 +28,8 @@ interface ArenaOptions {
  *
  * When there is no room for a record, room that is left here and there is brought together; where that does not do, an
  * expired one is freed, else of the evictable series that has most records the one that was touched first, and so on; other
- * live records are never dropped. So a handle is good until `expire`, or `resize` or `remove`
- * of another record; 0 is no record. What is beyond a record's fields throws a RangeError.
+ * live records are never dropped. So a handle is good until `expire`, or `resize` or `remove` of another record; 0 is no
+ * record. What is beyond a record's fields throws a RangeError.
  */
 export class Arena {
   readonly #maxKeys: number

@@ -154,7 +154,8 @@ export class MemoryStore implements Store {
   }
 
   unblock(entries: readonly Entry[]): void {
-    if (this.blocks.size > 0) for (const entry of entries) this.blocks.delete(this.blockOf(entry))
+    for (const entry of entries)
+      if (this.blocking.has(entry.spec.series)) this.blocks.delete(this.blockOf(entry))
   }
 
   close(): void {
