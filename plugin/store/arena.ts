@@ -5,8 +5,8 @@ import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
 /** Of each record: the address of its fields. */
 const CELL = 5
-/** To find the records of a page all are looked at; so many of them, as a power of two, for each cell that was freed before. */
-const SPARE_BITS = 10
+/** To find the records of a page all are looked at; so many of them for each cell that was freed before. */
+const LOOKS = 1_024
 /** A new record's first field: it has not expired. */
 const UNSET = 2 ** 48 - 1
 
@@ -187,7 +187,7 @@ export class Arena {
 
   /** Empties a page into the free cells of others. @returns whether there was one for which they do */
   #vacate(): boolean {
-    const page = this.#slabs.sparsest(this.#maxKeys >> SPARE_BITS)
+    const page = this.#slabs.sparsest(Math.floor(this.#maxKeys / LOOKS))
     if (page === NONE) return false
     const next = (from: number) => this.#records.next(from, CELL, CELL_BITS, page)
     for (let record = next(1); record !== 0; record = next(record + 1)) {
