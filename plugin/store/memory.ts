@@ -5,7 +5,7 @@ import type { Now } from '../limits/kind.js'
 import { renew } from '../limits/lock.js'
 import { Arena } from './arena.js'
 import { ArenaCell } from './arena-cell.js'
-import { HalfSipHash } from './half-sip-hash.js'
+import { Blocks } from './blocks.js'
 import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
@@ -39,11 +39,7 @@ export class MemoryStore implements Store {
   /** The tick before the first one of the clock that never steps. */
   private readonly origin: number
   private readonly forgettable = new Set<number>()
-  private readonly blocks = new Map<string, number>()
-  private swept = this.blocks.entries()
-  /** In which somebody may be blocked: for the others no hash is reckoned. */
-  private readonly blocking = new Set<number>()
-  private readonly hash = new HalfSipHash()
+  private readonly blocks = new Blocks()
   private readonly sweeper: NodeJS.Timeout
   // The last receipt given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
@@ -146,16 +142,13 @@ export class MemoryStore implements Store {
 
   block(entries: readonly Entry[], ms: number): void {
     const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.ticks + ms * TICKS_PER_MS
-    this.sweepBlocks(entries.length * 2)
-    for (const entry of entries) {
-      this.blocking.add(entry.spec.series)
-      this.blocks.set(this.blockOf(entry), ends)
-    }
+    // Two for each, so that none pile up behind those that have ended.
+    this.blocks.sweep(this.ticks, entries.length * 2)
+    for (const entry of entries) this.blocks.set(entry, ends)
   }
 
   unblock(entries: readonly Entry[]): void {
-    for (const entry of entries)
-      if (this.blocking.has(entry.spec.series)) this.blocks.delete(this.blockOf(entry))
+    for (const entry of entries) this.blocks.delete(entry)
   }
 
   close(): void {
@@ -191,17 +184,11 @@ export class MemoryStore implements Store {
     let head = 2
     for (const entry of entries) {
       this.mark(entry)
-      const ends = this.blocking.has(entry.spec.series) ? this.blocks.get(this.blockOf(entry)) : undefined
-      const blockedFor = ends === undefined ? 0 : ends - now.steady
+      const blockedFor = this.blocks.left(entry, now.steady)
       readEntry(facts, head, entry, this.cell.open(entry.identity, entry.spec), now, blockedFor)
       head += factsOf(entry.spec)
     }
     return facts
-  }
-
-  private blockOf({ identity, spec }: Entry): string {
-    this.hash.read(identity)
-    return `${this.hash.first} ${this.hash.second} ${spec.series}`
   }
 
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
@@ -215,19 +202,8 @@ export class MemoryStore implements Store {
   private sweep(): void {
     const steady = this.ticks
     this.cell.forget()
-    this.hash.forget()
+    this.blocks.forget()
     this.arena.expire(steady, SWEEP_BUDGET)
-    this.sweepBlocks(SWEPT_BLOCKS)
-    if (this.blocks.size === 0) this.blocking.clear()
-  }
-
-  /** Looks at so many more, round after round, and drops those that have ended. */
-  private sweepBlocks(looks: number): void {
-    const now = this.ticks
-    for (let left = Math.min(looks, this.blocks.size + 1); left > 0; left--) {
-      const { value: block } = this.swept.next()
-      if (block === undefined) this.swept = this.blocks.entries()
-      else if (block[1] <= now) this.blocks.delete(block[0])
-    }
+    this.blocks.sweep(steady, SWEPT_BLOCKS)
   }
 }

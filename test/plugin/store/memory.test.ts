@@ -446,7 +446,7 @@ t.test('a block that has ended is forgotten', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const { store, time } = open(t)
-  const { blocks } = store as unknown as { blocks: Map<string, number> }
+  const { blocks } = store as unknown as { blocks: { size: number } }
   const spec = log([1, 60_000])
   for (let who = 0; who < 3; who++) store.block([entry(spec, who)], 1_000)
   store.block([entry(spec, 'for ever')], 0)
