@@ -4,12 +4,14 @@
   is written at the end, so an error writes nothing either, unless the user lacks a right to write (docs/redis.md).
 
   KEYS[i]    of each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
-  ARGV       of each decision what it or the calendar adds, for those entries that need it, in the order of its keys:
+  ARGV       of each decision, where `past`, how many ticks ago it was made elsewhere, and of a count the end of its period
+             there, else 0; then what it or the calendar adds, for those entries that need it, in the order of its keys:
                count     starts of the period before, of this one, of the next, and its end: '1 2 3 4'
                lock      the token, 24 characters
                distinct  the value
-  `entries`  how many keys a decision has, and
-  `specs`    what each of them keeps, a flat table in their order; both are locals of the first line, which the caller writes:
+  `entries`  how many keys a decision has,
+  `specs`    what each of them keeps, a flat table in their order, and
+  `past`     whether all were made elsewhere before; they are locals of the first line, which the caller writes. Of `specs`:
                log       1, rule, ttl, next, keep, and of each limit: max, window
                count     2, rule, ttl, next, max
                lock      3, rule, ttl, next
@@ -43,7 +45,8 @@ local LONGEST_LOCK = 8640000000 + HOUR
 
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
-local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+local clock = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
+local now = clock
 -- What no stamp can tell would pass for long ago; in the first half day of 2020 `now` would be packed shorter than it is
 -- read.
 if now < 2 ^ 32 or now >= 2 ^ 48 then return redis.error_reply('CLOCK this server is before 2020 or after 2109') end
@@ -59,7 +62,11 @@ local places, news, ttls, number, writes = {}, {}, {}, {}, 0
 for d = 0, decisions - 1 do
   local first, more = d * entries, d * #given / decisions
   local admitted, at = 1, 1
-  local observed, skipped
+  local observed, skipped, over
+  if past then
+    now, over, more = clock - given[more + 1], given[more + 2] + 0, more + 2
+    stamp = pack('>I6', now)
+  end
   for i = first + 1, first + entries do
     local written = number[keys[i]]
     if written then values[i] = news[written] end
@@ -112,10 +119,11 @@ for d = 0, decisions - 1 do
         end
       end
       if used >= specs[at + 4] then passes = false end
+      if over and (over ~= ends or over <= clock) then passes = false end
       new = pack('>I6I6I6', ends, used + 1, issued + 1)
       -- how many were refunded
       if #value > 18 then new = new .. sub(value, 19) end
-      life = math.ceil((ends - now) / 100)
+      life = math.ceil((ends - clock) / 100)
     elseif kind == LOCK then
       more = more + 1
       local left = value ~= '' and read('>I6', value) - now or 0
@@ -223,5 +231,5 @@ for i = 1, writes do
     call('PEXPIREAT', keys[place], instants[ttl])
   end
 end
-values[total + decisions + 1] = now
+values[total + decisions + 1] = clock
 return cmsgpack.pack(values)

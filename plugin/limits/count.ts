@@ -37,7 +37,7 @@ export const count: Kind<CountSpec> = {
   charge(cell, now, { spec }, _token, known) {
     const { wall } = now
     // Counted elsewhere in a period that is over here.
-    if (known !== 0 && cell.length > 0 && cell.at(END) > known) return 0
+    if (known !== 0 && (known <= wall || (cell.length > 0 && cell.at(END) > known))) return 0
     const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
     const receipt = count.receipt(cell, now, spec)

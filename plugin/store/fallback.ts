@@ -1,25 +1,21 @@
 import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
+import { CarryOver, type CarryOverOptions } from './carry-over.js'
 import { inTime, unavailable } from './in-time.js'
+import { Late } from './late.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
-import type { StandIn } from './stand-in.js'
+import { isSend, type StandIn } from './stand-in.js'
 import type { Entry, Facts, Store, Taken } from './store.js'
-import { locksOf, takenOf } from './taken.js'
+import { takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 
-export interface FallbackOptions {
-  /** How long a call may take, in milliseconds. */
-  timeout: number
+export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
   /** Decides while the primary store does not, until this is closed: this memory, or a 503 (`deny`), or nobody (`allow`). */
   otherwise: StandIn | 'deny' | 'allow'
   /** Of the primary store, or of that part of it which is asked. */
   outageOf: (entries: readonly Entry[]) => Outage
-  /** Whether an error is of one request alone: others are decided by the store, or by this node of it, as before. */
-  isOfRequest: (error: unknown, node: string) => boolean
-  /** Whether an error says that the store takes no writes, though it may still be read. */
-  isOfWrites: (error: unknown) => boolean
-  /** Hears of what is of one request alone. */
+  /** Hears of what is of one request alone: others are decided by the store, or by this node of it, as before. */
   onError: (error: unknown) => void
   /** Hears why what was counted by an answer that came too late could not be given back. */
   onKept: (error: unknown) => void
@@ -29,6 +25,7 @@ export interface FallbackOptions {
 export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
+  private readonly carryOver: CarryOver
   /** What is given back just now. */
   private readonly underWay = new Set<Promise<void>>()
   private closed = false
@@ -41,13 +38,23 @@ export class Fallback implements Reserver {
     const { otherwise } = options
     this.standIn = typeof otherwise === 'string' ? undefined : otherwise
     const refund: Store['refund'] = (taken, token) => this.follow(Promise.resolve(store.refund(taken, token)))
-    this.store = { ...store, ...this.standIn?.following(store), refund }
+    const followed = { ...store, ...this.standIn?.following(store), refund }
+    const now = () => this.standIn?.now ?? 0
+    this.carryOver = new CarryOver(primary, refund, { ...options, now })
+    this.store = {
+      ...followed,
+      clear: async entries => {
+        const asked = now()
+        await followed.clear(entries)
+        this.carryOver.cleared(entries, asked)
+      }
+    }
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (!outage.mayAsk()) return this.otherwise(memory => memory.reserve(entries, token))
+    if (!this.mayAsk(outage)) return this.standingIn(outage, entries, token)
     const asked = performance.now()
     const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
@@ -58,14 +65,14 @@ export class Fallback implements Reserver {
       return { facts, store: settling || this.store }
     } catch (error) {
       this.failed(outage, asked, error)
-      return this.afterwards(entries, token, answer)
+      return this.afterwards(outage, entries, token, answer)
     }
   }
 
   async peek(entries: readonly Entry[]): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (!outage.mayAsk()) return this.otherwise(memory => memory.peek(entries))
+    if (!this.mayAsk(outage)) return this.otherwise(memory => memory.peek(entries))
     const asked = performance.now()
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
@@ -80,6 +87,7 @@ export class Fallback implements Reserver {
   /** Waits for what is given back just now, since not all callers do, and the client may be closed next. */
   async close(): Promise<void> {
     this.closed = true
+    await this.carryOver.close()
     await Promise.allSettled(this.underWay)
     await this.primary.close()
     this.standIn?.close()
@@ -92,11 +100,17 @@ export class Fallback implements Reserver {
     return done
   }
 
+  /** What waits to be carried over is asked about first: until then decisions need not wait for an answer. */
+  private mayAsk(outage: Outage): boolean {
+    return !(outage.silent && this.carryOver.waits(outage)) && outage.mayAsk()
+  }
+
   private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {
     outage.answered(wrote, asked)
     // Of a slot that moved meanwhile it was another node, which others found lost while the client connected to it.
     const current = this.options.outageOf(entries)
     if (current.isLostSince(asked)) current.answered(wrote)
+    if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.look()
   }
 
   private failed(outage: Outage, asked: number, error: unknown): void {
@@ -117,37 +131,47 @@ export class Fallback implements Reserver {
     return { facts: ask(store), store }
   }
 
-  // An admission that comes late stays or goes back with what was decided without it. Its answer may be lost with its
-  // connection: then its locks go back all the same.
+  /** @param uncounted whether the primary store has not counted it, and never will */
+  private async standingIn(
+    outage: Outage,
+    entries: readonly Entry[],
+    token: string,
+    uncounted = Promise.resolve(true)
+  ): Promise<Reserved> {
+    const reserved = await this.otherwise(memory => memory.reserve(entries, token))
+    const { facts, store } = reserved
+    const taken = facts?.[1] === 1 ? takenOf(entries, facts).filter(({ entry }) => isSend(entry)) : []
+    if (taken.length === 0) return reserved
+    return { facts, store: this.carryOver.take(taken, outage, store, uncounted) }
+  }
+
+  // An admission that comes late stays or goes back with what was decided without it.
   private async afterwards(
+    outage: Outage,
     entries: readonly Entry[],
     token: string,
     answer: Promise<Facts>
   ): Promise<Reserved> {
-    const late = answer.then(
-      facts => takenOf(entries, facts),
-      () => []
+    const late = new Late(entries, token, answer, this.store.refund, this.options.onKept)
+    const uncounted = answer.then(
+      facts => facts[1] !== 1,
+      () => outage.lost
     )
-    const refund = async (taken: readonly Taken[]) => this.store.refund(taken, token)
-    const giveBack = (which: (each: Taken) => boolean) => {
-      refund(locksOf(entries).filter(which)).catch(() => {})
-      late.then(taken => refund(taken.filter(which))).catch(error => this.options.onKept(error))
-    }
     let admitted = false
     try {
-      const { facts, store } = await this.otherwise(memory => memory.reserve(entries, token))
+      const { facts, store } = await this.standingIn(outage, entries, token, uncounted)
       admitted = facts === null || facts[1] === 1
       if (facts === null) {
         // Counted nowhere, nobody will release its locks.
-        giveBack(({ entry }) => entry.spec.kind === 'lock')
-        return { facts, store, takeBack: () => giveBack(() => true) }
+        late.giveBack(({ spec }) => spec.kind === 'lock')
+        return { facts, store, takeBack: () => late.giveBack() }
       }
       const given = (taken: readonly Taken[]) =>
-        giveBack(({ entry }) => taken.some(each => each.entry === entry))
+        late.giveBack(entry => taken.some(each => each.entry === entry))
       return { facts, store: new Hearing(store, given) }
     } finally {
       // What was refused was not sent.
-      if (!admitted) giveBack(() => true)
+      if (!admitted) late.giveBack()
     }
   }
 }

@@ -85,17 +85,12 @@ export class MemoryStore implements Store {
     return facts
   }
 
-  /**
-   * Counts what another store has counted, whatever stands here, as of `at` (`ticks` of then).
-   * @param ends of a calendar limit the end of its period
-   * @returns its receipt; 0 when it is over, or there is no room
-   */
-  count(entry: Entry, at: number, ends = 0): number {
+  count(entry: Entry, ago: number, ends = 0): number {
     const now = this.now()
     this.arena.expire(now.steady, 2)
-    if (at + keeperOf(entry.spec).ttl * TICKS_PER_MS <= now.steady) return 0
+    if (ago >= keeperOf(entry.spec).ttl * TICKS_PER_MS) return 0
     this.mark(entry)
-    return this.charge(entry, { ...now, fresh: Math.max(at, this.spent + 1) }, '', ends)
+    return this.charge(entry, { ...now, fresh: Math.max(now.steady - ago, this.spent + 1) }, '', ends)
   }
 
   peek(entries: readonly Entry[]): Facts {

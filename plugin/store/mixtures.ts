@@ -15,7 +15,9 @@ const WORK = 200
 const body = textOf('reserve')
 
 /** For every mixture: it is told the specs with each call. */
-export const anyMixture = scriptOf(`local entries, specs = unpack(cjson.decode(table.remove(ARGV)))\n${body}`)
+export const anyMixture = scriptOf(
+  `local entries, specs, past = unpack(cjson.decode(table.remove(ARGV)))\n${body}`
+)
 
 /** What is written of these entries before the script of their own, or told to `anyMixture`. */
 function specsOf(entries: readonly Entry[]): string {
@@ -77,16 +79,21 @@ export class Mixtures {
   private make(entries: readonly Entry[], specs: string): Script | undefined {
     if (this.scripts.size === MOST) return undefined
     // An array of JSON and a table of Lua differ in their brackets.
-    const text = `local entries, specs = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
+    const text = `local entries, specs, past = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
     const script: Script = { ...scriptOf(text), decides: decidesOf(entries), fresh: true }
     this.scripts.set(specs, script)
     return script
   }
 }
 
-function toldOf(entries: readonly Entry[], specs: string): Script {
+/** One that counts what was admitted elsewhere before. It is told first how many ticks ago that was. */
+export function pastOf(entry: Entry): Script {
+  return toldOf([entry], specsOf([entry]), true)
+}
+
+function toldOf(entries: readonly Entry[], specs: string, past = false): Script {
   const { text, sha } = anyMixture
-  return { text, sha, decides: decidesOf(entries), told: `[${entries.length},${specs}]` }
+  return { text, sha, decides: decidesOf(entries), told: `[${entries.length},${specs},${past}]` }
 }
 
 /** Mixtures that begin with the same specs; they go with the specs. */

@@ -16,7 +16,8 @@ import { MemoryStore } from './memory.js'
 import { fullPrefix, isOfOther, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { Receipts } from './receipts.js'
-import { isOfKey, isOfWrites, RedisStore } from './redis.js'
+import { RedisStore } from './redis.js'
+import { isOfKey, isOfWrites } from './redis-errors.js'
 import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
@@ -102,6 +103,11 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
+    onUncounted: error =>
+      fastify.log.error(
+        { err: error, onStoreError },
+        'what was admitted without redis may stay uncounted there'
+      ),
     onKept: error => fastify.log.error({ err: error, onStoreError }, `what redis counted too late ${STAYS}`)
   })
   const report = (error: unknown) =>

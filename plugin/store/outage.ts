@@ -29,6 +29,11 @@ export class Outage {
     return this.until !== 0
   }
 
+  /** Whether it is lost, and may not be read either. */
+  get silent(): boolean {
+    return this.lost && !this.onlyReads
+  }
+
   /** Whether to ask now. */
   mayAsk(): boolean {
     if (!this.lost) return true

@@ -2,10 +2,10 @@ import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import type { Argument, Binary, RedisClient } from './client.js'
-import { Mixtures } from './mixtures.js'
+import { Mixtures, pastOf } from './mixtures.js'
 import { retold, type Teller } from './retold.js'
 import { type Script, scripts } from './scripts.js'
-import { type Entry, EPOCH_MS, type Facts, type Store, type Taken, TICKS_PER_MS } from './store.js'
+import { type Entry, EPOCH_MS, type Facts, keeperOf, type Store, type Taken, TICKS_PER_MS } from './store.js'
 
 const NONE = Buffer.alloc(0)
 /** By our clock; by that of Redis; and again, where one that was asked by our clock stood before it in the same call. */
@@ -35,14 +35,15 @@ export class RedisStore implements Store, Teller {
     this.head = `${prefix}{`
   }
 
-  async reserve(entries: readonly Entry[], token: string): Promise<Facts> {
-    for (let asked = 0; asked < MOST_ASKED; asked++) {
-      const { now, values, admitted } = await this.decide(entries, token)
-      if (admitted !== undefined) return factsFrom(entries, values, now, admitted)
-      // Named by our clock, the periods missed Redis's: ask again by its own.
-      this.setClock(now)
-    }
-    throw new Error('the calendar periods of Redis cannot be determined')
+  reserve(entries: readonly Entry[], token: string): Promise<Facts> {
+    return this.decide(this.mixtures.scriptFor(entries), entries, token)
+  }
+
+  async count(entry: Entry, ago: number, ends = 0): Promise<number> {
+    if (ago >= keeperOf(entry.spec).ttl * TICKS_PER_MS) return 0
+    const past = boundless(entry)
+    const [, admitted, , receipt = 0] = await this.decide(pastOf(past), [past], '', { ago, ends })
+    return admitted === 1 ? receipt : 0
   }
 
   async peek(entries: readonly Entry[]): Promise<Facts> {
@@ -105,15 +106,27 @@ export class RedisStore implements Store, Teller {
     return this.calls.call(script, keys, args)
   }
 
-  private decide(entries: readonly Entry[], token: string): Promise<Answer> {
-    const script = this.mixtures.scriptFor(entries)
-    const wall = Date.now() + this.ahead
-    const args: Argument[] = []
-    for (const entry of entries) {
-      const argument = kindOf(entry.spec).argument(entry, wall, token)
-      if (argument !== undefined) args.push(argument)
+  /** @param past when it was decided elsewhere; left out: it is decided now */
+  private async decide(
+    script: Script,
+    entries: readonly Entry[],
+    token: string,
+    past?: { ago: number; ends: number }
+  ): Promise<Facts> {
+    const ago = past?.ago ?? 0
+    for (let asked = 0; asked < MOST_ASKED; asked++) {
+      const wall = Date.now() + this.ahead - ago / TICKS_PER_MS
+      const args: Argument[] = past ? [ago, past.ends] : []
+      for (const entry of entries) {
+        const argument = kindOf(entry.spec).argument(entry, wall, token)
+        if (argument !== undefined) args.push(argument)
+      }
+      const { now, values, admitted } = (await this.run(script, entries, args)) as Answer
+      if (admitted !== undefined) return factsFrom(entries, values, now - ago, admitted)
+      // Named by our clock, the periods missed Redis's: ask again by its own.
+      this.setClock(now)
     }
-    return this.run(script, entries, args) as Promise<Answer>
+    throw new Error('the calendar periods of Redis cannot be determined')
   }
 
   private keyOf({ identity, spec }: Entry): string {
@@ -121,29 +134,13 @@ export class RedisStore implements Store, Teller {
   }
 }
 
-// What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
-// cluster's client is sent from one to the other, or one to whose place the client does not follow. Nor does somebody's
-// open `MULTI` say anything of Redis (client.ts).
-const OF_KEY =
-  /\bWRONGTYPE\b|\bMULTI is open\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED|ASK)\b|^MOVED\b/
-
-// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
-// and may be read, in words of their own within a script.
-const OF_WRITES =
-  /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
-
-/** Whether an error says that Redis takes no writes, though it may still be read. */
-export function isOfWrites(error: unknown): boolean {
-  return error instanceof Error && OF_WRITES.test(error.message)
-}
-
-/** Whether an error is about what stands under a key, and says nothing of Redis. */
-export function isOfKey(error: unknown): boolean {
-  // A RangeError where it was this process that read too short a value, to look.
-  if (error instanceof RangeError) return true
-  return error instanceof Error && OF_KEY.test(error.message)
-}
-
 function ttlOf({ spec }: Entry): number {
   return spec.ttl
+}
+
+/** The same without a limit on what is used; of a calendar limit there has to be one. */
+function boundless(entry: Entry): Entry {
+  const { spec } = entry
+  const limits = spec.kind === 'count' ? spec.limits.map(limit => ({ ...limit, max: 2 ** 48 })) : []
+  return { ...entry, max: undefined, spec: { ...spec, limits } }
 }

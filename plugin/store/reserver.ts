@@ -15,7 +15,7 @@ export interface Reserved {
 export interface Reserver {
   reserve(entries: readonly Entry[], token: string): Awaitable<Reserved>
   /** For everything but decisions; its calls end in time. */
-  readonly store: Omit<Store, 'reserve' | 'close'>
+  readonly store: Omit<Store, 'reserve' | 'count' | 'close'>
   close(): Awaitable<void>
 }
 

@@ -26,6 +26,11 @@ export class StandIn {
     this.counting = setInterval(() => this.countFor(COUNTING_BUDGET_MS), COUNTING_MS).unref()
   }
 
+  /** The clock of what it counts, in ticks. */
+  get now(): number {
+    return this.memory.ticks
+  }
+
   /** Counts what is noted, in as many turns of the event loop as it takes; what is noted meanwhile is left. */
   catchUp(): Promise<void> {
     this.catchingUp ??= this.countInTurns().finally(() => {
@@ -112,12 +117,12 @@ export class StandIn {
   }
 
   private readonly count = (entry: Entry, at: number, ends: number): number => {
-    if (at !== CLEARED && at !== CLEARING) return this.memory.count(entry, at, ends)
+    if (at !== CLEARED && at !== CLEARING) return this.memory.count(entry, this.memory.ticks - at, ends)
     if (at === CLEARED) this.memory.clear([entry])
     return 0
   }
 }
 
-function isSend({ spec }: Entry): boolean {
+export function isSend({ spec }: Entry): boolean {
   return spec.kind !== 'lock' && !spec.forgettable && !spec.observed
 }

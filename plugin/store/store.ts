@@ -134,6 +134,14 @@ export interface Store {
    */
   reserve(entries: readonly Entry[], token: string): Awaitable<Facts>
 
+  /**
+   * Counts what was admitted elsewhere, whatever is used here, as of so many ticks ago, or of what was counted last here
+   * where that is later.
+   * @param ends of a count the end of its period, in ticks
+   * @returns its receipt; 0 when it was not counted: it is over, there is no room, or in Redis it is blocked
+   */
+  count(entry: Entry, ago: number, ends?: number): Awaitable<number>
+
   /** The facts as `reserve` would find them; changes nothing. */
   peek(entries: readonly Entry[]): Awaitable<Facts>
 

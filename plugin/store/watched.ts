@@ -18,6 +18,7 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
   return {
     name: store.name,
     reserve: (entries, token) => store.reserve(entries, token),
+    count: (entry, ago, ends) => store.count(entry, ago, ends),
     peek: entries => store.peek(entries),
     renew: (entry, token) => store.renew(entry, token),
     refund: (taken, token) =>

@@ -3,6 +3,7 @@ import { blocks } from './promises/blocks.js'
 import { counts } from './promises/counts.js'
 import { decisions } from './promises/decisions.js'
 import { distincts } from './promises/distinct.js'
+import { elsewhere } from './promises/elsewhere.js'
 import { locks } from './promises/locks.js'
 import { logs } from './promises/logs.js'
 import { refunds } from './promises/refunds.js'
@@ -11,7 +12,16 @@ import { type Opened, Subject } from './promises/subject.js'
 /** A store of its own for each promise, at this date. */
 type Open = (t: Test, start: string) => Promise<Opened>
 
-const promises = [...decisions, ...logs, ...counts, ...distincts, ...locks, ...refunds, ...blocks]
+const promises = [
+  ...decisions,
+  ...logs,
+  ...counts,
+  ...distincts,
+  ...locks,
+  ...refunds,
+  ...blocks,
+  ...elsewhere
+]
 
 /** Sees that a store keeps every promise. */
 export async function storeContract(t: Test, name: string, open: Open): Promise<void> {

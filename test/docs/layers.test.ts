@@ -31,8 +31,8 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache', 'store/cluster'],
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
-  ['store/stand-in'],
-  ['store/memory'],
+  ['store/stand-in', 'store/carry-over', 'store/late'],
+  ['store/memory', 'store/carried'],
   ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time', 'store/unheard'],
   ['store/answer'],
   [
@@ -55,7 +55,7 @@ const layers: readonly (readonly string[])[] = [
     'identity/path',
     'identity/part'
   ],
-  ['store/told', 'states'],
+  ['store/told', 'states', 'store/redis-errors'],
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
   ['limits/pairs'],
@@ -197,7 +197,9 @@ const only: Record<string, readonly string[]> = {
   'store/told': ['store/store', 'limits/index'],
   'store/in-time': ['awaitable', 'errors', 'within', 'store/reserver', 'store/store'],
   'store/fallback': [
+    'store/carry-over',
     'store/in-time',
+    'store/late',
     'store/outage',
     'store/reserver',
     'store/store',
@@ -208,6 +210,17 @@ const only: Record<string, readonly string[]> = {
     'within'
   ],
   'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'store/taken', 'store/watched'],
+  'store/carry-over': [
+    'store/carried',
+    'store/client',
+    'store/in-time',
+    'store/outage',
+    'store/store',
+    'within'
+  ],
+  'store/carried': ['store/in-time', 'store/store', 'within'],
+  'store/late': ['store/store', 'store/taken'],
+  'store/redis-errors': [],
   'store/journal': ['store/store'],
   'limits/log': ['limits/kind', 'store/store'],
   'limits/count': ['limits/kind', 'store/store', 'calendar'],

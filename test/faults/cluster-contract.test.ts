@@ -16,6 +16,7 @@ function scattered(store: Store): Store {
   return {
     name: store.name,
     reserve: (entries, token) => store.reserve(entries.map(scatter), token),
+    count: (entry, ago, ends) => store.count(scatter(entry), ago, ends),
     peek: entries => store.peek(entries.map(scatter)),
     refund: (all, token) => store.refund(taken(all), token),
     renew: (entry, token) => store.renew(scatter(entry), token),

@@ -2,7 +2,7 @@ import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
 import { Outage } from '../../plugin/store/outage.js'
-import { isOfKey, isOfWrites } from '../../plugin/store/redis.js'
+import { isOfKey, isOfWrites } from '../../plugin/store/redis-errors.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { contentsOf, type RedisServer, startRedis } from './redis.js'
@@ -150,8 +150,12 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
     isOfRequest: isOfKey,
     isOfWrites
   } as const
-  const cluster = new Cluster(new Fallback(nodes, { ...options, onError() {}, onKept() {} }), fail)
+  const cluster = new Cluster(
+    new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onKept() {} }),
+    fail
+  )
   const reserve: Store['reserve'] = async (entries, token) =>
     (await cluster.reserve(entries, token)).facts ?? []
-  return { cluster, store: { ...cluster.store, reserve, close: () => cluster.close() } }
+  const count: Store['count'] = (entry, ago, ends) => nodes.count(entry, ago, ends)
+  return { cluster, store: { ...cluster.store, reserve, count, close: () => cluster.close() } }
 }

@@ -6,7 +6,8 @@ import { limitPlugin } from '../../../plugin/index.js'
 import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import { isOfKey, isOfWrites } from '../../../plugin/store/redis-errors.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
@@ -49,7 +50,7 @@ async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
   const note = (change: string) => () => void changes.push(change)
-  const hears = { onError: note('error'), onKept: note('kept') }
+  const hears = { onError: note('error'), onUncounted: note('uncounted'), onKept: note('kept') }
   const outage = new Outage(TIMEOUT_MS, { onLost: note('lost'), onBack: note('back') })
   const outageOf = () => outage
   const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }
@@ -465,6 +466,7 @@ t.test('it closes both stores', async t => {
     isOfRequest: isOfKey,
     isOfWrites,
     onError() {},
+    onUncounted() {},
     onKept() {}
   })
   await fallback.close()
@@ -522,7 +524,14 @@ t.test(
           return memory.reserve(entries, holder)
         }
       })
-      const options = { timeout: TIMEOUT_MS, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
+      const options = {
+        timeout: TIMEOUT_MS,
+        isOfRequest: isOfKey,
+        isOfWrites,
+        onError() {},
+        onUncounted() {},
+        onKept() {}
+      }
       const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => owner })
       t.teardown(() => fallback.close())
       fail('before')
@@ -544,7 +553,14 @@ t.test('that it takes no writes is an outage, whatever it has answered meanwhile
     }
   })
   const outage = new Outage(10_000)
-  const options = { timeout: 10_000, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
+  const options = {
+    timeout: 10_000,
+    isOfRequest: isOfKey,
+    isOfWrites,
+    onError() {},
+    onUncounted() {},
+    onKept() {}
+  }
   const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => outage })
   t.teardown(() => fallback.close())
   const first = fallback.reserve([entry(log([1, 60_000]))], '')
@@ -584,7 +600,14 @@ t.test('memory: a decision waits until what was noted is counted, and nothing el
   const standIn = new StandIn(new MemoryStore())
   const primary = new MemoryStore()
   const outage = new Outage(10_000)
-  const options = { timeout: 10_000, isOfRequest: isOfKey, isOfWrites, onError() {}, onKept() {} }
+  const options = {
+    timeout: 10_000,
+    isOfRequest: isOfKey,
+    isOfWrites,
+    onError() {},
+    onUncounted() {},
+    onKept() {}
+  }
   const fallback = new Fallback(primary, { ...options, otherwise: standIn, outageOf: () => outage })
   t.teardown(() => fallback.close())
   const spec = log([1, 60_000])
@@ -610,6 +633,7 @@ t.test('memory: an admission that was asked for before a block does not end it',
       await answered.opened
       return facts
     },
+    count: (entry, ago, ends) => primary.count(entry, ago, ends),
     peek: entries => primary.peek(entries),
     refund: (taken, token) => primary.refund(taken, token),
     renew: (entry, token) => primary.renew(entry, token),
@@ -620,7 +644,7 @@ t.test('memory: an admission that was asked for before a block does not end it',
   }
   const outage = new Outage(10_000)
   const nothing = () => {}
-  const hears = { onError: nothing, onKept: nothing }
+  const hears = { onError: nothing, onUncounted: nothing, onKept: nothing }
   const otherwise = new StandIn(new MemoryStore())
   const outageOf = () => outage
   const options = { timeout: 10_000, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }

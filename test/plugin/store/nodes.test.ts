@@ -116,6 +116,7 @@ t.test(
       isOfRequest: () => false,
       isOfWrites: () => false,
       onError() {},
+      onUncounted() {},
       onKept() {}
     })
     const reserved = fallback.reserve(entries, '')

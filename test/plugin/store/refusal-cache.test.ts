@@ -8,7 +8,8 @@ import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } fro
 import { Cluster } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isOfKey, isOfWrites, RedisStore } from '../../../plugin/store/redis.js'
+import { RedisStore } from '../../../plugin/store/redis.js'
+import { isOfKey, isOfWrites } from '../../../plugin/store/redis-errors.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
 import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
@@ -723,6 +724,7 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
     isOfRequest: isOfKey,
     isOfWrites,
     onError() {},
+    onUncounted() {},
     onKept() {}
   })
   const reserver = cache.over(new Cluster(nodes, () => {}))

@@ -1,0 +1,151 @@
+import { within } from '../within.js'
+import { Carried } from './carried.js'
+import { isReply } from './client.js'
+import { unavailable } from './in-time.js'
+import type { Outage } from './outage.js'
+import type { Entry, Settling, Store, Taken } from './store.js'
+
+/** So many entries wait for a store, or for a node of it, at most; of more the oldest sixteenth goes. */
+const MOST = 2 ** 16
+/** So many are told at a time. */
+const TOGETHER = 64
+
+export interface CarryOverOptions {
+  /** How long a call may take, in milliseconds; so often is it looked whether the store answers. */
+  timeout: number
+  /** The present tick of a clock that never steps. */
+  now: () => number
+  /** Whether an error is of what stands under one key. */
+  isOfRequest: (error: unknown, node: string) => boolean
+  /** Whether an error says that the store takes no writes, though it may still be read. */
+  isOfWrites: (error: unknown) => boolean
+  /** Hears why something that was told may stay uncounted. */
+  onUncounted: (error: unknown) => void
+}
+
+/**
+ * Carries to a store what was admitted elsewhere while it was lost: all of it, before the outage is over. Each is told
+ * once, after the store has answered a look: told again, it could count twice.
+ */
+export class CarryOver {
+  private readonly waiting = new Map<Outage, Carried[]>()
+  private readonly carrying = new Map<Outage, Promise<void>>()
+  private timer: NodeJS.Timeout | undefined
+  private closed = false
+
+  constructor(
+    private readonly store: Pick<Store, 'count' | 'peek'>,
+    private readonly refund: Store['refund'],
+    private readonly options: CarryOverOptions
+  ) {}
+
+  /** Whether anything waits for the end of an outage. */
+  waits(outage: Outage): boolean {
+    return this.waiting.has(outage)
+  }
+
+  /**
+   * Takes what a store has counted in the place of the lost one.
+   * @param uncounted whether the lost one has not; where that is never known it is not told
+   * @returns how it is settled in both
+   */
+  take(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
+    const at = this.options.now()
+    const carried = taken.map(each => new Carried(each, at))
+    void uncounted.then(wait => wait && this.wait(outage, carried))
+    return {
+      name: store.name,
+      refund: async (given, token) => {
+        await store.refund(given, token)
+        const theirs = carried.filter(each => given.some(({ entry }) => entry === each.taken.entry))
+        await Promise.all(theirs.map(each => each.giveBack(this.refund)))
+      },
+      renew: (entry, token) => store.renew(entry, token)
+    }
+  }
+
+  /** Hears of what was cleared in the store. @param asked the tick at which that was asked for */
+  cleared(entries: readonly Entry[], asked: number): void {
+    for (const each of [...this.waiting.values()].flat()) {
+      const { identity, spec } = each.taken.entry
+      const same = (entry: Entry) => entry.identity === identity && entry.spec.name === spec.name
+      if (each.at <= asked && entries.some(same)) each.over = true
+    }
+  }
+
+  /** Carries what waits for stores that answer. */
+  look(): void {
+    for (const [outage, waiting] of this.waiting) {
+      if (this.carrying.has(outage)) continue
+      const carried = this.carry(outage, waiting).finally(() => this.carrying.delete(outage))
+      this.carrying.set(outage, carried)
+    }
+  }
+
+  /** Looks once more, and waits for what is told. */
+  async close(): Promise<void> {
+    this.closed = true
+    clearInterval(this.timer)
+    this.look()
+    await Promise.all(this.carrying.values())
+  }
+
+  private wait(outage: Outage, carried: readonly Carried[]): void {
+    if (this.closed) return
+    const waiting = this.waiting.get(outage) ?? []
+    waiting.push(...carried)
+    if (waiting.length > MOST) waiting.splice(0, MOST / 16)
+    this.waiting.set(outage, waiting)
+    this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
+    // It came back while this was decided.
+    if (!outage.lost) this.look()
+  }
+
+  private async carry(outage: Outage, waiting: Carried[]): Promise<void> {
+    const asked = performance.now()
+    try {
+      await this.ask(waiting[0], outage)
+      let counted = false
+      while (waiting.length > 0) if (await this.tell(waiting, outage)) counted = true
+      this.waiting.delete(outage)
+      outage.answered(counted, asked)
+    } catch (error) {
+      const onlyReads = this.options.isOfWrites(error)
+      // Who asks a store that may be read is told its refusals meanwhile.
+      if (outage.silent || (outage.lost && !onlyReads)) outage.failed(error, onlyReads)
+    }
+    if (this.waiting.size > 0) return
+    clearInterval(this.timer)
+    this.timer = undefined
+  }
+
+  /** Looks at what one of them is about. @throws when the store does not answer */
+  private async ask(first: Carried | undefined, { node }: Outage): Promise<void> {
+    const { timeout, isOfRequest } = this.options
+    const answer = Promise.resolve(first && this.store.peek([first.taken.entry]))
+    await within(answer, timeout, unavailable).catch(error => {
+      if (!isOfRequest(error, node)) throw error
+    })
+  }
+
+  /** Tells of the oldest. @returns whether any was counted @throws why the others have to wait on */
+  private async tell(waiting: Carried[], outage: Outage): Promise<boolean> {
+    const { now, timeout, isOfRequest, onUncounted } = this.options
+    const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
+    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now(), timeout)))
+    const back: Carried[] = []
+    let failure: unknown
+    for (const [i, answer] of told.entries()) {
+      if (answer.status === 'fulfilled') continue
+      const { reason } = answer
+      const ofRequest = isOfRequest(reason, outage.node)
+      if (!ofRequest) failure = reason
+      // By such an answer nothing is counted.
+      if (isReply(reason) && !ofRequest) back.push(some[i] as Carried)
+      else onUncounted(reason)
+    }
+    waiting.unshift(...back)
+    if (failure !== undefined) throw failure
+    return told.some(answer => answer.status === 'fulfilled' && answer.value !== 0)
+  }
+}

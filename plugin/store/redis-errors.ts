@@ -1,0 +1,22 @@
+// What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
+// cluster's client is sent from one to the other, or one to whose place the client does not follow. Nor does somebody's
+// open `MULTI` say anything of Redis (client.ts).
+const OF_KEY =
+  /\bWRONGTYPE\b|\bMULTI is open\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED|ASK)\b|^MOVED\b/
+
+// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
+// and may be read, in words of their own within a script.
+const OF_WRITES =
+  /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
+
+/** Whether an error says that Redis takes no writes, though it may still be read. */
+export function isOfWrites(error: unknown): boolean {
+  return error instanceof Error && OF_WRITES.test(error.message)
+}
+
+/** Whether an error is about what stands under a key, and says nothing of Redis. */
+export function isOfKey(error: unknown): boolean {
+  // A RangeError where it was this process that read too short a value, to look.
+  if (error instanceof RangeError) return true
+  return error instanceof Error && OF_KEY.test(error.message)
+}

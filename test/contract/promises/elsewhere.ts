@@ -1,0 +1,106 @@
+import type { Entry } from '../../../plugin/store/store.js'
+import { count, distinct, entry, log, sentTo } from '../specs.js'
+import { day, hour, type Promised } from './subject.js'
+
+const SECOND = 100_000
+
+/** What every store promises of what was admitted elsewhere before. */
+export const elsewhere: Promised[] = [
+  [
+    'what was admitted elsewhere counts as of then, and is given back by its receipt once',
+    async s => {
+      const each = entry(log([3, 60_000], [5, hour]))
+      s.time.advanceMs(hour)
+      const receipts = [await s.store.count(each, 40 * SECOND), await s.store.count(each, 10 * SECOND)]
+      s.t.strictSame((await s.peek([each])).entries[0]?.limits, [
+        { used: 2, reset: 20 * SECOND },
+        { used: 2, reset: 3_560 * SECOND }
+      ])
+      const [first = 0] = receipts
+      for (let times = 0; times < 2; times++) {
+        await s.refund([{ entry: each, receipt: first, ends: 0 }])
+        s.t.strictSame((await s.peek([each])).entries[0]?.limits[0], { used: 1, reset: 50 * SECOND })
+      }
+      s.time.advance(50 * SECOND - 1)
+      s.t.strictSame(await s.used([each]), [[1, 1]])
+      s.time.advance(1)
+      s.t.strictSame(await s.used([each]), [[0, 1]])
+    }
+  ],
+  [
+    'it counts whatever is used, and then refuses',
+    async s => {
+      const entries = [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])].map(spec => sentTo(spec, 1))
+      const [, calendar] = await s.take(entries)
+      s.time.advance(SECOND)
+      for (const { spec } of entries)
+        s.t.not(await s.store.count(sentTo(spec, 2), SECOND / 2, calendar?.ends), 0, spec.kind)
+      for (const each of entries) await s.admits([sentTo(each.spec, 3)], false, each.spec.kind)
+      s.time.advanceMs(day)
+      for (const each of entries) await s.admits([sentTo(each.spec, 3)], true, each.spec.kind)
+    }
+  ],
+  [
+    'where something newer stands it counts as of the tick after that',
+    async s => {
+      const each = entry(log([3, 60_000]))
+      await s.take([each])
+      s.time.advance(10 * SECOND)
+      const receipt = await s.store.count(each, 20 * SECOND)
+      s.time.advance(50 * SECOND)
+      s.t.strictSame(await s.used([each]), [[1]])
+      await s.refund([{ entry: each, receipt, ends: 0 }])
+      s.t.strictSame(await s.used([each]), [[0]])
+    }
+  ],
+  [
+    'what is over is not counted',
+    async s => {
+      const spec = log([1, 60_000])
+      s.time.advanceMs(hour)
+      s.t.equal(await s.store.count(entry(spec), spec.ttl * 100), 0)
+      s.t.strictSame(await s.used([entry(spec)]), [[0]])
+    }
+  ],
+  [
+    'under a calendar limit it counts in its period, and never in another',
+    async s => {
+      const each: Entry = entry(count(5, 'day'))
+      const [taken] = await s.take([each])
+      const ends = taken?.ends ?? 0
+      s.time.advanceMs(23 * hour)
+      const receipt = await s.store.count(each, 3_600 * SECOND, ends)
+      s.t.strictSame((await s.peek([each])).entries[0]?.limits, [{ used: 2, reset: 3_600 * SECOND }])
+      for (let times = 0; times < 2; times++) {
+        await s.refund([{ entry: each, receipt, ends }])
+        s.t.strictSame(await s.used([each]), [[1]])
+      }
+      const other: Entry = entry(count(5, 'day'), 'somebody else')
+      s.t.not(await s.store.count(other, 3_600 * SECOND, ends), 0)
+      s.t.strictSame((await s.peek([other])).entries[0]?.limits, [{ used: 1, reset: 3_600 * SECOND }])
+      s.time.advanceMs(hour)
+      s.t.equal(await s.store.count(other, 3_600 * SECOND, ends), 0)
+      await s.take([each])
+      s.t.equal(await s.store.count(each, 3_600 * SECOND, ends), 0)
+      s.t.strictSame(await s.used([each, other]), [[1], [0]])
+    }
+  ],
+  [
+    'of different values each counts once, as of when it was last sent to',
+    async s => {
+      const spec = distinct([3, 60_000])
+      s.time.advanceMs(hour)
+      for (const [value, ago] of [
+        [1, 50],
+        [2, 40],
+        [1, 30]
+      ] as const)
+        await s.store.count(sentTo(spec, value), ago * SECOND)
+      s.t.strictSame((await s.peek([sentTo(spec, 3)])).entries[0]?.limits, [{ used: 2, reset: 20 * SECOND }])
+      s.time.advance(20 * SECOND)
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[1]])
+      s.time.advance(10 * SECOND)
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]])
+    }
+  ]
+]

@@ -1,0 +1,87 @@
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { startCluster } from '../helper/cluster.js'
+import { type RedisServer, startRedis } from '../helper/redis.js'
+import { until } from '../helper/until.js'
+import { open, openOn, values } from './process.js'
+
+/** A client that goes on trying, and answers at once while there is no connection. */
+function connect({ port }: RedisServer): Redis {
+  const options = { enableOfflineQueue: false, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 }
+  return new Redis(port, '127.0.0.1', options).on('error', () => {})
+}
+
+/** Two processes on one Redis. */
+async function openTwo(t: Test) {
+  const server = await startRedis(t)
+  const processes = await Promise.all([openOn(t, connect(server), {}), openOn(t, connect(server), {})])
+  return { server, processes }
+}
+
+/** Breaks a Redis. @returns how to make it whole */
+const breaks: Record<string, (t: Test, server: RedisServer) => Promise<() => Promise<unknown>>> = {
+  hangs: async (_, { pid }) => {
+    process.kill(pid, 'SIGSTOP')
+    return async () => process.kill(pid, 'SIGCONT')
+  },
+  'comes back empty': async (t, server) => {
+    await server.kill()
+    return () => startRedis(t, { port: server.port })
+  },
+  'was full': async (_, { client }) => {
+    await client.config('SET', 'maxmemory', '1')
+    return () => client.config('SET', 'maxmemory', '0')
+  }
+}
+
+for (const [how, destroy] of Object.entries(breaks)) {
+  t.test(`what two processes admit without a Redis that ${how} counts in it afterwards`, async t => {
+    const { server, processes } = await openTwo(t)
+    const repair = await destroy(t, server)
+    // What Redis is asked first may be counted by itself, too late.
+    for (const { app } of processes) await app.limit.reserve({ other: 'first' })
+    const sent = await Promise.all(
+      processes.map(async ({ app }, i) => {
+        const decision = await app.limit.reserve({ once: `who ${i}`, daily: 'all', other: 'all' })
+        t.strictSame([decision.allowed, decision.store], [true, 'memory'])
+        const { retryAfterMs } = await app.limit.reserve({ once: `who ${i}` })
+        return { decision, retryAfterMs: retryAfterMs ?? 0, at: performance.now() }
+      })
+    )
+    const failed = await processes[0]?.app.limit.reserve({ daily: 'all' })
+    await failed?.refund()
+    await repair()
+    const isBack = () => processes.every(({ changes }) => changes().at(-1)?.msg === 'redis decides again')
+    await until(isBack, 'its return')
+
+    for (const [i, { decision, retryAfterMs, at }] of sent.entries()) {
+      const { app } = processes[1 - i] as (typeof processes)[number]
+      const there = await app.limit.reserve({ once: `who ${i}` })
+      t.strictSame([there.allowed, there.store], [false, 'redis'], 'refused by the other process')
+      // As of then: what was told to wait is not told to wait longer. Redis and this process read their clocks apart.
+      const due = retryAfterMs - (performance.now() - at)
+      t.ok(Math.abs((there.retryAfterMs ?? 0) - due) < 1_000, `${there.retryAfterMs} for ${due}`)
+      const { rules } = await app.limit.peek({ daily: 'all', other: 'all' })
+      const left = rules.map(({ limits }) => limits[0]?.remaining)
+      t.strictSame(left, [97 + i, 97 + i])
+      await decision.refund()
+      t.equal((await app.limit.peek({ once: `who ${i}` })).allowed, true, 'given back there, too')
+    }
+  })
+}
+
+t.test('what is admitted without one node of a cluster counts on it afterwards', async t => {
+  const cluster = await startCluster(t)
+  const [one, other] = [await open(t, cluster, {}), await open(t, cluster, {})]
+  const [who = ''] = await values(cluster, one.app)
+  const { pid } = cluster.nodes[0] as RedisServer
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => process.kill(pid, 'SIGCONT'))
+  await one.app.limit.reserve({ other: who })
+  const decision = await one.app.limit.reserve({ both: who })
+  t.strictSame([decision.allowed, decision.store], [true, 'memory'])
+  process.kill(pid, 'SIGCONT')
+  await until(() => one.changes().at(-1)?.msg === 'redis decides again', 'its return')
+  const there = await other.app.limit.reserve({ both: who })
+  t.strictSame([there.allowed, there.store], [false, 'redis'])
+})

@@ -1,0 +1,328 @@
+import { deepStrictEqual } from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { Fallback } from '../../../plugin/store/fallback.js'
+import { MemoryStore } from '../../../plugin/store/memory.js'
+import { Outage } from '../../../plugin/store/outage.js'
+import { StandIn } from '../../../plugin/store/stand-in.js'
+import type { Entry, Settling, Spec, Store, Taken } from '../../../plugin/store/store.js'
+import { watched } from '../../../plugin/store/watched.js'
+import { seeded } from '../../contract/history.js'
+import {
+  count,
+  distinct,
+  entry,
+  lock,
+  log,
+  named,
+  observed,
+  sentTo,
+  takenOf,
+  token,
+  usedOf
+} from '../../contract/specs.js'
+import { Time } from '../../contract/time.js'
+import { gate } from '../../helper/gate.js'
+import { until } from '../../helper/until.js'
+
+const TIMEOUT_MS = 20
+const FULL = new Error('OOM command not allowed')
+const KEY = new Error('WRONGTYPE of a key')
+
+/** A store that fails while `broken` says so, and what stands in for it. */
+function open(t?: Test, maxKeys = 1_000) {
+  const time = new Time('2026-03-01T00:00:00Z')
+  const memory = new MemoryStore({ clock: time.clock, maxKeys: 200_000 })
+  const standIn = new StandIn(new MemoryStore({ clock: time.clock, maxKeys }))
+  const state: { broken?: Error; ofWrites?: Error; told: number } = { told: 0 }
+  const lost = <T>(call: () => T, ...breaks: (Error | undefined)[]): T => {
+    for (const error of breaks) if (error) throw error
+    return call()
+  }
+  const primary: Store = {
+    ...watched(memory, () => {}),
+    name: 'redis',
+    reserve: async (entries, token) => {
+      const refuses = lost(() => memory.peek(entries), state.broken)[1] === 0
+      return lost(() => memory.reserve(entries, token), refuses ? undefined : state.ofWrites)
+    },
+    count: async (entry, ago, ends) => {
+      state.told++
+      return lost(() => memory.count(entry, ago, ends), state.broken, state.ofWrites)
+    },
+    peek: async entries => lost(() => memory.peek(entries), state.broken)
+  }
+  const heard: unknown[] = []
+  const outage = new Outage(TIMEOUT_MS)
+  const fallback = new Fallback(primary, {
+    timeout: TIMEOUT_MS,
+    otherwise: standIn,
+    outageOf: () => outage,
+    isOfRequest: error => error === KEY,
+    isOfWrites: error => error === FULL,
+    onError() {},
+    onUncounted: error => heard.push(error),
+    onKept: error => heard.push(error)
+  })
+  t?.teardown(() => fallback.close())
+  const used = (entries: readonly Entry[]) => usedOf(entries, memory.peek(entries))
+  async function send(entries: readonly Entry[]): Promise<{ taken: Taken[]; store: Settling } | undefined> {
+    const { facts, store } = await fallback.reserve(entries, '')
+    const found = named(entries, facts ?? [])
+    return found.admitted ? { taken: takenOf(entries, found), store } : undefined
+  }
+  const back = () =>
+    until(async () => {
+      // Where nothing waits, who asks finds out.
+      await fallback.peek([entry(specs[0] as Spec)])
+      return !outage.lost
+    }, 'its return')
+  return { time, memory, primary, state, outage, fallback, heard, used, send, back }
+}
+
+const gone = () => new Error('gone')
+
+const specs = [log([2, 1_000], [5, 10_000]), count(6, 'hour'), distinct([2, 5_000])]
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ send: fc.integer({ min: 0, max: 2 }), value: fc.integer({ min: 1, max: 3 }) })
+  },
+  { weight: 2, arbitrary: fc.record({ refund: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ lost: fc.boolean() }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      wait: fc.oneof(fc.integer({ max: 400_000, min: 1 }), fc.constant(360_000_000))
+    })
+  }
+)
+
+/** Loses the store to one who is refused nothing. @returns what they took */
+async function lose({ state, send }: ReturnType<typeof open>, error = gone()) {
+  state.broken = error
+  return send([entry(log([1, 60_000]), 'first')])
+}
+
+t.test('with one process, no decision shows that a store was lost and is back', async t => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
+      const { time, memory, state, fallback, send, back } = open()
+      const never = new MemoryStore({ clock: time.clock })
+      const entriesOf = (who: number, value = 1) =>
+        specs.map(spec => (spec.kind === 'distinct' ? sentTo(spec, value, undefined, who) : entry(spec, who)))
+      const sent: [Awaited<ReturnType<typeof send>>, Taken[]][] = []
+      for (const each of steps) {
+        time.advance(1)
+        if ('send' in each) {
+          const entries = entriesOf(each.send, each.value)
+          const found = await send(entries)
+          const expected = named(entries, never.reserve(entries, ''))
+          deepStrictEqual(found !== undefined, expected.admitted)
+          if (found) sent.push([found, takenOf(entries, expected)])
+        } else if ('wait' in each) time.advance(each.wait)
+        else if ('lost' in each) {
+          if (each.lost) state.broken = gone()
+          else delete state.broken
+          if (!each.lost) await back()
+        } else if (sent.length > 0) {
+          const [found, taken] = sent[each.refund % sent.length] as (typeof sent)[number]
+          await found?.store.refund(found.taken, '')
+          never.refund(taken, '')
+        }
+      }
+      delete state.broken
+      await back()
+      for (const who of [0, 1, 2]) deepStrictEqual(memory.peek(entriesOf(who)), never.peek(entriesOf(who)))
+      await fallback.close()
+      never.close()
+    }),
+    seeded(t, 100)
+  )
+})
+
+t.test('locks, attempts and what is only observed are not carried over', async t => {
+  const opened = open(t)
+  const { state, fallback, used, back } = opened
+  await lose(opened)
+  const attempts = { ...log([5, 60_000]), forgettable: true }
+  const entries = [lock(60_000), attempts, observed(log([5, 60_000])), log([5, 60_000])].map(each =>
+    entry(each)
+  )
+  await fallback.reserve(entries, token())
+  delete state.broken
+  await back()
+  t.strictSame(used(entries), [0, 0, 0, 1])
+  t.equal(state.told, 2)
+})
+
+t.test('while anything waits, nobody waits for the store', async t => {
+  const opened = open(t)
+  const { primary, fallback, outage } = opened
+  await lose(opened)
+  primary.reserve = () => t.fail('asked') as never
+  for (let i = 0; i < 20; i++) await setImmediate(await fallback.reserve([entry(log([1, 60_000]), i)], ''))
+  t.ok(outage.lost)
+})
+
+t.test('what the store counted too late is not told again', async t => {
+  for (const [counts, told] of [
+    ['admits', 0],
+    ['refuses', 1],
+    ['fails', 1],
+    ['is silent', 0]
+  ] as const) {
+    const { memory, primary, state, outage, used, send, back } = open(t)
+    const entries = [entry(log([5, 60_000]))]
+    const answered = gate()
+    const { reserve } = primary
+    primary.reserve = async () => {
+      await answered.opened
+      if (counts === 'fails') throw gone()
+      if (counts === 'is silent') await new Promise(() => {})
+      const refused = [0, 0, 1, 0, 1, 0]
+      return counts === 'admits' ? memory.reserve(entries, '') : refused
+    }
+    state.broken = gone()
+    t.ok(await send(entries))
+    t.ok(outage.lost)
+    answered.open()
+    await setImmediate()
+    primary.reserve = reserve
+    delete state.broken
+    await back()
+    t.equal(state.told, told, counts)
+    t.strictSame(used(entries), [counts === 'is silent' ? 0 : 1])
+  }
+})
+
+t.test('a store that takes no writes is told again when it has room', async t => {
+  const { state, outage, heard, fallback, used, send, back } = open(t)
+  const [full, sent] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
+  await send(full)
+  state.ofWrites = FULL
+  t.ok(await send(sent))
+  await until(() => state.told > 1, 'a second try')
+  const storeOf = async (entries: Entry[]) => (await fallback.reserve(entries, '')).store.name
+  await until(async () => (await storeOf(full)) === 'redis', 'a refusal of its own')
+  t.ok(outage.lost)
+  delete state.ofWrites
+  await back()
+  t.strictSame([used(sent), heard], [[1], []])
+})
+
+t.test('a key that holds something else keeps nobody waiting, and is told of', async t => {
+  const opened = open(t)
+  const { primary, state, heard, used, send, back } = opened
+  const entries = [1, 2, 3].map(who => entry(log([1, 60_000]), who))
+  await lose(opened)
+  for (const each of entries) await send([each])
+  const { count, peek } = primary
+  primary.count = async (each, ...more) => {
+    if (each === entries[1]) throw KEY
+    return count(each, ...more)
+  }
+  let looks = 0
+  primary.peek = async all => {
+    if (!state.broken && looks++ === 0) throw KEY
+    return peek(all)
+  }
+  delete state.broken
+  await back()
+  t.strictSame([used(entries), heard], [[1, 0, 1], [KEY]])
+})
+
+t.test('what is lost while it is told is told of, and not told again', async t => {
+  const opened = open(t)
+  const { primary, state, heard, used, send, back } = opened
+  await lose(opened)
+  const entries = Array.from({ length: 100 }, (_, who) => entry(log([1, 60_000]), who))
+  for (const each of entries) await send([each])
+  const { count } = primary
+  let told = 0
+  primary.count = async (...given) => {
+    if (told++ === 63) await new Promise(() => {})
+    return count(...given)
+  }
+  delete state.broken
+  await back()
+  t.equal(told, 101)
+  t.equal(used(entries).filter(used => used === 1).length, 99)
+  t.match(heard, [{ code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
+})
+
+t.test(
+  'what is given back before it is told is not told, while it is told or later it is given back',
+  async t => {
+    const opened = open(t)
+    const { primary, state, used, send, back } = opened
+    await lose(opened)
+    const entries = [1, 2, 3].map(who => [entry(log([1, 60_000]), who)])
+    const [before, meanwhile, after] = await Promise.all(entries.map(send))
+    let isTelling = false
+    const told = gate()
+    const { count } = primary
+    primary.count = async (...given) => {
+      const receipt = await count(...given)
+      isTelling = true
+      await told.opened
+      return receipt
+    }
+    await before?.store.refund(before.taken, '')
+    delete state.broken
+    await until(() => isTelling, 'the telling')
+    const given = meanwhile?.store.refund(meanwhile.taken, '')
+    told.open()
+    await given
+    await back()
+    t.strictSame(used(entries.flat()), [0, 0, 1])
+    for (let times = 0; times < 2; times++) await after?.store.refund(after.taken, '')
+    t.strictSame(used(entries.flat()), [0, 0, 0])
+    t.equal(state.told, 3, 'with the first of all')
+  }
+)
+
+t.test('what is cleared before it is told is not told', async t => {
+  const opened = open(t)
+  const { time, state, fallback, used, send, back } = opened
+  await lose(opened)
+  const [cleared, other] = [log([9, 60_000]), log([9, 60_000])].map(spec => entry(spec)) as [Entry, Entry]
+  await send([cleared, other])
+  const clearing = fallback.store.clear([{ ...cleared, spec: { ...cleared.spec } }])
+  time.advance(1)
+  await send([cleared])
+  await clearing
+  delete state.broken
+  await back()
+  t.strictSame(used([cleared, other]), [1, 1])
+})
+
+t.test('of more than 65,536 entries the latest wait', async t => {
+  const opened = open(t, 200_000)
+  const { state, used, send, back } = opened
+  await lose(opened)
+  const spec = log([1, 60_000])
+  const entries = Array.from({ length: 2 ** 16 }, (_, who) => entry(spec, who))
+  for (const each of entries) await send([each])
+  delete state.broken
+  await back()
+  t.equal(state.told, 2 ** 16 * (15 / 16) + 1)
+  t.strictSame(used([entries[4_094] as Entry, entries[4_095] as Entry, entries.at(-1) as Entry]), [0, 1, 1])
+})
+
+t.test('at its end it tells what it still can, and leaves no timer', async t => {
+  const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+  const before = timers()
+  for (const broken of [true, false]) {
+    const opened = open()
+    const { state, fallback, used, send } = opened
+    await lose(opened)
+    const entries = [entry(log([1, 60_000]))]
+    await send(entries)
+    if (!broken) delete state.broken
+    await fallback.close()
+    t.strictSame(used(entries), [broken ? 0 : 1])
+    t.equal(timers(), before)
+  }
+})
