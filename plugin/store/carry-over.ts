@@ -19,8 +19,8 @@ export interface CarryOverOptions {
   isOfRequest: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
   isOfWrites: (error: unknown) => boolean
-  /** Hears why something that was told may stay uncounted. */
-  onUncounted: (error: unknown) => void
+  /** Hears why so many entries that were told may stay uncounted. */
+  onUncounted: (error: unknown, entries: number) => void
 }
 
 /**
@@ -134,6 +134,7 @@ export class CarryOver {
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
     const told = await Promise.allSettled(some.map(each => each.tell(this.store, now(), timeout)))
     const back: Carried[] = []
+    const lost: unknown[] = []
     let failure: unknown
     for (const [i, answer] of told.entries()) {
       if (answer.status === 'fulfilled') continue
@@ -142,8 +143,9 @@ export class CarryOver {
       if (!ofRequest) failure = reason
       // By such an answer nothing is counted.
       if (isReply(reason) && !ofRequest) back.push(some[i] as Carried)
-      else onUncounted(reason)
+      else lost.push(reason)
     }
+    if (lost.length > 0) onUncounted(lost[0], lost.length)
     waiting.unshift(...back)
     if (failure !== undefined) throw failure
     return told.some(answer => answer.status === 'fulfilled' && answer.value !== 0)

@@ -103,9 +103,9 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
     isOfWrites,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
-    onUncounted: error =>
+    onUncounted: (error, entries) =>
       fastify.log.error(
-        { err: error, onStoreError },
+        { err: error, entries, onStoreError },
         'what was admitted without redis may stay uncounted there'
       ),
     onKept: error => fastify.log.error({ err: error, onStoreError }, `what redis counted too late ${STAYS}`)
