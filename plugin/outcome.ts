@@ -65,10 +65,12 @@ function brokeOff(error: unknown, depth = 0): boolean {
   // What `request.signal` aborts with where there is a `handlerTimeout`.
   if (isHandlerTimeout(error)) return true
   const failure = failureIn(error)
-  const { name, code, cause, response } = failure
+  const { name, code, cause, response, message } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
   // As axios calls an answer that broke off in the middle, and one of 5xx.
   if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
+  // As end-of-stream calls it, and so @fastify/reply-from a stream of HTTP/2 that its upstream has reset.
+  if (message === 'premature close') return true
   if (BROKEN_OFF.has(code)) return !neverStood(error) && !neverStood(cause)
   // A status is the app's own word on what became of the message; but @fastify/reply-from has one for all trouble.
   const wraps = statusIn(error) === undefined || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
@@ -79,6 +81,7 @@ interface Failure {
   statusCode?: unknown
   status?: unknown
   name?: unknown
+  message?: unknown
   code?: unknown
   cause?: unknown
   response?: { status?: number }

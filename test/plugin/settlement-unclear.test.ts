@@ -165,6 +165,8 @@ t.test('what an error has as its cause, or as that of its cause', async t => {
   const replyFrom = { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' }
   t.ok(await isCounted(t, thrown(cause, replyFrom)), '@fastify/reply-from does not')
   t.notOk(await isCounted(t, thrown({ ...cause, syscall: 'connect' }, replyFrom)))
+  const reset = new Error('premature close')
+  t.ok(await isCounted(t, thrown(reset, replyFrom)), 'a stream of HTTP/2 that its upstream has reset')
 })
 
 t.test('every code that docs/settlement.md names, but not before the connection stood', async t => {
