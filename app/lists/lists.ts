@@ -46,7 +46,7 @@ export interface Page {
 
 /**
  * Who is blocked or allowed, by their hash of the audit trail; nobody is on both lists. An entry ends at its `until`, and
- * is cleaned up at the latest when the lists are read, or its room is needed.
+ * is cleaned up at the latest when the lists are read, or its room is needed, of many some at a time.
  */
 export interface Lists {
   /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */

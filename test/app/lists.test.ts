@@ -451,6 +451,33 @@ t.test('in memory, what has ended goes a second later, when somebody is looked u
   t.equal(held.size, 1, 'who reads them all sees none of it')
 })
 
+t.test('in memory, of many that have ended at once some go at a time, and none is seen', async t => {
+  const { clock, advance } = stillClock()
+  const lists = new MemoryLists(clock, 1_501)
+  const { held } = lists as unknown as { held: { size: number } }
+  await lists.put('stays', { standing: 'blocked' })
+  for (let i = 0; i < 1_500; i++) await lists.put(`${i}`, { standing: 'blocked', durationMs: 1_000 })
+  advance(2_000)
+  t.equal(await lists.get('0'), null)
+  t.equal(held.size, 501)
+  advance(999)
+  t.equal(await lists.get('1'), null)
+  t.equal(held.size, 501, 'the others a second later')
+  for (let i = 0; i < 1_000; i++) await lists.put(`new ${i}`, { standing: 'allowed' })
+  t.equal(held.size, 1_501)
+  await lists.put('newest', { standing: 'allowed' })
+  t.equal(held.size, 1_002, 'there is room in place of them')
+  t.match(await lists.all({ limit: 1, standing: 'blocked' }), {
+    entries: [{ recipientHash: 'stays' }],
+    next: null
+  })
+
+  const many = new MemoryLists(clock)
+  for (let i = 0; i < 1_500; i++) await many.put(`${i}`, { standing: 'blocked', durationMs: 1_000 })
+  advance(1_000)
+  t.same(await many.all({ limit: 9 }), { entries: [], next: null })
+})
+
 t.test('in memory, who is found has time left, also while the clock goes on', async t => {
   let now = 0
   const lists = new MemoryLists({ monotonic: () => now++, wall: () => START_MS })

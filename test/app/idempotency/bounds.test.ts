@@ -126,6 +126,29 @@ t.test('in memory nothing is held of a scope whose keys are all free', async t =
   t.equal(scopes.size, 0)
 })
 
+t.test('in memory, of many that have ended at once some go at a time, and none of them counts', async t => {
+  const place = await places.memory(t)
+  const answers = place.answers({ perScope: 2, max: 3_000, keepMs: DAY })
+  const { finished } = answers as unknown as { finished: { size: number } }
+  const begin = (scope: string, key: string) => answers.begin({ scope, key }, 'body', 'token', LEASE)
+  const finish = (scope: string, key: string) => answers.finish({ scope, key }, 'token', 'an answer')
+  for (let i = 0; i < 2_500; i++) {
+    const scope = `${Math.floor(i / 2)}`
+    await begin(scope, `${i}`)
+    await finish(scope, `${i}`)
+  }
+  place.advance(DAY)
+  t.same(await begin('1249', '2499'), { is: 'begun' })
+  t.equal(finished.size, 1_499)
+  t.equal(await finish('1249', '2499'), true)
+  t.same(await begin('1249', 'next'), { is: 'begun' })
+  t.same(
+    await begin('1249', '2499'),
+    { is: 'finished', answer: 'an answer' },
+    'what has ended went in its place'
+  )
+})
+
 t.test('of one network there are 1,000 keys, of all in memory 10,000', async t => {
   for (const [name, open] of Object.entries(places)) {
     const { app } = await start(t, await open(t))
