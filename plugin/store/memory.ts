@@ -27,6 +27,8 @@ interface MemoryOptions {
 
 const SWEEP_MS = 1_000
 const SWEEP_BUDGET = 2_000
+/** No period that has begun by then ends later than a field can tell, early in 2109. */
+const LAST_WALL = 2 ** 48 - 32 * 86_400_000 * TICKS_PER_MS
 /** Blocks that a sweep looks at: to pass 500,000 takes 20 ms, to drop them 100. */
 const SWEPT_BLOCKS = 10_000
 
@@ -189,8 +191,8 @@ export class MemoryStore implements Store {
   // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
   private now(): Now {
     const steady = this.ticks
-    // A machine that has not heard of the time yet is in 1970.
-    const wall = Math.max(toTicks(this.clock.wall()), 0)
+    // A machine that has not heard of the time yet is in 1970, or after 2109.
+    const wall = Math.min(Math.max(toTicks(this.clock.wall()), 0), LAST_WALL)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }
   }
 

@@ -138,6 +138,24 @@ t.test('a machine that is in 1970 counts from the day that it hears of the time'
   t.equal(store.reserve(entries, '')[1], 1)
 })
 
+t.test(
+  'a machine that is beyond 2109 counts all the same, and anew from the day that it hears of the time',
+  async t => {
+    for (const year of [2109, 2110, 9999]) {
+      const clock = { now: Date.UTC(year, 5, 1), monotonic: () => 0, wall: () => clock.now }
+      const store = new MemoryStore({ clock })
+      t.teardown(() => store.close())
+      const entries = (['hour', 'day', 'week', 'month'] as const).map(per => entry(count(1, per)))
+      for (const each of entries) {
+        t.equal(store.reserve([each], '')[1], 1, `${each.spec.name} in ${year}`)
+        t.equal(store.reserve([each], '')[1], 0, `${each.spec.name} in ${year}`)
+      }
+      clock.now = Date.UTC(2026, 2, 1)
+      t.equal(store.reserve(entries, '')[1], 1)
+    }
+  }
+)
+
 t.test('windows are exact by a clock that never steps, wherever it begins', async t => {
   for (const origin of [0, -30_000, -1e12, 3e12]) {
     const clock = {
