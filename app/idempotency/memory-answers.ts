@@ -11,7 +11,7 @@ interface Entry {
   until: number
 }
 
-/** How many that have ended go with a call: for 10,000 at once it would take 10 ms. */
+/** How many answers that have ended go with a call: for 10,000 at once it would take 10 ms. */
 const SWEPT = 1_000
 
 /** Answers of this process. No method awaits anything, which is what makes each one step. */
@@ -32,10 +32,10 @@ export class MemoryAnswers implements Answers {
     const now = this.clock.monotonic()
     this.sweep(now)
     const found = this.scopes.get(slot.scope)?.get(slot.key)
-    // Of many that have ended, more may stay.
+    // Of many answers that have ended, more may stay.
     if (found !== undefined && found.until > now) return begunBefore(found, body)
     if (found !== undefined) this.drop(found)
-    if (!this.makeRoom(slot.scope, now)) return { is: 'full' }
+    if (!this.makeRoom(slot.scope)) return { is: 'full' }
     this.hold({ slot, body, token, answer: '', until: now + leaseMs })
     return { is: 'begun' }
   }
@@ -78,10 +78,9 @@ export class MemoryAnswers implements Answers {
     return token === '' ? this.finished : this.running
   }
 
-  private makeRoom(scope: string, now: number): boolean {
+  private makeRoom(scope: string): boolean {
     const own = this.scopes.get(scope)
-    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(spareIn(own, now)))
-      return false
+    if (own !== undefined && own.size >= this.bounds.perScope && !this.dropOne(finishedIn(own))) return false
     return (
       this.running.size + this.finished.size < this.bounds.max || this.dropOne(this.finished.oldest?.value)
     )
@@ -92,24 +91,21 @@ export class MemoryAnswers implements Answers {
     return entry !== undefined
   }
 
+  /** Drops every lease that has ended, of answers some at a time. */
   private sweep(now: number): void {
-    for (const entries of [this.running, this.finished])
-      for (let left = SWEPT; left > 0; left--) {
-        const { oldest } = entries
-        if (oldest === undefined || oldest.value.until > now) break
-        this.drop(oldest.value)
-      }
+    while (this.dropEnded(this.running, now));
+    for (let left = SWEPT; left > 0 && this.dropEnded(this.finished, now); left--);
+  }
+
+  private dropEnded({ oldest }: OldestFirst<Entry, Entry>, now: number): boolean {
+    return oldest !== undefined && oldest.value.until <= now && this.dropOne(oldest.value)
   }
 }
 
-/** One that has ended, else the oldest that is finished. */
-function spareIn(own: ReadonlyMap<string, Entry>, now: number): Entry | undefined {
-  let finished: Entry | undefined
-  for (const entry of own.values()) {
-    if (entry.until <= now) return entry
-    if (entry.token === '') finished ??= entry
-  }
-  return finished
+/** The oldest. */
+function finishedIn(own: ReadonlyMap<string, Entry>): Entry | undefined {
+  for (const entry of own.values()) if (entry.token === '') return entry
+  return undefined
 }
 
 function begunBefore({ body, token, answer }: Entry, other: string): Begun {
