@@ -11,6 +11,9 @@ export interface Instant {
 
 export const systemClock: Clock = { monotonic: () => performance.now(), wall: () => Date.now() }
 
+/** As answers tell a time: ISO 8601, UTC. @param ms since the epoch */
+export const iso = (ms: number) => new Date(ms).toISOString()
+
 export function instantIn(ms: number, clock: Clock): Instant {
   return { monotonic: clock.monotonic() + ms, wall: clock.wall() + ms }
 }

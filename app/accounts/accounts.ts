@@ -1,15 +1,21 @@
 import { ConfigError } from '../check.js'
 import { type Config, DEVELOPMENT_KEY } from '../config.js'
+import { sha256 } from '../sha256.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 import { readAccounts, wrong } from './file.js'
-import { Keyring, sha256 } from './keyring.js'
+
+/** Whom a key names. */
+interface Named {
+  account: Account
+  revoked: boolean
+}
 
 export interface Accounts {
   /** Those of ACCOUNTS_FILE, in its order. */
   readonly listed: readonly Account[]
   /** Whether an account has this id, of a file or not. */
   has(id: string): boolean
-  byKey(key: string): { account: Account; revoked: boolean } | undefined
+  byKey(key: string): Named | undefined
   /** Whose pages have this origin. */
   byOrigin(origin: string): Account | undefined
   /** Who somebody without key and origin is: in development, as long as nothing is configured; else null. */
@@ -27,7 +33,8 @@ const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY)
  */
 export function openAccounts(config: Config): Accounts {
   const { ADMIN_KEY, API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
-  const keys = new Keyring<{ account: Account; revoked: boolean }>()
+  /** By the hash of a key: the time of a look-up tells nothing of it, since nobody knows the seed of a `Map`. */
+  const keys = new Map<string, Named>()
   const origins = new Map<string, Account>()
   const listed: Account[] = []
   const ids = new Set<string>()
@@ -41,8 +48,8 @@ export function openAccounts(config: Config): Accounts {
       for (const [j, hash] of hashes.entries()) {
         if (NODE_ENV === 'production' && list === 'keys' && hash === HASH_OF_DEVELOPMENT)
           throw wrong(`[${i}].keys[${j}]`, `is the hash of ${EVERYBODYS}`)
-        const added = keys.add(hash, { account, revoked: list === 'revoked' })
-        if (!added) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
+        if (keys.has(hash)) throw wrong(`[${i}].${list}[${j}]`, 'is listed before')
+        keys.set(hash, { account, revoked: list === 'revoked' })
       }
     }
     for (const [j, origin] of pages.entries()) {
@@ -64,12 +71,12 @@ export function openAccounts(config: Config): Accounts {
     if (ids.has(id)) throw new ConfigError(`API_KEYS names the account ${id}, which is in ACCOUNTS_FILE.`)
     const account = simple.get(id) ?? { id, ...ACCOUNT_DEFAULTS }
     simple.set(id, account)
-    if (!keys.add(sha256(key), { account, revoked: false })) {
-      throw new ConfigError(`API_KEYS[${i}] holds a key that is listed before.`)
-    }
+    const hash = sha256(key)
+    if (keys.has(hash)) throw new ConfigError(`API_KEYS[${i}] holds a key that is listed before.`)
+    keys.set(hash, { account, revoked: false })
   }
 
-  const own = ADMIN_KEY === undefined ? undefined : keys.find(ADMIN_KEY)
+  const own = ADMIN_KEY === undefined ? undefined : keys.get(sha256(ADMIN_KEY))
   if (own)
     throw new ConfigError(`ADMIN_KEY is a key of the account ${own.account.id}, too. Make another one.`)
 
@@ -77,7 +84,7 @@ export function openAccounts(config: Config): Accounts {
   return {
     listed,
     has: id => ids.has(id) || simple.has(id),
-    byKey: key => keys.find(key),
+    byKey: key => keys.get(sha256(key)),
     byOrigin: origin => origins.get(origin) ?? (isLoopback(origin) ? (anonymous ?? undefined) : undefined),
     anonymous
   }

@@ -5,10 +5,10 @@ import { isTimeZone } from '../../plugin/index.js'
 import { ConfigError, check, parseJson } from '../check.js'
 import type { Policy } from '../policy.js'
 import { PURPOSE_PATTERN, strict, TEMPLATE_PATTERN } from '../schemas/common.js'
+import { sha256 } from '../sha256.js'
 import type { Templates } from '../templates/templates.js'
 import { ACCOUNT_DEFAULTS } from './account.js'
 import type { Accounts } from './accounts.js'
-import { sha256 } from './keyring.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))

@@ -1,5 +1,6 @@
 import { finished } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { iso } from '../clock.js'
 import { checkHeld, dispatch } from '../dispatch.js'
 import type { ProblemError } from '../problem.js'
 import { undeliveredOf } from '../senders/deliver.js'
@@ -85,5 +86,3 @@ async function undone(error: unknown, { server, log }: FastifyRequest, issued: I
   }
   return !unknown
 }
-
-const iso = (ms: number) => new Date(ms).toISOString()

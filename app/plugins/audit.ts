@@ -7,7 +7,7 @@ import { costOf, type Prices } from '../audit/cost.js'
 import type { AuditEvent, AuditFact } from '../audit/event.js'
 import { refusalOf } from '../audit/refusal.js'
 import { openTrail } from '../audit/trail.js'
-import type { Clock } from '../clock.js'
+import { type Clock, iso } from '../clock.js'
 import type { Config } from '../config.js'
 import { keyedHash } from '../keyed-hash.js'
 import type { LogStream } from '../logger.js'
@@ -64,7 +64,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
     const address = request?.endUserIp ?? request?.ip
     return {
       audit: 1,
-      time: new Date(clock.wall()).toISOString(),
+      time: iso(clock.wall()),
       ...(request !== null && { requestId: request.id }),
       ...(account !== undefined && { account }),
       ...(recipient !== null && {

@@ -1,4 +1,6 @@
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac } from 'node:crypto'
+import { iso } from '../clock.js'
+import { sha256 } from '../sha256.js'
 
 interface AccessKey {
   id: string
@@ -19,7 +21,6 @@ interface Call {
 
 const ALGORITHM = 'ACS3-HMAC-SHA256'
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const NO_BODY = sha256('')
 
 /**
@@ -37,7 +38,7 @@ export function signed({ host, action, version, query, at, nonce }: Call, key: A
     host,
     'x-acs-action': action,
     'x-acs-content-sha256': NO_BODY,
-    'x-acs-date': new Date(at).toISOString().replace(/\.\d+/, ''),
+    'x-acs-date': iso(at).replace(/\.\d+/, ''),
     'x-acs-signature-nonce': nonce,
     'x-acs-version': version
   }

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import type { Clock } from '../clock.js'
+import { type Clock, iso } from '../clock.js'
 import type { OutboxAnswer } from '../schemas/outbox.js'
 import type { Message, Receipt, Sender } from './sender.js'
 
@@ -23,7 +23,7 @@ export class Outbox implements Sender {
   }
 
   async send({ channel, to, subject, text }: Message): Promise<Receipt> {
-    const at = new Date(this.clock.wall()).toISOString()
+    const at = iso(this.clock.wall())
     this.entries.unshift({ at, channel, to, ...(subject !== undefined && { subject }), text })
     this.entries.length = Math.min(this.entries.length, MAX)
     this.print(`${channel} to ${to}: ${text}`)

@@ -1,6 +1,5 @@
+import { iso } from '../../../clock.js'
 import type { Placed } from '../../../lists/lists.js'
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 /** A standing as answers show it. */
 export function shown({ standing, reason, since, until }: Placed) {

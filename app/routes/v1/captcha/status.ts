@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
+import { iso } from '../../../clock.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { CAPTCHA, ID } from '../../../schemas/problem-codes.js'
@@ -35,8 +36,8 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         status: statusOf(kept),
         delivery: concealed || kept.sender ? ('accepted' as const) : ('unknown' as const),
         attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
-        expiresAt: new Date(now + kept.lifeMs).toISOString(),
-        resendAt: new Date(now + (retryAfterMs ?? 0)).toISOString()
+        expiresAt: iso(now + kept.lifeMs),
+        resendAt: iso(now + (retryAfterMs ?? 0))
       }
     }
   )
