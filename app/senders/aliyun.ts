@@ -4,7 +4,7 @@ import type { Clock } from '../clock.js'
 import { signed } from './acs3.js'
 import { bodyOf, poster } from './post.js'
 import { provider } from './provider.js'
-import { type Message, SendError, type Sender, statusError } from './sender.js'
+import { type Message, SendError, statusError } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
 
@@ -22,7 +22,7 @@ export const aliyun = provider({
     const key = { id: config.ALIYUN_ACCESS_KEY_ID, secret: config.ALIYUN_ACCESS_KEY_SECRET }
     const codes = readTemplateCodes(config.ALIYUN_TEMPLATES)
     const asked = (message: Message) => ({ ...inCode(codes, message), number: numberOf(message) })
-    const sender: Sender = {
+    return {
       name: 'aliyun',
       check: message => void asked(message),
       async send(message, signal) {
@@ -53,7 +53,6 @@ export const aliyun = provider({
         throw outcomeOf(answer, statusCode, response.headers, clock)
       }
     }
-    return sender
   }
 })
 

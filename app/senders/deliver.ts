@@ -68,37 +68,27 @@ function isReference(text: unknown, { to }: Message): text is string {
 }
 
 function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): ProblemError {
-  const wait = retryAfterMs === undefined ? {} : { retryAfterMs }
+  /** Says when to come again, where that is known. */
   const later = (each: ProblemError): ProblemError => {
     if (retryAfterMs === undefined) return each
+    each.problem.retryAfterMs = retryAfterMs
     return Object.assign(each, { headers: { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } })
   }
-  switch (outcome) {
-    case 'limited':
-      return later(
-        problem(
-          429,
-          'SEND_LIMITED',
-          'The provider accepts no more messages for now; this one was not counted.',
-          wait
-        )
-      )
-    case 'refused':
-      return problem(
-        422,
-        'RECIPIENT_REFUSED',
-        'The provider refused this recipient; the message was not counted.'
-      )
-    case 'unknown':
-      return problem(504, 'SEND_UNKNOWN', 'It is not known whether the message was sent; it was counted.')
-    case 'failed':
-      if (code === 'NO_SENDER')
-        return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
-      if (code !== 'BREAKER_OPEN') {
-        return problem(502, 'SEND_FAILED', 'The message could not be sent, and was not counted.')
-      }
-      return later(
-        problem(503, 'SEND_UNAVAILABLE', 'No provider can be reached now; the message was not counted.', wait)
-      )
+  if (outcome === 'limited') {
+    const detail = 'The provider accepts no more messages for now; this one was not counted.'
+    return later(problem(429, 'SEND_LIMITED', detail))
   }
+  if (outcome === 'refused') {
+    const detail = 'The provider refused this recipient; the message was not counted.'
+    return problem(422, 'RECIPIENT_REFUSED', detail)
+  }
+  if (outcome === 'unknown')
+    return problem(504, 'SEND_UNKNOWN', 'It is not known whether the message was sent; it was counted.')
+  if (code === 'NO_SENDER')
+    return problem(503, 'NO_SENDER', 'No sender for {channel} is configured.', { channel })
+  if (code === 'BREAKER_OPEN') {
+    const detail = 'No provider can be reached now; the message was not counted.'
+    return later(problem(503, 'SEND_UNAVAILABLE', detail))
+  }
+  return problem(502, 'SEND_FAILED', 'The message could not be sent, and was not counted.')
 }

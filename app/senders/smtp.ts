@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { provider } from './provider.js'
-import { type Message, SendError, type Sender } from './sender.js'
+import { type Message, SendError } from './sender.js'
 
 /** Mail through a server, over connections that are kept. */
 export const smtp = provider({
@@ -28,7 +28,7 @@ export const smtp = provider({
       message.createReadStream = options => (watch.body = create(options))
       done()
     })
-    const sender: Sender = {
+    return {
       name: 'smtp',
       check,
       async send(message, signal) {
@@ -54,7 +54,6 @@ export const smtp = provider({
       },
       close: () => transport.close()
     }
-    return sender
   }
 })
 

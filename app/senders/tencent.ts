@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events'
 import type { Clock } from '../clock.js'
 import { agents, notConnected } from './agents.js'
 import { provider } from './provider.js'
-import { SendError, type Sender, statusError } from './sender.js'
+import { SendError, statusError } from './sender.js'
 import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, untilMidnightInChina } from './waits.js'
 
@@ -35,7 +35,7 @@ export const tencent = provider({
       }
     })
     const codes = readTemplateCodes(config.TENCENT_TEMPLATES)
-    const sender: Sender = {
+    return {
       name: 'tencent',
       check: message => void inCode(codes, message),
       async send(message, signal) {
@@ -64,7 +64,6 @@ export const tencent = provider({
         return { sender: 'tencent', ...(status.SerialNo && { reference: status.SerialNo }) }
       }
     }
-    return sender
   }
 })
 

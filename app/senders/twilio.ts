@@ -1,6 +1,6 @@
 import { agents, notConnected } from './agents.js'
 import { provider } from './provider.js'
-import { SendError, type Sender } from './sender.js'
+import { SendError } from './sender.js'
 
 const MAX_UNPACKED_BYTES = 1_048_576
 
@@ -29,7 +29,7 @@ export const twilio = provider({
     const { messages } = client
     const from = config.TWILIO_FROM
     const origin = /^MG\w{32}$/.test(from) ? { messagingServiceSid: from } : { from }
-    const sender: Sender = {
+    return {
       name: 'twilio',
       async send({ to, text }) {
         const { sid } = await messages.create({ to, body: text, ...origin }).catch(error => {
@@ -40,7 +40,6 @@ export const twilio = provider({
         return { sender: 'twilio', reference: sid }
       }
     }
-    return sender
   }
 })
 

@@ -1,8 +1,8 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import type { Clock } from '../clock.js'
+import { type Clock, iso } from '../clock.js'
 import { poster } from './post.js'
 import { provider } from './provider.js'
-import { type Message, SendError, type Sender } from './sender.js'
+import { type Message, SendError } from './sender.js'
 
 /** Posts messages to a service of one's own, signed as Standard Webhooks says (standardwebhooks.com). */
 export const webhook = provider({
@@ -12,7 +12,7 @@ export const webhook = provider({
     const url = new URL(address)
     const post = poster(url.protocol, ms)
     const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
-    const sender: Sender = {
+    return {
       name: 'webhook',
       async send(message, signal) {
         const { id, body, headers } = signed(message, key, clock)
@@ -24,7 +24,6 @@ export const webhook = provider({
         throw outcomeOf(statusCode, told['retry-after'], clock)
       }
     }
-    return sender
   }
 })
 
@@ -33,11 +32,7 @@ function signed(message: Message, key: Buffer, clock: Clock) {
   const id = `msg_${randomUUID()}`
   const now = clock.wall()
   const seconds = Math.floor(now / 1_000)
-  const body = JSON.stringify({
-    type: 'message.send',
-    timestamp: new Date(now).toISOString(),
-    data: message
-  })
+  const body = JSON.stringify({ type: 'message.send', timestamp: iso(now), data: message })
   const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')
   const headers = {
     'content-type': 'application/json',
