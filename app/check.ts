@@ -6,6 +6,12 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
+/** Whether an error is a mistake that an operator can put right: by the app's own check, or by the plugin's of a rule or option. */
+export function isMistake(error: unknown): error is Error {
+  const { code = '' } = error as { code?: unknown }
+  return error instanceof ConfigError || String(code).startsWith('FST_SEND_LIMIT_')
+}
+
 /**
  * Reads the JSON of a file that an operator wrote: some editors put a byte order mark before it (RFC 8259, section 8.1).
  * @throws when it is none, or not in UTF-8: it would be sent with other characters in their place

@@ -19,6 +19,11 @@ export function flaw(pointer: string, code: FlawCode, more: object = {}): Flaw {
   return { pointer, code, detail: fill(en.flaws[code], more), ...more }
 }
 
+/** The `errors` of a problem with one member; none where it stands in no body. */
+export function errorsAt(pointer: string | undefined, code: FlawCode, more?: object): { errors?: Flaw[] } {
+  return pointer === undefined ? {} : { errors: [flaw(pointer, code, more)] }
+}
+
 /** The pointer to a member. */
 export function pointerTo(parent: string, name: string): string {
   // A lone surrogate has no UTF-8.

@@ -1,6 +1,6 @@
 import type { CountryCode } from 'libphonenumber-js/max'
 import { canonicalEmail, canonicalPhone, phoneCountry } from '../plugin/index.js'
-import { flaw } from './flaw.js'
+import { errorsAt } from './flaw.js'
 import { problem } from './problem.js'
 import type { Channel } from './senders/sender.js'
 import { takesSms } from './sms-numbers.js'
@@ -60,14 +60,11 @@ export function isSame(one: Pick<Recipient, 'to'>, other: Pick<Recipient, 'to'>)
 const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
 
 function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientOptions): Recipient {
-  const errors = [flaw(pointer, 'UNSENDABLE')]
+  const errors = errorsAt(pointer, 'UNSENDABLE')
   const to = canonicalPhone(phone, region as CountryCode)
-  if (to === undefined) {
-    throw problem(422, 'PHONE_INVALID', 'This is not a possible phone number.', { errors })
-  }
-  if (!takesSms(to)) {
-    throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number cannot receive SMS.', { errors })
-  }
+  if (to === undefined) throw problem(422, 'PHONE_INVALID', 'This is not a possible phone number.', errors)
+  if (!takesSms(to))
+    throw problem(422, 'PHONE_TAKES_NO_SMS', 'This kind of number cannot receive SMS.', errors)
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
 
@@ -79,9 +76,8 @@ export function countryOf({ channel, to }: Pick<Recipient, 'channel' | 'to'>): s
 function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions): Recipient {
   const identity = canonicalEmail(email)
   if (identity === undefined) {
-    throw problem(422, 'EMAIL_INVALID', 'This is not a possible mail address.', {
-      errors: [flaw(pointer, 'UNSENDABLE')]
-    })
+    const errors = errorsAt(pointer, 'UNSENDABLE')
+    throw problem(422, 'EMAIL_INVALID', 'This is not a possible mail address.', errors)
   }
   const to = email.trim()
   return { channel: 'mail', to, identity, masked: maskEmail(to) }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { notServed } from './audit/refusal.js'
-import { flaw } from './flaw.js'
+import { errorsAt } from './flaw.js'
 import { problem } from './problem.js'
 import { countryOf, NO_COUNTRY } from './recipient.js'
 
@@ -16,7 +16,6 @@ export function checkServed(request: FastifyRequest, pointer?: string): void {
   const country = recipient && countryOf(recipient)
   if (country === null || (countries?.includes(country) ?? country !== NO_COUNTRY)) return
   server.audit(notServed(request), request)
-  throw problem(422, 'COUNTRY_NOT_SERVED', 'Messages are not sent to numbers of this country.', {
-    ...(pointer !== undefined && { errors: [flaw(pointer, 'UNSENDABLE')] })
-  })
+  const detail = 'Messages are not sent to numbers of this country.'
+  throw problem(422, 'COUNTRY_NOT_SERVED', detail, errorsAt(pointer, 'UNSENDABLE'))
 }

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isatty } from 'node:tty'
 import { build } from './app.js'
-import { ConfigError } from './check.js'
+import { ConfigError, isMistake } from './check.js'
 import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './config.js'
 import { LineWriter } from './lines/line-writer.js'
 import { captchaExample } from './schemas/captcha.js'
@@ -115,10 +115,9 @@ const OTHER_SECRET =
 
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
-  // What an operator can put right needs no stack.
-  const known = error instanceof ConfigError || String(code).startsWith('FST_SEND_LIMIT_')
   const said = code === 'FST_SEND_LIMIT_SECRET_MISMATCH' ? OTHER_SECRET : message
-  console.error(known ? `Not started: ${said}` : error)
+  // What an operator can put right needs no stack.
+  console.error(isMistake(error) ? `Not started: ${said}` : error)
   process.exit(1)
 }
 

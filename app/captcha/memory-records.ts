@@ -1,7 +1,7 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { OldestFirst } from '../oldest-first.js'
 import { problem } from '../problem.js'
-import { type Checked, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
+import { type Checked, type Kept, RETENTION_MS, type Records, type Terms, UNTRIED } from './records.js'
 
 type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
 
@@ -14,7 +14,6 @@ interface Resend {
 
 /** How many that are over go with a call: for 100,000 at once it would take 25 ms. */
 const SWEPT = 1_000
-const ENDED: Checked = { verified: false, attemptsLeft: 0, tried: false }
 
 /**
  * Records of this process. Bounded: rather than forget a live code, it takes no more. No method awaits anything, which
@@ -42,7 +41,7 @@ export class MemoryRecords implements Records {
 
   async check(key: string, generation: number): Promise<Checked> {
     const held = this.usable(key)
-    if (held === undefined) return ENDED
+    if (held === undefined) return UNTRIED
     if (held.generation === generation) {
       held.ended = 'verified'
       return { verified: true, attemptsLeft: held.attemptsLeft, tried: true }

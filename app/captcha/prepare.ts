@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { mayUse } from '../accounts/account.js'
-import { flaw } from '../flaw.js'
+import { errorsAt } from '../flaw.js'
 import { localeOf } from '../plugins/locale.js'
 import { endUserOf } from '../plugins/requests.js'
 import { problem } from '../problem.js'
@@ -19,7 +19,7 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
     const names = Object.keys(purposes)
     throw problem(422, 'PURPOSE_UNKNOWN', 'There is no such purpose. Use one of: {known}.', {
       known: names,
-      ...(pointer !== undefined && { errors: [flaw(pointer, 'NOT_ONE_OF', { allowed: names })] })
+      ...errorsAt(pointer, 'NOT_ONE_OF', { allowed: names })
     })
   }
   if (request.account !== null) mayUse(request.account, 'purposes', purpose)
@@ -35,9 +35,7 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
 export function withhold(request: FastifyRequest): void {
   if (!request.concealed || request.caller !== 'key') {
     const detail = 'Only for a concealed purpose, and with a key, may nothing be sent.'
-    throw problem(422, 'SEND_REQUIRED', detail, {
-      errors: [flaw('#/send', 'NOT_ONE_OF', { allowed: [true] })]
-    })
+    throw problem(422, 'SEND_REQUIRED', detail, errorsAt('#/send', 'NOT_ONE_OF', { allowed: [true] }))
   }
   request.withheld = true
 }
@@ -67,6 +65,9 @@ export async function prepareCaptcha(request: FastifyRequest, id: string): Promi
     throw problem(404, 'CAPTCHA_UNKNOWN', 'There is no code with this id, or it no longer exists.')
   return captcha
 }
+
+/** What is answered about a code that cannot be sent or called off any more. */
+export const ended = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
 
 /** Looks a code up and notes it on the request; null when there is none. */
 export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {

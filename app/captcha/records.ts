@@ -30,6 +30,9 @@ export interface Checked {
   tried: boolean
 }
 
+/** There was no code to try. */
+export const UNTRIED: Checked = { verified: false, attemptsLeft: 0, tried: false }
+
 /** How long after its last code a record may be asked for, in milliseconds. */
 export const RETENTION_MS = 1_800_000
 

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { canonicalIp } from '../../plugin/index.js'
 import type { Captcha } from '../captcha/captchas.js'
 import type { Clock } from '../clock.js'
-import { flaw } from '../flaw.js'
+import { errorsAt } from '../flaw.js'
 import { problem } from '../problem.js'
 import type { Recipient } from '../recipient.js'
 import type { Message } from '../senders/sender.js'
@@ -59,9 +59,8 @@ export function endUserOf(request: FastifyRequest): string {
  */
 export function checkEndUserIp(named: string | string[], pointer?: string): asserts named is string {
   if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return
-  throw problem(422, 'END_USER_IP_INVALID', 'The address of the end user is not an IP address.', {
-    ...(pointer !== undefined && { errors: [flaw(pointer, 'FORMAT', { format: 'ip' })] })
-  })
+  const detail = 'The address of the end user is not an IP address.'
+  throw problem(422, 'END_USER_IP_INVALID', detail, errorsAt(pointer, 'FORMAT', { format: 'ip' }))
 }
 
 const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {

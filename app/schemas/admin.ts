@@ -8,9 +8,11 @@ const Recipient = {
   recipientHash: Type.Optional(RecipientHash)
 }
 
+const ONE_RECIPIENT = 'one recipient: a phone, an email or a recipientHash'
+
 export const RecipientBody = Type.Object(Recipient, {
   ...strict,
-  description: 'one recipient: a phone, an email or a recipientHash',
+  description: ONE_RECIPIENT,
   examples: [{ phone: EXAMPLE_PHONE }]
 })
 
@@ -29,7 +31,7 @@ export const LookupBody = Type.Object(
   },
   {
     ...strict,
-    description: 'one recipient: a phone, an email or a recipientHash',
+    description: ONE_RECIPIENT,
     examples: [{ phone: EXAMPLE_PHONE, endUserIp: '192.0.2.1' }]
   }
 )
@@ -55,7 +57,7 @@ export const ListBody = Type.Object(
   },
   {
     ...strict,
-    description: 'one recipient: a phone, an email or a recipientHash',
+    description: ONE_RECIPIENT,
     examples: [{ phone: EXAMPLE_PHONE, duration: '24h', reason: 'complaint' }]
   }
 )

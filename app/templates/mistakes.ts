@@ -6,6 +6,7 @@ import { countSegments, MAX_SEGMENTS } from './segments.js'
 import { fillWords } from './words.js'
 
 const PLACEHOLDER = /\{(\w+)\}/g
+const namesIn = (words: string) => [...words.matchAll(PLACEHOLDER)].map(([, name = '']) => name)
 
 /**
  * What its schema cannot tell of a template: each mistake with its path.
@@ -45,7 +46,7 @@ function ofWords({ subject = '', text, html }: Words, params: Record<string, Par
   const parts = { subject, text: [text].flat().join('\n'), html: html?.join('\n') }
   for (const [part, words] of Object.entries(parts)) {
     if (words === undefined) continue
-    const named = new Set([...words.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
+    const named = new Set(namesIn(words))
     if (/[{}]/.test(words.replace(PLACEHOLDER, ''))) wrong.push(`.${part} has a brace that encloses no name.`)
     for (const name of named) {
       if (!Object.hasOwn(params, name)) wrong.push(`.${part} names {${name}}, which is no parameter.`)
@@ -55,8 +56,7 @@ function ofWords({ subject = '', text, html }: Words, params: Record<string, Par
     for (const name of lacking) wrong.push(`.${part} lacks {${name}}.`)
   }
   for (const [tag] of (parts.html ?? '').matchAll(/<[^>]*\{[^>]*>?/g)) {
-    const names = [...tag.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-    if (!names.every(name => params[name]?.type === 'url')) {
+    if (!namesIn(tag).every(name => params[name]?.type === 'url')) {
       wrong.push(`.html has a value inside a tag (${tag}); only one of type url may stand there, in quotes.`)
     }
   }

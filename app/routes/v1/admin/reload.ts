@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { ConfigError } from '../../../check.js'
+import { isMistake } from '../../../check.js'
 import { problem } from '../../../problem.js'
 import { ReloadAnswer } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
@@ -30,12 +30,6 @@ const reload: FastifyPluginAsyncTypebox = async fastify => {
       }
     }
   )
-}
-
-/** What an operator can put right: the app's own check, or the plugin's of a rule. */
-function isMistake(error: unknown): error is Error {
-  const { code = '' } = error as { code?: string }
-  return error instanceof ConfigError || code.startsWith('FST_SEND_LIMIT_')
 }
 
 export default reload

@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { prepareCaptcha } from '../../../captcha/prepare.js'
-import { problem } from '../../../problem.js'
+import { ended, prepareCaptcha } from '../../../captcha/prepare.js'
 import { CancelAnswer, CaptchaParams } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { CAPTCHA, ID, READ } from '../../../schemas/problem-codes.js'
@@ -33,7 +32,7 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
         throw error
       })
       tell(cancelled ? 'cancelled' : 'ended')
-      if (!cancelled) throw problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
+      if (!cancelled) throw ended()
       return reply.code(204).send(null)
     }
   )

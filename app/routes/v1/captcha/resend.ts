@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { boundTo } from '../../../captcha/message.js'
-import { prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
+import { ended, prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
-import { type ProblemError, problem } from '../../../problem.js'
+import type { ProblemError } from '../../../problem.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
@@ -68,8 +68,6 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
     }
   )
 }
-
-const ended = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
 
 /** @throws a problem (410) when its message can no longer show what the code is bound to: its purpose names other parameters */
 function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captcha.locale): Values | null {

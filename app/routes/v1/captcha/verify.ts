@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { findCaptcha } from '../../../captcha/prepare.js'
-import type { Checked } from '../../../captcha/records.js'
+import { type Checked, UNTRIED } from '../../../captcha/records.js'
 import { invalidBy } from '../../../invalid.js'
 import { problem } from '../../../problem.js'
 import { isSame, recipientOf } from '../../../recipient.js'
@@ -17,7 +17,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     { code, purpose = captcha?.purpose }: { code: string; purpose?: string },
     { recipient, bound }: FastifyRequest
   ): Promise<Checked> {
-    if (captcha === null) return { verified: false, attemptsLeft: 0, tried: false }
+    if (captcha === null) return UNTRIED
     // What the caller says the code is for must be what it is for.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
     return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? undefined)
