@@ -128,8 +128,9 @@ function sentence(rule: CompiledRule): string {
   const limits = (rule.options.limits ?? []).map(limit => {
     const most = typeof limit.max === 'number' ? limit.max : `up to ${limit.ceiling}`
     const max = different === undefined ? most : `${most} different ${different}`
-    if (limit.per === undefined) return `${max} in ${windowText(limit.window)}`
-    const { timeZone = 'UTC' } = limit
+    const { window, timeZone = 'UTC' } = limit
+    if (window !== undefined)
+      return `${max} in ${typeof window === 'number' ? formatDuration(window) : window}`
     return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
@@ -138,14 +139,7 @@ function sentence(rule: CompiledRule): string {
 /** Of which networks an address is one, where the key says so itself. */
 function networkOf(part: KeyPart | undefined): string {
   if (typeof part !== 'object' || !('ip' in part)) return ''
-  const { ipv4Prefix, ipv6Prefix } = part
-  const own = [
-    ...(ipv4Prefix === undefined ? [] : [`IPv4 by /${ipv4Prefix}`]),
-    ...(ipv6Prefix === undefined ? [] : [`IPv6 by /${ipv6Prefix}`])
-  ]
+  const prefixes = Object.entries({ IPv4: part.ipv4Prefix, IPv6: part.ipv6Prefix })
+  const own = prefixes.flatMap(([name, bits]) => (bits === undefined ? [] : [`${name} by /${bits}`]))
   return own.length === 0 ? '' : ` (${own.join(', ')})`
-}
-
-function windowText(window: string | number): string {
-  return typeof window === 'number' ? formatDuration(window) : window
 }

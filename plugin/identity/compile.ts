@@ -2,9 +2,11 @@ import { conform } from '../conform.js'
 import { DigestSchema, type KeyPart, keyParts } from '../key.js'
 import { wrongOption } from '../mistakes.js'
 import { contentPart } from './content.js'
+import { canonicalEmail } from './email.js'
 import type { CompiledPart, KeyOptions } from './part.js'
 import { addressOf, compilePath } from './path.js'
-import { emailPart, functionPart, ipPart, phonePart, valuePart } from './scalar.js'
+import { canonicalPhone } from './phone.js'
+import { functionPart, ipPart, regionAt, scalarPart } from './scalar.js'
 
 const right =
   'Write "ip", "all", { phone, email, ip, value or digest: path }, a function, or a list of these.'
@@ -30,8 +32,11 @@ export function compilePart(part: KeyPart, options: KeyOptions, at: string): Com
     const { ipv4Prefix = options.ipv4Prefix, ipv6Prefix = options.ipv6Prefix } = part
     return ipPart(label, read, { ipv4Prefix, ipv6Prefix })
   }
-  if ('phone' in part) return phonePart(label, read, part.region ?? options.region, `${at}.region`)
-  return kind === 'email' ? emailPart(label, read) : valuePart(label, read)
+  if ('phone' in part) {
+    const region = regionAt(part.region ?? options.region, `${at}.region`)
+    return scalarPart(kind, label, read, text => canonicalPhone(text, region))
+  }
+  return scalarPart(kind, label, read, kind === 'email' ? canonicalEmail : String)
 }
 
 function compileContent(items: readonly unknown[], options: KeyOptions, at: string): CompiledPart {

@@ -3,31 +3,10 @@ import { unheard } from '../awaitable.js'
 import { FunctionError, KeyMissingError } from '../errors.js'
 import type { KeyFunction } from '../key.js'
 import { misanswered, typeOf, wrongOption } from '../mistakes.js'
-import { canonicalEmail } from './email.js'
 import { canonicalIp } from './ip.js'
 import { compileIpList } from './ip-list.js'
 import { type CompiledPart, nameOf, type Prefixes } from './part.js'
-import { canonicalPhone, isRegion } from './phone.js'
-
-/** A value as it is. */
-export function valuePart(label: string, read: CompiledPart['read']): CompiledPart {
-  return scalarPart('value', label, read, String)
-}
-
-export function emailPart(label: string, read: CompiledPart['read']): CompiledPart {
-  return scalarPart('email', label, read, canonicalEmail)
-}
-
-/** @throws OptionError when there is no such region */
-export function phonePart(
-  label: string,
-  read: CompiledPart['read'],
-  region: string,
-  at: string
-): CompiledPart {
-  const known = regionAt(region, at)
-  return scalarPart('phone', label, read, value => canonicalPhone(value, known))
-}
+import { isRegion } from './phone.js'
 
 /** The region that stands in an option. @throws OptionError when there is no such region */
 export function regionAt(region: string, at: string): CountryCode {
@@ -69,7 +48,8 @@ export function functionPart(read: KeyFunction, label: string, at: string): Comp
   }
 }
 
-function scalarPart(
+/** @param fold gives the one spelling, or undefined when the text cannot be such an identity */
+export function scalarPart(
   kind: CompiledPart['kind'],
   label: string,
   read: CompiledPart['read'],
