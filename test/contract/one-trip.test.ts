@@ -1,7 +1,8 @@
-import Fastify, { type FastifyReply } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
+import { appOf } from '../helper/face.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 import { tapWire } from './wire.js'
 
@@ -36,8 +37,7 @@ async function open(limit = rules.map(rule => rule.name), handle = (_reply: Fast
   const wire = await tapWire(t, port)
   const client = new Redis(wire.port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
   t.teardown(() => client.disconnect())
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, timeout: '10s' })
   const handlers: { commands: string[][]; calls: number }[] = []
   app.post('/send', { config: { limit } }, async (_, reply) => {

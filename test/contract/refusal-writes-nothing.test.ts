@@ -1,7 +1,7 @@
-import Fastify from 'fastify'
 import t from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { MemoryStore } from '../../plugin/store/memory.js'
+import { appOf } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
 import { contentsOf, startRedis } from '../helper/redis.js'
 import type { Teardown } from '../helper/teardown.js'
@@ -39,8 +39,7 @@ const rules: Rule[] = [
 
 /** An app on which one send hangs in its handler until the end. */
 async function open(t: Teardown, options: SendLimitOptions) {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   await app.register(limitPlugin, { ...options, rules, secret: '0123456789abcdef', timeout: '10s' })
   const [entered, onward] = [gate(), gate()]
   app.post<{ Body: { hold?: boolean; status?: number } }>(

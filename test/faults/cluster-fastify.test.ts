@@ -1,11 +1,13 @@
 import fastifyRedis from '@fastify/redis'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify from 'fastify'
 import type { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { startCluster } from '../helper/cluster.js'
+import { appOf } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { logStream } from '../helper/log-stream.js'
 import { until } from '../helper/until.js'
 
 const secret = '0123456789abcdef'
@@ -52,8 +54,7 @@ const body = (phone: number, account: number, order: number, more = {}) => ({
 
 async function open(t: Test, options: SendLimitOptions, client?: Cluster) {
   await cluster.flush()
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(() => app.close())
+  const app = appOf(t)
   if (client) await app.register(fastifyRedis, { client, closeClient: true })
   await app.register(limitPlugin, { ...options, rules, secret, timeout: '10s', onStoreError: 'deny' })
   const [entered, onward] = [gate(), gate()]
@@ -165,9 +166,8 @@ t.test('a node that may evict live keys is warned of, whichever it is', async t 
   for (const [i, node] of cluster.nodes.entries()) {
     await node.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
     await node.client.script('FLUSH')
-    const lines: string[] = []
-    const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => lines.push(line) } } })
-    t.teardown(() => app.close())
+    const { lines, stream } = logStream()
+    const app = appOf(t, { logger: { level: 'warn', stream } })
     await app.register(limitPlugin, { client, rules, secret })
     await app.ready()
     t.match(lines.join(''), /redis may evict live limits \(maxmemory-policy allkeys-lru\)/, `node ${i}`)

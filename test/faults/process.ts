@@ -1,8 +1,9 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { Cluster, type ClusterOptions, type Redis } from 'ioredis'
 import type { Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import type { RedisCluster } from '../helper/cluster.js'
+import { appOf } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
 import type { RedisServer } from '../helper/redis.js'
 
@@ -42,11 +43,7 @@ export async function open(
 /** A process with this client, and what it logs of Redis. */
 export async function openOn(t: Test, client: Redis | Cluster, options: SendLimitOptions) {
   const { lines, stream } = logStream()
-  const app = Fastify({ logger: { stream } }) as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, { logger: { stream } }, client)
   const secret = '0123456789abcdef'
   await app.register(limitPlugin, { client, rules, secret, timeout: TIMEOUT_MS, ...options })
   await app.ready()

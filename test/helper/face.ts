@@ -15,6 +15,21 @@ interface Opened {
   post(url: string, payload?: unknown, options?: InjectOptions): Promise<LightMyRequestResponse>
 }
 
+/** An app that is closed when the test ends, and then its client of Redis. */
+export function appOf(
+  t: Teardown,
+  server: FastifyServerOptions = {},
+  client?: { disconnect(): void },
+  make = Fastify
+): FastifyInstance {
+  const app = make(server) as unknown as FastifyInstance
+  t.teardown(async () => {
+    await app.close()
+    client?.disconnect()
+  })
+  return app
+}
+
 /** An app with the plugin and a clock that stands still; not ready yet, so that routes may follow. */
 export async function open(
   t: Teardown,
@@ -22,8 +37,7 @@ export async function open(
   server: FastifyServerOptions = {},
   make = Fastify
 ): Promise<Opened> {
-  const app = make(server) as unknown as FastifyInstance
-  t.teardown(() => app.close())
+  const app = appOf(t, server, undefined, make)
   let now = Date.UTC(2026, 2, 1)
   await app.register(limitPlugin, { clock: { monotonic: () => now, wall: () => now }, ...options })
   return {

@@ -1,7 +1,7 @@
-import Fastify from 'fastify'
 import t from 'tap'
 import { cohort } from '../../plugin/cohort.js'
 import { limitPlugin } from '../../plugin/index.js'
+import { appOf } from '../helper/face.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 
 t.test('who asks in one turn of the event loop goes on together, when it ends', async t => {
@@ -20,8 +20,7 @@ t.test('who asks in one turn of the event loop goes on together, when it ends', 
 
 t.test('requests of one turn are decided by one call of Redis', async t => {
   const { client } = await startRedis(t)
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   await app.register(limitPlugin, {
     client,
     secret: '0123456789abcdef',

@@ -1,9 +1,4 @@
-import Fastify, {
-  type FastifyInstance,
-  type FastifyReply,
-  type onRequestHookHandler,
-  type RouteOptions
-} from 'fastify'
+import type { FastifyInstance, FastifyReply, onRequestHookHandler, RouteOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import {
@@ -15,7 +10,7 @@ import {
   type Rule,
   type Verdict
 } from '../../plugin/index.js'
-import { open } from '../helper/face.js'
+import { appOf, open } from '../helper/face.js'
 import { startRedis } from '../helper/redis.js'
 
 const limits = [{ max: 1, window: '60s' }]
@@ -181,9 +176,7 @@ t.test('run: rules that are replaced while the store is looked at for the first 
   const join = async (rule: Rule) => {
     const client = new Redis(url, { autoResendUnfulfilledCommands: false })
     t.teardown(() => client.disconnect())
-    const app = Fastify()
-    t.teardown(() => app.close())
-    await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules: [rule] })
+    const { app } = await open(t, { client, secret: '0123456789abcdef', rules: [rule] })
     return app.limit
   }
   const keys = { once: 'a' }
@@ -536,8 +529,7 @@ t.test('HEAD shares the limits of its GET', async t => {
 })
 
 t.test('HEAD shares them, too, where a hook writes them anew for each route', async t => {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   app.addHook('onRoute', route => {
     const own: Rule = { name: 'a', key: 'ip', limits: [{ max: 2, window: '60s' }] }
     route.config = { ...route.config, limit: route.url === '/list' ? [own] : own }
@@ -654,9 +646,7 @@ function wrap(route: RouteOptions): void {
 }
 
 t.test('routes without limits keep their handler and get no hooks', async t => {
-  const app = Fastify({ exposeHeadRoutes: false })
-  t.teardown(() => app.close())
-  await app.register(limitPlugin)
+  const { app } = await open(t, {}, { exposeHeadRoutes: false })
   const hooks = [
     'onRequest',
     'preParsing',

@@ -2,6 +2,7 @@ import rateLimit from '@fastify/rate-limit'
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
+import { appOf, open } from '../helper/face.js'
 import type { Teardown } from '../helper/teardown.js'
 
 const rule = { name: 'a', key: 'ip' as const, limits: [{ max: 1, window: '60s' }] }
@@ -26,8 +27,7 @@ const takeFromList = ({ config }: RouteOptions) => {
 
 /** Builds an app. @returns the error with which it fails to start, if it does */
 async function start(t: Teardown, build: (app: FastifyInstance) => unknown): Promise<Error | undefined> {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   try {
     await build(app)
     await app.ready()
@@ -248,9 +248,7 @@ t.test('a route before the plugin is found where that is registered', async t =>
 t.test(
   'a hook replaces onRequest, to which another one has added: nothing is sent without its attempts',
   async t => {
-    const app = Fastify()
-    t.teardown(() => app.close())
-    await app.register(limitPlugin)
+    const { app } = await open(t)
     await app.register(rateLimit, { max: 1_000 })
     app.addHook('onRoute', replaceHooks)
     let sent = 0
@@ -334,8 +332,7 @@ t.test('routes that are limited', async t => {
     ]
   ]
   for (const [name, build] of table) {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     await build(app)
     t.same([(await app.inject('/x')).statusCode, (await app.inject('/x')).statusCode], [200, 429], name)
   }

@@ -7,6 +7,7 @@ import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { logStream } from '../helper/log-stream.js'
 import { strays } from '../helper/strays.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
@@ -447,13 +448,12 @@ t.test('each request has a decision of its own', async t => {
 })
 
 t.test('what ends in 503 for a reason of its own is in the log, once a second', async t => {
-  const lines: string[] = []
-  const logger = { level: 'error', stream: { write: (line: string) => lines.push(line) } }
+  const { lines, stream } = logStream()
   // A whole number: with a fraction, 999 and 1 may come to less than 1,000.
   let now = Math.ceil(performance.now())
   const standing = mock.method(performance, 'now', () => now)
   t.teardown(() => standing.mock.restore())
-  const { app, post } = await open(t, { timeout: 20, maxKeys: 1 }, { logger })
+  const { app, post } = await open(t, { timeout: 20, maxKeys: 1 }, { logger: { level: 'error', stream } })
   const never = () => new Promise<string>(() => {})
   const limits = [{ max: 1, window: '60s' }]
   const limit: Rule[] = [

@@ -1,15 +1,10 @@
 import swagger from '@fastify/swagger'
-import Fastify, {
-  type FastifyContextConfig,
-  type FastifyInstance,
-  type FastifySchema,
-  type RouteOptions
-} from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
 import * as zodProvider from 'fastify-type-provider-zod'
 import t from 'tap'
 import { z } from 'zod'
-import { limitPlugin, limitTransform, type Rule } from '../../plugin/index.js'
-import { open } from '../helper/face.js'
+import { limitPlugin, limitTransform, type Rule, type SendLimitOptions } from '../../plugin/index.js'
+import { appOf, open } from '../helper/face.js'
 import type { Teardown } from '../helper/teardown.js'
 
 type Answers = Record<
@@ -23,11 +18,16 @@ interface Document {
 const openapi = { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' } } } as const
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
+/** An app with both plugins, @fastify/swagger first. */
+async function both(t: Teardown, options: SendLimitOptions = {}, transform?: object) {
+  const app = appOf(t)
+  await app.register(swagger, { ...openapi, ...(transform && { transform: transform as never }) })
+  await app.register(limitPlugin, options)
+  return app
+}
+
 async function documentedBy(t: Teardown, add: (app: FastifyInstance) => void): Promise<Document> {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(swagger, openapi)
-  await app.register(limitPlugin)
+  const app = await both(t)
   add(app)
   await app.ready()
   return app.swagger() as unknown as Document
@@ -38,8 +38,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     [swagger, limitPlugin],
     [limitPlugin, swagger]
   ]) {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     for (const plugin of order)
       await app.register(plugin as typeof swagger, (plugin === swagger ? openapi : {}) as object)
     const limit: Rule[] = [
@@ -130,10 +129,7 @@ t.test('a route documents no refusal that its rules never give', async t => {
 })
 
 t.test('of bodies that errorResponse builds nothing is said', async t => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(swagger, openapi)
-  await app.register(limitPlugin, { errorResponse: () => ({ wait: 1 }) })
+  const app = await both(t, { errorResponse: () => ({ wait: 1 }) })
   const lock: Rule = { name: 'one', key: 'ip', lock: '30s' }
   app.post('/', { config: { limit: [send, lock] } }, async () => 'sent')
   await app.ready()
@@ -248,10 +244,7 @@ t.test('what a route answers is written as it would be without the plugin', asyn
     const bodies: unknown[] = []
     const limited: FastifyContextConfig = { limit: { ...send, limits: [{ max: 9, window: '60s' }] } }
     for (const config of [{}, limited]) {
-      const app = Fastify()
-      t.teardown(() => app.close())
-      await app.register(swagger, openapi)
-      await app.register(limitPlugin)
+      const app = await both(t)
       app.get('/x', { schema: { response }, config }, async (_req, reply) =>
         reply
           .code(status)
@@ -270,10 +263,7 @@ t.test('what a route answers is written as it would be without the plugin', asyn
 
 t.test('a refusal is whole, whatever the route documents', async t => {
   for (const status of ['429', '4xx', 'default']) {
-    const app = Fastify()
-    t.teardown(() => app.close())
-    await app.register(swagger, openapi)
-    await app.register(limitPlugin)
+    const app = await both(t)
     const schema = { response: { [status]: { type: 'object', properties: { mine: { type: 'string' } } } } }
     app.get('/x', { schema, config: { limit: send } }, async () => ({ mine: 'a' }))
     await app.inject('/x')
@@ -287,8 +277,7 @@ t.test('a refusal is whole, whatever the route documents', async t => {
 
 t.test("the app's own answers are serialized as without the documentation", async t => {
   const bodies = async (plugins: object[]) => {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     for (const plugin of plugins) await app.register(plugin as typeof swagger, openapi as object)
     await app.register(limitPlugin)
     app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) =>
@@ -329,8 +318,7 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
       }
     }
   ]) {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     app.setValidatorCompiler(zodProvider.validatorCompiler)
     app.setSerializerCompiler(zodProvider.serializerCompiler)
     await app.register(swagger, { ...openapi, transform: zodProvider.jsonSchemaTransform })
@@ -369,8 +357,7 @@ t.test('where Zod stands before the plugin or beside it, nothing is added, eithe
     ]
   ]
   for (const [name, build] of table) {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     app.setValidatorCompiler(zodProvider.validatorCompiler)
     await app.register(swagger, { ...openapi, transform: zodProvider.jsonSchemaTransform })
     await build(app)
@@ -390,8 +377,7 @@ t.test('JSON Schema that Zod has written is JSON Schema', async t => {
 
 t.test('limitTransform documents limits in an app of Zod', async t => {
   for (const errorResponse of [undefined, () => ({ wait: true })]) {
-    const app = Fastify().withTypeProvider<zodProvider.ZodTypeProvider>()
-    t.teardown(() => app.close())
+    const app = appOf(t).withTypeProvider<zodProvider.ZodTypeProvider>()
     app.setValidatorCompiler(zodProvider.validatorCompiler)
     app.setSerializerCompiler(zodProvider.serializerCompiler)
     await app.register(swagger, { ...openapi, transform: limitTransform(zodProvider.jsonSchemaTransform) })
@@ -421,15 +407,12 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
 })
 
 t.test('limitTransform hands on what the app has written, and documents the rules in force', async t => {
-  const app = Fastify()
-  t.teardown(() => app.close())
   const given: unknown[] = []
   const transform = limitTransform((route: { schema: FastifySchema; url: string; route: RouteOptions }) => {
     given.push(route.schema)
     return { schema: route.schema, url: route.url }
   })
-  await app.register(swagger, { ...openapi, transform: transform as never })
-  await app.register(limitPlugin, { rules: [send] })
+  const app = await both(t, { rules: [send] }, transform)
   app.get('/bare', { config: { limit: 'send' } }, async () => 'sent')
   await app.ready()
   app.limit.replace([{ ...send, limits: [{ max: 2, window: '60s' }] }])

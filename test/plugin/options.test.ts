@@ -2,6 +2,7 @@ import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { errors, limitPlugin } from '../../plugin/index.js'
+import { appOf } from '../helper/face.js'
 
 const secret = 'sixteen characters'
 const filter = { name: 'a', check: () => undefined }
@@ -252,8 +253,7 @@ t.test('the error', async t => {
 })
 
 t.test('what is undefined is left out', async t => {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   const none = undefined as never
   await app.register(limitPlugin, {
     rules: [{ ...rule, key: 'ip', lock: none, maxHold: none, allow: none, block: [] }],

@@ -2,13 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { errors, limitPlugin, type Rule } from '../../plugin/index.js'
 import { seeded } from '../contract/history.js'
 import { root } from '../docs/blocks.js'
-import { open } from '../helper/face.js'
+import { appOf, open } from '../helper/face.js'
 import { moduleOf } from '../helper/module.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -251,11 +250,7 @@ t.test('on Redis: by those who share its secret and prefix alone', async t => {
   const { url, client: witness } = await startRedis(t)
   const join = async (options: { secret?: string; prefix?: string }, keyPrefix?: string) => {
     const client = new Redis(url, { ...(keyPrefix && { keyPrefix }) })
-    const app = Fastify() as unknown as FastifyInstance
-    t.teardown(async () => {
-      await app.close()
-      client.disconnect()
-    })
+    const app = appOf(t, {}, client)
     await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, ...options })
     return app
   }
@@ -282,11 +277,7 @@ t.test('on Redis: by those who share its secret and prefix alone', async t => {
 t.test('another process, which has no rules, refunds', async t => {
   const { url } = await startRedis(t)
   const client = new Redis(url)
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, {}, client)
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules })
   const decision = await app.limit.reserve({ mobile: PHONE, recipients: ['all', PHONE] })
   decision.keep()
@@ -313,11 +304,7 @@ t.test('another process, which has no rules, refunds', async t => {
 t.test('a Redis that hangs: a refund rejects in time, and may be told again', async t => {
   const server = await startRedis(t)
   const client = new Redis(server.url)
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, {}, client)
   const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
   const shared = { client, secret: '0123456789abcdef', rules: [once] }
   await app.register(limitPlugin, { ...shared, timeout: 300, refusalCache: '1m' })
@@ -358,8 +345,7 @@ t.test('a Redis that hangs: a refund rejects in time, and may be told again', as
 
 t.test('with a cache of refusals the next send is asked about at once', async t => {
   const { client } = await startRedis(t)
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(() => app.close())
+  const app = appOf(t)
   const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
   const options = { client, secret: '0123456789abcdef', refusalCache: '1m', rules: [recipients, once] }
   await app.register(limitPlugin, { ...options, timeout: '20s' })

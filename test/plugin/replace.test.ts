@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Limit, Rule } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
 import { open } from '../helper/face.js'
+import { logStream } from '../helper/log-stream.js'
 import { until } from '../helper/until.js'
 import { DAY, places } from './settlement/places.js'
 
@@ -329,9 +330,9 @@ t.test('nor for a request under way that began when it was', async t => {
 })
 
 t.test('an address that the client chooses is warned of', async t => {
-  const lines: string[] = []
-  const logger = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
-  const { app } = await open(t, { rules: [send(1)] }, { trustProxy: true, logger })
+  const { lines, stream } = logStream()
+  const server = { trustProxy: true, logger: { level: 'warn', stream } }
+  const { app } = await open(t, { rules: [send(1)] }, server)
   await app.ready()
   t.same(lines, [])
   app.limit.replace([send(1), send(1, { name: 'by-ip', key: 'ip' })])

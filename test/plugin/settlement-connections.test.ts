@@ -4,10 +4,11 @@ import { type ClientRequest, type IncomingMessage, request as open } from 'node:
 import { connect, constants, type Http2ServerRequest, type ServerHttp2Session } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import Fastify, { type FastifyReply, type FastifyRequest, type RouteHandlerMethod } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
+import { appOf } from '../helper/face.js'
 import { moduleOf } from '../helper/module.js'
 import { until } from '../helper/until.js'
 import { gone, type Place, places, redis, sharedOptions } from './settlement/places.js'
@@ -467,11 +468,7 @@ t.test('redis: a process is killed while its handler runs', async t => {
   await once(worker, 'exit')
 
   const client = new Redis(place.url)
-  const app = Fastify()
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, {}, client)
   await app.register(limitPlugin, { ...sharedOptions(prefix), client, rules })
   const counted = async () => {
     const { rules } = await app.limit.peek({ send: 'somebody', wrong: 'somebody', flight: 'somebody' })
@@ -497,8 +494,7 @@ function hideHeadersSent({ raw }: FastifyReply): void {
 }
 
 t.test('a handler that writes to reply.raw ends with its connection, with @fastify/express, too', async t => {
-  const app = Fastify({ forceCloseConnections: true })
-  t.teardown(() => app.close())
+  const app = appOf(t, { forceCloseConnections: true })
   app.addHook('onRequest', async (_request, reply) => hideHeadersSent(reply))
   await app.register(limitPlugin, { rules: [{ name: 'lock', key: 'ip', lock: '30s' }] })
   const write = ({ raw }: FastifyReply) => {

@@ -3,6 +3,7 @@ import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { type Decision, limitPlugin, type Rule } from '../../plugin/index.js'
+import { appOf } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -292,11 +293,7 @@ t.test('the reply does not wait for the release of its lock', async t => {
   const server = await startRedis(t)
   for (const [name, handler] of Object.entries(handlers)) {
     const client = new Redis(server.url) as Redis & Evalsha
-    const app = Fastify()
-    t.teardown(async () => {
-      await app.close()
-      client.disconnect()
-    })
+    const app = appOf(t, {}, client)
     await app.register(limitPlugin, {
       ...sharedOptions(name.replace(/\W/g, '-')),
       client,

@@ -7,11 +7,11 @@ import { type AddressInfo, connect, type LookupFunction } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { runInNewContext } from 'node:vm'
 import axios from 'axios'
-import Fastify from 'fastify'
 import { createTransport } from 'nodemailer'
 import t, { type Test } from 'tap'
 import { limitPlugin, type Rule } from '../../plugin/index.js'
 import { startMail } from '../app/smtp.js'
+import { appOf } from '../helper/face.js'
 import { freePort } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
@@ -67,8 +67,7 @@ async function startSmtp(t: Test, fate: Fate): Promise<string> {
 
 /** Whether a send still counts, when its handler has ended like that; and it holds no lock. */
 async function isCounted(t: Test, send: () => Promise<unknown>): Promise<boolean> {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   const key = { value: 'query.id' }
   const limited: Rule = { name: 'send', key, limits: [{ max: 1, window: '60s' }] }
   await app.register(limitPlugin, { rules: [limited, { name: 'flight', key, lock: '30s' }] })

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import limitPlugin, { type Keys, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
+import { open } from '../../helper/face.js'
 import { startRedis } from '../../helper/redis.js'
 import type { Teardown } from '../../helper/teardown.js'
 
@@ -44,9 +45,7 @@ function memory(): Place {
       passed += ms
     },
     async open(t, rules, { fastify, ...options } = {}) {
-      const app = Fastify(fastify)
-      t.teardown(() => app.close())
-      await app.register(limitPlugin, { rules, clock, maxKeys: 1_000, ...options })
+      const { app } = await open(t, { rules, clock, maxKeys: 1_000, ...options }, fastify)
       return { app, used: keys => usedOf(app, keys) }
     }
   }

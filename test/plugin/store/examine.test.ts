@@ -1,12 +1,13 @@
 import { mock } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
-import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { SecretMismatchError } from '../../../plugin/errors.js'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { Examination } from '../../../plugin/store/examine.js'
 import { RedisServer } from '../../../plugin/store/server.js'
+import { appOf } from '../../helper/face.js'
+import { logStream } from '../../helper/log-stream.js'
 import { freePort, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
@@ -19,10 +20,8 @@ const answering = { timeout: 10_000 }
 type Given = { secret?: string; timeout?: number; prefix?: string }
 
 async function load(t: Test, client: Redis, given: Given = {}) {
-  const lines: string[] = []
-  const logger = { level: 'warn', stream: { write: (line: string) => lines.push(line) } }
-  const app = Fastify({ logger })
-  t.teardown(() => app.close())
+  const { lines, stream } = logStream()
+  const app = appOf(t, { logger: { level: 'warn', stream } })
   const rules: Rule[] = [{ name: 'all', key: { value: 'body.all' }, limits: [{ max: 1_000, window: '60s' }] }]
   await app.register(limitPlugin, { client, secret, timeout: 50, rules, ...given })
   return { app, log: () => lines.join('') }

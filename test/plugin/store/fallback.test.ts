@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import Fastify from 'fastify'
 import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
@@ -24,6 +23,7 @@ import {
 } from '../../../plugin/store/store.js'
 import { locksOf } from '../../../plugin/store/taken.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
+import { appOf } from '../../helper/face.js'
 import { gate } from '../../helper/gate.js'
 import { type RedisServer as Server, scriptCalls, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
@@ -159,8 +159,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const statuses: Record<string, number[]> = {}
       const apps = []
       for (const onStoreError of ['deny', 'memory', 'allow'] as const) {
-        const app = Fastify()
-        t.teardown(() => app.close())
+        const app = appOf(t)
         await app.register(limitPlugin, {
           client,
           secret: '0123456789abcdef',

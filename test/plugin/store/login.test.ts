@@ -1,7 +1,7 @@
-import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
+import { appOf } from '../../helper/face.js'
 import { logStream } from '../../helper/log-stream.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
@@ -19,11 +19,7 @@ async function open(t: Test, port: number) {
   })
   client.on('error', () => {})
   const { lines, stream } = logStream()
-  const app = Fastify({ logger: { stream } })
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, { logger: { stream } }, client)
   const rules = [{ name: 'once', key: { value: 'body.who' } as const, limits: [{ max: 5, window: '1h' }] }]
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, timeout: 300 })
   await app.ready()

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { mock } from 'node:test'
 import fc from 'fast-check'
-import Fastify from 'fastify'
 import t from 'tap'
 import { StoreFullError } from '../../../plugin/errors.js'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
@@ -21,6 +20,7 @@ import {
   usedOf
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
+import { appOf } from '../../helper/face.js'
 import { isKept } from '../../helper/heap.js'
 
 type Test = typeof t
@@ -744,8 +744,7 @@ t.test('what is only observed gives way, and refuses nobody for want of room', a
     { name: 'trial', key: { value: 'query.who' }, mode: 'observe', limits }
   ]
   for (const maxKeys of [2, 1]) {
-    const app = Fastify()
-    t.teardown(() => app.close())
+    const app = appOf(t)
     await app.register(limitPlugin, { rules, maxKeys })
     app.get('/', { config: { limit: ['all', 'trial'] } }, async () => '')
     const statuses = []

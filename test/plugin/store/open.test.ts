@@ -1,14 +1,14 @@
-import Fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
+import { appOf } from '../../helper/face.js'
+import { logStream } from '../../helper/log-stream.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 
 async function start(t: Test, client: Redis, timeout: number) {
-  const lines: string[] = []
-  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => lines.push(line) } } })
-  t.teardown(() => app.close())
+  const { lines, stream } = logStream()
+  const app = appOf(t, { logger: { level: 'warn', stream } })
   const key = { value: 'body.who' }
   const rules = [{ name: 'who', key, limits: [{ max: 1, window: '60s' }] }]
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', timeout, rules })

@@ -1,4 +1,3 @@
-import Fastify from 'fastify'
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
@@ -19,6 +18,7 @@ import {
   usedOf
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
+import { appOf } from '../../helper/face.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 
 const { client, clock } = await startRedis(t, { clock: true })
@@ -668,8 +668,7 @@ t.test('the largest log costs Redis six bytes a stamp', async t => {
 
 t.test('a log outlives its longest window by two milliseconds, as lua/README.md says', async t => {
   const { client } = await startRedis(t, { clock: true })
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   const limits = [
     { max: 1, window: '60s' },
     { max: 5, window: '1h' }

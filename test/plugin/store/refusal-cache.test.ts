@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { type DecisionEvent, limitPlugin, type Rule, type SendLimitOptions } from '../../../plugin/index.js'
@@ -26,6 +26,8 @@ import {
   token
 } from '../../contract/specs.js'
 import { clusterOf } from '../../helper/cluster.js'
+import { appOf } from '../../helper/face.js'
+import { logStream } from '../../helper/log-stream.js'
 import { scriptCalls, startRedis } from '../../helper/redis.js'
 import { sharedOptions } from '../settlement/places.js'
 
@@ -44,14 +46,9 @@ const calls = async () => (await scriptCalls(client)).all
 /** An app on this Redis. Its route is `/send?to=…`; `fail` in the query makes the handler fail. */
 async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> = {}) {
   const events: DecisionEvent[] = []
-  const lines: string[] = []
-  const stream = { write: (line: string) => void lines.push(line) }
-  const app = Fastify({ logger: { level: 'debug', stream } }) as unknown as FastifyInstance
+  const { lines, stream } = logStream()
   const connection = new Redis(url)
-  t.teardown(async () => {
-    await app.close()
-    connection.disconnect()
-  })
+  const app = appOf(t, { logger: { level: 'debug', stream } }, connection)
   await app.register(limitPlugin, {
     ...sharedOptions(`cache${prefixes++}`),
     client: connection,
@@ -116,8 +113,7 @@ t.test('what Redis has refused is refused here without a trip, for at most the t
 t.test('without the option every refusal is asked for; memory ignores it', async t => {
   const { told } = await open(t, [one], { refusalCache: undefined } as object)
   t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 redis 1'])
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = appOf(t)
   await app.register(limitPlugin, { rules: [one], refusalCache: '1s' })
   app.get('/send', { config: { limit: 'one' } }, async () => '')
   const statuses = []

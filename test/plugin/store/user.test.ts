@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import fastifyRedis from '@fastify/redis'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { root } from '../../docs/blocks.js'
 import { startFourNodes, startMove } from '../../faults/four-nodes.js'
 import { open } from '../../faults/process.js'
+import { appOf } from '../../helper/face.js'
 import { logStream } from '../../helper/log-stream.js'
 import { startRedis } from '../../helper/redis.js'
 
@@ -40,11 +40,7 @@ t.test('a user of Redis that may do what the documentation names, and nothing el
     autoResendUnfulfilledCommands: false
   })
   const { lines, stream } = logStream()
-  const app = Fastify({ logger: { level: 'warn', stream } }) as unknown as FastifyInstance
-  t.teardown(async () => {
-    await app.close()
-    client.disconnect()
-  })
+  const app = appOf(t, { logger: { level: 'warn', stream } }, client)
   await app.register(limitPlugin, { client, secret: '0123456789abcdef', rules, onStoreError: 'deny' })
   await app.ready()
 
@@ -73,8 +69,7 @@ t.test('a user of Redis that may do what the documentation names, and nothing el
 t.test('the same user by @fastify/redis, in a database of its own', async t => {
   const { client: admin, port } = await startRedis(t)
   await giveRights(admin, also('`db`\\)'))
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(() => app.close())
+  const app = appOf(t)
   const url = `redis://limits:password@127.0.0.1:${port}/3`
   await app.register(fastifyRedis, { url, autoResendUnfulfilledCommands: false })
   await app.register(limitPlugin, { store: 'redis', secret: '0123456789abcdef', rules })
