@@ -199,3 +199,22 @@ export async function tryAnswers(
   }
   t.equal(provider.asked.length, cases.length, 'nothing is sent again')
 }
+
+type Open = (url: string, more?: NodeJS.ProcessEnv) => Promise<Sender>
+
+/** What a provider that hangs was asked may have been sent, when nobody waits any longer. */
+export async function tryAbort(t: Test, open: Open) {
+  const provider = await startProvider(t, 'hang')
+  const stop = new AbortController()
+  const sending = sent(t, await open(provider.url), message(), stop.signal)
+  await provider.next()
+  stop.abort()
+  t.match(await sending, { outcome: 'unknown' })
+}
+
+/** Where no connection stood, nothing was sent. */
+export async function tryNobody(t: Test, open: Open, SEND_TIMEOUT = '100') {
+  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
+  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT })
+  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS')
+}

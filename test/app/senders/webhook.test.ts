@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
 import { webhook } from '../../../app/senders/webhook.js'
@@ -9,13 +8,15 @@ import {
   clock,
   config,
   first,
+  listen,
   mail,
-  message,
   START_MS,
   sent,
+  startEndless,
   startProvider,
-  startSilence,
-  startUpgrade
+  startUpgrade,
+  tryAbort,
+  tryNobody
 } from './servers.js'
 
 const KEY = Buffer.alloc(24, 7)
@@ -87,44 +88,23 @@ t.test('a redirect is not followed', async t => {
 })
 
 t.test('a service that hangs, and one that is not there', async t => {
-  const provider = await startProvider(t, 'hang')
-  const stop = new AbortController()
-  const sending = sent(t, await open(provider.url), message(), stop.signal)
-  await provider.next()
-  stop.abort()
-  t.match(await sending, { outcome: 'unknown' })
-  t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
-  const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT: '100' })
-  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' })
+  await tryAbort(t, open)
+  await tryNobody(t, open)
 })
 
 t.test('a body that never ends is not waited for', async t => {
-  const server = createServer((request, response) => {
-    request.resume()
-    response.writeHead(202).write('ok')
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const answered = once(server, 'request')
-  const { port } = server.address() as AddressInfo
-  t.match(await sent(t, await open(`http://127.0.0.1:${port}`)), { outcome: 'sent' })
-  const [, response] = (await answered) as [unknown, ServerResponse]
-  if (!response.closed) await once(response, 'close')
+  const { url, closed } = await startEndless(t, 202, 1)
+  t.match(await sent(t, await open(url)), { outcome: 'sent' })
+  await closed
 })
 
 t.test('a service that is connected may take its time', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const { port } = server.address() as AddressInfo
+  const server = createServer()
+  const url = await listen(t, server)
   const asked = once(server, 'request')
-  const sending = sent(t, await open(`http://127.0.0.1:${port}`))
+  const sending = sent(t, await open(url))
   const [, response] = (await asked) as [unknown, ServerResponse]
   mock.timers.tick(9_999)
   response.writeHead(202).end()
