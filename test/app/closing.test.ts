@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { request, type Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
 import type { Redis } from 'ioredis'
@@ -14,6 +14,7 @@ import metrics from '../../app/plugins/metrics.js'
 import { SendError } from '../../app/senders/sender.js'
 import { heardOn } from '../helper/channel.js'
 import { gate } from '../helper/gate.js'
+import { listen } from '../helper/listen.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { ask, PHONE } from './captcha.js'
@@ -38,8 +39,7 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
     await held.opened
     return 'done'
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const open = async (text: string) => {
     const socket = connect(port, '127.0.0.1').on('error', () => {})
     let got = ''
@@ -100,8 +100,7 @@ t.test('of a client that has hung up: what surely did not go out is given back',
   })
   const one = await startApp(t, env, { senders: { sms } })
   const two = await startApp(t, env, {})
-  await one.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = one.server.address() as AddressInfo
+  const port = await listen(one)
   const headers = { 'content-type': 'application/json', 'x-api-key': KEY, 'idempotency-key': 'one' }
   const lost = request({ port, method: 'POST', path: '/v1/captcha', headers }).on('error', () => {})
   lost.end(JSON.stringify({ phone: PHONE, purpose: 'register' }))
@@ -125,8 +124,7 @@ t.test('of a client that has hung up before its message was sent: it is counted 
   const sms = provider()
   const app = await startApp(t, env, { senders: { sms } })
   const told = heardOn(t, 'verification-api:audit')
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const headers = { 'content-type': 'application/json', 'x-api-key': KEY }
   const { stream } = app.redis as Redis
   const heard = stream.bytesRead
@@ -255,8 +253,7 @@ t.test('an answer that never comes is waited for no longer than a handler may ta
       await new Promise(() => {})
     })
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const lost = request({ port }).on('error', () => {})
   lost.end()
   await sent

@@ -6,6 +6,7 @@ import { build } from '../../app/app.js'
 import { handlerTimeoutOf, readConfig } from '../../app/config.js'
 import { loadPolicy } from '../../app/policy.js'
 import { problem } from '../../app/problem.js'
+import { answersTo, listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { post } from './helper.js'
@@ -230,19 +231,14 @@ t.test(
   async t => {
     const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
     t.teardown(() => app.close())
-    await app.listen({ host: '127.0.0.1', port: 0 })
-    const answersTo = async (version: string, coding: string, url = '/v1/captcha') => {
-      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
-      t.teardown(() => socket.destroy())
-      let all = ''
-      socket.on('data', chunk => (all += chunk)).on('error', () => {})
+    const port = await listen(app)
+    const tell = async (version: string, coding: string, url = '/v1/captcha') => {
       const head = `POST ${url} HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
       const next = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
-      socket.write(`${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`)
-      await once(socket, 'close')
-      return all.match(/(?<=HTTP\/1\.1 )\d+|BROKEN_REQUEST/g)
+      const text = `${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`
+      return (await answersTo(port, text)).match(/(?<=HTTP\/1\.1 )\d+|BROKEN_REQUEST/g)
     }
-    t.same(await answersTo('1.1', 'Chunked'), ['422', '200'])
+    t.same(await tell('1.1', 'Chunked'), ['422', '200'])
     for (const [version, coding] of [
       ['1.0', 'chunked'],
       ['1.1', 'gzip, chunked'],
@@ -251,11 +247,7 @@ t.test(
       ['1.1', 'chunked;q=1']
     ] as const) {
       for (const url of ['/v1/captcha', '/nothing', '/%zz', `/v1/captcha/${'x'.repeat(200)}`])
-        t.same(
-          await answersTo(version, coding, url),
-          ['400', 'BROKEN_REQUEST'],
-          `${version} ${coding} ${url}`
-        )
+        t.same(await tell(version, coding, url), ['400', 'BROKEN_REQUEST'], `${version} ${coding} ${url}`)
     }
   }
 )
@@ -263,17 +255,11 @@ t.test(
 t.test('what is asked behind an answer that ends its connection is not done', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.close())
-  await app.listen({ host: '127.0.0.1', port: 0 })
+  const port = await listen(app)
   let number = 13_800_138_000
   const ask = (body: string) => `${POST}content-length: ${body.length}\r\n\r\n${body}`
   const send = () => ask(JSON.stringify({ phone: String(number++), purpose: 'register' }))
-  const statuses = async (pipeline: string) => {
-    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
-    let all = ''
-    socket.on('data', chunk => (all += chunk)).write(pipeline)
-    await once(socket, 'close')
-    return all.match(/(?<=HTTP\/1\.1 )\d+/g)
-  }
+  const statuses = async (pipeline: string) => (await answersTo(port, pipeline)).match(/(?<=HTTP\/1\.1 )\d+/g)
   const last = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
   for (const [body, status] of [
     ['{x}', '400'],

@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
 import t from 'tap'
+import { answersTo, listen } from '../helper/listen.js'
 import { checkProblem, type Got } from './fuzz/verdict.js'
 import { places } from './helper.js'
 
@@ -55,16 +54,10 @@ const cases: Case[] = [
 
 t.test('whatever is written to the socket is answered by a problem', async t => {
   const app = await (await places.memory(t)).start()
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
 
   const answerTo = async (text: string): Promise<Got> => {
-    const socket = connect(port, '127.0.0.1').on('error', () => {})
-    let all = ''
-    socket.setTimeout(5_000, () => socket.destroy())
-    socket.on('data', chunk => (all += chunk)).write(text, 'latin1')
-    await once(socket, 'close')
-    const [head = '', body = ''] = all.split('\r\n\r\n')
+    const [head = '', body = ''] = (await answersTo(port, text)).split('\r\n\r\n')
     const [line = '', ...fields] = head.split('\r\n')
     const headers = Object.fromEntries(fields.map(each => each.toLowerCase().split(': ')))
     return { status: Number(line.split(' ')[1]), headers, text: body }

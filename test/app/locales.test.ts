@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, connect } from 'node:net'
 import fastify, { type InjectOptions } from 'fastify'
 import t from 'tap'
 import { build } from '../../app/app.js'
@@ -12,6 +10,7 @@ import locale from '../../app/plugins/locale.js'
 import type { ProblemDocument } from '../../app/problem.js'
 import { blocksOf } from '../docs/blocks.js'
 import { gate } from '../helper/gate.js'
+import { answersTo, listen } from '../helper/listen.js'
 import { type App, inject, KEY, places, post } from './helper.js'
 import { thrownProblems } from './problem-codes.js'
 
@@ -324,17 +323,12 @@ t.test('a message is in the language that its body names, else in that of its re
 
 t.test('what is no request is answered in the language of the service', async t => {
   const app = await (await places.memory(t)).start({ LOCALE: 'zh' })
-  await app.listen({ host: '127.0.0.1', port: 0 })
+  const port = await listen(app)
   for (const [text, status, title] of [
     ['nonsense\r\n\r\n', 400, '请求无效'],
     ['GET / HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\n\r\n', 417, '预期失败']
   ] as const) {
-    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
-    let all = ''
-    socket.setEncoding('utf8').on('data', chunk => (all += chunk))
-    socket.write(text)
-    await once(socket, 'close')
-    const [head = '', body = ''] = all.split('\r\n\r\n')
+    const [head = '', body = ''] = (await answersTo(port, text)).split('\r\n\r\n')
     for (const line of [`HTTP/1.1 ${status}`, 'content-language: zh', 'connection: close'])
       t.match(head.toLowerCase(), line.toLowerCase())
     t.match(head.toLowerCase(), `content-length: ${Buffer.byteLength(body)}\r\n`)

@@ -1,7 +1,4 @@
-import { once } from 'node:events'
 import { rmSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { type BuildOptions, build } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
@@ -9,6 +6,7 @@ import { readConfig } from '../../app/config.js'
 import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
+import { answersTo, listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -391,22 +389,14 @@ t.test('an error of our own is a plain 500', async t => {
 
 t.test('what is no request, or has too large a head', async t => {
   const app = await (await places.memory(t)).start()
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
-  const answer = async (text: string) => {
-    const socket = connect(port, '127.0.0.1').on('error', () => {})
-    let all = ''
-    socket.on('data', chunk => (all += chunk)).write(text)
-    await once(socket, 'close')
-    return all
-  }
+  const port = await listen(app)
   t.match(
-    await answer('nonsense\r\n\r\n'),
+    await answersTo(port, 'nonsense\r\n\r\n'),
     /^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*"status":400/
   )
   const flood = Array.from({ length: 500 }, (_, i) => `x-${i}: ${'y'.repeat(64)}`).join('\r\n')
   t.match(
-    await answer(`GET /healthz HTTP/1.1\r\nhost: a\r\n${flood}\r\n\r\n`),
+    await answersTo(port, `GET /healthz HTTP/1.1\r\nhost: a\r\n${flood}\r\n\r\n`),
     /^HTTP\/1\.1 431 [\s\S]*"status":431/
   )
   t.equal((await app.inject('/healthz')).statusCode, 200)

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { mock } from 'node:test'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { errors, type LimitError, type RouteLimit, type Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
+import { listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
 import { strays } from '../helper/strays.js'
 
@@ -95,8 +95,7 @@ t.test('a lock and a limit together are 429', async t => {
 t.test('HEAD of a refusal has no body', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: send } }, async () => 'sent')
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   for (const status of [200, 429]) {
     const [response] = await once(request({ port, path: '/x', method: 'HEAD' }).end(), 'response')
     response.resume()

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { connect as connect2, constants } from 'node:http2'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import type { FastifyRequest, FastifyServerOptions, preHandlerHookHandler } from 'fastify'
 import t, { type Test } from 'tap'
 import type { RouteLimit } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
+import { listen } from '../helper/listen.js'
 
 const limits = [{ max: 1, window: '1h' }]
 const rules: Record<string, RouteLimit> = {
@@ -36,8 +37,7 @@ async function serve(t: Test, limit: RouteLimit, options: FastifyServerOptions =
     tell('sent')
     return 'sent'
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const ended = () =>
     new Promise<string>(resolve => {
       tell = resolve
@@ -87,8 +87,7 @@ t.test('who resets the connection right before the decision has no message', asy
       return 'sent'
     })
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const socket = connect(port, '127.0.0.1').on('error', () => {})
   await once(socket, 'connect')
   reset = () => socket.resetAndDestroy()

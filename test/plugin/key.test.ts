@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Key, Rule } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { folderOf } from '../helper/folder.js'
+import { listen } from '../helper/listen.js'
 import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
 
@@ -643,8 +643,7 @@ t.test(
 
 t.test('floods of headers', async t => {
   const { app } = await route(t, { value: 'headers.x-id' })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const ask = async (headers: Record<string, string | string[]>) => {
     const sent = request({ port, path: '/x', method: 'POST', headers }).end()
     const [response] = await Promise.race([once(sent, 'response'), once(sent, 'error')])

@@ -9,6 +9,7 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import limitPlugin, { type Rule } from '../../plugin/index.js'
 import { appOf } from '../helper/face.js'
+import { listen } from '../helper/listen.js'
 import { moduleOf } from '../helper/module.js'
 import { until } from '../helper/until.js'
 import { gone, type Place, places, redis, sharedOptions } from './settlement/places.js'
@@ -314,8 +315,7 @@ for (const place of await places(t)) {
             resolve()
           })
         })
-        await app.listen({ host: '127.0.0.1', port: 0 })
-        const { port } = app.server.address() as AddressInfo
+        const port = await listen(app)
         const client = open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
         client.end()
         await asking
@@ -507,8 +507,7 @@ t.test('a handler that writes to reply.raw ends with its connection, with @fasti
     write(reply)
     return reply
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   const isFree = async () => (await app.limit.peek({ lock: '127.0.0.1' })).allowed
   for (const path of ['/callback', '/promise']) {
     const call = open({ host: '127.0.0.1', port, path, agent: false }).on('error', () => {})

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { gate } from '../../helper/gate.js'
+import { listen } from '../../helper/listen.js'
 import { startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
 import { START_MS, stillClock } from '../still-clock.js'
@@ -32,8 +32,7 @@ for (const [name, open] of Object.entries(places)) {
     await t.test('a client that hangs up finds the answer when it comes back', async t => {
       const { app, post, seen } = await start(t, await open(t))
       seen.wait = seen.onward.opened
-      await app.listen({ port: 0, host: '127.0.0.1' })
-      const { port } = app.server.address() as AddressInfo
+      const port = await listen(app)
       const headers = { 'idempotency-key': 'a-key', 'content-type': 'application/json' }
       const lost = request({ port, method: 'POST', path: '/free', headers })
       lost.on('error', () => {})

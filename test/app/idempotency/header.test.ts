@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import swagger from '@fastify/swagger'
 import fastify from 'fastify'
 import t from 'tap'
 import { systemClock } from '../../../app/clock.js'
 import idempotency from '../../../app/plugins/idempotency.js'
 import redis from '../../../app/plugins/redis.js'
+import { listen } from '../../helper/listen.js'
 import { places, start } from './scene.js'
 
 t.test('the header', async t => {
@@ -45,8 +45,7 @@ t.test('the header', async t => {
   for (const key of [...wrong, 'x'.repeat(65), `"${'x'.repeat(65)}"`, 'a\tb']) {
     t.match(await post('/free', key), { status: 400, body: { code: 'IDEMPOTENCY_KEY_INVALID' } }, key)
   }
-  await app.listen({ port: 0, host: '127.0.0.1' })
-  const { port } = app.server.address() as AddressInfo
+  const port = await listen(app)
   for (const twice of [
     ['a', 'a'],
     ['"a"', '"a"'],

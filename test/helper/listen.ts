@@ -1,0 +1,24 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+
+interface Listening {
+  listen(options: { host: string; port: number }): Promise<string>
+  server: { address(): unknown }
+}
+
+/** Has an app listen on 127.0.0.1. @returns its port */
+export async function listen(app: Listening): Promise<number> {
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return (app.server.address() as AddressInfo).port
+}
+
+/** All that is answered to what is written to a connection, until the other end closes it. */
+export async function answersTo(port: number, text: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  let all = ''
+  socket.setTimeout(20_000, () => socket.destroy())
+  socket.setEncoding('utf8').on('data', chunk => (all += chunk))
+  socket.write(text, 'latin1')
+  await once(socket, 'close')
+  return all
+}
