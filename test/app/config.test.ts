@@ -1,8 +1,8 @@
 import t from 'tap'
-import { build } from '../../app/app.js'
 import { check } from '../../app/check.js'
 import { readConfig } from '../../app/config.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
+import { buildApp } from './helper.js'
 
 t.test('defaults', async t => {
   t.same(readConfig({ PORT: '', UNKNOWN: 'x' }), {
@@ -27,8 +27,7 @@ t.test('a request may take as long as its sender and Redis may, and its connecti
     [{ STORE_TIMEOUT: '100' }, 19_000],
     [{ STORE_TIMEOUT: '10000', SEND_TIMEOUT: '25000' }, 115_000]
   ] as const) {
-    const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }))
-    t.teardown(() => app.close())
+    const app = await buildApp(t, env)
     const { connectionTimeout = 0, ...rest } = app.initialConfig
     t.match(rest, { handlerTimeout })
     t.ok(connectionTimeout > handlerTimeout)

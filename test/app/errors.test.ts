@@ -9,7 +9,7 @@ import { problem } from '../../app/problem.js'
 import { answersTo, listen } from '../helper/listen.js'
 import { logStream } from '../helper/log-stream.js'
 import { startRedis } from '../helper/redis.js'
-import { post } from './helper.js'
+import { buildApp, post } from './helper.js'
 
 const POST = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n'
 
@@ -17,9 +17,8 @@ t.test(
   'a body that comes too slowly is 408 and no error here, a handler that is too slow is 503',
   async t => {
     const { lines, stream } = logStream()
-    const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn' })
-    const app = await build(config, { logStream: stream })
-    t.teardown(() => app.close())
+    const env = { NODE_ENV: 'test', LOG_LEVEL: 'warn' }
+    const app = await buildApp(t, env, { logStream: stream })
     t.match(app.server, { requestTimeout: 10_000, headersTimeout: 10_000, timeout: 79_000 })
     app.get('/slow', () => new Promise(() => {}))
     await app.listen({ host: '127.0.0.1', port: 0 })
@@ -32,7 +31,7 @@ t.test(
       const arrived = once(app.server, 'request')
       socket.write(text)
       await arrived
-      mock.timers.tick(handlerTimeoutOf(config))
+      mock.timers.tick(handlerTimeoutOf(readConfig(env)))
       return { socket, text: String((await once(socket, 'data'))[0]) }
     }
     const slow = await answerTo(`${POST}content-length: 100\r\n\r\n{`)
@@ -44,14 +43,13 @@ t.test(
     t.equal(lines.length, 1)
     const injected = app.inject('/slow')
     await new Promise(resolve => setImmediate(resolve))
-    mock.timers.tick(handlerTimeoutOf(config))
+    mock.timers.tick(handlerTimeoutOf(readConfig(env)))
     t.equal((await injected).statusCode, 503, 'what is injected is there at once')
   }
 )
 
 t.test('what is no request that can be read is answered all the same', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
+  const app = await buildApp(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const answerTo = async (text: string, then = (_server: Socket) => {}) => {
     const connected = once(app.server, 'connection')
@@ -90,8 +88,7 @@ t.test('what is no request that can be read is answered all the same', async t =
 
 t.test('answers are for programs: not to be kept, nor shown, but read by pages that may ask', async t => {
   const env = { NODE_ENV: 'test', LOG_LEVEL: 'silent', ADMIN_KEY: 'the key of the operator of these tests' }
-  const app = await build(readConfig(env))
-  t.teardown(() => app.close())
+  const app = await buildApp(t, env)
   for (const url of ['/healthz', '/v1/dev/outbox', '/v1/admin/recipients', '/nothing']) {
     const { headers } = await app.inject({ url, headers: { 'x-admin-key': env.ADMIN_KEY } })
     t.match(headers, {
@@ -111,8 +108,7 @@ t.test('answers are for programs: not to be kept, nor shown, but read by pages t
 })
 
 t.test('what goes wrong inside is not told, nor what a library says', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
+  const app = await buildApp(t)
   app.get('/broken', (_request, reply) => reply.type('text/plain').send({}))
   app.get<{ Params: { status: string } }>('/refused/:status', async ({ params }) => {
     throw Object.assign(new Error('its words'), { statusCode: Number(params.status), code: 'TEAPOT' })
@@ -138,10 +134,7 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   const { lines, stream } = logStream()
   const redis = await startRedis(t)
   const given = { REDIS_URL: redis.url, LIMIT_SECRET: 'a secret of these tests', ON_STORE_ERROR: 'deny' }
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'warn', ...given }), {
-    logStream: stream
-  })
-  t.teardown(() => app.close())
+  const app = await buildApp(t, { LOG_LEVEL: 'warn', ...given }, { logStream: stream })
   app.get('/broken', () => Promise.reject(new Error('broken')))
   app.get('/unsent', () => Promise.reject(problem(502, 'SEND_FAILED', 'The message could not be sent.')))
   const slow = { name: 'slow', check: () => new Promise<undefined>(() => {}) }
@@ -212,8 +205,7 @@ t.test('a rule whose key is missing names it', async t => {
 })
 
 t.test('a body that is encoded is 415, and how to send it is told', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
+  const app = await buildApp(t)
   const send = (coding: string) => {
     const headers = { 'content-type': 'application/json', 'content-encoding': coding }
     return app.inject({ method: 'POST', url: '/v1/captcha', headers, payload: '{}' })
@@ -229,8 +221,7 @@ t.test('a body that is encoded is 415, and how to send it is told', async t => {
 t.test(
   'what is encoded for its way in another way than chunked, or by HTTP/1.0, ends its connection',
   async t => {
-    const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-    t.teardown(() => app.close())
+    const app = await buildApp(t)
     const port = await listen(app)
     const tell = async (version: string, coding: string, url = '/v1/captcha') => {
       const head = `POST ${url} HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
@@ -253,8 +244,7 @@ t.test(
 )
 
 t.test('what is asked behind an answer that ends its connection is not done', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
+  const app = await buildApp(t)
   const port = await listen(app)
   let number = 13_800_138_000
   const ask = (body: string) => `${POST}content-length: ${body.length}\r\n\r\n${body}`

@@ -20,12 +20,21 @@ export interface Place {
   start(env?: NodeJS.ProcessEnv, options?: BuildOptions): Promise<App>
 }
 
+/** An app, closed in teardown; not ready yet, so that routes may follow. */
+export async function buildApp(
+  t: Test,
+  env: NodeJS.ProcessEnv = {},
+  options: BuildOptions = {}
+): Promise<App> {
+  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }), options)
+  t.teardown(() => app.close())
+  return app
+}
+
 /** An app that is ready, and closed in teardown. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: BuildOptions): Promise<App> {
   // A machine that is busy is no Redis that is down.
-  const patient = { NODE_ENV: 'test', LOG_LEVEL: 'silent', STORE_TIMEOUT: '10000' }
-  const app = await build(readConfig({ ...patient, ...env }), options)
-  t.teardown(() => app.close())
+  const app = await buildApp(t, { STORE_TIMEOUT: '10000', ...env }, options)
   await app.ready()
   return app
 }

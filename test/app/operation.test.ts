@@ -1,8 +1,7 @@
 import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { type BuildOptions, build } from '../../app/app.js'
+import type { BuildOptions } from '../../app/app.js'
 import type { AuditEvent } from '../../app/audit/event.js'
-import { readConfig } from '../../app/config.js'
 import { read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
@@ -12,21 +11,14 @@ import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
 import { resend, verify, wrong } from './captcha.js'
-import { type App, places, post } from './helper.js'
+import { type App, buildApp, places, post } from './helper.js'
 import { provider } from './provider.js'
 
 const ask = (app: App, phone = '13800138000') => post(app, '/v1/captcha', { phone, purpose: 'login' })
 
 async function onRedis(t: Test, url: string, more: object = {}, options: BuildOptions = {}): Promise<App> {
-  const env = {
-    NODE_ENV: 'test',
-    LOG_LEVEL: 'silent',
-    REDIS_URL: url,
-    LIMIT_SECRET: 'a secret of these tests',
-    ...more
-  }
-  const app = await build(readConfig(env), options)
-  t.teardown(() => app.close())
+  const shared = { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests' }
+  const app = await buildApp(t, { ...shared, ...more }, options)
   await app.ready()
   return app
 }
@@ -376,8 +368,7 @@ t.test('where nothing takes a body, none is wrong', async t => {
 })
 
 t.test('an error of our own is a plain 500', async t => {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
-  t.teardown(() => app.close())
+  const app = await buildApp(t)
   app.get('/broken', async () => {
     throw new Error('the password is secret')
   })
