@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A connection that leaves so many pings in a row without an answer is dead: its other end may be gone without a word. */
 export const SILENT = 10
-/** Over a silent connection each takes as long as two pings. The last three are for the next one, which may take a while. */
+/** Over a silent connection each takes as long as two pings, so half as many outlast it; three more are for the next connection. */
 const TRIES = SILENT / 2 + 3
 
 /**

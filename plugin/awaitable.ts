@@ -5,7 +5,10 @@ export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-/** The same value: if it is a promise for which nobody waits, as where another one has failed, its failure harms nobody. */
+/**
+ * The same value. If it is a promise that nobody waits for in the end, as where another one has failed first, its rejection
+ * does not end the process.
+ */
 export function unheard(value: unknown): unknown {
   if (!isPromise(value)) return value
   // A thenable may have no catch of its own.

@@ -12,6 +12,6 @@ export interface Instant {
   readonly wall: number
 }
 
-export function present(): Instant {
+export function instantNow(): Instant {
   return { monotonic: systemClock.monotonic(), wall: systemClock.wall() }
 }

@@ -16,8 +16,8 @@ export function whenCutOff({ raw, request }: FastifyReply, call: () => void): vo
   const stream = streamOf(raw)
   if (stream?.closed || (raw.destroyed && !raw.closed)) return call()
   if (stream) {
-    // Of one that was reset while its answer waits to be read Node emits `close` only once the request was read to its end,
-    // and before that `aborted` if more was to be written.
+    // Where the client resets a stream whose answer it has not read, Node emits `close` only when the request has been read to
+    // its end; before that it emits `aborted`, if there was more to write.
     if (stream.endAfterHeaders) stream.resume()
     stream.once('aborted', call)
     return
@@ -47,7 +47,7 @@ function streamOf(raw: Raw): Http2Stream | undefined {
   return (raw as { stream?: Http2Stream }).stream
 }
 
-/** Whether it has yet to get its connection. */
+/** Whether it waits behind another reply for its connection. */
 function isQueued(raw: Raw): boolean {
   return raw.socket === null && !raw.writableFinished
 }

@@ -15,9 +15,9 @@ const NONE: readonly never[] = []
  */
 export class Decision implements Verdict {
   readonly allowed: boolean
-  // Private to the letter: a decision may be sent as it is.
+  // Private by `#`, not by its type alone: a handler may answer with the decision itself.
   readonly #means: Means
-  // Looked at when first asked for: most decisions are kept.
+  // Listed when first asked for: most decisions are kept, and never need it.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
   #refunded = false
@@ -180,7 +180,7 @@ export class Decision implements Verdict {
     // What succeeds gives nothing back, as a rule: then no slot needs to be looked at.
     if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
     const given = this.#open.filter(({ entry }) => which(entry.rule))
-    // A refund under way may be this handler's own, not waited for.
+    // The handler may have begun a refund for which it does not wait.
     if (given.length === 0) return this.#giving
     this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
     const means = this.#means

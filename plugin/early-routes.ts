@@ -16,10 +16,13 @@ interface Watched {
 /** What all copies of this module share: a package manager may install two of them, a bundler make them. */
 interface Shared {
   apps: WeakMap<object, Watched>
-  /** Routes that a plugin's hook has heard of. Its decorator tells less: who was made before it inherits that, and not the hook. */
+  /**
+   * Routes that an `onRoute` hook of the plugin has seen. That a scope has `fastify.limit` does not tell: one that was made
+   * before the plugin inherits the decorator, but not the hook.
+   */
   heard: WeakSet<RouteOptions>
 }
-// With the number of its shape: they may be of two versions.
+// The number is that of its shape: two copies may be of different versions.
 const SHARED = Symbol.for('fastify-send-limit.routes.2')
 
 // Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
@@ -27,8 +30,8 @@ const INITIALIZATION = 'fastify.initialization'
 const { apps, heard } = sharedBy(channel(INITIALIZATION))
 
 /**
- * What apps have declared since this module was first loaded. It may be loaded again and again, as by Jest for each file of
- * tests, while the channel is the process's own: a listener of each would be kept for good, and all that it refers to.
+ * What apps have declared since this module was first loaded. Jest, for example, loads it again for each file of tests, while
+ * the channel is the process's own: were each copy to subscribe, all of them would stay in memory.
  */
 function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
   const known = initialization[SHARED]
@@ -64,7 +67,10 @@ export function hasForeign(fastify: FastifyInstance): boolean {
   return watched(fastify)?.foreign ?? false
 }
 
-/** Where routes could not be watched, each request to one that nothing limits is refused, anywhere in the app. */
+/**
+ * Refuses each request to a route that has `config.limit` and is not limited, anywhere in the app: where that was made before
+ * this module was loaded, so that its routes could not be watched.
+ */
 export function refuseUnlimited(fastify: FastifyInstance): void {
   rootOf(fastify).addHook('onRequest', ({ method, routeOptions: { config, url } }, _reply, done) => {
     const stray = config.limit !== undefined && limitedBy(config) === undefined

@@ -1,5 +1,5 @@
 import { type Awaitable, isPromise } from './awaitable.js'
-import { type Instant, present } from './clock.js'
+import { type Instant, instantNow } from './clock.js'
 import type { Entry, Settling, Taken } from './store/store.js'
 
 /** What may fail once a decision is made. */
@@ -48,7 +48,7 @@ export class Hold {
 
   /** Aborts, with an `AbortError`, when a lock in force is lost before it was released. */
   get signal(): AbortSignal {
-    // A process that stood still hears of its timers after what has come meanwhile.
+    // When a process has stood still, its timers fire behind whatever came meanwhile.
     for (const renewal of this.renewals) renewal.look()
     return this.controller.signal
   }
@@ -66,8 +66,7 @@ export class Hold {
     await this.releasing
   }
 
-  // The others are held on: who sends beside this request must not do so twice. A rule that is only observed ends no
-  // send.
+  // The other locks stay held: nobody else may send beside this request, too. A lock that is only observed aborts nothing.
   private lose({ entry }: Lock): void {
     if (!entry.spec.observed)
       this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
@@ -99,7 +98,7 @@ class Renewal {
   /** Loses the lock when its time is over. */
   look(): void {
     if (this.ended) return
-    const { monotonic, wall } = present()
+    const { monotonic, wall } = instantNow()
     if (monotonic >= this.ends.monotonic || wall >= this.ends.wall) this.lose()
   }
 
@@ -110,7 +109,7 @@ class Renewal {
   private async renew(): Promise<void> {
     const { holder } = this
     const { entry } = this.lock
-    const asked = present()
+    const asked = instantNow()
     if (asked.monotonic >= holder.since.monotonic + entry.rule.maxHold) return
     try {
       const held = await holder.store.renew(entry, holder.token)

@@ -122,8 +122,8 @@ function sendProblem(reply: FastifyReply, status: number, problem: unknown): voi
 }
 
 /**
- * Whether an error is for a handler of the app; Fastify's own would reduce it to code and message. Of the route's, which
- * later hooks may set, a request does not tell.
+ * Whether the app has an error handler, which is to get the error; Fastify's own would reduce it to code and message. The
+ * route's own is asked of its options each time: later hooks may set it, and a request does not tell of it.
  */
 function isHandled({ errorHandler }: RouteOptions, { server }: FastifyRequest): boolean {
   // One that the app sets is bound, and so named: that name, unlike the other's, survives a minifier.

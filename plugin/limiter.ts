@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Awaitable, isPromise } from './awaitable.js'
-import { type Clock, present } from './clock.js'
+import { type Clock, instantNow } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
 import { TimeoutError } from './errors.js'
@@ -117,7 +117,7 @@ export class Limiter {
     const subjects = subjectsOf(rules, values, source)
     if (!asksStore(subjects)) return this.conclude(subjects, null, NO_LOCK, earlier)
     const locks = subjects.some(({ rule }) => rule.lock)
-    const holder = locks ? { token: newToken(), since: present() } : NO_LOCK
+    const holder = locks ? { token: newToken(), since: instantNow() } : NO_LOCK
     const reserved = this.reserver.reserve(askedOf(subjects), holder.token)
     return isPromise(reserved)
       ? reserved.then(found => this.conclude(subjects, found, holder, earlier))

@@ -33,7 +33,11 @@ export function entriesOf(keys: Keys, known: Rules): Entry[] {
   })
 }
 
-/** In what is no object of values by rule none would be found, and whoever was meant would pass. @throws OptionError */
+/**
+ * The rules' names. What is no object of values by rule is refused: no rule would be found in it, and whoever was meant would
+ * pass.
+ * @throws OptionError
+ */
 function namesIn(keys: Keys): string[] {
   const isObject = typeof keys === 'object' && keys !== null && !Array.isArray(keys)
   const names = isObject ? Object.keys(keys) : []

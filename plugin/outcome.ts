@@ -18,7 +18,7 @@ function statusIn(error: unknown, other?: number): number | undefined {
   return [statusCode, status, other].map(numberOf).find(code => code >= 400 && code <= 599)
 }
 
-/** To make a number of anything else may throw. */
+/** None of other types: `Number` of a symbol or an object may throw. */
 function numberOf(code: unknown): number {
   return typeof code === 'number' || typeof code === 'string' ? Number(code) : Number.NaN
 }

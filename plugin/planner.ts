@@ -85,7 +85,7 @@ export class Planner {
     const plans = this.routes.map(({ plan, members }) =>
       planOf(plan.route, resolve(members, all, this.filters))
     )
-    // Of those that are gone nothing is held.
+    // Those of rules that are gone are in force no more.
     for (const { present } of specsOf(this.shared)) present.spec = undefined
     for (const spec of specsOf(shared)) spec.present.spec = spec
     this.shared = shared

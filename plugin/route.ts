@@ -50,7 +50,7 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
   })
 }
 
-/** Whether this stands on a route that another plugin made of a limited one, and that has limits of its own. */
+/** Whether what runs was copied with its route, by another plugin, from a limited one, and the copy has limits of its own. */
 function isCopied(config: object, limited: LimitedRoute): boolean {
   const own = limitedBy(config)
   return own !== undefined && own !== limited

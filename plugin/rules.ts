@@ -16,7 +16,7 @@ const HOLD_TIMES = 10
 /** What the memory store can tell apart. */
 const MOST_SERIES = 0xffff
 
-type Keys = Pick<CompiledRule, 'key' | 'distinct'>
+type Counted = Pick<CompiledRule, 'key' | 'distinct'>
 
 /**
  * Compiles rules for one limiter; numbers them, and what they keep in the store. A rule that takes the place of one
@@ -86,7 +86,7 @@ export class RuleCompiler {
   }
 
   /** Whom it counts, and what different values of. */
-  private keysOf({ name, key: who, distinct: what, counts, lock }: Rule, at: string): Keys {
+  private keysOf({ name, key: who, distinct: what, counts, lock }: Rule, at: string): Counted {
     const key = compileKey(who, { ...this.identity, called: `the key of ${name}` }, `${at}.key`)
     const apart = { ...this.identity, called: `the distinct value of ${name}` }
     const distinct = what === undefined ? undefined : compileKey(what, apart, `${at}.distinct`)

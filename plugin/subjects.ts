@@ -77,7 +77,7 @@ function addSubjects(
   const who = rule.whoOf(values)
   const identity = key.identify(who, optional)
   if (identity === null || rule.allows?.(who)) return count
-  // Before its other values are looked at: who is on a list stays so whatever else is sent.
+  // Before the value of `distinct` is read: who is on a list is blocked whatever else is sent.
   if (rule.blocks?.(who)) {
     subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
     return count + 1

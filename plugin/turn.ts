@@ -23,11 +23,11 @@ export class Turn {
   private callback = false
   /** It has returned a promise of its own. */
   private promised = false
-  // Before the handler has returned or thrown it is not known whether it goes on.
+  /** It has returned or thrown: before that nobody knows whether it goes on. */
   private called = false
   /** The refund for which its answer waits, and the sending behind that. */
   private held: Promise<unknown> | undefined
-  /** Why what it answered could not be sent: where that is thrown at it, it is no error of its own. */
+  /** Why what it answered could not be sent. If the handler then throws this, it is no error of its own. */
   private undelivered: unknown
 
   /** @param tellAnew puts on the reply what is left, anew */
@@ -43,12 +43,12 @@ export class Turn {
       this.hijacked = true
       return hijack.call(reply)
     }
-    // A promise asks this of the reply when the handler has returned the reply.
+    // Called where the handler has returned the reply from its promise, or waits for the reply.
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (fulfilled, rejected) => {
       if (!this.answered && !this.timedOut) this.callback = true
       let waits = true
-      // Of a handler without a promise that has yet to send, Fastify would answer in its place.
+      // Not while a handler without a promise has yet to send: Fastify would answer in its place.
       const tell = (waiter: () => void) => {
         if (waits && (this.promised || this.answered || this.timedOut || this.leaves)) waiter()
         waits = false
@@ -74,7 +74,7 @@ export class Turn {
     } finally {
       this.called = true
     }
-    // Of a thenable of its own kind, `then` may answer nothing.
+    // Not by its own `then`: that of a foreign thenable may return nothing.
     if (this.promised) {
       return Promise.resolve(result).then(
         value => this.resolved(value),
@@ -90,12 +90,12 @@ export class Turn {
   }
 
   private resolved(value: unknown): unknown {
-    // The reply that the handler returned is out or cut off, but the handler has yet to send.
+    // It returned the reply, for which Fastify's time-out has answered, or which was cut off: it has yet to send itself.
     if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
       return value
     }
-    // What it has sent may have yet to leave: Fastify would send in its place what it has returned, or nothing.
+    // What it has sent may wait for a refund: Fastify would send in its place what it has returned, or nothing.
     return this.after(this.held ?? this.returned(value), () => (this.held ? this.reply : value))
   }
 
@@ -217,7 +217,7 @@ function headersSent(raw: object & { headersSent: boolean }): boolean {
     : raw.headersSent
 }
 
-/** A stream that fails while it waits for a refund has nobody else who listens: that would end the process. Fastify looks later. */
+/** A stream that waits for a refund: nobody else listens to it yet, so that its error would end the process. Fastify finds it later. */
 function hear(payload: unknown): void {
   const { pipe, on } = (payload ?? {}) as Partial<NodeJS.ReadableStream>
   if (typeof pipe === 'function' && typeof on === 'function') on.call(payload, 'error', () => {})

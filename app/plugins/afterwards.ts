@@ -34,7 +34,7 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
     })
     clearTimeout(timer)
   }
-  // It comes twice to a request whose route answers as one that is not there, such as the preflight of a stranger's page.
+  // Some requests come here twice: their route answers as if it were not there, as to the preflight of a stranger's page.
   fastify.addHook('preHandler', (request, _reply, done) => {
     if (!waits.has(request)) fastify.afterwards(answered(request))
     done()

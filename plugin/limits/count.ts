@@ -65,12 +65,12 @@ export const count: Kind<CountSpec> = {
     if (Math.floor(word / bit) % 2 === 1) return true
     cell.set(field, word + bit)
     cell.set(USED, cell.at(USED) - 1)
-    // Requests that count nothing must not fill the store. A count that begins anew issues later receipts.
+    // With nothing counted it goes: requests that are all refunded must not fill the store. A new count has later receipts.
     return cell.at(USED) > 0 || cell.resize(0)
   },
 
   undo(cell) {
-    // It may have gone for what the same decision counted after it.
+    // It may be gone, to make room for what the same decision counted after it.
     if (cell.length === 0) return
     cell.set(USED, cell.at(USED) - 1)
     cell.set(ISSUED, cell.at(ISSUED) - 1)

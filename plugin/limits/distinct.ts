@@ -41,7 +41,8 @@ export const distinct: Kind<DistinctSpec> = {
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
     const end = endOfNewest(cell)
-    // Fields in front from before, of those that live; and in all, with the new pair in place of the own one.
+    // How many fields in front stay, as they are not over; and how many stand there then, with the new pair in place of the
+    // value's own one, or beside the others.
     let live = 0
     while (live < end && live < SHARED * 2 && cell.at(live) > since) live += 2
     const own = find(cell, 0, live, VALUE, value)
@@ -84,7 +85,7 @@ export const distinct: Kind<DistinctSpec> = {
     const [at, value] = [cell.at(behind), cell.at(behind + VALUE)]
     let place = taken
     while (place + 2 < end && cell.at(place + 2) > at) place += 2
-    // That it expires sooner a cell hears by what moves to its start.
+    // By a move to its start the cell hears that it expires sooner.
     cell.move(taken, taken + 2, Math.max(place - taken, 2))
     write(cell, place, [at, value])
     return without(cell, behind, end)

@@ -44,8 +44,8 @@ export class Calls {
   }
 
   /**
-   * What may be asked in one command: of a cluster only what is on one node. No decision overtakes another call, and a
-   * refund none but decisions, from which it takes nothing.
+   * Gathers calls into commands; for a cluster each is one of its own. No decision overtakes another call. A refund overtakes
+   * decisions alone, and takes nothing from them.
    */
   private commandsOf(calls: readonly Call[]): Call[][] {
     const commands: Call[][] = []
@@ -76,7 +76,7 @@ export class Calls {
       this.batch.answered(calls.length)
       for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
     } catch (error) {
-      // Redis has written nothing but what may be told again: not all of them need fail.
+      // Nothing was written, or only what may be told twice: asked one by one, what fails for one fails for no other.
       if (calls.length > 1 && isReply(error)) {
         for (const call of calls) void this.run([call])
         return

@@ -107,7 +107,7 @@ export class Fallback implements Reserver {
 
   private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {
     outage.answered(wrote, asked)
-    // Of a slot that moved meanwhile it was another node, which others found lost while the client connected to it.
+    // If the slot has moved meanwhile, another node has answered: others may have found it lost while the client connected to it.
     const current = this.options.outageOf(entries)
     if (current.isLostSince(asked)) current.answered(wrote)
     if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.look()
@@ -124,7 +124,7 @@ export class Fallback implements Reserver {
   private async otherwise(ask: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Promise<Reserved> {
     const { otherwise } = this.options
     await this.standIn?.catchUp()
-    // What is decided here after the end nobody else would ever hear of.
+    // After the end of the app, what this memory counts would reach nobody: so it decides no more.
     if (otherwise === 'deny' || this.closed) throw new StoreUnavailableError()
     if (otherwise === 'allow') return { facts: null, store: this.store }
     const store = otherwise.caughtUp()
@@ -145,7 +145,7 @@ export class Fallback implements Reserver {
     return { facts, store: this.carryOver.take(taken, outage, store, uncounted) }
   }
 
-  // An admission that comes late stays or goes back with what was decided without it.
+  // What the store admits too late goes with what was decided in its place: both stay counted, or both are given back.
   private async afterwards(
     outage: Outage,
     entries: readonly Entry[],

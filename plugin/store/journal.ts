@@ -4,7 +4,7 @@ import type { Entry, Spec, Taken } from './store.js'
 const PLACES = 2 ** 16
 /** Of an identity. */
 const CHARS = 22
-/** In place of a time: asked to be cleared, and cleared. */
+/** In place of a time, of a note that is no send: a clear that was asked for, and one that is done. */
 export const CLEARING = -1
 export const CLEARED = 0
 

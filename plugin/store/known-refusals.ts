@@ -1,7 +1,7 @@
 import { factsOf } from '../limits/index.js'
 import { factsAt } from './reading.js'
 import { type Entry, type Facts, UNKNOWN } from './store.js'
-import { isLasting, isSame, type Refusal, Told } from './told.js'
+import { isLasting, isSame, type KnownRefusal, Told } from './told.js'
 
 const NONE: readonly Told[] = []
 
@@ -35,16 +35,16 @@ export class KnownRefusals {
     // The entries of a rule are known together, or not at all.
     const fleeting = new Set(entries.filter(entry => !isLasting(entry)).map(({ spec }) => spec.rule))
     const told: (Told | undefined)[] = new Array(entries.length)
-    const refusal: Refusal = { facts, answered, until: asked + this.ticks, told }
+    const refusal: KnownRefusal = { facts, answered, until: asked + this.ticks, told }
     let head = 2
     for (const [i, { spec, identity, value }] of entries.entries()) {
       // The entry of a request holds its rule, which may be replaced before this is forgotten.
       const each = new Told({ spec, identity, value }, head, refusal)
       head += factsOf(spec)
-      // A lost node of a cluster may have been passed over: of what stands there nothing is known.
+      // It was not asked about, as where its node of a cluster is lost: nothing is known of it.
       if (each.state === UNKNOWN) continue
       const lasts = !fleeting.has(spec.rule)
-      // The waiting time is that of all which refuse: without one of them it would be too short.
+      // The waiting time is that of all that refuse. Without one that may end any time, it would be wrong: so none is kept.
       if (!lasts && each.refuses && !spec.observed) return
       if (!lasts) continue
       told[i] = each
@@ -59,7 +59,7 @@ export class KnownRefusals {
   recall(entries: readonly Entry[], now: number): Facts | undefined {
     if (this.known.size === 0) return undefined
     const found: (Told | undefined)[] = new Array(entries.length)
-    let first: Refusal | undefined
+    let first: KnownRefusal | undefined
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
       found[i] = this.find(entry, now)

@@ -1,7 +1,10 @@
 import type { Entry, Facts, Store, Taken } from './store.js'
 import { locksOf, takenOf } from './taken.js'
 
-/** What a store counts for a decision that did not wait for its answer. That may be lost with its connection: then its locks go back all the same. */
+/**
+ * What a store counts for a decision that could not wait for its answer. Where that is lost with its connection, its locks at
+ * least are given back.
+ */
 export class Late {
   private readonly taken: Promise<Taken[]>
 

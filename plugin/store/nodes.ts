@@ -25,7 +25,7 @@ export function outagesOf(
 ): (entries: readonly Entry[]) => Outage {
   const nodeOf = nodesOf(client, prefix)
   const outages = new Map<string, Outage>()
-  /** Of a node a slot that it had: to look through all of them takes longer than to decide. */
+  /** For each node a slot that it had: to look through all slots takes longer than a decision. */
   const slots = new Map<string, number>()
   const hasSlots = (node: string) => {
     if (nodeAt(client, slots.get(node) ?? 0) === node) return true
@@ -35,7 +35,7 @@ export function outagesOf(
   }
   return ([entry]) => {
     const node = nodeOf(entry?.identity ?? '')
-    // Nobody asks again about one that has no slots any more, nor about '' once it is known who has which.
+    // Nobody would ask again a node that has no slots any more, nor '' once it is known who has which: their outages end.
     for (const [other, outage] of outages)
       if (node !== '' && outage.lost && !hasSlots(other)) outage.answered(true)
     const outage = outages.get(node) ?? outageOf(node)

@@ -11,7 +11,7 @@ interface OutageEvents {
 export class Outage {
   private until = 0
   private onlyReads = false
-  /** When the latest was asked that it has answered, and when it was lost, by the monotonic clock. */
+  /** By the monotonic clock: when the latest question was asked that it has answered, and when it was lost. */
   private lastAnswered = 0
   private lostAt = 0
 
@@ -60,7 +60,7 @@ export class Outage {
   answered(wrote: boolean, asked = 0): void {
     this.lastAnswered = Math.max(this.lastAnswered, asked)
     if (!this.lost) return
-    // That it reads was known: who comes next finds out at once whether it writes.
+    // That it can be read was known. The next one may ask at once, and finds out whether it takes writes.
     this.until = this.onlyReads && !wrote ? performance.now() : 0
     if (!this.lost) this.events.onBack?.()
   }

@@ -2,7 +2,7 @@ import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields, Now } from '../limits/kind.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
 
-// As many as were ever asked for. The first is no small integer, since the clock is none.
+// As long as the longest facts so far. It begins with a fraction, so that V8 holds doubles in it: the clock is no small integer.
 const blank = [0.5]
 
 /**

@@ -16,7 +16,7 @@ const IV = 12
 const ALTERED = 'was altered or cut short on its way'
 
 interface ReceiptsOptions {
-  /** Of all that may open what is made here. */
+  /** Shared by all that may open what is made here. */
   secret: string
   /** What they have in common beside it. */
   scope: string

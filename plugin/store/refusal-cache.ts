@@ -56,7 +56,7 @@ export class RefusalCache {
     const asked = this.now()
     const reserved = await reserver.reserve(entries, token)
     const { facts, store } = reserved
-    // What stood in for the store knows less; and an answer may be older than an ending that came before it.
+    // What stands in for the store knows less. And if a refusal was ended meanwhile, this answer may be older than that.
     const sure = store.name === reserver.store.name && endings === this.endings
     if (!sure || !facts) return reserved
     this.correct(entries, facts)

@@ -15,7 +15,7 @@ interface ClientOptions {
   sentinelCommandTimeout?: number
 }
 
-/** Who hears of a client's connections. Apps may share one, and come and go: each listener of its own would be one too many. */
+/** Who is told of a client's connections, by one listener for all: apps may share a client, and come and go. */
 const hearers = new WeakMap<RedisClient, Set<() => void>>()
 /** Clients that are waited for, by all of these together. */
 const connecting = new WeakMap<RedisClient, Promise<boolean>>()

@@ -55,7 +55,7 @@ export class StandIn {
     const { next } = this.journal
     const current = blockings === this.blockings
     for (const { entry, ends } of takenOf(entries, facts)) {
-      // Another process may have unblocked it; but an answer may be older than a block that came before it.
+      // Admitted there, so another process has unblocked whoever is blocked here; unless this answer is older than the block.
       if (current) this.memory.unblock([entry])
       if (isSend(entry)) this.journal.note(entry, ends, at)
     }
@@ -67,13 +67,13 @@ export class StandIn {
   following(store: Following): Following {
     return {
       clear: async entries => {
-        // What was asked later is answered later, and may be heard of before.
+        // What is asked of that store later counts behind this clear, though its answer may be heard first: notes mark the place.
         const { next } = this.journal
         const asked = this.memory.ticks
         for (const entry of entries) this.journal.note(entry, 0, CLEARING)
         await store.clear(entries)
         for (const [i, entry] of entries.entries()) {
-          // What was counted meanwhile goes, unless something came behind it.
+          // The memory is cleared now, unless something that came behind the note is counted there already.
           const first = this.journal.clear(next + i) || this.memory.latest(entry) <= asked
           if (first) this.memory.clear([entry])
         }

@@ -2,7 +2,7 @@ import { factsOf, limitsOf } from '../limits/index.js'
 import { BLOCKED, type Entry, type Facts, PASSES } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
-export interface Refusal {
+export interface KnownRefusal {
   /** What the store answered, and when. */
   facts: Facts
   answered: number
@@ -18,7 +18,7 @@ export class Told {
   constructor(
     readonly entry: Entry,
     private readonly head: number,
-    readonly refusal: Refusal
+    readonly refusal: KnownRefusal
   ) {}
 
   get state(): number {
@@ -46,7 +46,7 @@ export class Told {
     const told = refusal.facts
     const later = now - refusal.answered
     facts[head] = this.state
-    // Whose refusal is told has not ended.
+    // A block has not ended, else the refusal would not be told any more.
     facts[head + 1] = this.state === BLOCKED ? (told[from + 1] as number) - later : 0
     for (let i = 2; i < factsOf(this.entry.spec); i += 2) {
       const reset = told[from + i + 1] as number

@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { present } from '../../plugin/clock.js'
+import { instantNow } from '../../plugin/clock.js'
 import { Hold, reporting } from '../../plugin/hold.js'
 import { entry, lock, observed, token } from '../contract/specs.js'
 import { until } from '../helper/until.js'
@@ -16,7 +16,7 @@ t.test('a lock that is released while it is renewed leaves no timer', async t =>
   const hold = new Hold([taken(lock(3_000))], {
     store,
     token: token(),
-    since: present(),
+    since: instantNow(),
     report
   })
   await until(() => answer !== undefined, 'a renewal')
@@ -41,7 +41,7 @@ function holding(
   maxHold?: number
 ) {
   const store = { name: 'redis', refund: async () => {}, renew }
-  const asked = { ...present(), monotonic: since }
+  const asked = { ...instantNow(), monotonic: since }
   return new Hold([taken(spec, maxHold)], { store, token: token(), since: asked, report })
 }
 
