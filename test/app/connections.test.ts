@@ -3,12 +3,11 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
-import { build } from '../../app/app.js'
-import { readConfig } from '../../app/config.js'
 import { gate } from '../helper/gate.js'
+import { listen } from '../helper/listen.js'
 import { until } from '../helper/until.js'
 import { E164, PHONE } from './captcha.js'
-import { KEY } from './helper.js'
+import { buildApp, KEY } from './helper.js'
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
 
@@ -19,9 +18,9 @@ function gotBy(socket: Socket): () => string {
   return () => text
 }
 
-/** An app that listens, with a route that answers when it is told to. */
-async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
-  const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...env }))
+/** An app with a route that answers when it is told to. */
+async function holding(t: Test, env?: NodeJS.ProcessEnv) {
+  const app = await buildApp(t, env)
   let arrived = 0
   const { open: release, opened: released } = gate()
   app.get('/held', async () => {
@@ -29,14 +28,14 @@ async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
     await released
     return 'done'
   })
-  t.teardown(() => {
-    release()
-    return app.close()
-  })
-  const open = () => {
-    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
-    t.teardown(() => socket.destroy())
-    return socket.on('error', () => {})
+  t.teardown(release)
+  /** Has the app listen, if it does not yet. @returns both ends of a connection to it, the client's first */
+  const open = async (allowHalfOpen = false) => {
+    const port = await (app.server.listening ? (app.server.address() as AddressInfo).port : listen(app))
+    const connected = once(app.server, 'connection')
+    const client = connect({ port, host: '127.0.0.1', allowHalfOpen }).on('error', () => {})
+    t.teardown(() => client.destroy())
+    return [client, (await connected)[0]] as const
   }
   /** Writes what is no request, and waits until Node has told of it. */
   const breakBy = async (socket: Socket, text: string) => {
@@ -48,28 +47,27 @@ async function listening(t: Test, env: NodeJS.ProcessEnv = {}) {
 }
 
 t.test('ten requests at once on one connection are answered, with more it is closed', async t => {
-  const { app, open, arrived } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const { app, open, arrived } = await holding(t)
+  const [socket] = await open()
   for (let round = 0; round < 3; round++) {
     socket.write(get('/healthz').repeat(10))
     for (let text = ''; text.split('HTTP/1.1 200').length <= 10; ) text += (await once(socket, 'data'))[0]
   }
-  const many = open().resume()
-  many.write(get('/held').repeat(1_000))
+  const [many] = await open()
+  many.resume().write(get('/held').repeat(1_000))
   await once(many, 'close')
   t.equal(arrived(), 10)
   const closed: boolean[] = []
   app.server.on('checkExpectation', ({ socket }) => closed.push(socket.destroyed))
-  const expecting = open().resume()
+  const [expecting] = await open()
   const expectation = 'GET / HTTP/1.1\r\nhost: a\r\nexpect: a miracle\r\n\r\n'
-  expecting.write(`${get('/held')}${expectation.repeat(10)}`)
+  expecting.resume().write(`${get('/held')}${expectation.repeat(10)}`)
   await once(expecting, 'close')
   t.same(closed, [...Array(9).fill(false), true], 'what expects too much counts, too')
 })
 
 t.test('of a client that hangs up: what waits behind another answer ends as well', async t => {
-  const { app, open, release } = await listening(t)
+  const { app, open, release } = await holding(t)
   const early = new Readable({ read() {} })
   const late = new Readable({ read() {} })
   const [asked, hungUp] = [gate(), gate()]
@@ -79,10 +77,7 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
     await hungUp.opened
     return late
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const connected = once(app.server, 'connection')
-  const client = open()
-  const [socket] = await connected
+  const [client, socket] = await open()
   const body = JSON.stringify({ phone: PHONE, purpose: 'reset-password' })
   const head = [
     'POST /v1/captcha HTTP/1.1',
@@ -103,9 +98,8 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
 })
 
 t.test('what is no request is answered after the requests before it', async t => {
-  const { app, open, breakBy, release } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const { app, open, breakBy, release } = await holding(t)
+  const [socket] = await open()
   const got = gotBy(socket)
   const waits = () =>
     [...app.connections.values()].flatMap(all => [...all].map(each => each.listenerCount('close')))
@@ -120,9 +114,8 @@ t.test('what is no request is answered after the requests before it', async t =>
 })
 
 t.test('a request that breaks off behind its own answer gets no second one', async t => {
-  const { app, open } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const { open } = await holding(t)
+  const [socket] = await open()
   const got = gotBy(socket)
   socket.write('POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
   await once(socket, 'data')
@@ -133,9 +126,8 @@ t.test('a request that breaks off behind its own answer gets no second one', asy
 })
 
 t.test('nor does one that breaks off while its own answer waits for another', async t => {
-  const { app, open, breakBy, release } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const { app, open, breakBy, release } = await holding(t)
+  const [socket] = await open()
   const got = gotBy(socket)
   socket.write(`${get('/held')}POST /v1/sms HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n`)
   const made = () => [...app.connections.values()].some(each => [...each].some(answer => answer.headersSent))
@@ -148,11 +140,10 @@ t.test('nor does one that breaks off while its own answer waits for another', as
 })
 
 t.test('what is no request is answered behind an answer that is still on its way', async t => {
-  const { app, open, breakBy } = await listening(t)
+  const { app, open, breakBy } = await holding(t)
   const stream = new Readable({ read() {} })
   app.get('/stream', async () => stream)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const [socket] = await open()
   const got = gotBy(socket)
   socket.write(get('/stream'))
   stream.push('a part')
@@ -165,11 +156,8 @@ t.test('what is no request is answered behind an answer that is still on its way
 })
 
 t.test('a request that was answered because it came too late is not done when it comes', async t => {
-  const { app, open, arrived } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const connected = once(app.server, 'connection')
-  const client = open()
-  const [socket] = await connected
+  const { app, open, arrived } = await holding(t)
+  const [client, socket] = await open()
   const got = gotBy(client)
   client.write(`${get('/healthz')}GET /he`)
   await once(client, 'data')
@@ -183,11 +171,8 @@ t.test('a request that was answered because it came too late is not done when it
 })
 
 t.test('an idle connection that has asked before is closed no later than another one', async t => {
-  const { app, open } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const connected = once(app.server, 'connection')
-  const client = open()
-  const [socket] = await connected
+  const { app, open } = await holding(t)
+  const [client, socket] = await open()
   t.equal(socket.timeout, 79_000)
   client.write(get('/healthz'))
   await once(client, 'data')
@@ -199,17 +184,14 @@ t.test('an idle connection that has asked before is closed no later than another
 })
 
 t.test('what is no request is answered, too, behind one that came too late', async t => {
-  const { app, open, breakBy, release } = await listening(t)
+  const { app, open, breakBy, release } = await holding(t)
   const [late, answer] = [gate(), gate()]
   app.get('/late', async () => {
     late.open()
     await answer.opened
     return 'late'
   })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const connected = once(app.server, 'connection')
-  const client = open()
-  const [socket] = await connected
+  const [client, socket] = await open()
   const got = gotBy(client)
   const asked = once(app.server, 'request')
   client.write(`${get('/held')}GET /la`)
@@ -230,10 +212,9 @@ t.test('what is no request is answered, too, behind one that came too late', asy
 })
 
 t.test('a client that sends thousands of headers does not push out what a proxy adds', async t => {
-  const { app, open } = await listening(t, { TRUST_PROXY: '127.0.0.1' })
+  const { app, open } = await holding(t, { TRUST_PROXY: '127.0.0.1' })
   app.get('/ip', async request => request.ip)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const socket = open()
+  const [socket] = await open()
   const headers = `${'a:\r\n'.repeat(3_000)}x-forwarded-for: 203.0.113.1\r\n`
   socket.write(`GET /ip HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${headers}\r\n`)
   const [answer] = await once(socket, 'data')
@@ -241,7 +222,7 @@ t.test('a client that sends thousands of headers does not push out what a proxy 
 })
 
 t.test('of an X-Forwarded-For that a client makes long the end is read, which proxies add', async t => {
-  const { app } = await listening(t, { TRUST_PROXY: '127.0.0.1,10.0.0.0/8' })
+  const { app } = await holding(t, { TRUST_PROXY: '127.0.0.1,10.0.0.0/8' })
   app.get('/ip', async ({ ip, headers }) => [ip, headers['x-forwarded-for']?.length])
   const added = '203.0.113.1, 10.0.0.1, 10.0.0.2'
   const claimed = '10.1.1.1, 192.0.2.1, '.repeat(700)
@@ -254,10 +235,9 @@ t.test('of an X-Forwarded-For that a client makes long the end is read, which pr
 t.test(
   'a connection that is refused is read until the client ends it: no reset overtakes the answer',
   async t => {
-    const { app, open } = await listening(t)
-    await app.listen({ host: '127.0.0.1', port: 0 })
+    const { open } = await holding(t)
     const endOf = async (text: string) => {
-      const socket = open()
+      const [socket] = await open()
       const failed: Error[] = []
       socket.on('error', error => failed.push(error))
       const got = gotBy(socket)
@@ -278,17 +258,12 @@ t.test(
 )
 
 t.test('who does not end a connection that is refused has two seconds', async t => {
-  const { app } = await listening(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { open } = await holding(t)
+  const [socket, own] = await open(true)
+  socket.resume()
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  const connected = once(app.server, 'connection')
-  const { port } = app.server.address() as AddressInfo
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-  t.teardown(() => socket.destroy())
-  socket.on('error', () => {}).resume()
   socket.write('what?\r\n\r\n')
-  const [own] = await connected
   await once(socket, 'end')
   mock.timers.tick(1_999)
   t.notOk(own.destroyed)

@@ -14,6 +14,15 @@ import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './cap
 import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
 
+/** A code that an app at a place has sent by a provider that does what it is told. */
+async function sentAt(open: (typeof places)['redis'], t: Test) {
+  const place = await open(t)
+  const sms = provider()
+  const app = await place.start({}, { senders: { sms } })
+  const { id } = (await ask(app)).body
+  return { place, sms, app, id }
+}
+
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
     await t.test('rotate: the next code is valid, the former is not', async t => {
@@ -102,10 +111,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('a resend that fails costs nothing and leaves the former code valid', async t => {
-      const place = await open(t)
-      const sms = provider()
-      const app = await place.start({}, { senders: { sms } })
-      const { id } = (await ask(app)).body
+      const { place, sms, app, id } = await sentAt(open, t)
       const code = sms.lastCode()
       place.advance(60_000)
       sms.fail('failed')
@@ -141,10 +147,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('a resend of which nobody knows ends the former code, and its own is of use', async t => {
-      const place = await open(t)
-      const sms = provider()
-      const app = await place.start({}, { senders: { sms } })
-      const { id } = (await ask(app)).body
+      const { place, sms, app, id } = await sentAt(open, t)
       const code = sms.lastCode()
       place.advance(60_000)
       sms.fail('unknown')
@@ -156,10 +159,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('until a sender has taken the message, nobody knows', async t => {
-      const place = await open(t)
-      const sms = provider()
-      const app = await place.start({}, { senders: { sms } })
-      const { id } = (await ask(app)).body
+      const { place, sms, app, id } = await sentAt(open, t)
       t.match(await status(app, id), { body: { delivery: 'accepted' } })
       place.advance(60_000)
       let during: unknown
@@ -172,10 +172,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test('what becomes of a message says nothing of the one that has followed it', async t => {
-      const place = await open(t)
-      const sms = provider()
-      const app = await place.start({}, { senders: { sms } })
-      const { id } = (await ask(app)).body
+      const { place, sms, app, id } = await sentAt(open, t)
       place.advance(60_000)
       const { held, letGo } = sms.hold()
       const former = resend(app, id)
