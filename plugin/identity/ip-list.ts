@@ -6,9 +6,10 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
  *
  * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
  * The time of a test grows with the logarithm of the number of entries.
- * @throws TypeError naming the entry that is neither an address nor a range.
+ * @throws TypeError when it is no list; naming the entry that is neither an address nor a range
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
+  if (!Array.isArray(entries)) throw new TypeError("compileIpList takes a list, such as ['192.0.2.0/24']")
   const ranges = entries.map(range)
   const inIpv4 = covering(ranges.filter(({ ipv4 }) => ipv4))
   const inIpv6 = covering(ranges.filter(({ ipv4 }) => !ipv4))

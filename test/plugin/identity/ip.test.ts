@@ -340,3 +340,10 @@ t.test('a prefix that is none', async t => {
 t.test('what is no text is no such identity', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[]) t.equal(canonicalIp(value), undefined)
 })
+
+t.test('what is no list is told of', async t => {
+  t.throws(() => compileIpList('192.0.2.0/24' as never), {
+    name: 'TypeError',
+    message: "compileIpList takes a list, such as ['192.0.2.0/24']"
+  })
+})
