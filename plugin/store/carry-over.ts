@@ -24,8 +24,9 @@ export interface CarryOverOptions {
 }
 
 /**
- * Carries to a store what was admitted elsewhere while it was lost: all of it, before the outage is over. Each is told
- * once, after the store has answered a look: told again, it could count twice.
+ * Carries to a store what was admitted elsewhere while it was lost. The outage is over when the first are told: were it
+ * when all are, it would never be where more is admitted meanwhile than told. Each is told once, after the store has
+ * answered a look: told again, it could count twice.
  */
 export class CarryOver {
   private readonly waiting = new Map<Outage, Carried[]>()
@@ -39,7 +40,7 @@ export class CarryOver {
     private readonly options: CarryOverOptions
   ) {}
 
-  /** Whether anything waits for the end of an outage. */
+  /** Whether anything waits to be told, since an outage. */
   waits(outage: Outage): boolean {
     return this.waiting.has(outage)
   }
@@ -105,10 +106,8 @@ export class CarryOver {
     const asked = performance.now()
     try {
       await this.ask(waiting[0], outage)
-      let counted = false
-      while (waiting.length > 0) if (await this.tell(waiting, outage)) counted = true
+      while (waiting.length > 0) outage.answered(await this.tell(waiting, outage), asked)
       this.waiting.delete(outage)
-      outage.answered(counted, asked)
     } catch (error) {
       const onlyReads = this.options.isOfWrites(error)
       // Who asks a store that may be read is told its refusals meanwhile.

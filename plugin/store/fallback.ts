@@ -55,15 +55,19 @@ export class Fallback implements Reserver {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
     if (!this.mayAsk(outage)) return this.standingIn(outage, entries, token)
+    const held = this.carryOver.waits(outage) ? await this.hold(entries, token) : undefined
+    if (held?.refused) return held.refused
     const asked = performance.now()
     const blockings = this.standIn?.blockings ?? 0
     const answer = Promise.resolve(this.primary.reserve(entries, token))
     try {
       const facts = await within(answer, timeout, unavailable)
+      held?.release()
       this.answered(outage, entries, asked, facts[1] === 1)
       const settling = facts[1] === 1 && this.standIn?.note(entries, facts, this.store, blockings)
       return { facts, store: settling || this.store }
     } catch (error) {
+      held?.release()
       this.failed(outage, asked, error)
       return this.afterwards(outage, entries, token, answer)
     }
@@ -129,6 +133,16 @@ export class Fallback implements Reserver {
     if (otherwise === 'allow') return { facts: null, store: this.store }
     const store = otherwise.caughtUp()
     return { facts: ask(store), store }
+  }
+
+  /**
+   * What the primary store has still to be told of this memory knows: so it has to admit, too, and holds the slots until
+   * the store has answered.
+   */
+  private async hold(entries: readonly Entry[], token: string) {
+    const { facts, store } = await this.otherwise(memory => memory.reserve(entries, token))
+    if (facts?.[1] !== 1) return { refused: { facts, store }, release() {} }
+    return { release: () => this.standIn?.release(takenOf(entries, facts), token) }
   }
 
   /** @param uncounted whether the primary store has not counted it, and never will */

@@ -90,6 +90,11 @@ export class StandIn {
     }
   }
 
+  /** Gives back what was held while the other store was asked. */
+  release(taken: readonly Taken[], token: string): void {
+    this.memory.giveBack(taken, token)
+  }
+
   close(): void {
     clearInterval(this.counting)
     this.memory.close()

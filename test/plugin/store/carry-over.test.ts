@@ -1,5 +1,5 @@
 import { deepStrictEqual } from 'node:assert/strict'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Fallback } from '../../../plugin/store/fallback.js'
@@ -166,6 +166,66 @@ t.test('while anything waits, nobody waits for the store', async t => {
   t.ok(outage.lost)
 })
 
+t.test('while more is told than at once, the store and the memory both decide', async t => {
+  const opened = open(t)
+  const { memory, primary, outage, fallback, used, send } = opened
+  const spec = log([1, 60_000])
+  await lose(opened)
+  for (let who = 0; who < 100; who++) await send([entry(spec, who)])
+  const told = gate()
+  const { count } = primary
+  let telling = 0
+  primary.count = async (...given) => {
+    if (telling++ >= 64) await told.opened
+    return count(...given)
+  }
+  delete opened.state.broken
+  await until(() => !outage.lost, 'its return')
+  const decided = async (entries: Entry[]) => {
+    const { facts, store } = await fallback.reserve(entries, token())
+    return [store.name, facts?.[1]]
+  }
+  const [late, elsewhere, other] = [99, 'elsewhere', 'other'].map(who => entry(spec, who)) as [
+    Entry,
+    Entry,
+    Entry
+  ]
+  memory.reserve([elsewhere], '')
+  t.strictSame(used([late]), [0])
+  t.strictSame(await decided([late]), ['memory', 0])
+  const beside = entry(log([9, 60_000]))
+  t.strictSame(await decided([elsewhere, beside]), ['redis', 0])
+  t.strictSame(await decided([other, beside]), ['redis', 1])
+  t.strictSame(await decided([other]), ['memory', 0])
+  const locked = entry(lock(60_000))
+  const taken = await fallback.reserve([locked, beside], token())
+  t.equal(taken.store.name, 'redis')
+  told.open()
+  await until(() => used([late])[0] === 1, 'the others')
+  t.strictSame(used([other, beside]), [1, 2])
+  t.equal(telling, 101, 'nothing else was told')
+})
+
+t.test('who was sent to while a store took no writes is not admitted by it before it is told', async t => {
+  const { primary, state, fallback, used, send } = open(t)
+  const sent = [entry(log([1, 60_000]))]
+  state.ofWrites = FULL
+  t.ok(await send(sent))
+  const told = gate()
+  const { count } = primary
+  primary.count = async (...given) => {
+    await told.opened
+    return count(...given)
+  }
+  delete state.ofWrites
+  // By then who comes may ask the store.
+  await sleep(2 * TIMEOUT_MS)
+  t.equal((await fallback.reserve(sent, '')).facts?.[1], 0)
+  t.strictSame(used(sent), [0])
+  told.open()
+  await until(() => used(sent)[0] === 1, 'the telling')
+})
+
 t.test('what the store counted too late is not told again', async t => {
   for (const [counts, told] of [
     ['admits', 0],
@@ -198,9 +258,9 @@ t.test('what the store counted too late is not told again', async t => {
 })
 
 t.test('a store that takes no writes is told again when it has room', async t => {
-  const { state, outage, heard, fallback, used, send, back } = open(t)
+  const { memory, state, outage, heard, fallback, used, send, back } = open(t)
   const [full, sent] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
-  await send(full)
+  memory.reserve(full, '')
   state.ofWrites = FULL
   t.ok(await send(sent))
   await until(() => state.told > 1, 'a second try')
