@@ -77,7 +77,7 @@ for d = 0, decisions - 1 do
     if not value then
       value = ''
     elseif #value % 6 == 1 then
-      passes = read('>I6', value, #value - 6) <= now
+      passes = read('>I6', value, #value - 6) <= clock
       value = sub(value, 1, -8)
     end
 

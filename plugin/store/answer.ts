@@ -110,14 +110,16 @@ const ARRAY_16 = 0xdc
 /**
  * Facts are reckoned here, not in Redis, whose time is everybody's.
  * @param values those from before
- * @param ticks the clock of Redis
+ * @param ticks the clock of Redis, or when it was decided elsewhere
  * @param admitted what the script decided, if it did
+ * @param clock that of Redis, by which blocks end
  */
 export function factsFrom(
   entries: readonly Entry[],
   values: readonly Value[],
   ticks: number,
-  admitted?: number
+  admitted?: number,
+  clock = ticks
 ): Facts {
   const now = { steady: ticks, wall: ticks, fresh: ticks }
   const facts = factsAt(ticks, entries)
@@ -126,7 +128,7 @@ export function factsFrom(
     const entry = entries[i] as Entry
     const value = values[i] as Value
     const fields = isAhead(value, entry.spec, ticks) ? NOTHING : value
-    readEntry(facts, head, entry, fields, now, value.blockedUntil() - ticks)
+    readEntry(facts, head, entry, fields, now, value.blockedUntil() - clock)
     if (admitted === 1 && facts[head] === PASSES)
       facts[head + 1] = kindOf(entry.spec).receipt(fields, now, entry.spec)
     head += factsOf(entry.spec)

@@ -122,7 +122,7 @@ export class RedisStore implements Store, Teller {
         if (argument !== undefined) args.push(argument)
       }
       const { now, values, admitted } = (await this.run(script, entries, args)) as Answer
-      if (admitted !== undefined) return factsFrom(entries, values, now - ago, admitted)
+      if (admitted !== undefined) return factsFrom(entries, values, now - ago, admitted, now)
       // Named by our clock, the periods missed Redis's: ask again by its own.
       this.setClock(now)
     }

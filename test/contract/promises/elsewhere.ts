@@ -54,6 +54,23 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
+    'it counts where a block was then that has ended since',
+    async s => {
+      const entries = [log([3, 60_000]), count(3, 'day')].map(spec => entry(spec))
+      const ends = (await s.take(entries))[1]?.ends
+      await s.store.block(entries, 5_000)
+      s.time.advance(10 * SECOND)
+      const taken = []
+      for (const each of entries) {
+        const receipt = await s.store.count(each, 8 * SECOND, ends)
+        taken.push({ entry: each, receipt, ends: each.spec.kind === 'count' ? (ends ?? 0) : 0 })
+      }
+      s.t.strictSame(await s.used(entries), [[2], [2]])
+      await s.refund(taken)
+      s.t.strictSame(await s.used(entries), [[1], [1]])
+    }
+  ],
+  [
     'what is over is not counted',
     async s => {
       const spec = log([1, 60_000])
