@@ -22,15 +22,21 @@ export class Carried {
    */
   tell(store: Pick<Store, 'count'>, now: number, timeout: number): Promise<number> {
     const { entry, ends } = this.taken
-    const told = within(Promise.resolve(store.count(entry, now - this.at, ends)), timeout, unavailable)
-    this.receipt = told.catch(() => 0)
-    return told
+    const answer = Promise.resolve(store.count(entry, now - this.at, ends))
+    // It may come later, and be given back then.
+    this.receipt = answer.catch(() => 0)
+    return within(answer, timeout, unavailable)
   }
 
-  /** Gives it back where it was told of. */
-  async giveBack(refund: Store['refund']): Promise<void> {
+  /**
+   * Gives it back where it was told of.
+   * @throws StoreUnavailableError when that is not known to be done within `timeout` milliseconds
+   */
+  giveBack(refund: Store['refund'], timeout: number): Promise<void> {
     this.over = true
-    const receipt = await this.receipt
-    if (receipt !== 0) await refund([{ ...this.taken, receipt }], '')
+    const given = this.receipt.then(async receipt => {
+      if (receipt !== 0) await refund([{ ...this.taken, receipt }], '')
+    })
+    return within(given, timeout, unavailable)
   }
 }

@@ -59,7 +59,7 @@ export class CarryOver {
       refund: async (given, token) => {
         await store.refund(given, token)
         const theirs = carried.filter(each => given.some(({ entry }) => entry === each.taken.entry))
-        await Promise.all(theirs.map(each => each.giveBack(this.refund)))
+        await Promise.all(theirs.map(each => each.giveBack(this.refund, this.options.timeout)))
       },
       renew: (entry, token) => store.renew(entry, token)
     }

@@ -349,6 +349,42 @@ t.test(
   }
 )
 
+t.test('what is counted after all when it was told is given back', async t => {
+  const opened = open(t)
+  const { primary, state, heard, used, send, back } = opened
+  await lose(opened)
+  const [before, after] = [1, 2].map(who => [entry(log([1, 60_000]), who)]) as [Entry[], Entry[]]
+  const sent = [await send(before), await send(after)]
+  const late = gate()
+  const { count } = primary
+  primary.count = async (...given) => {
+    await late.opened
+    return count(...given)
+  }
+  delete state.broken
+  await until(() => heard.length > 0, 'that no answer came')
+  primary.count = count
+  await back()
+  const given = sent[0]?.store.refund(sent[0].taken, '')
+  late.open()
+  await given
+  await sent[1]?.store.refund(sent[1].taken, '')
+  t.strictSame(used([...before, ...after]), [0, 0])
+})
+
+t.test('a refund waits no longer than the time-out for what was told', async t => {
+  const opened = open(t)
+  const { primary, state, heard, send } = opened
+  await lose(opened)
+  const sent = await send([entry(log([1, 60_000]))])
+  primary.count = () => new Promise(() => {})
+  delete state.broken
+  await until(() => heard.length > 0, 'that no answer came')
+  await t.rejects(async () => sent?.store.refund(sent.taken, ''), {
+    code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE'
+  })
+})
+
 t.test('what is cleared before it is told is not told', async t => {
   const opened = open(t)
   const { time, state, fallback, used, send, back } = opened
