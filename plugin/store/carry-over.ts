@@ -58,20 +58,23 @@ export class CarryOver {
       name: store.name,
       refund: async (given, token) => {
         await store.refund(given, token)
-        const theirs = carried.filter(each => given.some(({ entry }) => entry === each.taken.entry))
-        await Promise.all(theirs.map(each => each.giveBack(this.refund, this.options.timeout)))
+        await this.giveBack(carried.filter(each => given.some(({ entry }) => entry === each.taken.entry)))
       },
       renew: (entry, token) => store.renew(entry, token)
     }
   }
 
-  /** Hears of what was cleared in the store. @param asked the tick at which that was asked for */
-  cleared(entries: readonly Entry[], asked: number): void {
-    for (const each of [...this.waiting.values()].flat()) {
-      const { identity, spec } = each.taken.entry
-      const same = (entry: Entry) => entry.identity === identity && entry.spec.name === spec.name
-      if (each.at <= asked && entries.some(same)) each.over = true
-    }
+  /** Finds what waits to be told of these. */
+  of(entries: readonly Entry[]): Carried[] {
+    return [...this.waiting.values()].flat().filter(({ taken: { entry } }) => {
+      const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
+      return entries.some(same)
+    })
+  }
+
+  /** Tells no more of these, and gives back what was told. */
+  async giveBack(carried: readonly Carried[]): Promise<void> {
+    await Promise.all(carried.map(each => each.giveBack(this.refund, this.options.timeout)))
   }
 
   /** Carries what waits for stores that answer. */

@@ -44,9 +44,10 @@ export class Fallback implements Reserver {
     this.store = {
       ...followed,
       clear: async entries => {
-        const asked = now()
+        const waiting = this.carryOver.of(entries)
         await followed.clear(entries)
-        this.carryOver.cleared(entries, asked)
+        // Some may have been told meanwhile.
+        await this.carryOver.giveBack(waiting)
       }
     }
   }

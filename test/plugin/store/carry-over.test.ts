@@ -400,6 +400,31 @@ t.test('what is cleared before it is told is not told', async t => {
   t.strictSame(used([cleared, other]), [1, 1])
 })
 
+t.test('what is told between a clearing and its answer is given back', async t => {
+  const opened = open(t)
+  const { memory, primary, state, fallback, used, send } = opened
+  await lose(opened)
+  const [cleared, other] = [log([9, 60_000]), log([9, 60_000])].map(spec => entry(spec)) as [Entry, Entry]
+  await send([cleared, other])
+  const answered = gate()
+  primary.clear = async entries => {
+    memory.clear(entries)
+    await answered.opened
+  }
+  const { count } = primary
+  primary.count = async (...given) => {
+    const receipt = await count(...given)
+    await answered.opened
+    return receipt
+  }
+  const clearing = fallback.store.clear([cleared])
+  delete state.broken
+  await until(() => used([cleared])[0] === 1, 'the telling')
+  answered.open()
+  await clearing
+  t.strictSame(used([cleared, other]), [0, 1])
+})
+
 t.test('of more than 65,536 entries the latest wait', async t => {
   const opened = open(t, 200_000)
   const { state, used, send, back } = opened
