@@ -8,7 +8,7 @@ import type { Entry, Settling, Store, Taken } from './store.js'
 /** So many entries wait for a store, or for a node of it, at most; of more the oldest sixteenth goes. */
 const MOST = 2 ** 16
 /** So many are told at a time. */
-const TOGETHER = 64
+const TOGETHER = 32
 
 export interface CarryOverOptions {
   /** How long a call may take, in milliseconds; so often is it looked whether the store answers. */

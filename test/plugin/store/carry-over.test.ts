@@ -176,7 +176,7 @@ t.test('while more is told than at once, the store and the memory both decide', 
   const { count } = primary
   let telling = 0
   primary.count = async (...given) => {
-    if (telling++ >= 64) await told.opened
+    if (telling++ >= 32) await told.opened
     return count(...given)
   }
   delete opened.state.broken
@@ -308,7 +308,7 @@ t.test('what is lost while it is told is told of, and not told again', async t =
   const { count } = primary
   let told = 0
   primary.count = async (...given) => {
-    if (told++ === 63) await new Promise(() => {})
+    if (told++ === 31) await new Promise(() => {})
     return count(...given)
   }
   delete state.broken
