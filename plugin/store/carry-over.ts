@@ -4,6 +4,7 @@ import { isReply } from './client.js'
 import { unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
+import { Hearing } from './watched.js'
 
 /** So many entries wait for a store, or for a node of it, at most; of more the oldest sixteenth goes. */
 const MOST = 2 ** 16
@@ -54,14 +55,9 @@ export class CarryOver {
     const at = this.options.now()
     const carried = taken.map(each => new Carried(each, at))
     void uncounted.then(wait => wait && this.wait(outage, carried))
-    return {
-      name: store.name,
-      refund: async (given, token) => {
-        await store.refund(given, token)
-        await this.giveBack(carried.filter(each => given.some(({ entry }) => entry === each.taken.entry)))
-      },
-      renew: (entry, token) => store.renew(entry, token)
-    }
+    return new Hearing(store, given =>
+      this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
+    )
   }
 
   /** Finds what waits to be told of these. */

@@ -35,19 +35,19 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
 
 /** Settles as that store does. */
 export class Hearing implements Settling {
-  /** @param given hears, before, of what is given back */
+  /** @param given hears of what is given back, and may have to wait for something itself */
   constructor(
     private readonly store: Settling,
-    private readonly given: (taken: readonly Taken[]) => void
+    private readonly given: (taken: readonly Taken[]) => Awaitable<void>
   ) {}
 
   get name(): string {
     return this.store.name
   }
 
-  refund(taken: readonly Taken[], token: string): Awaitable<void> {
-    this.given(taken)
-    return this.store.refund(taken, token)
+  async refund(taken: readonly Taken[], token: string): Promise<void> {
+    const refund = async () => this.store.refund(taken, token)
+    await Promise.all([this.given(taken), refund()])
   }
 
   renew(entry: Entry, token: string): Awaitable<boolean> {

@@ -216,6 +216,7 @@ const only: Record<string, readonly string[]> = {
     'store/in-time',
     'store/outage',
     'store/store',
+    'store/watched',
     'within'
   ],
   'store/carried': ['store/in-time', 'store/store', 'within'],

@@ -35,7 +35,8 @@ const KEY = new Error('WRONGTYPE of a key')
 function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
   const memory = new MemoryStore({ clock: time.clock, maxKeys: 200_000 })
-  const standIn = new StandIn(new MemoryStore({ clock: time.clock, maxKeys }))
+  const own = new MemoryStore({ clock: time.clock, maxKeys })
+  const standIn = new StandIn(own)
   const state: { broken?: Error; ofWrites?: Error; told: number } = { told: 0 }
   const lost = <T>(call: () => T, ...breaks: (Error | undefined)[]): T => {
     for (const error of breaks) if (error) throw error
@@ -79,7 +80,7 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
       await fallback.peek([entry(specs[0] as Spec)])
       return !outage.lost
     }, 'its return')
-  return { time, memory, primary, state, outage, fallback, heard, used, send, back }
+  return { time, memory, own, primary, state, outage, fallback, heard, used, send, back }
 }
 
 const gone = () => new Error('gone')
@@ -384,6 +385,21 @@ t.test('a refund waits no longer than the time-out for what was told', async t =
   await t.rejects(async () => sent?.store.refund(sent.taken, ''), {
     code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE'
   })
+})
+
+t.test('what the memory cannot give back is given back in the store all the same', async t => {
+  const opened = open(t)
+  const { own, state, used, send, back } = opened
+  await lose(opened)
+  const entries = [entry(log([1, 60_000]))]
+  const sent = await send(entries)
+  delete state.broken
+  await back()
+  own.refund = () => {
+    throw new Error('full')
+  }
+  await t.rejects(Promise.resolve(sent?.store.refund(sent.taken, '')), { message: 'full' })
+  await until(() => used(entries)[0] === 0, 'its slot')
 })
 
 t.test('what is cleared before it is told is not told', async t => {
