@@ -22,6 +22,7 @@ import {
   toTicks
 } from '../../../plugin/store/store.js'
 import { locksOf } from '../../../plugin/store/taken.js'
+import { watched } from '../../../plugin/store/watched.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { appOf } from '../../helper/face.js'
 import { gate } from '../../helper/gate.js'
@@ -31,6 +32,9 @@ import { until } from '../../helper/until.js'
 const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
 type Otherwise = FallbackOptions['otherwise']
+
+/** Of Redis, where nobody hears of its errors. */
+const QUIET = { isOfRequest: isOfKey, isOfWrites, onError() {}, onUncounted() {}, onKept() {} }
 
 /** A client that goes on trying, as @fastify/redis has one. */
 function connect(t: Test, { port }: Server, options: RedisOptions = {}): Redis {
@@ -523,14 +527,7 @@ t.test(
           return memory.reserve(entries, holder)
         }
       })
-      const options = {
-        timeout: TIMEOUT_MS,
-        isOfRequest: isOfKey,
-        isOfWrites,
-        onError() {},
-        onUncounted() {},
-        onKept() {}
-      }
+      const options = { timeout: TIMEOUT_MS, ...QUIET }
       const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => owner })
       t.teardown(() => fallback.close())
       fail('before')
@@ -552,14 +549,7 @@ t.test('that it takes no writes is an outage, whatever it has answered meanwhile
     }
   })
   const outage = new Outage(10_000)
-  const options = {
-    timeout: 10_000,
-    isOfRequest: isOfKey,
-    isOfWrites,
-    onError() {},
-    onUncounted() {},
-    onKept() {}
-  }
+  const options = { timeout: 10_000, ...QUIET }
   const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => outage })
   t.teardown(() => fallback.close())
   const first = fallback.reserve([entry(log([1, 60_000]))], '')
@@ -599,14 +589,7 @@ t.test('memory: a decision waits until what was noted is counted, and nothing el
   const standIn = new StandIn(new MemoryStore())
   const primary = new MemoryStore()
   const outage = new Outage(10_000)
-  const options = {
-    timeout: 10_000,
-    isOfRequest: isOfKey,
-    isOfWrites,
-    onError() {},
-    onUncounted() {},
-    onKept() {}
-  }
+  const options = { timeout: 10_000, ...QUIET }
   const fallback = new Fallback(primary, { ...options, otherwise: standIn, outageOf: () => outage })
   t.teardown(() => fallback.close())
   const spec = log([1, 60_000])
@@ -625,29 +608,18 @@ t.test('memory: an admission that was asked for before a block does not end it',
   const answered = gate()
   let lost = false
   const slow: Store = {
+    ...watched(primary, () => {}),
     name: 'redis',
     async reserve(entries, token): Promise<Facts> {
       if (lost) throw new Error('gone')
       const facts = primary.reserve(entries, token)
       await answered.opened
       return facts
-    },
-    count: (entry, ago, ends) => primary.count(entry, ago, ends),
-    peek: entries => primary.peek(entries),
-    refund: (taken, token) => primary.refund(taken, token),
-    renew: (entry, token) => primary.renew(entry, token),
-    clear: entries => primary.clear(entries),
-    block: (entries, ms) => primary.block(entries, ms),
-    unblock: entries => primary.unblock(entries),
-    close: () => primary.close()
+    }
   }
   const outage = new Outage(10_000)
-  const nothing = () => {}
-  const hears = { onError: nothing, onUncounted: nothing, onKept: nothing }
   const otherwise = new StandIn(new MemoryStore())
-  const outageOf = () => outage
-  const options = { timeout: 10_000, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }
-  const fallback = new Fallback(slow, options)
+  const fallback = new Fallback(slow, { timeout: 10_000, otherwise, outageOf: () => outage, ...QUIET })
   t.teardown(() => fallback.close())
   const entries = [entry(log([5, 60_000]))]
   const asked = fallback.reserve(entries, '')
