@@ -76,9 +76,9 @@ export class MemoryLists implements Lists {
     let last = before
     for (const { key, value } of this.held.newestFirst()) {
       const { placed, order, ends } = value
+      if (order >= before || (standing ?? placed.standing) !== placed.standing) continue
       // Of many that have ended, more may stay.
       if (msUntil(ends, this.clock) <= 0) continue
-      if (order >= before || (standing ?? placed.standing) !== placed.standing) continue
       if (entries.length === limit) return { entries, next: String(last) }
       entries.push({ recipientHash: key, ...placed })
       last = order
