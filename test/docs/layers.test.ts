@@ -31,6 +31,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache', 'store/cluster'],
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
+  ['store/otherwise'],
   ['store/stand-in', 'store/carry-over', 'store/late'],
   ['store/memory', 'store/carried'],
   ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time', 'store/unheard'],
@@ -199,6 +200,16 @@ const only: Record<string, readonly string[]> = {
   'store/fallback': [
     'store/carry-over',
     'store/in-time',
+    'store/otherwise',
+    'store/outage',
+    'store/reserver',
+    'store/store',
+    'store/stand-in',
+    'errors',
+    'within'
+  ],
+  'store/otherwise': [
+    'store/carry-over',
     'store/late',
     'store/outage',
     'store/reserver',
@@ -206,8 +217,7 @@ const only: Record<string, readonly string[]> = {
     'store/stand-in',
     'store/taken',
     'store/watched',
-    'errors',
-    'within'
+    'errors'
   ],
   'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'store/taken', 'store/watched'],
   'store/carry-over': [
