@@ -1,6 +1,6 @@
 import { within } from '../within.js'
 import { Carried } from './carried.js'
-import { isReply } from './client.js'
+import { isReply, isUnsent } from './client.js'
 import { unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
@@ -20,7 +20,7 @@ export interface CarryOverOptions {
   isOfRequest: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
   isOfWrites: (error: unknown) => boolean
-  /** Hears why so many entries that were told may stay uncounted. */
+  /** Hears why so many entries stay uncounted, or may, if they were told. */
   onUncounted: (error: unknown, entries: number) => void
 }
 
@@ -88,17 +88,23 @@ export class CarryOver {
     clearInterval(this.timer)
     this.look()
     await Promise.all(this.carrying.values())
+    for (const waiting of this.waiting.values()) this.drop(waiting, 'the app ends')
   }
 
   private wait(outage: Outage, carried: readonly Carried[]): void {
     if (this.closed) return
     const waiting = this.waiting.get(outage) ?? []
     waiting.push(...carried)
-    if (waiting.length > MOST) waiting.splice(0, MOST / 16)
+    if (waiting.length > MOST) this.drop(waiting.splice(0, MOST / 16), `more than ${MOST} wait`)
     this.waiting.set(outage, waiting)
     this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
     // It came back while this was decided.
     if (!outage.lost) this.look()
+  }
+
+  private drop(carried: readonly Carried[], why: string): void {
+    const { length } = carried.filter(({ over }) => !over)
+    if (length > 0) this.options.onUncounted(new Error(why), length)
   }
 
   private async carry(outage: Outage, waiting: Carried[]): Promise<void> {
@@ -139,8 +145,8 @@ export class CarryOver {
       const { reason } = answer
       const ofRequest = isOfRequest(reason, outage.node)
       if (!ofRequest) failure = reason
-      // By such an answer nothing is counted.
-      if (isReply(reason) && !ofRequest) back.push(some[i] as Carried)
+      // Nothing is counted then.
+      if (isUnsent(reason) || (isReply(reason) && !ofRequest)) back.push(some[i] as Carried)
       else lost.push(reason)
     }
     if (lost.length > 0) onUncounted(lost[0], lost.length)

@@ -64,6 +64,11 @@ export function isReply(error: unknown): error is Error {
   return error instanceof Error && /^[A-Z][A-Z0-9_]+ /.test(error.message)
 }
 
+/** Whether a client without a queue for the time between two connections has turned a command away. */
+export function isUnsent(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Stream isn't writeable")
+}
+
 /**
  * What Redis has answered. @throws where it has only queued what was asked, behind somebody's `MULTI` on the same
  * connection: the answer will be among those of their `EXEC`

@@ -274,6 +274,23 @@ t.test('a store that takes no writes is told again when it has room', async t =>
   t.strictSame([used(sent), heard], [[1], []])
 })
 
+t.test('what never left for the store is told again', async t => {
+  const opened = open(t)
+  const { primary, state, heard, used, send, back } = opened
+  await lose(opened)
+  const entries = [1, 2].map(who => entry(log([1, 60_000]), who))
+  for (const each of entries) await send([each])
+  const { count } = primary
+  primary.count = async () => {
+    primary.count = count
+    throw new Error("Stream isn't writeable and enableOfflineQueue options is false")
+  }
+  delete state.broken
+  await back()
+  await until(() => used(entries)[0] === 1, 'a second try')
+  t.strictSame([used(entries), heard], [[1, 1], []])
+})
+
 t.test('a key that holds something else keeps nobody waiting, and is told of', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
@@ -450,11 +467,12 @@ t.test('what is told between a clearing and its answer is given back', async t =
 
 t.test('of more than 65,536 entries the latest wait', async t => {
   const opened = open(t, { maxKeys: 200_000 })
-  const { state, used, send, back } = opened
+  const { state, heard, used, send, back } = opened
   await lose(opened)
   const spec = log([1, 60_000])
   const entries = Array.from({ length: 2 ** 16 }, (_, who) => entry(spec, who))
   for (const each of entries) await send([each])
+  t.match(heard, [{ message: 'more than 65536 wait' }, 4_096])
   delete state.broken
   await back()
   t.equal(state.told, 2 ** 16 * (15 / 16) + 1)
@@ -466,13 +484,15 @@ t.test('at its end it tells what it still can, and leaves no timer', async t => 
   const before = timers()
   for (const broken of [true, false]) {
     const opened = open()
-    const { state, fallback, used, send } = opened
+    const { state, heard, fallback, used, send } = opened
     await lose(opened)
     const entries = [entry(log([1, 60_000]))]
     await send(entries)
     if (!broken) delete state.broken
     await fallback.close()
     t.strictSame(used(entries), [broken ? 0 : 1])
+    t.match(heard, broken ? [{ message: 'the app ends' }, 2] : [])
+    t.equal(heard.length, broken ? 2 : 0)
     t.equal(timers(), before)
   }
 })
