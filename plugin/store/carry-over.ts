@@ -46,6 +46,11 @@ export class CarryOver {
     return this.waiting.has(outage)
   }
 
+  /** Whether it may have to be told of anything: also of what waits for a node that others have taken the place of. */
+  concerns(outage: Outage): boolean {
+    return this.waiting.size > 0 && (this.waits(outage) || [...this.waiting.keys()].some(({ lost }) => !lost))
+  }
+
   /**
    * Takes what a store has counted in the place of the lost one.
    * @param uncounted whether the lost one has not; where that is never known it is not told

@@ -55,7 +55,7 @@ export class Fallback implements Reserver {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
     if (!this.mayAsk(outage)) return this.otherwise.reserve(outage, entries, token)
-    const held = this.carryOver.waits(outage) ? await this.otherwise.hold(entries, token) : undefined
+    const held = this.carryOver.concerns(outage) ? await this.otherwise.hold(entries, token) : undefined
     if (held?.refused) return held.refused
     const asked = performance.now()
     const blockings = this.standIn?.blockings ?? 0

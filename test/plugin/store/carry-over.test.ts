@@ -37,7 +37,7 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   const memory = new MemoryStore({ clock: time.clock, maxKeys: 200_000 })
   const own = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(own)
-  const state: { broken?: Error; ofWrites?: Error; told: number } = { told: 0 }
+  const state: { broken?: Error; ofWrites?: Error; replaced?: boolean; told: number } = { told: 0 }
   const lost = <T>(call: () => T, ...breaks: (Error | undefined)[]): T => {
     for (const error of breaks) if (error) throw error
     return call()
@@ -57,10 +57,11 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   }
   const heard: unknown[] = []
   const outage = new Outage(timeout)
+  const other = new Outage(timeout)
   const fallback = new Fallback(primary, {
     timeout,
     otherwise: standIn,
-    outageOf: () => outage,
+    outageOf: () => (state.replaced ? other : outage),
     isOfRequest: error => error === KEY,
     isOfWrites: error => error === FULL,
     onError() {},
@@ -223,6 +224,28 @@ t.test('who was sent to while a store took no writes is not admitted by it befor
   // By then who comes may ask the store.
   await sleep(2 * TIMEOUT_MS)
   t.equal((await fallback.reserve(sent, '')).facts?.[1], 0)
+  t.strictSame(used(sent), [0])
+  told.open()
+  await until(() => used(sent)[0] === 1, 'the telling')
+})
+
+t.test('what takes the place of a lost node decides together with the memory until it is told', async t => {
+  const opened = open(t)
+  const { primary, state, outage, fallback, used, send } = opened
+  await lose(opened)
+  const sent = [entry(log([1, 60_000]))]
+  t.ok(await send(sent))
+  const told = gate()
+  const { count } = primary
+  primary.count = async (...given) => {
+    await told.opened
+    return count(...given)
+  }
+  delete state.broken
+  state.replaced = true
+  outage.answered(true)
+  const { facts, store } = await fallback.reserve(sent, '')
+  t.strictSame([store.name, facts?.[1]], ['memory', 0])
   t.strictSame(used(sent), [0])
   told.open()
   await until(() => used(sent)[0] === 1, 'the telling')
