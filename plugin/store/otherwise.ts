@@ -50,7 +50,7 @@ export class Otherwise {
     const late = new Late(entries, token, answer, this.store.refund, this.onKept)
     const uncounted = answer.then(
       facts => facts[1] !== 1,
-      () => outage.lost
+      () => true
     )
     let admitted = false
     try {

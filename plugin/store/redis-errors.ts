@@ -2,7 +2,7 @@
 // cluster's client is sent from one to the other, or one to whose place the client does not follow. Nor does somebody's
 // open `MULTI` say anything of Redis (client.ts).
 const OF_KEY =
-  /\bWRONGTYPE\b|\bMULTI is open\b|data string too short|Cluster redirections.*\b(?:TRYAGAIN|MOVED|ASK)\b|^MOVED\b/
+  /\bWRONGTYPE\b|\bMULTI is open\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b/
 
 // Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
 // and may be read, in words of their own within a script.

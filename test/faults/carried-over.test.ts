@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { startCluster } from '../helper/cluster.js'
+import { slotOf } from '../../plugin/store/nodes.js'
+import { beginMove, startCluster } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { open, openOn, values } from './process.js'
@@ -84,4 +85,23 @@ t.test('what is admitted without one node of a cluster counts on it afterwards',
   await until(() => one.changes().at(-1)?.msg === 'redis decides again', 'its return')
   const there = await other.app.limit.reserve({ both: who })
   t.strictSame([there.allowed, there.store], [false, 'redis'])
+})
+
+t.test('what is admitted without Redis, since its slot is half moved, counts there', async t => {
+  const cluster = await startCluster(t)
+  const { app, changes } = await open(t, cluster, { timeout: 10_000 })
+  const [who = ''] = await values(cluster, app)
+  const { keys } = await app.limit.reserve({ other: who })
+  const [from, to] = cluster.nodes as [RedisServer, RedisServer]
+  await beginMove(slotOf(`sl:{${keys.other}}`), from, to)
+  const decision = await app.limit.reserve({ other: who, both: who })
+  t.strictSame([decision.allowed, decision.store], [true, 'memory'])
+  const left = async (rule: string) => {
+    const { rules } = await app.limit.peek({ [rule]: who })
+    return rules[0]?.limits[0]?.remaining
+  }
+  await until(async () => (await left('other')) === 97, 'its count')
+  await until(async () => (await left('both')) === 0, 'what is on the other side')
+  await decision.refund()
+  t.strictSame([await left('other'), await left('both'), changes()], [98, 1, []])
 })
