@@ -97,7 +97,7 @@ export class CarryOver {
   }
 
   private wait(outage: Outage, carried: readonly Carried[]): void {
-    if (this.closed) return
+    if (this.closed) return this.drop(carried, 'the app ends')
     const waiting = this.waiting.get(outage) ?? []
     waiting.push(...carried)
     if (waiting.length > MOST) this.drop(waiting.splice(0, MOST / 16), `more than ${MOST} wait`)

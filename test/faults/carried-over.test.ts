@@ -89,7 +89,7 @@ t.test('what is admitted without one node of a cluster counts on it afterwards',
 
 t.test('what is admitted without Redis, since its slot is half moved, counts there', async t => {
   const cluster = await startCluster(t)
-  const { app, changes } = await open(t, cluster, { timeout: 10_000 })
+  const { app, changes } = await open(t, cluster, { timeout: 60_000 })
   const [who = ''] = await values(cluster, app)
   const { keys } = await app.limit.reserve({ other: who })
   const [from, to] = cluster.nodes as [RedisServer, RedisServer]

@@ -507,15 +507,35 @@ t.test('at its end it tells what it still can, and leaves no timer', async t => 
   const before = timers()
   for (const broken of [true, false]) {
     const opened = open()
-    const { state, heard, fallback, used, send } = opened
+    const { primary, state, heard, fallback, used, send } = opened
     await lose(opened)
-    const entries = [entry(log([1, 60_000]))]
+    const [entries, given] = [1, 2].map(who => [entry(log([1, 60_000]), who)]) as [Entry[], Entry[]]
     await send(entries)
+    const back = await send(given)
+    await back?.store.refund(back.taken, '')
     if (!broken) delete state.broken
     await fallback.close()
-    t.strictSame(used(entries), [broken ? 0 : 1])
+    t.strictSame(used([...entries, ...given]), [broken ? 0 : 1, 0])
     t.match(heard, broken ? [{ message: 'the app ends' }, 2] : [])
     t.equal(heard.length, broken ? 2 : 0)
     t.equal(timers(), before)
+    primary.peek = () => t.fail('looked at') as never
+    await sleep(2 * TIMEOUT_MS)
   }
+})
+
+t.test('what is found uncounted after its end is told of', async t => {
+  const { primary, heard, fallback, send } = open()
+  const answered = gate()
+  primary.reserve = async () => {
+    await answered.opened
+    throw gone()
+  }
+  t.ok(await send([entry(log([1, 60_000]))]))
+  await fallback.close()
+  t.strictSame(heard, [])
+  answered.open()
+  await setImmediate()
+  t.match(heard, [{ message: 'the app ends' }, 1])
+  t.equal(heard.length, 2)
 })
