@@ -19,8 +19,9 @@ export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): v
 /** Warns of a route that a slip of the pen leaves unlimited. */
 export function warnOfSlip({ log }: FastifyInstance, route: RouteOptions): void {
   // The HEAD of a GET is declared with the same.
-  if (route.method === 'HEAD' || route.config === undefined || !('limits' in route.config)) return
-  log.warn(`${nameOf(route)} has config.limits, by which nothing is limited; it is config.limit`)
+  if (route.method === 'HEAD') return
+  const slip = 'limit' in route ? 'limit' : 'limits' in (route.config ?? {}) && 'config.limits'
+  if (slip) log.warn(`${nameOf(route)} has ${slip}, by which nothing is limited; it is config.limit`)
 }
 
 function dangerOf(trustProxy: unknown): string | undefined {

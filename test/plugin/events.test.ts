@@ -321,7 +321,7 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
   }
 })
 
-t.test('a route with config.limits', async t => {
+t.test('a route whose limit stands under a wrong name, or outside of config', async t => {
   const { lines, logger } = logged()
   const { app } = await open(
     t,
@@ -330,14 +330,18 @@ t.test('a route with config.limits', async t => {
   )
   const handler = async () => ''
   app.get('/slip', { config: { limits: 'a' } as object }, handler)
+  app.get('/outside', { limit: 'a', config: {} } as object, handler)
   app.get('/limited', { config: { limit: 'a' } }, handler)
   app.get('/both', { config: { limit: 'a', limits: 'of another plugin' } as object }, handler)
   app.get('/neither', handler)
   app.get('/other', { config: { owner: 'another plugin' } as object }, handler)
   await app.ready()
   const warned = lines.map(line => JSON.parse(line)).filter(({ level }) => level === 40)
-  t.match(warned, [{ msg: 'GET /slip has config.limits, by which nothing is limited; it is config.limit' }])
-  t.equal(warned.length, 1)
+  t.match(warned, [
+    { msg: 'GET /slip has config.limits, by which nothing is limited; it is config.limit' },
+    { msg: 'GET /outside has limit, by which nothing is limited; it is config.limit' }
+  ])
+  t.equal(warned.length, 2)
 })
 
 t.test(
