@@ -69,14 +69,20 @@ export function isUnsent(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Stream isn't writeable")
 }
 
+const QUEUED = 'a MULTI is open on the client of redis; give it a client of its own'
+
+/** Whether somebody's `MULTI` has taken in what was asked: it will be done by their `EXEC`. */
+export function isQueued(error: unknown): boolean {
+  return error instanceof Error && error.message === QUEUED
+}
+
 /**
  * What Redis has answered. @throws where it has only queued what was asked, behind somebody's `MULTI` on the same
  * connection: the answer will be among those of their `EXEC`
  */
 export function answered<T>(reply: T): T {
   const { length } = (reply ?? {}) as { length?: number }
-  if (length === 'QUEUED'.length && String(reply) === 'QUEUED')
-    throw new Error('a MULTI is open on the client of redis; give it a client of its own')
+  if (length === 'QUEUED'.length && String(reply) === 'QUEUED') throw new Error(QUEUED)
   return reply
 }
 

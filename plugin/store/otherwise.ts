@@ -1,5 +1,6 @@
 import { StoreUnavailableError } from '../errors.js'
 import type { CarryOver } from './carry-over.js'
+import { isQueued } from './client.js'
 import { Late } from './late.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
@@ -50,7 +51,7 @@ export class Otherwise {
     const late = new Late(entries, token, answer, this.store.refund, this.onKept)
     const uncounted = answer.then(
       facts => facts[1] !== 1,
-      () => true
+      error => !isQueued(error)
     )
     let admitted = false
     try {

@@ -210,6 +210,7 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/otherwise': [
     'store/carry-over',
+    'store/client',
     'store/late',
     'store/outage',
     'store/reserver',

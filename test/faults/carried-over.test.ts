@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { slotOf } from '../../plugin/store/nodes.js'
-import { beginMove, startCluster } from '../helper/cluster.js'
+import { beginMove, type ClusterNode, startCluster } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { open, openOn, values } from './process.js'
@@ -92,7 +92,7 @@ t.test('what is admitted without Redis, since its slot is half moved, counts the
   const { app, changes } = await open(t, cluster, { timeout: 60_000 })
   const [who = ''] = await values(cluster, app)
   const { keys } = await app.limit.reserve({ other: who })
-  const [from, to] = cluster.nodes as [RedisServer, RedisServer]
+  const [from, to] = cluster.nodes as [ClusterNode, ClusterNode]
   await beginMove(slotOf(`sl:{${keys.other}}`), from, to)
   const decision = await app.limit.reserve({ other: who, both: who })
   t.strictSame([decision.allowed, decision.store], [true, 'memory'])

@@ -258,6 +258,17 @@ t.test('an open MULTI on the client is told as what it is, and nothing passes fo
   await until(async () => (await fallback.reserve(mine, '')).facts?.[1] === 1, 'a slot that was given back')
 })
 
+t.test('what an open MULTI has taken in counts once, by its EXEC', async t => {
+  const { client, store, fallback } = await open(t, new StandIn(new MemoryStore()))
+  const entries = [entry(log([5, 60_000]))]
+  await client.multi({ pipeline: false })
+  const { facts } = await fallback.reserve(entries, '')
+  t.equal(facts?.[1], 1)
+  t.equal((await client.exec())?.length, 1)
+  await fallback.close()
+  t.strictSame(usedOf(entries, await store.peek(entries)), [1])
+})
+
 t.test('an admission that comes late', async t => {
   type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown
   const specs = [count(5, 'month'), log([5, 60_000]), lock(60_000)]
