@@ -9,20 +9,27 @@ export class Carried {
   /** What the store calls it, once it is told; 0: not counted. */
   private receipt: Promise<number> = Promise.resolve(0)
 
-  /** @param at when it was counted there, in ticks */
+  /**
+   * @param at when it was counted there, in ticks
+   * @param uncounted whether this store has not counted it, and never will; what it has not told for long is lost
+   */
   constructor(
     readonly taken: Taken,
-    readonly at: number
+    private readonly at: number,
+    private readonly uncounted: Promise<boolean>
   ) {}
 
   /**
-   * Tells the store of it.
+   * Tells the store of it, unless that has counted it.
+   * @param now the present tick
    * @returns its receipt there, 0 where it is not counted
    * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; what the store throws
    */
-  tell(store: Pick<Store, 'count'>, now: number, timeout: number): Promise<number> {
+  async tell(store: Pick<Store, 'count'>, now: () => number, timeout: number): Promise<number> {
+    const uncounted = await within(this.uncounted, timeout, unavailable).catch(() => true)
+    if (!uncounted || this.over) return 0
     const { entry, ends } = this.taken
-    const answer = Promise.resolve(store.count(entry, now - this.at, ends))
+    const answer = Promise.resolve(store.count(entry, now() - this.at, ends))
     // It may come later, and be given back then.
     this.receipt = answer.catch(() => 0)
     return within(answer, timeout, unavailable)

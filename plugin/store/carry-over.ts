@@ -33,7 +33,6 @@ export class CarryOver {
   private readonly waiting = new Map<Outage, Carried[]>()
   private readonly carrying = new Map<Outage, Promise<void>>()
   private timer: NodeJS.Timeout | undefined
-  private closed = false
 
   constructor(
     private readonly store: Pick<Store, 'count' | 'peek'>,
@@ -53,13 +52,13 @@ export class CarryOver {
 
   /**
    * Takes what a store has counted in the place of the lost one.
-   * @param uncounted whether the lost one has not; where that is never known it is not told
+   * @param uncounted whether the lost one has not, and never will
    * @returns how it is settled in both
    */
   take(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
     const at = this.options.now()
-    const carried = taken.map(each => new Carried(each, at))
-    void uncounted.then(wait => wait && this.wait(outage, carried))
+    const carried = taken.map(each => new Carried(each, at, uncounted))
+    this.wait(outage, carried)
     return new Hearing(store, given =>
       this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
     )
@@ -89,7 +88,6 @@ export class CarryOver {
 
   /** Looks once more, and waits for what is told. */
   async close(): Promise<void> {
-    this.closed = true
     clearInterval(this.timer)
     this.look()
     await Promise.all(this.carrying.values())
@@ -97,7 +95,6 @@ export class CarryOver {
   }
 
   private wait(outage: Outage, carried: readonly Carried[]): void {
-    if (this.closed) return this.drop(carried, 'the app ends')
     const waiting = this.waiting.get(outage) ?? []
     waiting.push(...carried)
     if (waiting.length > MOST) this.drop(waiting.splice(0, MOST / 16), `more than ${MOST} wait`)
@@ -141,7 +138,7 @@ export class CarryOver {
   private async tell(waiting: Carried[], outage: Outage): Promise<boolean> {
     const { now, timeout, isOfRequest, onUncounted } = this.options
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
-    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now(), timeout)))
+    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout)))
     const back: Carried[] = []
     const lost: unknown[] = []
     let failure: unknown

@@ -69,7 +69,7 @@ export class Fallback implements Reserver {
     } catch (error) {
       held?.release()
       this.failed(outage, asked, error)
-      return this.otherwise.reserveAfter(answer, outage, entries, token)
+      return this.otherwise.reserveAfter(answer, error, outage, entries, token)
     }
   }
 

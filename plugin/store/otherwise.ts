@@ -31,7 +31,7 @@ export class Otherwise {
     token: string,
     uncounted = Promise.resolve(true)
   ): Promise<Reserved> {
-    const reserved = await this.ask(memory => memory.reserve(entries, token))
+    const reserved = await this.decide(entries, token)
     const { facts, store } = reserved
     const taken = facts?.[1] === 1 ? takenOf(entries, facts).filter(({ entry }) => isSend(entry)) : []
     if (taken.length === 0) return reserved
@@ -39,11 +39,12 @@ export class Otherwise {
   }
 
   /**
-   * Decides in the place of an answer that could not be waited for. What the store admits too late goes with what was
-   * decided here: both stay counted, or both are given back.
+   * Decides in the place of an answer that failed, or could not be waited for. What the store admits too late goes with
+   * what was decided here: both stay counted, or both are given back.
    */
   async reserveAfter(
     answer: Promise<Facts>,
+    error: unknown,
     outage: Outage,
     entries: readonly Entry[],
     token: string
@@ -51,11 +52,13 @@ export class Otherwise {
     const late = new Late(entries, token, answer, this.store.refund, this.onKept)
     const uncounted = answer.then(
       facts => facts[1] !== 1,
-      error => !isQueued(error)
+      () => true
     )
     let admitted = false
     try {
-      const { facts, store } = await this.reserve(outage, entries, token, uncounted)
+      const { facts, store } = isQueued(error)
+        ? await this.decide(entries, token)
+        : await this.reserve(outage, entries, token, uncounted)
       admitted = facts === null || facts[1] === 1
       if (facts === null) {
         // Counted nowhere, nobody will release its locks.
@@ -77,7 +80,7 @@ export class Otherwise {
    */
   async hold(entries: readonly Entry[], token: string): Promise<{ refused?: Reserved; release: () => void }> {
     const { means } = this
-    const reserved = await this.ask(memory => memory.reserve(entries, token))
+    const reserved = await this.decide(entries, token)
     const { facts } = reserved
     if (facts?.[1] !== 1) return { refused: reserved, release() {} }
     return { release: () => typeof means === 'object' && means.release(takenOf(entries, facts), token) }
@@ -89,6 +92,10 @@ export class Otherwise {
 
   close(): void {
     this.closed = true
+  }
+
+  private decide(entries: readonly Entry[], token: string): Promise<Reserved> {
+    return this.ask(memory => memory.reserve(entries, token))
   }
 
   private async ask(call: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Promise<Reserved> {
