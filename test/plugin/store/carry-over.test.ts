@@ -539,3 +539,22 @@ t.test('what an answer was lost of is told, also at the end, and nobody passes m
     t.strictSame([used(entries), heard], [[1], []])
   }
 })
+
+t.test('what is given back while its answer is still waited for is not told', async t => {
+  const { primary, state, used, send, back } = open(t)
+  const { reserve, peek } = primary
+  primary.reserve = () => new Promise(() => {})
+  const entries = [entry(log([1, 60_000]))]
+  const sent = await send(entries)
+  primary.reserve = reserve
+  let looked = false
+  primary.peek = async all => {
+    looked = true
+    return peek(all)
+  }
+  await until(() => looked, 'a look')
+  await setImmediate()
+  await sent?.store.refund(sent.taken, '')
+  await back()
+  t.strictSame([state.told, used(entries)], [0, [0]])
+})
