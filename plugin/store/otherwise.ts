@@ -24,7 +24,10 @@ export class Otherwise {
     private readonly onKept: (error: unknown) => void
   ) {}
 
-  /** @param uncounted whether the lost store has not counted it, and never will */
+  /**
+   * Decides, and has the lost store told of it when that is back.
+   * @param uncounted whether the lost store has not counted it, and never will
+   */
   async reserve(
     outage: Outage,
     entries: readonly Entry[],

@@ -1,8 +1,8 @@
+import { isQueued } from './client.js'
+
 // What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
-// cluster's client is sent from one to the other, or one to whose place the client does not follow. Nor does somebody's
-// open `MULTI` say anything of Redis (client.ts).
-const OF_KEY =
-  /\bWRONGTYPE\b|\bMULTI is open\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b/
+// cluster's client is sent from one to the other, or one to whose place the client does not follow.
+const OF_KEY = /\bWRONGTYPE\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b/
 
 // Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
 // and may be read, in words of their own within a script.
@@ -16,7 +16,7 @@ export function isOfWrites(error: unknown): boolean {
 
 /** Whether an error is about what stands under a key, and says nothing of Redis. */
 export function isOfKey(error: unknown): boolean {
-  // A RangeError where it was this process that read too short a value, to look.
-  if (error instanceof RangeError) return true
+  // A RangeError where it was this process that read too short a value, to look; nor does somebody's `MULTI` tell of Redis.
+  if (error instanceof RangeError || isQueued(error)) return true
   return error instanceof Error && OF_KEY.test(error.message)
 }

@@ -232,7 +232,7 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/carried': ['store/in-time', 'store/store', 'within'],
   'store/late': ['store/store', 'store/taken'],
-  'store/redis-errors': [],
+  'store/redis-errors': ['store/client'],
   'store/journal': ['store/store'],
   'limits/log': ['limits/kind', 'store/store'],
   'limits/count': ['limits/kind', 'store/store', 'calendar'],
