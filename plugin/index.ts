@@ -84,11 +84,11 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
   const documentation = new Documentation()
   const routes = new DeclaredLimits()
   const sockets = fastify.hasDecorator('websocketServer')
-  fastify.addHook('onRoute', route => {
+  fastify.addHook('onRoute', function (route) {
     routes.add(route)
     documentation.see(route.schema)
     const limited = planner.plan(route)
-    if (limited === undefined) return warnOfSlip(fastify, route)
+    if (limited === undefined) return warnOfSlip(this, route)
     if (!sockets) refuseSocket(route)
     limitRoute(route, limited, shared)
     if (fastify.hasPlugin('@fastify/swagger')) documentation.add(route, limited)

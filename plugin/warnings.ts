@@ -16,12 +16,20 @@ export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): v
   }
 }
 
-/** Warns of a route that a slip of the pen leaves unlimited. */
-export function warnOfSlip({ log }: FastifyInstance, route: RouteOptions): void {
+/** Warns of a route that reads as limited, and is not. @param scope in which it is declared */
+export function warnOfSlip(scope: FastifyInstance, route: RouteOptions): void {
   // The HEAD of a GET is declared with the same.
-  if (route.method === 'HEAD') return
-  const slip = 'limit' in route ? 'limit' : 'limits' in (route.config ?? {}) && 'config.limits'
-  if (slip) log.warn(`${nameOf(route)} has ${slip}, by which nothing is limited; it is config.limit`)
+  const slip = route.method !== 'HEAD' && slipOf(scope, route)
+  if (slip) scope.log.warn(`${nameOf(route)} has ${slip}, by which nothing is limited; it is config.limit`)
+}
+
+function slipOf(scope: FastifyInstance, route: RouteOptions): string | undefined {
+  const { config = {} } = route
+  if ('limit' in route) return 'limit'
+  if ('limits' in config) return 'config.limits'
+  // Of @fastify/rate-limit, which has limited it if it is there by now.
+  const former = 'rateLimit' in config && config.rateLimit !== false
+  return former && !scope.hasDecorator('rateLimit') ? 'config.rateLimit' : undefined
 }
 
 function dangerOf(trustProxy: unknown): string | undefined {

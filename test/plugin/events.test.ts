@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
+import rateLimit from '@fastify/rate-limit'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { DecisionEvent, Rule, SendLimitOptions } from '../../plugin/index.js'
@@ -342,6 +343,25 @@ t.test('a route whose limit stands under a wrong name, or outside of config', as
     { msg: 'GET /outside has limit, by which nothing is limited; it is config.limit' }
   ])
   t.equal(warned.length, 2)
+})
+
+t.test('a route that has kept what it had under @fastify/rate-limit, where that is gone', async t => {
+  const { lines, logger } = logged()
+  const { app } = await open(t, { rules: [] }, { logger })
+  const handler = async () => ''
+  const former = { config: { rateLimit: { max: 1 } } }
+  app.get('/former', former, handler)
+  app.get('/off', { config: { rateLimit: false } }, handler)
+  await app.register(async scope => {
+    await scope.register(rateLimit, { global: false })
+    scope.get('/both', former, handler)
+  })
+  await app.ready()
+  const warned = lines.map(line => JSON.parse(line)).filter(({ level }) => level === 40)
+  t.strictSame(
+    warned.map(({ msg }) => msg),
+    ['GET /former has config.rateLimit, by which nothing is limited; it is config.limit']
+  )
 })
 
 t.test(
