@@ -24,12 +24,12 @@ export function warnOfSlip(scope: FastifyInstance, route: RouteOptions): void {
 }
 
 function slipOf(scope: FastifyInstance, route: RouteOptions): string | undefined {
-  const { config = {} } = route
+  const config = route.config ?? {}
   if ('limit' in route) return 'limit'
   if ('limits' in config) return 'config.limits'
-  // Of @fastify/rate-limit, which has limited it if it is there by now.
+  // Of @fastify/rate-limit, which limits what is declared after it alone.
   const former = 'rateLimit' in config && config.rateLimit !== false
-  return former && !scope.hasDecorator('rateLimit') ? 'config.rateLimit' : undefined
+  return former && !scope.hasPlugin('@fastify/rate-limit') ? 'config.rateLimit' : undefined
 }
 
 function dangerOf(trustProxy: unknown): string | undefined {

@@ -335,6 +335,7 @@ t.test('a route whose limit stands under a wrong name, or outside of config', as
   app.get('/limited', { config: { limit: 'a' } }, handler)
   app.get('/both', { config: { limit: 'a', limits: 'of another plugin' } as object }, handler)
   app.get('/neither', handler)
+  app.get('/null', { config: null } as object, handler)
   app.get('/other', { config: { owner: 'another plugin' } as object }, handler)
   await app.ready()
   const warned = lines.map(line => JSON.parse(line)).filter(({ level }) => level === 40)
