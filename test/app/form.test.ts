@@ -40,10 +40,8 @@ const BLOCKED = '+8613800138001'
 
 async function start(t: Test) {
   const place = await places.redis(t)
-  const sms = provider()
-  const app = await place.start({}, { senders: { sms } })
-  const { redis } = app as unknown as { redis: Redis }
-  return { place, sms, app, redis }
+  const app = await place.start({}, { senders: { sms: provider() } })
+  return { place, app, redis: app.redis as Redis }
 }
 
 const nameOf = (key: string) => key.replace(/^captcha:\{.{22}\}$/, 'captcha:{id}')
@@ -67,8 +65,7 @@ t.test('what another version has kept is found and understood', async t => {
     for (const [member, score] of Object.entries(members)) await redis.zadd(key, score, member)
   await redis.mset(STRINGS)
   place.advance(60_000)
-  const sms = provider()
-  const app = await place.start({}, { senders: { sms } })
+  const app = await place.start({}, { senders: { sms: provider() } })
 
   const again = await ask(app, {}, OWN_KEY)
   t.match(again, { status: 202, body: { id: ID }, headers: { 'idempotency-replayed': 'true' } })
