@@ -43,7 +43,7 @@ export async function runTestFile(file, track) {
   const passed = code === 0 && counts !== null
   const shown = passed ? lines.filter(line => LEFT_OUT.test(line)) : unpassed(lines)
   const seconds = ((performance.now() - started) / 1_000).toFixed(1)
-  const end = `${passed ? 'ok' : `not ok (${code})`} - ${file} # ${seconds} s`
+  const end = `${passed ? 'ok' : `not ok (${code})`} - ${file} # ${counts?.pass ?? 0} passed, ${seconds} s`
   return { passed, counts, printed: [said.trimEnd(), ...shown, end].filter(text => text !== '').join('\n') }
 }
 
