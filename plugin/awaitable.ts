@@ -9,7 +9,7 @@ export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
  * The same value. If it is a promise that nobody waits for in the end, as where another one has failed first, its rejection
  * does not end the process.
  */
-export function unheard(value: unknown): unknown {
+export function handled(value: unknown): unknown {
   if (!isPromise(value)) return value
   // A thenable may have no catch of its own.
   const promise = Promise.resolve(value)

@@ -1,4 +1,4 @@
-import { isPromise, unheard } from './awaitable.js'
+import { handled, isPromise } from './awaitable.js'
 import { FunctionError, OptionError } from './errors.js'
 
 /**
@@ -6,7 +6,7 @@ import { FunctionError, OptionError } from './errors.js'
  * for it: what it rejects with would end the process.
  */
 export function misanswered(answer: unknown, what: string, right: string): Error {
-  unheard(answer)
+  handled(answer)
   return new FunctionError(what, `return ${right}, but returned ${typeOf(answer)}`)
 }
 

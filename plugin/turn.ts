@@ -122,7 +122,7 @@ export class Turn {
     if (ends && !this.promised) this.decision.keep()
     const { reply } = this
     const { statusCode } = reply
-    hear(payload)
+    handleErrors(payload)
     // To the handler it is sent: what it sends from now on comes too late.
     Object.defineProperty(reply, 'sent', { value: true, configurable: true })
     // Nor is anything left to take over.
@@ -163,7 +163,7 @@ export class Turn {
     if (this.answered) return
     this.answered = true
     const settled = this.decision.settle(this.outcome(value, this.timedOut || this.hijacked))
-    if (isPromise(settled)) hear(value)
+    if (isPromise(settled)) handleErrors(value)
     return settled
   }
 
@@ -218,7 +218,7 @@ function headersSent(raw: object & { headersSent: boolean }): boolean {
 }
 
 /** A stream that waits for a refund: nobody else listens to it yet, so that its error would end the process. Fastify finds it later. */
-function hear(payload: unknown): void {
+function handleErrors(payload: unknown): void {
   const { pipe, on } = (payload ?? {}) as Partial<NodeJS.ReadableStream>
   if (typeof pipe === 'function' && typeof on === 'function') on.call(payload, 'error', () => {})
 }

@@ -1,4 +1,4 @@
-import { isPromise, unheard } from '../awaitable.js'
+import { handled, isPromise } from '../awaitable.js'
 import type { Algorithm } from './digest.js'
 import type { Source } from './path.js'
 
@@ -61,5 +61,5 @@ export function readAll(parts: readonly Pick<CompiledPart, 'read'>[], source: So
     values[i] = (parts[i] as Pick<CompiledPart, 'read'>).read(source)
     late ||= isPromise(values[i])
   }
-  return late ? unheard(Promise.all(values)) : values
+  return late ? handled(Promise.all(values)) : values
 }

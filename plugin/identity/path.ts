@@ -1,4 +1,4 @@
-import { unheard } from '../awaitable.js'
+import { handled } from '../awaitable.js'
 import { wrongOption } from '../mistakes.js'
 
 /** What key paths are read from: a Fastify request, or anything of its shape. */
@@ -42,7 +42,7 @@ export function compilePath(path: string, at: string): (source: Source) => unkno
     throw wrongOption(at, path, `Write it as "${members.join('.')}".`)
   if (path === 'request.ip') return addressOf
   // A hook may have put a promise there.
-  if (root === 'request') return source => unheard(members.reduce(anyMember, source as unknown))
+  if (root === 'request') return source => handled(members.reduce(anyMember, source as unknown))
   // Node lowers the names of headers.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members
   return source => names.reduce(ownMember, source[root as keyof Source] as unknown)

@@ -1,5 +1,5 @@
 import type { CountryCode } from 'libphonenumber-js'
-import { unheard } from '../awaitable.js'
+import { handled } from '../awaitable.js'
 import { FunctionError, KeyMissingError } from '../errors.js'
 import type { KeyFunction } from '../key.js'
 import { misanswered, typeOf, wrongOption } from '../mistakes.js'
@@ -42,7 +42,7 @@ export function functionPart(read: KeyFunction, label: string, at: string): Comp
   return {
     kind: 'function',
     label,
-    read: source => unheard(read(source as Parameters<KeyFunction>[0])),
+    read: source => handled(read(source as Parameters<KeyFunction>[0])),
     canonical,
     list: (values, where) => exactList(values, 'function', canonical, where)
   }

@@ -29,7 +29,7 @@ export class Calls {
   /** @returns what Redis answered; of a script that decides an `Answer` */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const { stream } = this.client
-    // What a lost connection has left unanswered may never settle (retold.ts).
+    // What a lost connection has left unanswered may never settle (retry.ts).
     if (stream !== this.stream) this.batch.lost()
     this.stream = stream
     return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))

@@ -96,7 +96,7 @@ export class Examination {
     let failed = false
     const check = () => {
       const { connection } = this.redis
-      // What a lost connection has left unanswered may never settle (retold.ts).
+      // What a lost connection has left unanswered may never settle (retry.ts).
       const lost = connection !== undefined && connection !== asked
       if (!failed && !lost) return
       this.follow(this.look(), connection)

@@ -9,6 +9,7 @@ import { regionAt } from '../identity/scalar.js'
 import { wrongOption } from '../mistakes.js'
 import type { SendLimitOptions } from '../options.js'
 import { isClient, type RedisClient } from './client.js'
+import { handleErrors } from './client-errors.js'
 import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
@@ -22,7 +23,6 @@ import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
 import { StandIn } from './stand-in.js'
-import { hear } from './unheard.js'
 
 const MAX_REFUSAL_CACHE_MS = 60_000
 const STAYS = 'stays counted, unless a later try succeeds'
@@ -76,7 +76,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     )
   }
   const client = clientOf(fastify, options)
-  hear(client)
+  handleErrors(client)
   const prefix = options.prefix ?? 'sl:'
   const redis = new RedisStore(client, prefix, timeout)
   const fingerprint = hasher('sha256', secret)('fingerprint')

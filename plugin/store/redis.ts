@@ -3,7 +3,7 @@ import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
 import type { Argument, Binary, RedisClient } from './client.js'
 import { Mixtures, pastOf } from './mixtures.js'
-import { retold, type Teller } from './retold.js'
+import { type Caller, retry } from './retry.js'
 import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, keeperOf, type Store, type Taken, TICKS_PER_MS } from './store.js'
 
@@ -12,7 +12,7 @@ const NONE = Buffer.alloc(0)
 const MOST_ASKED = 3
 
 /** One Redis, one script call a decision at most; every process on it shares every limit. */
-export class RedisStore implements Store, Teller {
+export class RedisStore implements Store, Caller {
   readonly name = 'redis'
   closed = false
   private readonly calls: Calls
@@ -66,8 +66,8 @@ export class RedisStore implements Store, Teller {
       if (entry.spec.kind === 'count') keys.push(`${key}:refunds`)
       what.push(kindOf(entry.spec).code, receipt, ends)
     }
-    const tell = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what)])
-    await retold(tell, this, this.timeout)
+    const refund = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what)])
+    await retry(refund, this, this.timeout)
   }
 
   async renew(entry: Entry, token: string): Promise<boolean> {

@@ -34,7 +34,14 @@ const layers: readonly (readonly string[])[] = [
   ['store/otherwise'],
   ['store/stand-in', 'store/carry-over', 'store/late'],
   ['store/memory', 'store/carried'],
-  ['store/calls', 'store/retold', 'store/server', 'store/known-refusals', 'store/in-time', 'store/unheard'],
+  [
+    'store/calls',
+    'store/retry',
+    'store/server',
+    'store/known-refusals',
+    'store/in-time',
+    'store/client-errors'
+  ],
   ['store/answer'],
   [
     'store/mixtures',
@@ -163,14 +170,14 @@ const only: Record<string, readonly string[]> = {
     'store/answer',
     'store/calls',
     'store/client',
-    'store/retold',
+    'store/retry',
     'store/scripts',
     'store/mixtures',
     'limits/index'
   ],
   'store/calls': ['store/answer', 'store/batch', 'store/client', 'store/scripts'],
   'store/server': ['store/client', 'store/mixtures', 'store/scripts', 'errors'],
-  'store/retold': ['store/client'],
+  'store/retry': ['store/client'],
   'store/batch': [],
   'store/answer': ['store/store', 'store/reading', 'limits/index', 'limits/kind'],
   'store/mixtures': ['store/store', 'store/lua', 'store/scripts', 'limits/index'],
@@ -182,7 +189,7 @@ const only: Record<string, readonly string[]> = {
   'store/cluster': ['awaitable', 'store/store', 'store/taken', 'store/groups', 'store/reserver'],
   'store/groups': ['store/store', 'limits/index'],
   'store/nodes': ['store/client', 'store/outage', 'store/store'],
-  'store/unheard': ['store/client'],
+  'store/client-errors': ['store/client'],
   'store/receipts': ['errors', 'store/half-sip-hash', 'store/store'],
   'store/reserver': ['awaitable', 'store/store'],
   'store/refusal-cache': [

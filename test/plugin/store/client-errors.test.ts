@@ -5,7 +5,7 @@ import { Cluster, Redis } from 'ioredis'
 import t from 'tap'
 import { limitPlugin } from '../../../plugin/index.js'
 import type { RedisClient } from '../../../plugin/store/client.js'
-import { hear } from '../../../plugin/store/unheard.js'
+import { handleErrors } from '../../../plugin/store/client-errors.js'
 import { makeCertificate } from '../../helper/certificate.js'
 import { folderOf } from '../../helper/folder.js'
 import { freePort, startRedis } from '../../helper/redis.js'
@@ -34,7 +34,7 @@ t.test('who owns the client may call ASKING back', async t => {
   const { port } = await startRedis(t)
   const node = new Redis(port)
   t.teardown(() => node.disconnect())
-  hear(clusterOf(node))
+  handleErrors(clusterOf(node))
   let called = false
   node.asking(() => (called = true))
   await until(() => called, 'its call')
@@ -44,7 +44,7 @@ t.test('who owns the client may call ASKING back', async t => {
 t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
   const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
   const stray = strays(t)
-  hear(clusterOf(node))
+  handleErrors(clusterOf(node))
   void node.asking()
   await until(() => node.status === 'end', 'its loss')
   await new Promise(setImmediate)
@@ -68,7 +68,7 @@ for (const [whose, heardBy] of [
     t.teardown(() => client.disconnect())
     const stray = strays(t)
     await client.ping()
-    hear(heardBy(client))
+    handleErrors(heardBy(client))
     for (const again of [1, 2]) {
       // It cannot end the connection itself.
       process.kill(pid, 'SIGSTOP')

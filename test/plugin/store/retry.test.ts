@@ -6,7 +6,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { retold } from '../../../plugin/store/retold.js'
+import { retry } from '../../../plugin/store/retry.js'
 import { count, entry, lock, log, named, takenOf, token, usedOf } from '../../contract/specs.js'
 import { startCluster } from '../../helper/cluster.js'
 import { folderOf } from '../../helper/folder.js'
@@ -45,91 +45,91 @@ async function open(t: Test, options: RedisOptions = {}) {
   return { client, ...(await reserved(client)) }
 }
 
-/** Tells as `answers` says, in turn, and then never hears. */
-function telling(t: Test, ...answers: (() => Promise<unknown>)[]) {
+/** Calls that end as `answers` says, in turn, and then never. */
+function calling(t: Test, ...answers: (() => Promise<unknown>)[]) {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  const teller = { connection: 0, closed: false }
-  let told = 0
-  const tell = () => answers[told++]?.() ?? new Promise(() => {})
-  const done = retold(tell, teller, TIMEOUT_MS)
+  const caller = { connection: 0, closed: false }
+  let calls = 0
+  const call = () => answers[calls++]?.() ?? new Promise(() => {})
+  const done = retry(call, caller, TIMEOUT_MS)
   return {
-    teller,
+    caller,
     done,
-    told: () => told,
-    async look(ms = TIMEOUT_MS / 10) {
+    calls: () => calls,
+    async check(ms = TIMEOUT_MS / 10) {
       await turn()
       mock.timers.tick(ms)
     }
   }
 }
 
-t.test('what is never answered is told once over each connection', async t => {
-  const { teller, told, look } = telling(t)
+t.test('what is never answered is called once over each connection', async t => {
+  const { caller, calls, check } = calling(t)
   for (const times of [1, 2, 3]) {
-    await look()
-    await look()
-    t.equal(told(), times)
-    teller.connection++
+    await check()
+    await check()
+    t.equal(calls(), times)
+    caller.connection++
   }
 })
 
 t.test('a client that finds its connection silent late, and makes another', async t => {
-  const { teller, told, look } = telling(t)
-  for (let looks = 0; looks < 10; looks++) await look()
-  teller.connection++
-  await look()
-  t.equal(told(), 1, 'from now on once in a time-out')
-  for (let timeouts = 1; timeouts < 14; timeouts++) await look(TIMEOUT_MS)
-  t.equal(told(), 2)
-  teller.connection++
-  await look(TIMEOUT_MS)
-  t.equal(told(), 3)
-  teller.connection++
-  await look(TIMEOUT_MS)
-  t.equal(told(), 3, 'no more after fifteen time-outs')
+  const { caller, calls, check } = calling(t)
+  for (let checks = 0; checks < 10; checks++) await check()
+  caller.connection++
+  await check()
+  t.equal(calls(), 1, 'from now on once in a time-out')
+  for (let timeouts = 1; timeouts < 14; timeouts++) await check(TIMEOUT_MS)
+  t.equal(calls(), 2)
+  caller.connection++
+  await check(TIMEOUT_MS)
+  t.equal(calls(), 3)
+  caller.connection++
+  await check(TIMEOUT_MS)
+  t.equal(calls(), 3, 'no more after fifteen time-outs')
 })
 
-t.test('it tells no more once its store is closed, whatever becomes of the connection', async t => {
-  const { teller, told, look } = telling(t)
-  await look()
-  teller.closed = true
-  for (let looks = 0; looks < 3; looks++) {
-    teller.connection++
-    await look()
+t.test('it calls no more once its store is closed, whatever becomes of the connection', async t => {
+  const { caller, calls, check } = calling(t)
+  await check()
+  caller.closed = true
+  for (let checks = 0; checks < 3; checks++) {
+    caller.connection++
+    await check()
   }
-  t.ok(told() <= 2, 'but for what was due')
+  t.ok(calls() <= 2, 'but for what was due')
 })
 
-t.test('its caller hears why it failed last, and it is told on', async t => {
-  let told = 0
-  const failing = Array.from({ length: 20 }, () => () => Promise.reject(new Error(`READONLY ${++told}`)))
-  const { done, look } = telling(t, ...failing)
+t.test('who asked hears why it failed last, and it is retried on', async t => {
+  let calls = 0
+  const failing = Array.from({ length: 20 }, () => () => Promise.reject(new Error(`READONLY ${++calls}`)))
+  const { done, check } = calling(t, ...failing)
   const rejected = t.rejects(done, { message: 'READONLY 10' })
-  for (let looks = 0; looks < 10; looks++) await look()
+  for (let checks = 0; checks < 10; checks++) await check()
   await rejected
-  await look(TIMEOUT_MS)
-  t.equal(told, 12)
+  await check(TIMEOUT_MS)
+  t.equal(calls, 12)
 })
 
-t.test('it looks no longer than it tells, and not after its store is closed', async () => {
+t.test('it checks no longer than it calls, and not after its store is closed', async () => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
   const silent = () => new Promise(() => {})
-  void retold(silent, { connection: 0, closed: false }, 10)
-  void retold(silent, { connection: 0, closed: true }, 1_000)
+  void retry(silent, { connection: 0, closed: false }, 10)
+  void retry(silent, { connection: 0, closed: true }, 1_000)
   await until(() => timers() <= before, 'the end of both')
 })
 
-t.test('what failed is told again, and not while that is under way', async t => {
-  const { told, look } = telling(t, () => Promise.reject(new Error('the connection is closed')))
+t.test('what failed is called again, and not while that is under way', async t => {
+  const { calls, check } = calling(t, () => Promise.reject(new Error('the connection is closed')))
   for (const times of [2, 2, 2]) {
-    await look()
-    t.equal(told(), times)
+    await check()
+    t.equal(calls(), times)
   }
 })
 
-const OF_PLACE = [
+const TRANSIENT = [
   'READONLY',
   'MASTERDOWN',
   'NOREPLICAS',
@@ -140,12 +140,16 @@ const OF_PLACE = [
   'OOM',
   'MISCONF'
 ]
-for (const [code, times] of [...OF_PLACE.map(code => [code, 2] as const), ['NOPERM', 1], ['ERR', 1]] as const)
-  t.test(`what is answered ${code} is told ${times === 1 ? 'once' : 'again'}`, async t => {
-    const { done, told, look } = telling(t, () => Promise.reject(new Error(`${code} as Redis says it`)))
+for (const [code, times] of [
+  ...TRANSIENT.map(code => [code, 2] as const),
+  ['NOPERM', 1],
+  ['ERR', 1]
+] as const)
+  t.test(`what is answered ${code} is called ${times === 1 ? 'once' : 'again'}`, async t => {
+    const { done, calls, check } = calling(t, () => Promise.reject(new Error(`${code} as Redis says it`)))
     done.catch(() => {})
-    await look()
-    t.equal(told(), times)
+    await check()
+    t.equal(calls(), times)
   })
 
 t.test('a refund that falls into a reconnect', async t => {
@@ -172,7 +176,7 @@ for (const maxRetriesPerRequest of [0, null]) {
   })
 }
 
-t.test('a refund whose answer is lost is told twice, and gives back once', async t => {
+t.test('a refund whose answer is lost is called twice, and gives back once', async t => {
   const { client, refund, used } = await open(t)
   const before = (await scriptCalls(admin)).all
   const refunded = refund()
@@ -220,7 +224,7 @@ t.test('a refund at a master that cannot save for now', async t => {
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('what Redis refuses is told once', async t => {
+t.test('what Redis refuses is called once', async t => {
   const { refund } = await open(t)
   await admin.call('ACL', 'SETUSER', 'default', '-set')
   t.teardown(() => admin.call('ACL', 'SETUSER', 'default', '+set'))
