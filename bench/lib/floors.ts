@@ -20,21 +20,24 @@ function keys({ phone }: Send, count: number): string[] {
 export async function floor(client: Redis): Promise<Limiter> {
   await client.script('LOAD', NOTHING)
   const script = sha(NOTHING)
-  return limiter(send => {
-    const asked = keys(send, 5)
-    return async () => (await client.evalsha(script, 5, ...asked)) === 1
-  })
+  return limiter(
+    send => {
+      const asked = keys(send, 5)
+      return () => client.evalsha(script, 5, ...asked)
+    },
+    answer => answer === 1
+  )
 }
 
 /** One script a window, each a plain counter that expires. */
 export async function counters(client: Redis, count: number): Promise<Limiter> {
   await client.script('LOAD', COUNTER)
   const script = sha(COUNTER)
-  return limiter(send => {
-    const asked = keys(send, count)
-    return async () => {
-      const all = await Promise.all(asked.map(key => client.evalsha(script, 1, key, 60)))
-      return all.every(n => n === 1)
-    }
-  })
+  return limiter(
+    send => {
+      const asked = keys(send, count)
+      return () => Promise.all(asked.map(key => client.evalsha(script, 1, key, 60)))
+    },
+    all => all.every(n => n === 1)
+  )
 }

@@ -5,19 +5,38 @@ import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import limitPlugin, { type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { keysOf, PEER_MAX, plainRules, rules, type Send, textsOf } from './policy.js'
 
-/** Asks whether one send may go. */
-export type Ask = () => Promise<boolean>
+/** Asks about one send. */
+export type Ask<Answer = unknown> = () => Promise<Answer>
 
-export interface Limiter {
+export interface Limiter<Answer = unknown> {
   /** Makes of a send what the limiter is given. */
-  prepare(send: Send): Ask
+  prepare(send: Send): Ask<Answer>
+  /** Whether this answer lets it go. What rejects with anything but an error is refused. */
+  admits(answer: Answer): boolean
   /** Both in one. */
   decide(send: Send): Promise<boolean>
   close(): unknown
 }
 
-export function limiter(prepare: Limiter['prepare'], close: Limiter['close'] = () => {}): Limiter {
-  return { prepare, decide: send => prepare(send)(), close }
+/** @param prepare makes what asks the limiter itself: an async function around that would be measured with it */
+export function limiter<Answer>(
+  prepare: Limiter<Answer>['prepare'],
+  admits: Limiter<Answer>['admits'],
+  close: Limiter['close'] = () => {}
+): Limiter {
+  return {
+    prepare,
+    admits: admits as Limiter['admits'],
+    async decide(send) {
+      try {
+        return admits(await prepare(send)())
+      } catch (error) {
+        if (error instanceof Error) throw error
+        return false
+      }
+    },
+    close
+  }
 }
 
 const MINUTE = 60
@@ -53,8 +72,9 @@ function asking(app: FastifyInstance, keysOf: (send: Send) => Record<string, unk
   return limiter(
     send => {
       const keys = keysOf(send)
-      return async () => (await app.limit.reserve(keys)).allowed
+      return () => app.limit.reserve(keys)
     },
+    ({ allowed }) => allowed,
     () => app.close()
   )
 }
@@ -68,20 +88,17 @@ export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false)
     return new RateLimiterRedis({ ...options, ...block, storeClient: client })
   })
   const only = limiters.length === 1 ? limiters[0] : undefined
-  return limiter(send => {
-    const texts = textsOf(send)
-    const keys = windows.map(i => texts[i] as string)
-    return async () => {
-      try {
-        if (only) await only.consume(keys[0] as string)
-        else await Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
-        return true
-      } catch (error) {
-        if (error instanceof Error) throw error
-        return false
-      }
-    }
-  })
+  return limiter<unknown>(
+    send => {
+      const texts = textsOf(send)
+      const keys = windows.map(i => texts[i] as string)
+      return () =>
+        only
+          ? only.consume(keys[0] as string)
+          : Promise.all(limiters.map((limiter, i) => limiter.consume(keys[i] as string)))
+    },
+    () => true
+  )
 }
 
 interface Checked {
@@ -112,11 +129,9 @@ export async function fastifyRateLimit(client?: Redis): Promise<Limiter> {
   return limiter(
     send => {
       const request = { texts: textsOf(send), routeOptions }
-      return async () => {
-        const all = await Promise.all(checks.map(check => check(request)))
-        return !all.some(each => each.isExceeded)
-      }
+      return () => Promise.all(checks.map(check => check(request)))
     },
+    all => !all.some(each => each.isExceeded),
     () => app.close()
   )
 }
@@ -138,11 +153,11 @@ export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined
       }) as unknown as ExpressStore
   )
   for (const store of stores) store.init({ windowMs: MINUTE * 1000 })
-  return limiter(send => {
-    const texts = textsOf(send)
-    return async () => {
-      const all = await Promise.all(stores.map((store, i) => store.increment(texts[i] as string)))
-      return all.every(({ totalHits }, i) => totalHits <= (PEER_MAX[i] as number))
-    }
-  })
+  return limiter(
+    send => {
+      const texts = textsOf(send)
+      return () => Promise.all(stores.map((store, i) => store.increment(texts[i] as string)))
+    },
+    all => all.every(({ totalHits }, i) => totalHits <= (PEER_MAX[i] as number))
+  )
 }
