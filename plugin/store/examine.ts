@@ -130,8 +130,17 @@ export class Examination {
   }
 
   private async look(): Promise<void> {
-    // First, since a client still connecting to a cluster knows no nodes.
-    await this.redis.verify(this.fingerprint)
+    // What cannot be asked is not known.
+    const mistaken = await this.redis.mistaken().catch(() => undefined)
+    if (mistaken !== undefined) this.log.warn(mistaken)
+    try {
+      // Before the nodes are asked, since a client still connecting to a cluster knows none.
+      await this.redis.verify(this.fingerprint)
+    } catch (error) {
+      // Another try would find the same.
+      if (mistaken !== undefined && !(error instanceof SecretMismatchError)) return
+      throw error
+    }
     await this.redis.load().catch(error => this.warn(error, 'redis could not load the scripts'))
     const policy = await this.redis.evictionPolicy().catch(error => {
       this.warn(error, 'the eviction policy of redis is not known')

@@ -5,6 +5,13 @@ import { scripts } from './scripts.js'
 
 const FINGERPRINT_SECONDS = 30 * 86_400
 
+/** Where the client of a single server is wrong. */
+const MISTAKEN: Record<string, string> = {
+  cluster:
+    'the client of redis is for a single server, and this is a node of a cluster; pass a Cluster of ioredis',
+  sentinel: 'the client of redis speaks to a sentinel; set its options sentinels and name'
+}
+
 interface ClientOptions {
   enableAutoPipelining?: boolean
   autoResendUnfulfilledCommands?: boolean
@@ -96,6 +103,14 @@ export class RedisServer {
     if (enableAutoPipelining === true || ofConnections.enableAutoPipelining === true)
       found.push('the client of redis may hang after a lost connection; set no enableAutoPipelining')
     return found
+  }
+
+  /** @returns what the client should speak to instead; undefined where it is right */
+  async mistaken(): Promise<string | undefined> {
+    if (this.client.isCluster) return undefined
+    // `server_mode` in Valkey.
+    const [, mode = ''] = /_mode:(\w+)/.exec(await this.client.info('server')) ?? []
+    return MISTAKEN[mode]
   }
 
   /**

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { mock } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { Redis, type RedisOptions } from 'ioredis'
@@ -6,7 +8,10 @@ import { SecretMismatchError } from '../../../plugin/errors.js'
 import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { Examination } from '../../../plugin/store/examine.js'
 import { RedisServer } from '../../../plugin/store/server.js'
+import { introduce } from '../../helper/cluster.js'
 import { appOf } from '../../helper/face.js'
+import { folderOf } from '../../helper/folder.js'
+import { launch } from '../../helper/launcher.js'
 import { logStream } from '../../helper/log-stream.js'
 import { freePort, startRedis } from '../../helper/redis.js'
 import { until } from '../../helper/until.js'
@@ -141,6 +146,32 @@ t.test('what Redis has refused is asked again', async t => {
   await until(async () => (await client.exists('sl:secret')) === 1, 'a fingerprint')
 })
 
+t.test('a client that speaks to what it is not made for is warned of, once', async t => {
+  const nodes = [await startRedis(t, { cluster: true }), await startRedis(t, { cluster: true })]
+  await introduce(nodes)
+  for (const { port } of nodes) {
+    const client = new Redis({ port, autoResendUnfulfilledCommands: false })
+    t.teardown(() => client.disconnect())
+    const { log } = await start(t, client, answering)
+    t.match(log(), /node of a cluster; pass a Cluster of ioredis/)
+    // Only one of them has the key of the secret.
+    t.equal(log().trim().split('\n').length, 1)
+  }
+})
+
+t.test('also one that speaks to a sentinel', async t => {
+  const [folder, port] = [folderOf(t), await freePort()]
+  const config = join(folder, 'sentinel.conf')
+  writeFileSync(config, `port ${port}\nbind 127.0.0.1\ndir ${folder}\n`)
+  t.teardown((await launch(['redis-server', config, '--sentinel'], join(folder, 'log'), {})).kill)
+  const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
+  client.on('error', () => {})
+  t.teardown(() => client.disconnect())
+  await until(() => client.status === 'ready', 'a connection')
+  const { log } = await start(t, client, answering)
+  t.match(log(), /speaks to a sentinel; set its options sentinels and name/)
+})
+
 t.test('who has ended neither listens nor asks, whenever it ends', async t => {
   const { client } = await startRedis(t)
   let [asked, listening] = [0, 0]
@@ -206,6 +237,7 @@ async function late(t: Test, { end = false, connect = undefined as unknown } = {
     verify: () =>
       new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve()))),
     connected: async () => false,
+    mistaken: async () => undefined,
     onConnection: () => () => {}
   }
   const log = { warn() {}, error: (what: object) => void errors.push(what) }
