@@ -8,10 +8,12 @@ export class Carried {
   over = false
   /** What the store calls it, once it is told; 0: not counted. */
   private receipt: Promise<number> = Promise.resolve(0)
+  /** By the monotonic clock. */
+  private readonly since = performance.now()
 
   /**
    * @param at when it was counted there, in ticks
-   * @param uncounted whether this store has not counted it, and never will; what it has not told for long is lost
+   * @param uncounted whether this store has not counted it, and never will
    */
   constructor(
     readonly taken: Taken,
@@ -20,13 +22,20 @@ export class Carried {
   ) {}
 
   /**
-   * Tells the store of it, unless that has counted it.
+   * Tells the store of it, unless that has counted it: what it has not said for `timeout` milliseconds is lost.
    * @param now the present tick
+   * @param answers since when it answers, by the monotonic clock
    * @returns its receipt there, 0 where it is not counted
    * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; what the store throws
    */
-  async tell(store: Pick<Store, 'count'>, now: () => number, timeout: number): Promise<number> {
-    const uncounted = await within(this.uncounted, timeout, unavailable).catch(() => true)
+  async tell(
+    store: Pick<Store, 'count'>,
+    now: () => number,
+    timeout: number,
+    answers: number
+  ): Promise<number> {
+    const left = Math.max(this.since, answers) + timeout - performance.now()
+    const uncounted = await within(this.uncounted, Math.max(left, 0), unavailable).catch(() => true)
     if (!uncounted || this.over) return 0
     const { entry, ends } = this.taken
     const answer = Promise.resolve(store.count(entry, now() - this.at, ends))

@@ -113,7 +113,8 @@ export class CarryOver {
     const asked = performance.now()
     try {
       await this.ask(waiting[0], outage)
-      while (waiting.length > 0) outage.answered(await this.tell(waiting, outage), asked)
+      const answers = performance.now()
+      while (waiting.length > 0) outage.answered(await this.tell(waiting, outage, answers), asked)
       this.waiting.delete(outage)
     } catch (error) {
       const onlyReads = this.options.isOfWrites(error)
@@ -134,11 +135,16 @@ export class CarryOver {
     })
   }
 
-  /** Tells of the oldest. @returns whether any was counted @throws why the others have to wait on */
-  private async tell(waiting: Carried[], outage: Outage): Promise<boolean> {
+  /**
+   * Tells of the oldest.
+   * @param answers since when the store does
+   * @returns whether any was counted
+   * @throws why the others have to wait on
+   */
+  private async tell(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
     const { now, timeout, isOfRequest, onUncounted } = this.options
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
-    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout)))
+    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout, answers)))
     const back: Carried[] = []
     const lost: unknown[] = []
     let failure: unknown

@@ -540,6 +540,18 @@ t.test('what an answer was lost of is told, also at the end, and nobody passes m
   }
 })
 
+t.test('those whose answers were lost with a connection are waited for together', async t => {
+  const { primary, state, heard, used, send } = open(t, { maxKeys: 10_000 })
+  const { reserve } = primary
+  primary.reserve = () => new Promise(() => {})
+  // Were each 32 waited for, that would take longer than a test waits.
+  const entries = Array.from({ length: 6_000 }, (_, who) => entry(log([1, 60_000]), who))
+  await Promise.all(entries.map(each => send([each])))
+  primary.reserve = reserve
+  await until(() => state.told === entries.length, 'the last')
+  t.strictSame([used(entries.slice(-1)), heard], [[1], []])
+})
+
 t.test('what is given back while its answer is still waited for is not told', async t => {
   const { primary, state, used, send, back } = open(t)
   const { reserve, peek } = primary
