@@ -16,6 +16,8 @@ export interface CarryOverOptions {
   timeout: number
   /** The present tick of a clock that never steps. */
   now: () => number
+  /** Of the store, or of that part of it which has these. */
+  outageOf: (entries: readonly Entry[]) => Outage
   /** Whether an error is of what stands under one key. */
   isOfRequest: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
@@ -80,7 +82,7 @@ export class CarryOver {
   /** Carries what waits for stores that answer. */
   look(): void {
     for (const [outage, waiting] of this.waiting) {
-      if (this.carrying.has(outage)) continue
+      if (this.carrying.has(outage) || this.moves(outage, waiting)) continue
       const carried = this.carry(outage, waiting).finally(() => this.carrying.delete(outage))
       this.carrying.set(outage, carried)
     }
@@ -102,6 +104,21 @@ export class CarryOver {
     this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
     // It came back while this was decided.
     if (!outage.lost) this.look()
+  }
+
+  /** Has what waits for a node that was not known, or has lost it, wait for those that have it. @returns whether any does */
+  private moves(outage: Outage, waiting: readonly Carried[]): boolean {
+    const nodeOf = ({ taken }: Carried) => this.options.outageOf([taken.entry])
+    if (waiting[0] === undefined || nodeOf(waiting[0]) === outage) return false
+    this.waiting.delete(outage)
+    const moved = new Map<Outage, Carried[]>()
+    for (const each of waiting) {
+      const node = nodeOf(each)
+      moved.set(node, moved.get(node) ?? [])
+      moved.get(node)?.push(each)
+    }
+    for (const [node, those] of moved) this.wait(node, those)
+    return true
   }
 
   private drop(carried: readonly Carried[], why: string): void {

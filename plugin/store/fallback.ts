@@ -11,8 +11,6 @@ import type { Entry, Store } from './store.js'
 export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
   /** Decides while the primary store does not, until this is closed: this memory, or a 503 (`deny`), or nobody (`allow`). */
   otherwise: StandIn | 'deny' | 'allow'
-  /** Of the primary store, or of that part of it which is asked. */
-  outageOf: (entries: readonly Entry[]) => Outage
   /** Hears of what is of one request alone: others are decided by the store, or by this node of it, as before. */
   onError: (error: unknown) => void
   /** Hears why what was counted by an answer that came too late could not be given back. */

@@ -37,7 +37,9 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   const memory = new MemoryStore({ clock: time.clock, maxKeys: 200_000 })
   const own = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(own)
-  const state: { broken?: Error; ofWrites?: Error; replaced?: boolean; told: number } = { told: 0 }
+  const state: { broken?: Error; ofWrites?: Error; nodeOf?: (entry: Entry) => Outage; told: number } = {
+    told: 0
+  }
   const lost = <T>(call: () => T, ...breaks: (Error | undefined)[]): T => {
     for (const error of breaks) if (error) throw error
     return call()
@@ -57,11 +59,10 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   }
   const heard: unknown[] = []
   const outage = new Outage(timeout)
-  const other = new Outage(timeout)
   const fallback = new Fallback(primary, {
     timeout,
     otherwise: standIn,
-    outageOf: () => (state.replaced ? other : outage),
+    outageOf: ([entry]) => state.nodeOf?.(entry as Entry) ?? outage,
     isOfRequest: error => error === KEY,
     isOfWrites: error => error === FULL,
     onError() {},
@@ -243,7 +244,8 @@ t.test('what takes the place of a lost node decides together with the memory unt
   t.ok(await send(sent))
   const told = withheld(primary)
   delete state.broken
-  state.replaced = true
+  const other = new Outage(TIMEOUT_MS)
+  state.nodeOf = () => other
   outage.answered(true)
   const { facts, store } = await fallback.reserve(sent, '')
   t.strictSame([store.name, facts?.[1]], ['memory', 0])
@@ -251,6 +253,39 @@ t.test('what takes the place of a lost node decides together with the memory unt
   told.open()
   await until(() => used(sent)[0] === 1, 'the telling')
 })
+
+t.test(
+  'what waits for a node that was not known is told to the one that has it, when that is there',
+  async t => {
+    const opened = open(t)
+    const { primary, state, outage, heard, used, send } = opened
+    await lose(opened)
+    const [there, away] = [1, 2].map(who => entry(log([1, 60_000]), who)) as [Entry, Entry]
+    for (const each of [there, away]) await send([each])
+    const { count, peek } = primary
+    let isAway = true
+    const lost = (each?: Entry) => {
+      if (isAway && each?.identity === away.identity) throw gone()
+    }
+    primary.count = async (each, ...more) => {
+      lost(each)
+      return count(each, ...more)
+    }
+    primary.peek = async entries => {
+      lost(entries[0])
+      return peek(entries)
+    }
+    const [one, other] = [new Outage(TIMEOUT_MS), new Outage(TIMEOUT_MS)]
+    state.nodeOf = ({ identity }) => (identity === away.identity ? other : one)
+    delete state.broken
+    outage.answered(true)
+    await until(() => used([there])[0] === 1, 'what is there')
+    await sleep(2 * TIMEOUT_MS)
+    isAway = false
+    await until(() => used([away])[0] === 1, 'the other')
+    t.strictSame(heard, [])
+  }
+)
 
 t.test('what the store counted too late is not told again', async t => {
   for (const [counts, told] of [
