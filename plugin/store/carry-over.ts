@@ -34,6 +34,8 @@ export interface CarryOverOptions {
 export class CarryOver {
   private readonly waiting = new Map<Outage, Carried[]>()
   private readonly carrying = new Map<Outage, Promise<void>>()
+  /** What waits no more, and has no answer yet. */
+  private readonly telling = new Set<Carried>()
   private timer: NodeJS.Timeout | undefined
 
   constructor(
@@ -66,9 +68,9 @@ export class CarryOver {
     )
   }
 
-  /** Finds what waits to be told of these. */
+  /** Finds what is to be told of these, or just is. */
   of(entries: readonly Entry[]): Carried[] {
-    return [...this.waiting.values()].flat().filter(({ taken: { entry } }) => {
+    return [...this.telling, ...[...this.waiting.values()].flat()].filter(({ taken: { entry } }) => {
       const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
       return entries.some(same)
     })
@@ -106,7 +108,10 @@ export class CarryOver {
     if (!outage.lost) this.look()
   }
 
-  /** Has what waits for a node that was not known, or has lost it, wait for those that have it. @returns whether any does */
+  /**
+   * Has what waits for a node that was not known, or has lost its slots, wait for those that have it.
+   * @returns whether any does
+   */
   private moves(outage: Outage, waiting: readonly Carried[]): boolean {
     const nodeOf = ({ taken }: Carried) => this.options.outageOf([taken.entry])
     if (waiting[0] === undefined || nodeOf(waiting[0]) === outage) return false
@@ -161,7 +166,9 @@ export class CarryOver {
   private async tell(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
     const { now, timeout, isOfRequest, onUncounted } = this.options
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
+    for (const each of some) this.telling.add(each)
     const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout, answers)))
+    for (const each of some) this.telling.delete(each)
     const back: Carried[] = []
     const lost: unknown[] = []
     let failure: unknown

@@ -587,21 +587,25 @@ t.test('those whose answers were lost with a connection are waited for together'
   t.strictSame([used(entries.slice(-1)), heard], [[1], []])
 })
 
-t.test('what is given back while its answer is still waited for is not told', async t => {
-  const { primary, state, used, send, back } = open(t)
-  const { reserve, peek } = primary
-  primary.reserve = () => new Promise(() => {})
-  const entries = [entry(log([1, 60_000]))]
-  const sent = await send(entries)
-  primary.reserve = reserve
-  let looked = false
-  primary.peek = async all => {
-    looked = true
-    return peek(all)
-  }
-  await until(() => looked, 'a look')
-  await setImmediate()
-  await sent?.store.refund(sent.taken, '')
-  await back()
-  t.strictSame([state.told, used(entries)], [0, [0]])
-})
+for (const how of ['given back', 'cleared'])
+  t.test(`what is ${how} while its answer is still waited for is not told`, async t => {
+    const { primary, state, fallback, used, send, back } = open(t)
+    const { reserve, peek } = primary
+    primary.reserve = () => new Promise(() => {})
+    const entries = [entry(log([1, 60_000]))]
+    const sent = await send(entries)
+    primary.reserve = reserve
+    let looked = false
+    primary.peek = async all => {
+      looked = true
+      return peek(all)
+    }
+    await until(() => looked, 'a look')
+    await setImmediate()
+    if (how === 'cleared') await fallback.store.clear(entries)
+    else await sent?.store.refund(sent.taken, '')
+    await back()
+    // As long as anything waits, both decide.
+    await fallback.close()
+    t.strictSame([state.told, used(entries)], [0, [0]])
+  })
