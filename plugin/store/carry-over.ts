@@ -1,4 +1,5 @@
 import { within } from '../within.js'
+import { Backlog } from './backlog.js'
 import { Carried } from './carried.js'
 import { isReply, isUnsent } from './client.js'
 import { unavailable } from './in-time.js'
@@ -6,8 +7,6 @@ import type { Outage } from './outage.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
 import { Hearing } from './watched.js'
 
-/** So many entries wait for a store, or for a node of it, at most; of more the oldest sixteenth goes. */
-const MOST = 2 ** 16
 /** So many are told at a time. */
 const TOGETHER = 32
 
@@ -32,7 +31,7 @@ export interface CarryOverOptions {
  * answered a look: told again, it could count twice.
  */
 export class CarryOver {
-  private readonly waiting = new Map<Outage, Carried[]>()
+  private readonly backlog: Backlog
   private readonly carrying = new Map<Outage, Promise<void>>()
   /** What waits no more, and has no answer yet. */
   private readonly telling = new Set<Carried>()
@@ -42,16 +41,19 @@ export class CarryOver {
     private readonly store: Pick<Store, 'count' | 'peek'>,
     private readonly refund: Store['refund'],
     private readonly options: CarryOverOptions
-  ) {}
+  ) {
+    this.backlog = new Backlog(options.outageOf, options.onUncounted)
+  }
 
   /** Whether anything waits to be told, since an outage. */
   waits(outage: Outage): boolean {
-    return this.waiting.has(outage)
+    return this.backlog.has(outage)
   }
 
   /** Whether it may have to be told of anything: also of what waits for a node that others have taken the place of. */
   concerns(outage: Outage): boolean {
-    return this.waiting.size > 0 && (this.waits(outage) || [...this.waiting.keys()].some(({ lost }) => !lost))
+    const { backlog } = this
+    return !backlog.isEmpty && (backlog.has(outage) || backlog.outages.some(({ lost }) => !lost))
   }
 
   /**
@@ -62,7 +64,10 @@ export class CarryOver {
   take(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
     const at = this.options.now()
     const carried = taken.map(each => new Carried(each, at, uncounted))
-    this.wait(outage, carried)
+    this.backlog.add(outage, carried)
+    this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
+    // It came back while this was decided.
+    if (!outage.lost) this.look()
     return new Hearing(store, given =>
       this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
     )
@@ -70,7 +75,7 @@ export class CarryOver {
 
   /** Finds what is to be told of these, or just is. */
   of(entries: readonly Entry[]): Carried[] {
-    return [...this.telling, ...[...this.waiting.values()].flat()].filter(({ taken: { entry } }) => {
+    return [...this.telling, ...this.backlog.all].filter(({ taken: { entry } }) => {
       const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
       return entries.some(same)
     })
@@ -83,9 +88,10 @@ export class CarryOver {
 
   /** Carries what waits for stores that answer. */
   look(): void {
-    for (const [outage, waiting] of this.waiting) {
-      if (this.carrying.has(outage) || this.moves(outage, waiting)) continue
-      const carried = this.carry(outage, waiting).finally(() => this.carrying.delete(outage))
+    const idle = ({ outages }: Backlog) => outages.filter(outage => !this.carrying.has(outage))
+    for (const outage of idle(this.backlog)) this.backlog.move(outage)
+    for (const outage of idle(this.backlog)) {
+      const carried = this.carry(outage).finally(() => this.carrying.delete(outage))
       this.carrying.set(outage, carried)
     }
   }
@@ -95,55 +101,23 @@ export class CarryOver {
     clearInterval(this.timer)
     this.look()
     await Promise.all(this.carrying.values())
-    for (const waiting of this.waiting.values()) this.drop(waiting, 'the app ends')
+    this.backlog.drop('the app ends')
   }
 
-  private wait(outage: Outage, carried: readonly Carried[]): void {
-    const waiting = this.waiting.get(outage) ?? []
-    waiting.push(...carried)
-    if (waiting.length > MOST) this.drop(waiting.splice(0, MOST / 16), `more than ${MOST} wait`)
-    this.waiting.set(outage, waiting)
-    this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
-    // It came back while this was decided.
-    if (!outage.lost) this.look()
-  }
-
-  /**
-   * Has what waits for a node that was not known, or has lost its slots, wait for those that have it.
-   * @returns whether any does
-   */
-  private moves(outage: Outage, waiting: readonly Carried[]): boolean {
-    const nodeOf = ({ taken }: Carried) => this.options.outageOf([taken.entry])
-    if (waiting[0] === undefined || nodeOf(waiting[0]) === outage) return false
-    this.waiting.delete(outage)
-    const moved = new Map<Outage, Carried[]>()
-    for (const each of waiting) {
-      const node = nodeOf(each)
-      moved.set(node, moved.get(node) ?? [])
-      moved.get(node)?.push(each)
-    }
-    for (const [node, those] of moved) this.wait(node, those)
-    return true
-  }
-
-  private drop(carried: readonly Carried[], why: string): void {
-    const { length } = carried.filter(({ over }) => !over)
-    if (length > 0) this.options.onUncounted(new Error(why), length)
-  }
-
-  private async carry(outage: Outage, waiting: Carried[]): Promise<void> {
+  private async carry(outage: Outage): Promise<void> {
+    const waiting = this.backlog.of(outage)
     const asked = performance.now()
     try {
       await this.ask(waiting[0], outage)
       const answers = performance.now()
       while (waiting.length > 0) outage.answered(await this.tell(waiting, outage, answers), asked)
-      this.waiting.delete(outage)
+      this.backlog.delete(outage)
     } catch (error) {
       const onlyReads = this.options.isOfWrites(error)
       // Who asks a store that may be read is told its refusals meanwhile.
       if (outage.silent || (outage.lost && !onlyReads)) outage.failed(error, onlyReads)
     }
-    if (this.waiting.size > 0) return
+    if (!this.backlog.isEmpty) return
     clearInterval(this.timer)
     this.timer = undefined
   }

@@ -33,6 +33,7 @@ const layers: readonly (readonly string[])[] = [
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
   ['store/otherwise'],
   ['store/stand-in', 'store/carry-over', 'store/late'],
+  ['store/backlog'],
   ['store/memory', 'store/carried'],
   [
     'store/calls',
@@ -229,6 +230,7 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/stand-in': ['store/store', 'store/journal', 'store/memory', 'store/taken', 'store/watched'],
   'store/carry-over': [
+    'store/backlog',
     'store/carried',
     'store/client',
     'store/in-time',
@@ -237,6 +239,7 @@ const only: Record<string, readonly string[]> = {
     'store/watched',
     'within'
   ],
+  'store/backlog': ['store/carried', 'store/outage', 'store/store'],
   'store/carried': ['store/in-time', 'store/store', 'within'],
   'store/late': ['store/store', 'store/taken'],
   'store/redis-errors': ['store/client'],
