@@ -69,6 +69,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await resend(app, id)).status, 202)
       await app.unfinished()
       t.equal(sms.messages.length, 1)
+      t.match((await status(app, id)).body, { delivery: 'accepted' }, 'nor does it show later')
     })
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
