@@ -153,9 +153,12 @@ t.test(
 t.test('began without Redis and with another secret than others there: not ready', async t => {
   for (const secret of ['LIMIT_SECRET', 'RECIPIENT_SECRET']) {
     const { pid, url } = await startRedis(t)
-    const other = await onRedis(t, url)
+    // Else the lists alone would tell of either.
+    const own = { RECIPIENT_SECRET: 'a secret of the lists of these tests' }
+    const other = await onRedis(t, url, own)
     process.kill(pid, 'SIGSTOP')
-    const app = await onRedis(t, url, { [secret]: 'another secret of these tests', STORE_TIMEOUT: '100' })
+    const changed = { ...own, [secret]: 'another secret of these tests' }
+    const app = await onRedis(t, url, { ...changed, STORE_TIMEOUT: '100' })
     t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
     process.kill(pid, 'SIGCONT')
     await until(async () => (await app.inject('/readyz')).json().code === 'SECRET_MISMATCH', secret)
@@ -240,7 +243,8 @@ t.test(
     showsAll(t, body, [
       'codes_sent_total{channel="sms",purpose="login",sender="first",country="CN"} 1',
       'codes_sent_total{channel="sms",purpose="login",sender="second",country="CN"} 1',
-      'verifications_total{channel="sms",purpose="login",sender="second",country="CN",outcome="verified"} 1'
+      'verifications_total{channel="sms",purpose="login",sender="second",country="CN",outcome="verified"} 1',
+      'verifications_total{channel="sms",purpose="login",sender="none",country="CN",outcome="wrong"} 1'
     ])
   }
 )
