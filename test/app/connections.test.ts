@@ -230,6 +230,10 @@ t.test('of an X-Forwarded-For that a client makes long the end is read, which pr
   const [ip, length] = (await app.inject({ url: '/ip', headers })).json()
   t.equal(ip, '203.0.113.1')
   t.ok(length < 1_000)
+  const proxies = Array.from({ length: 20 }, (_, i) => `10.255.255.1${i}`)
+  const way = ['203.0.113.1', ...proxies].join(', ')
+  const whole = await app.inject({ url: '/ip', headers: { 'x-forwarded-for': way } })
+  t.same(whole.json(), ['203.0.113.1', way.length], 'that of twenty proxies is read to its beginning')
 })
 
 t.test(
