@@ -361,10 +361,11 @@ for (const [name, open] of Object.entries(places)) {
       }
       t.equal((await ask(app, { phone: '13800138005' }, from('198.51.100.1'))).status, 429)
       t.equal((await ask(app, { phone: '13800138005' }, from('198.51.100.2'))).status, 202)
-      t.match(await ask(app, { phone: '13800138006' }, from('x')), {
-        status: 422,
-        body: { code: 'END_USER_IP_INVALID' }
-      })
+      for (const address of ['x', `fe80::1%${'e'.repeat(80)}`])
+        t.match(await ask(app, { phone: '13800138006' }, from(address)), {
+          status: 422,
+          body: { code: 'END_USER_IP_INVALID' }
+        })
       for (let i = 0; i < 6; i++) {
         const headers = { 'x-api-key': '', 'x-end-user-ip': i === 0 ? 'x' : `203.0.113.${i}` }
         const { status } = await ask(app, { phone: `1390013900${i}` }, { headers })
