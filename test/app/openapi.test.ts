@@ -75,6 +75,16 @@ t.test('the document', async t => {
       route.includes('/v1/'),
       route
     )
+    const repeats = parameters.some(({ name }) => name === 'idempotency-key')
+    t.equal(repeats, 202 in responses, route)
+    const replayed = Object.entries(responses).filter(
+      ([, { headers = {} }]) => 'idempotency-replayed' in headers
+    )
+    t.same(
+      replayed.map(([status]) => status),
+      repeats ? ['202', '422', '504'] : [],
+      route
+    )
     t.same(security, keysOf(route), route)
     for (const [status, { content = {}, headers = {} }] of Object.entries(responses)) {
       if (Number(status) < 400) continue
