@@ -13,7 +13,7 @@ import {
 import { problems } from '../../../schemas/problem.js'
 import { BODY, type Code, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
-import { shown, shownName } from './shown.js'
+import { shown } from './shown.js'
 
 const LIMIT = 'admin-attempts'
 const common = { tags: ['admin'], security: [{ adminKey: [] }] }
@@ -52,7 +52,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         const placed = shown(await fastify.lists.put(recipientHash, { standing, masked, reason, durationMs }))
         const { until } = placed
         request.told = { ...request.told, ...(until !== undefined && { until }) }
-        return { ...shownName(recipientHash, masked), ...placed }
+        return { recipient: masked, recipientHash, ...placed }
       }
     )
   }
@@ -80,7 +80,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         await fastify.limit.unblock(keys)
       }
       const countsForgotten = recipient !== null
-      return { ...shownName(recipientHash, recipient?.masked), standing: null, countsForgotten }
+      return { recipient: recipient?.masked, recipientHash, standing: null, countsForgotten }
     }
   )
 
@@ -100,7 +100,8 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       const { standing, limit, after } = request.query
       const page = await fastify.lists.all({ standing, limit: Number(limit ?? PAGE), after })
       const recipients = page.entries.map(({ recipientHash, ...placed }) => ({
-        ...shownName(recipientHash, placed.masked),
+        recipient: placed.masked,
+        recipientHash,
         ...shown(placed)
       }))
       return { recipients, next: page.next }

@@ -10,7 +10,7 @@ import { LookupAnswer, LookupBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
-import { shown, shownName } from './shown.js'
+import { shown } from './shown.js'
 
 /** "Why is this number blocked?" */
 const lookup: FastifyPluginAsyncTypebox = async fastify => {
@@ -44,7 +44,8 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
       if (recipient === null && endUserIp !== undefined) throw invalidBy([flaw('#/endUserIp', 'UNEXPECTED')])
       const placed = await fastify.lists.get(recipientHash)
       const known = {
-        ...shownName(recipientHash, recipient?.masked ?? placed?.masked),
+        recipient: recipient?.masked ?? placed?.masked,
+        recipientHash,
         standing: placed && shown(placed)
       }
       // Rules count by the recipient in clear.

@@ -1,17 +1,7 @@
 import { iso } from '../../../clock.js'
 import type { Placed } from '../../../lists/lists.js'
 
-/** A standing as answers show it. */
+/** A standing as answers show it: without what is undefined. */
 export function shown({ standing, reason, since, until }: Placed) {
-  return {
-    standing,
-    ...(reason !== undefined && { reason }),
-    since: iso(since),
-    ...(until !== undefined && { until: iso(until) })
-  }
-}
-
-/** Whom an answer is about. */
-export function shownName(recipientHash: string, masked: string | undefined) {
-  return { ...(masked !== undefined && { recipient: masked }), recipientHash }
+  return { standing, reason, since: iso(since), until: until === undefined ? undefined : iso(until) }
 }
