@@ -1,7 +1,7 @@
 // How many decisions a second does a process make, asked by 1, 16 and 128 at once, in memory and over Redis?
 // npm run bench -- decide [--quick] [--json file]
 import { setTimeout } from 'node:timers/promises'
-import { answer, asked, Child } from './lib/child.js'
+import { answer, asked, Child, cpuTime } from './lib/child.js'
 import { Closing, closing } from './lib/closing.js'
 import { LOAD_CORE, pinning, SERVER_CORE } from './lib/cores.js'
 import { floor } from './lib/floors.js'
@@ -17,7 +17,7 @@ import {
 import { FIVE, FOUR, sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
-import { interleave, type Sample, type Samples } from './lib/rounds.js'
+import type { Sample, Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
@@ -51,60 +51,35 @@ const WIDTHS = [1, 16, 128]
 /** So many sends are made ready before the clock starts. */
 const AT_A_TIME = 1_000
 
-/** For how long each width is asked at most, in ms. Together they end within five minutes. */
-function timeOf(name: string, quick: boolean): number {
-  if (quick) return 10
-  return name in memory ? 20_000 : 600
+/** Two subjects take so many turns at each width in a round: what else happens on the machine meets both. */
+const TURNS = 8
+
+interface Turn {
+  width: number
+  /** It ends after so many decisions, or so many milliseconds, if that is sooner. */
+  most: number
+  ms: number
+  /** The first of its width and round. */
+  first: boolean
 }
 
-/** How often each width is asked in memory: as often for all, since what is tracked makes a limiter slow. */
-const MOST = 30_000
+/** In memory all are asked as often, since what is tracked makes a limiter slow. */
+function sizeOf(name: string, quick: boolean): Pick<Turn, 'most' | 'ms'> {
+  if (quick) return { most: AT_A_TIME, ms: 10 }
+  return name in memory ? { most: 4_000, ms: 2_000 } : { most: 1_000_000, ms: 100 }
+}
 
-async function measure(
-  name: string,
-  limiter: Limiter,
-  from: number,
-  ms: number
-): Promise<{ sample: Sample; next: number }> {
-  const sample: Sample = {}
-  let [used, all] = [0, 0]
-  for (const width of WIDTHS) {
-    const refused = name in refusing
-    // Each width has a hundred of its own: what was refused before may go again after a minute.
-    const first = from
-    for (let time = 0; refused && time < 3; time++) {
-      for (let i = 0; i < 100; i++) await limiter.decide(sendOf(first + i))
-      // For what is still on its way to Redis: who refuses at once lets no answer in meanwhile.
-      await setTimeout(20)
-    }
-    const most = name in memory ? MOST : Infinity
-    const run = async (part: number) => {
-      const total = { count: 0, took: 0, cpu: 0 }
-      while (total.took < ms * part && total.count < most * part) {
-        const asks = Array.from({ length: AT_A_TIME }, (_, i) =>
-          limiter.prepare(sendOf(refused ? first + (i % 100) : from + i))
-        )
-        from += AT_A_TIME
-        const start = performance.now()
-        const before = process.cpuUsage()
-        const admitted = await askAll(limiter, asks, width)
-        const { user, system } = process.cpuUsage(before)
-        total.took += performance.now() - start
-        total.cpu += user + system
-        total.count += AT_A_TIME
-        if (admitted !== (refused ? 0 : AT_A_TIME)) throw new Error(`${name} admitted ${admitted}`)
-      }
-      return total
-    }
-    // A process that has waited for another one is slow at first.
-    await run(0.5)
-    const { count, took, cpu } = await run(1)
-    sample[`${width} at once`] = (count / took) * 1000
-    used += cpu
-    all += count
-  }
-  sample['CPU, µs each'] = used / all
-  return { sample, next: from }
+/** How many decisions took so many milliseconds, and microseconds of the processor. */
+interface Pace {
+  count: number
+  took: number
+  cpu: number
+}
+
+function add(sum: Pace, { count, took, cpu }: Pace): void {
+  sum.count += count
+  sum.took += took
+  sum.cpu += cpu
 }
 
 /** Asks `width` at once. @returns how many were admitted */
@@ -124,17 +99,51 @@ async function askAll(limiter: Limiter, asks: readonly Ask[], width: number): Pr
   return admitted
 }
 
-/** Answers a time, in ms, with the speed of its decisions; 0 with whether its subject is there. */
+/** Answers a turn with how it went; `'there'` with whether its subject is. */
 function child([name = '', url = '']: string[]): void {
   const opening = subjects[name]?.(connect(new Closing(), url))
-  let from = 0
-  answer(async (ms: number) => {
+  const refused = name in refusing
+  // The next send, and the first of a hundred that are refused.
+  let [from, flood] = [0, 0]
+
+  const run = async (limiter: Limiter, { width, most, ms }: Turn): Promise<Pace> => {
+    const sum: Pace = { count: 0, took: 0, cpu: 0 }
+    while (sum.took < ms && sum.count < most) {
+      const asks = Array.from({ length: AT_A_TIME }, (_, i) =>
+        limiter.prepare(sendOf(refused ? flood + (i % 100) : from + i))
+      )
+      from += AT_A_TIME
+      const start = performance.now()
+      const before = cpuTime()
+      const admitted = await askAll(limiter, asks, width)
+      add(sum, { count: AT_A_TIME, took: performance.now() - start, cpu: cpuTime() - before })
+      if (admitted !== (refused ? 0 : AT_A_TIME)) throw new Error(`${name} admitted ${admitted}`)
+    }
+    return sum
+  }
+
+  answer(async (turn: Turn | 'there') => {
     const limiter = await opening
-    if (ms === 0 || limiter === undefined) return limiter !== undefined
-    const { sample, next } = await measure(name, limiter, from, ms)
-    from = next
-    return sample
+    if (turn === 'there' || limiter === undefined) return limiter !== undefined
+    if (refused && turn.first) {
+      // Others than before: what was refused then may go again after a minute.
+      flood = from
+      from += 100
+      await refuseAll(limiter, flood)
+    }
+    // A process that has waited for another one is slow at first.
+    await run(limiter, { ...turn, most: turn.most / 4, ms: turn.ms / 4 })
+    return run(limiter, turn)
   })
+}
+
+/** Has a hundred refused, which are admitted before. @param flood the first of them */
+async function refuseAll(limiter: Limiter, flood: number): Promise<void> {
+  for (let time = 0; time < 3; time++) {
+    for (let i = 0; i < 100; i++) await limiter.decide(sendOf(flood + i))
+    // For what is still on its way to Redis: who refuses at once lets no answer in meanwhile.
+    await setTimeout(20)
+  }
 }
 
 /** What is set beside what, and how many times as many decisions a second it is to make. */
@@ -157,34 +166,73 @@ const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] =
   )
 ]
 
-/** Two processes at a time, in turn: one that idles while many others are measured is slow when its turn comes. */
+/** One round of two subjects. @param reset is called before each width @returns their samples */
+async function measure(
+  children: readonly (readonly [name: string, child: Child])[],
+  quick: boolean,
+  reset: () => Promise<unknown>
+): Promise<Sample[]> {
+  const samples: Sample[] = children.map(() => ({}))
+  const all = children.map(() => ({ count: 0, took: 0, cpu: 0 }))
+  for (const width of WIDTHS) {
+    await reset()
+    const sums = children.map(() => ({ count: 0, took: 0, cpu: 0 }))
+    for (let turn = 0; turn < TURNS; turn++) {
+      for (let i = 0; i < children.length; i++) {
+        const who = (i + turn) % children.length
+        const [name, child] = children[who] as (typeof children)[number]
+        child.resume()
+        const pace = await child.ask<Pace>({
+          width,
+          ...sizeOf(name, quick),
+          first: turn === 0
+        } satisfies Turn)
+        child.pause()
+        add(sums[who] as Pace, pace)
+        add(all[who] as Pace, pace)
+      }
+    }
+    for (const [who, { count, took }] of sums.entries())
+      (samples[who] as Sample)[`${width} at once`] = (count / took) * 1000
+  }
+  for (const [who, { count, cpu }] of all.entries()) (samples[who] as Sample)['CPU, µs each'] = cpu / count
+  return samples
+}
+
+/** Two processes at a time: one that idles while many others are measured is slow when its turn comes. */
 async function main(): Promise<void> {
   const how = commandLine()
+  const { quick, rounds } = how.size
   const samples: Samples = new Map()
+  const keep = (name: string, sample: Sample) => samples.set(name, [...(samples.get(name) ?? []), sample])
   const comparisons: Comparison[] = []
   await closing(async all => {
     const redis = await openRedis(all, LOAD_CORE)
     for (const { of, by, atLeast } of pairs) {
       await closing(async own => {
-        const start = (name: string) => Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)
-        const [first, second] = await Promise.all([start(of), start(by)])
-        for (const [name, child] of [
-          [of, first],
-          [by, second]
-        ] as const)
-          if (!(await child.ask<boolean>(0))) return console.log(`skipped, not there: ${name}`)
-        const measured = await interleave([of, by], how.size, async name => {
-          // What has been refused stays so for a minute.
-          if (!(name in refusing)) await redis.client.flushall()
-          return (name === of ? first : second).ask<Sample>(timeOf(name, how.size.quick))
-        })
-        const ratio = `${of} ÷ ${by}`
-        const [above = [], below = []] = measured.values()
-        measured.set(
-          ratio,
-          above.map((sample, round) => quotient(sample, below[round] as Sample))
+        const children = await Promise.all(
+          [of, by].map(async name => {
+            return [name, await Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)] as const
+          })
         )
-        for (const [name, rounds] of measured) samples.set(name, [...(samples.get(name) ?? []), ...rounds])
+        for (const [name, child] of children)
+          if (!(await child.ask<boolean>('there'))) return console.log(`skipped, not there: ${name}`)
+        for (const [, child] of children) child.pause()
+        // What another pair has left there would be refused for a minute.
+        await redis.client.flushall()
+        // As what this one asks for again has to be.
+        const reset = async () => {
+          if (!(of in refusing)) await redis.client.flushall()
+        }
+        const ratio = `${of} ÷ ${by}`
+        // The first round is not kept: it compiles what is measured.
+        for (let round = quick ? 1 : 0; round <= rounds; round++) {
+          const [above = {}, below = {}] = await measure(children, quick, reset)
+          if (round === 0) continue
+          keep(of, above)
+          keep(by, below)
+          keep(ratio, quotient(above, below))
+        }
         for (const width of WIDTHS.slice(1)) {
           const least = atLeast?.(width)
           const column = `${width} at once`
