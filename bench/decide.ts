@@ -76,6 +76,8 @@ interface Pace {
   cpu: number
 }
 
+const none = (): Pace => ({ count: 0, took: 0, cpu: 0 })
+
 function add(sum: Pace, { count, took, cpu }: Pace): void {
   sum.count += count
   sum.took += took
@@ -107,7 +109,7 @@ function child([name = '', url = '']: string[]): void {
   let [from, flood] = [0, 0]
 
   const run = async (limiter: Limiter, { width, most, ms }: Turn): Promise<Pace> => {
-    const sum: Pace = { count: 0, took: 0, cpu: 0 }
+    const sum = none()
     while (sum.took < ms && sum.count < most) {
       const asks = Array.from({ length: AT_A_TIME }, (_, i) =>
         limiter.prepare(sendOf(refused ? flood + (i % 100) : from + i))
@@ -166,37 +168,35 @@ const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] =
   )
 ]
 
-/** One round of two subjects. @param reset is called before each width @returns their samples */
+/**
+ * One round of two subjects.
+ * @param size of each of their turns
+ * @param reset is called before each width
+ * @returns their samples
+ */
 async function measure(
-  children: readonly (readonly [name: string, child: Child])[],
-  quick: boolean,
+  children: readonly Child[],
+  size: Pick<Turn, 'most' | 'ms'>,
   reset: () => Promise<unknown>
 ): Promise<Sample[]> {
-  const samples: Sample[] = children.map(() => ({}))
-  const all = children.map(() => ({ count: 0, took: 0, cpu: 0 }))
+  const both = children.map(child => ({ child, sample: {} as Sample, all: none() }))
   for (const width of WIDTHS) {
     await reset()
-    const sums = children.map(() => ({ count: 0, took: 0, cpu: 0 }))
+    const sums = new Map(both.map(one => [one, none()]))
     for (let turn = 0; turn < TURNS; turn++) {
-      for (let i = 0; i < children.length; i++) {
-        const who = (i + turn) % children.length
-        const [name, child] = children[who] as (typeof children)[number]
+      for (const [one, sum] of turn % 2 === 0 ? sums : [...sums].reverse()) {
+        const { child, all } = one
         child.resume()
-        const pace = await child.ask<Pace>({
-          width,
-          ...sizeOf(name, quick),
-          first: turn === 0
-        } satisfies Turn)
+        const pace = await child.ask<Pace>({ width, ...size, first: turn === 0 } satisfies Turn)
         child.pause()
-        add(sums[who] as Pace, pace)
-        add(all[who] as Pace, pace)
+        add(sum, pace)
+        add(all, pace)
       }
     }
-    for (const [who, { count, took }] of sums.entries())
-      (samples[who] as Sample)[`${width} at once`] = (count / took) * 1000
+    for (const [{ sample }, { count, took }] of sums) sample[`${width} at once`] = (count / took) * 1000
   }
-  for (const [who, { count, cpu }] of all.entries()) (samples[who] as Sample)['CPU, µs each'] = cpu / count
-  return samples
+  for (const { sample, all } of both) sample['CPU, µs each'] = all.cpu / all.count
+  return both.map(({ sample }) => sample)
 }
 
 /** Two processes at a time: one that idles while many others are measured is slow when its turn comes. */
@@ -210,14 +210,13 @@ async function main(): Promise<void> {
     const redis = await openRedis(all, LOAD_CORE)
     for (const { of, by, atLeast } of pairs) {
       await closing(async own => {
-        const children = await Promise.all(
-          [of, by].map(async name => {
-            return [name, await Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)] as const
-          })
-        )
-        for (const [name, child] of children)
+        const children: Child[] = []
+        for (const name of [of, by]) {
+          const child = await Child.start(own, import.meta.url, [name, redis.url], SERVER_CORE)
           if (!(await child.ask<boolean>('there'))) return console.log(`skipped, not there: ${name}`)
-        for (const [, child] of children) child.pause()
+          child.pause()
+          children.push(child)
+        }
         // What another pair has left there would be refused for a minute.
         await redis.client.flushall()
         // As what this one asks for again has to be.
@@ -227,7 +226,7 @@ async function main(): Promise<void> {
         const ratio = `${of} ÷ ${by}`
         // The first round is not kept: it compiles what is measured.
         for (let round = quick ? 1 : 0; round <= rounds; round++) {
-          const [above = {}, below = {}] = await measure(children, quick, reset)
+          const [above = {}, below = {}] = await measure(children, sizeOf(of, quick), reset)
           if (round === 0) continue
           keep(of, above)
           keep(by, below)
