@@ -217,10 +217,10 @@ async function main(): Promise<void> {
           child.pause()
           children.push(child)
         }
-        // What another pair has left there would be refused for a minute.
+        // Another pair has had the same sends.
         await redis.client.flushall()
-        // As what this one asks for again has to be.
         const reset = async () => {
+          // What has been refused stays so for a minute.
           if (!(of in refusing)) await redis.client.flushall()
         }
         const ratio = `${of} ÷ ${by}`
