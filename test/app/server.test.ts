@@ -118,7 +118,7 @@ async function sending(t: Test, timeoutMs: number) {
 }
 
 t.test('what is being sent is finished first, though npm hands the signal on once more', async t => {
-  const { child, ended, answer } = await sending(t, 1_500)
+  const { child, ended, answer } = await sending(t, 3_000)
   child.kill('SIGTERM')
   await sleep(20)
   child.kill('SIGTERM')

@@ -177,7 +177,7 @@ for (const kept of [false, true]) {
 t.test('a server that hangs is given up', async t => {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
-  const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '1500' })
+  const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '3000' })
   t.match(await sent(t, sender, mail()), { outcome: 'unknown', code: 'ETIMEDOUT' })
 })
 

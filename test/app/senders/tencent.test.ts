@@ -118,7 +118,7 @@ t.test('what is answered', t => tryAnswers(t, open, cases))
 
 t.test('a provider that hangs, and one that is not there', async t => {
   const provider = await startProvider(t, 'hang')
-  t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '1500' })), { outcome: 'unknown' })
+  t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '3000' })), { outcome: 'unknown' })
   await tryNobody(t, open)
 })
 
