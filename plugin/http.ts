@@ -13,6 +13,7 @@ import {
 import { policyHeaders } from './headers.js'
 import { misanswered } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
+import { isResponse } from './outcome.js'
 import type { Disclosures } from './plan.js'
 import { type Policy, seconds } from './policy.js'
 import type { RefusalLog } from './refusal-log.js'
@@ -96,7 +97,8 @@ export function refuse(
 }
 
 function bodyOf(built: unknown): unknown {
-  if (!isPromise(built)) return built
+  // Of a whole Response Fastify would take the status, too.
+  if (!isPromise(built) && !isResponse(built)) return built
   throw misanswered(built, 'options.errorResponse', 'the body of the answer')
 }
 

@@ -1,5 +1,6 @@
 import { handled, isPromise } from './awaitable.js'
 import { FunctionError, OptionError } from './errors.js'
+import { isResponse } from './outcome.js'
 
 /**
  * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits
@@ -16,6 +17,7 @@ export function typeOf(value: unknown): string {
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   if (Array.isArray(value)) return 'an array'
   if (isPromise(value)) return 'a promise'
+  if (isResponse(value)) return 'a Response'
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 

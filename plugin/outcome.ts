@@ -28,7 +28,7 @@ export function isHandlerTimeout(payload: unknown): boolean {
 }
 
 /** As Fastify tells one: those of undici and node-fetch are of other classes. */
-function isResponse(payload: unknown): payload is Response {
+export function isResponse(payload: unknown): payload is Response {
   return Object.prototype.toString.call(payload) === '[object Response]'
 }
 
