@@ -74,6 +74,36 @@ for (const place of await places(t)) {
     }
   )
 
+  t.test(
+    `${place.store}: what a removed limit has counted, and its block, is there again with it`,
+    async t => {
+      const window: Limit = { max: 3, window: '60s' }
+      const day: Limit = { max: 3, per: 'day' }
+      const rules = (...limits: Limit[]): Rule[] => [{ name: 'send', key, limits }]
+      const { app } = await place.open(t, rules(window, day))
+      const look = async () => {
+        const { rules, refusal } = await app.limit.peek({ send: id })
+        return [...(rules[0]?.limits.map(({ remaining }) => remaining) ?? []), refusal]
+      }
+      ;(await app.limit.reserve({ send: id })).keep()
+      app.limit.replace(rules(window))
+      await app.limit.clear({ send: id })
+      t.same(await look(), [3, null])
+      app.limit.replace(rules(window, day))
+      t.same(await look(), [3, 2, null], 'what was removed was not cleared')
+
+      app.limit.replace(rules(window))
+      await app.limit.block({ send: id })
+      app.limit.replace(rules(day))
+      t.same(await look(), [2, null], 'of the kinds that were blocked it has none')
+      app.limit.replace(rules(day, window))
+      t.same(await look(), [3, 2, 'blocked'], 'it has one')
+      await app.limit.unblock({ send: id })
+      app.limit.replace(rules(window))
+      t.same(await look(), [3, null])
+    }
+  )
+
   t.test(`${place.store}: a request under way ends under the rules that it began with`, async t => {
     const { app, used } = await place.open(t, [flood(9), send(1)])
     const inside: (() => void)[] = []
