@@ -5,8 +5,9 @@ import { OWN } from '../../app/policy.js'
 import { compileIpList } from '../../plugin/index.js'
 import { folderOf } from '../helper/folder.js'
 import { logStream } from '../helper/log-stream.js'
+import { startRedis } from '../helper/redis.js'
 import { ask } from './captcha.js'
-import { inject, startApp } from './helper.js'
+import { inject, post, startApp } from './helper.js'
 
 const ADMIN_KEY = 'an admin key of 24 characters'
 
@@ -27,6 +28,25 @@ t.test('attempts of your own servers are not limited, those of others and of ope
   t.same(await statuses('/v1/admin/recipients/lookup', '198.51.100.7'), [401, 429])
   t.match((await app.inject('/metrics')).body, 'stage="attempts",store="none",decision="allowed"} 186')
 })
+
+t.test(
+  'without Redis and with ON_STORE_ERROR=deny, what does not answer is named to them by its code',
+  async t => {
+    const { client, kill, url } = await startRedis(t)
+    const shared = { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '500' }
+    const app = await startApp(t, { ...shared, ON_STORE_ERROR: 'deny', BACKENDS: '198.51.100.7' }, {})
+    client.on('error', () => {})
+    await kill()
+    const sms = { phone: '13800138000', template: 'password-changed' }
+    const codes = async (remoteAddress: string) => {
+      const quota = await inject(app, { url: '/v1/quota', remoteAddress })
+      const sent = await post(app, '/v1/sms', sms, { remoteAddress })
+      return [quota, sent].map(({ status, body }) => `${status} ${body.code}`)
+    }
+    t.same(await codes('198.51.100.7'), ['503 QUOTA_UNAVAILABLE', '503 LISTS_UNAVAILABLE'])
+    t.same(await codes('198.51.100.8'), Array(2).fill('503 FST_SEND_LIMIT_STORE_UNAVAILABLE'))
+  }
+)
 
 t.test('however the policy writes the key of such a rule', async t => {
   const own = JSON.parse(readFileSync(OWN, 'utf8'))

@@ -310,8 +310,10 @@ for (const [name, open] of Object.entries(places)) {
         return body.id
       }
       sms.fail('failed')
-      const gone = await asked(() => ask(app, { purpose }))
+      const headers = { 'idempotency-key': 'one' }
+      const gone = await asked(() => ask(app, { purpose }, { headers }))
       t.equal((await status(app, gone)).status, 404)
+      t.equal(await asked(() => ask(app, { purpose }, { headers })), gone, 'its first answer stays')
       sms.fail('unknown')
       const id = await asked(() => ask(app, { purpose }))
       t.equal((await status(app, id)).status, 200)

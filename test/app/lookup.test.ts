@@ -2,8 +2,8 @@ import t from 'tap'
 import { loadPolicy } from '../../app/policy.js'
 import type { Rule } from '../../plugin/index.js'
 import { heardOn } from '../helper/channel.js'
-import { ask, PHONE } from './captcha.js'
-import { ADMIN_KEY, type App, places, post, putOnList } from './helper.js'
+import { ask, E164, PHONE, verify, wrong } from './captcha.js'
+import { ADMIN_KEY, type App, lastCode, places, post, putOnList } from './helper.js'
 
 const lookUp = (app: App, asked: object) =>
   post(app, '/v1/admin/recipients/lookup', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
@@ -61,6 +61,26 @@ for (const [name, open] of Object.entries(places)) {
       named(await lookUp(app, { email: 'jane@example.com' })).has('number-range'),
       'of mail there is none'
     )
+  })
+
+  t.test(`wrong codes from one network neither show nor are forgotten (${name})`, async t => {
+    const place = await open(t)
+    const app = await place.start({ ADMIN_KEY })
+    for (let i = 0; i < 2; i++) {
+      const { id } = (await ask(app)).body
+      for (let j = 0; j < 5; j++) await verify(app, id, wrong(lastCode(app, E164)))
+      place.advance(60_001)
+    }
+    const { id } = (await ask(app)).body
+    const refused = { status: 429, body: { 'violated-policies': ['verify-failures-1h'] } }
+    t.match(await verify(app, id, lastCode(app, E164)), refused)
+    const shown = named(await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.1' }))
+    t.ok(shown.has('verify-failures-recipient'))
+    for (const hidden of ['verify-failures', 'service']) t.notOk(shown.has(hidden), hidden)
+    const headers = { 'x-admin-key': ADMIN_KEY }
+    const unblocked = await post(app, '/v1/admin/recipients/unblock', { phone: PHONE }, { headers })
+    t.match(unblocked.body, { countsForgotten: true })
+    t.match(await verify(app, id, lastCode(app, E164)), refused)
   })
 
   t.test(`with the end user’s address, so do the rules that count by it (${name})`, async t => {
