@@ -91,8 +91,13 @@ interface Failure {
   timeoutType?: unknown
 }
 
-/** As Node and undici call an answer that is no HTTP: whoever gave it may have the message. */
-function isUnreadable({ name, code }: Failure): boolean {
+/**
+ * As Node and undici call an answer that is no HTTP, and JavaScript one that is no JSON: whoever gave it may have the message.
+ * What the app itself could not read, it gives a status.
+ */
+function isUnreadable(failure: Failure): boolean {
+  const { name, code } = failure
+  if (name === 'SyntaxError') return statusIn(failure) === undefined
   return name === 'HTTPParserError' || (typeof code === 'string' && code.startsWith('HPE_'))
 }
 

@@ -15,8 +15,8 @@ import { appOf } from '../helper/face.js'
 import { freePort } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
-/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it, answers what is no HTTP, or fails; or there is none. */
-type Fate = 'hang' | 'break' | 'cut' | 'garble' | 'fail' | 'refuse'
+/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it, answers what is no HTTP, thanks in plain text, or fails; or there is none. */
+type Fate = 'hang' | 'break' | 'cut' | 'garble' | 'thank' | 'fail' | 'refuse'
 type Send = (url: string, ms: number) => Promise<unknown>
 
 const body = 'your code is 123456'
@@ -46,6 +46,7 @@ async function startProvider(t: Test, fate: Fate, onRead = () => {}): Promise<st
       onRead()
       if (fate === 'break') reply.socket?.resetAndDestroy()
       if (fate === 'garble') reply.socket?.end('thanks\r\n\r\n')
+      if (fate === 'thank') reply.writeHead(202).end('thanks')
       if (fate === 'fail') reply.writeHead(502).end()
       if (fate === 'cut')
         reply.writeHead(202, { 'content-length': 100 }).write('{', () => reply.socket?.destroy())
@@ -98,6 +99,18 @@ for (const [name, send] of Object.entries(clients)) {
     })
   }
 }
+
+t.test('an answer that is not the JSON that was expected', async t => {
+  const url = await startProvider(t, 'thank')
+  t.ok(await isCounted(t, async () => (await fetch(url, { method: 'POST', body })).json()), 'fetch')
+  const transitional = { silentJSONParsing: false }
+  t.ok(await isCounted(t, () => axios.post(url, body, { responseType: 'json', transitional })), 'axios')
+  // As of what the client has sent.
+  const read = async () => {
+    throw Object.assign(new SyntaxError('no JSON'), { statusCode: 500 })
+  }
+  t.notOk(await isCounted(t, read), 'the app says what it was')
+})
 
 t.test('an answer of 5xx, which axios gives the code of one that broke off', async t => {
   const url = await startProvider(t, 'fail')
