@@ -140,6 +140,7 @@ t.test('an answer names no code that its operation cannot have', async t => {
   t.same(routesWith('DURATION_TOO_LONG'), listing, 'to unblock takes no duration')
   t.same(routesWith('LISTS_FULL'), listing, 'and makes room')
   t.notOk(routesWith('INVALID').includes('/v1/admin/reload'), 'which asks for nothing')
+  t.notOk(routesWith('TEXT_TOO_LONG').includes('/v1/mail'), 'which has no segments')
 })
 
 t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {

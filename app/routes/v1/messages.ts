@@ -14,7 +14,7 @@ const kinds = {
     summary: 'Sends an SMS by template',
     Body: SmsBody,
     rule: 'mobile',
-    codes: [...PHONE, 'COUNTRY_NOT_SERVED']
+    codes: [...PHONE, 'COUNTRY_NOT_SERVED', 'TEXT_TOO_LONG']
   },
   mail: {
     operationId: 'sendMail',
@@ -55,8 +55,7 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
             ...codes,
             'TEMPLATE_UNKNOWN',
             'TEMPLATE_FORBIDDEN',
-            'PARAMS_INVALID',
-            'TEXT_TOO_LONG'
+            'PARAMS_INVALID'
           )
         }
       }
