@@ -12,8 +12,12 @@ import { recipientOf } from '../../app/recipient.js'
 import { LookupAnswer } from '../../app/schemas/admin.js'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { blocksOf, read } from '../docs/blocks.js'
+import { heardOn } from '../helper/channel.js'
 import { folderOf } from '../helper/folder.js'
+import { ask as askFor, cancel, PHONE, verify, wrong } from './captcha.js'
+import { ADMIN_KEY, KEY, places, post, sha256 } from './helper.js'
 import { ask, linesOf, open, REGION } from './operating.js'
+import { provider } from './provider.js'
 
 const START = Date.UTC(2026, 2, 1)
 const clock = { monotonic: () => 0, wall: () => START }
@@ -43,6 +47,28 @@ t.test('one example of each event is as the schema says', async t => {
   t.ok(Check(PricesSchema, JSON.parse(blockOf('prices'))))
   // Formats are the validator's business; there it is strings.
   t.ok(Check(LookupAnswer, JSON.parse(blockOf('lookup'))))
+})
+
+t.test('what is written has the members of the examples', async t => {
+  const told = heardOn<AuditEvent>(t, 'verification-api:audit')
+  const file = join(folderOf(t), 'accounts.json')
+  writeFileSync(file, JSON.stringify([{ id: 'shop', keys: [sha256(KEY)], dailyQuota: 1 }]))
+  const sms = provider()
+  const app = await (await places.memory(t)).start({ ADMIN_KEY, ACCOUNTS_FILE: file }, { senders: { sms } })
+  const { id } = (await askFor(app)).body
+  await askFor(app)
+  await verify(app, id, wrong(sms.lastCode()))
+  await cancel(app, id)
+  const blocking = { phone: PHONE, reason: 'complaint', duration: '24h' }
+  for (const key of [ADMIN_KEY, 'another'])
+    await post(app, '/v1/admin/recipients/block', blocking, { headers: { 'x-admin-key': key } })
+  writeFileSync(file, '[')
+  t.throws(() => app.reload())
+  for (const line of blockOf('audit').trim().split('\n')) {
+    const example = JSON.parse(line) as AuditEvent
+    const written = told.find(({ event }) => event === example.event)
+    t.same(Object.keys(example).sort(), Object.keys(written ?? {}).sort(), example.event)
+  }
 })
 
 t.test('the page names every member', async t => {
