@@ -3,6 +3,7 @@ import t from 'tap'
 import { ConfigSchema } from '../../../app/config-schema.js'
 import { providers } from '../../../app/senders/providers.js'
 import { SenderVariables } from '../../../app/senders/variables.js'
+import { loadTemplates } from '../../../app/templates/templates.js'
 
 const page = readFileSync('docs/senders.md', 'utf8')
 const rows = [...page.matchAll(/^\| `([A-Z_]+)` \| ([a-z]*) ?\| (.*) \|$/gm)].map(
@@ -27,4 +28,13 @@ t.test('every sender has its line, with what it takes to install it', async t =>
     t.equal(said, channels.length === 2 ? 'both' : channels[0] === 'sms' ? 'SMS' : 'mail', name)
     t.equal(install?.trim().replaceAll('`', ''), packages, name)
   }
+})
+
+t.test('the message that the page shows a receiver is one of those that are sent', async t => {
+  const { data } = JSON.parse(/^\{"type"[\s\S]*?(?=^```)/m.exec(page)?.[0] ?? '{}')
+  const { channel, to, text, ...more } = data
+  t.match({ channel, to, text }, { channel: 'sms', to: '+8613800138000', text: String })
+  const own = { code: '042137', action: '登录', minutes: 5 }
+  const { text: _, ...rendered } = loadTemplates().render('sms', 'captcha', 'zh', {}, own)
+  t.same(more, rendered)
 })
