@@ -56,6 +56,9 @@ const BROKEN_OFF = new Set<unknown>([
   'UND_ERR_SOCKET'
 ])
 
+/** What node-fetch 2 calls the end of a wait, and an answer that it did not read: these have no code. */
+const FETCH_TYPES = new Set<unknown>(['request-timeout', 'body-timeout', 'max-size', 'invalid-json'])
+
 /** How many causes deep is looked: an error may stand in its own. */
 const DEEPEST = 4
 
@@ -67,8 +70,9 @@ function brokeOff(error: unknown, depth = 0): boolean {
   // What `request.signal` aborts with where there is a `handlerTimeout`.
   if (isHandlerTimeout(error)) return true
   const failure = failureIn(error)
-  const { name, code, cause, response, message } = failure
+  const { name, code, cause, response, message, type } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
+  if (name === 'FetchError' && FETCH_TYPES.has(type)) return true
   // As axios calls an answer that broke off in the middle, and one of 5xx.
   if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
   // As end-of-stream calls it, and so @fastify/reply-from a stream of HTTP/2 that its upstream has reset.
@@ -84,6 +88,7 @@ interface Failure {
   status?: unknown
   name?: unknown
   message?: unknown
+  type?: unknown
   code?: unknown
   cause?: unknown
   response?: { status?: number }

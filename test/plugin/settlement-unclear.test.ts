@@ -206,6 +206,19 @@ t.test('an error of another context, as those of Node and of fetch are under Jes
     t.equal(await isCounted(t, thrown(code)), counted, code)
 })
 
+t.test('node-fetch 2, whose errors have a type in place of a code', async t => {
+  for (const [type, counted] of [
+    ['request-timeout', true],
+    ['body-timeout', true],
+    ['max-size', true],
+    ['invalid-json', true],
+    ['no-redirect', false]
+  ] as const) {
+    const thrown = Object.assign(new Error('failed'), { name: 'FetchError', type })
+    t.equal(await isCounted(t, () => Promise.reject(thrown)), counted, type)
+  }
+})
+
 /** An address where a connection waits for ever: its queue is full. */
 async function silent(t: Test): Promise<number> {
   const script = `
