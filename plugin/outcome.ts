@@ -73,8 +73,9 @@ function brokeOff(error: unknown, depth = 0): boolean {
   const { name, code, cause, response, message, type } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
   if (name === 'FetchError' && FETCH_TYPES.has(type)) return true
-  // As axios calls an answer that broke off in the middle, and one of 5xx.
-  if (code === 'ERR_BAD_RESPONSE') return !((response?.status ?? 0) >= 400)
+  // As axios and undici's RetryAgent call an answer that broke off in the middle, and one of 5xx.
+  if (code === 'ERR_BAD_RESPONSE' || code === 'UND_ERR_REQ_RETRY')
+    return statusIn(error, response?.status) === undefined
   // As end-of-stream calls it, and so @fastify/reply-from a stream of HTTP/2 that its upstream has reset.
   if (message === 'premature close') return true
   if (BROKEN_OFF.has(code)) return !neverStood(error) && !neverStood(cause)
