@@ -8,6 +8,7 @@ import { heardOn } from '../helper/channel.js'
 import { open } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
 import { logStream } from '../helper/log-stream.js'
+import { startRedis } from '../helper/redis.js'
 import { strays } from '../helper/strays.js'
 import type { Teardown } from '../helper/teardown.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
@@ -105,6 +106,19 @@ t.test('every decision is told, by the option and on the channel', async t => {
   )
   t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity, one key')
   t.notMatch(JSON.stringify(events), personal)
+})
+
+t.test('what Redis has decided for a call is told as well', async t => {
+  const { client } = await startRedis(t)
+  const events: DecisionEvent[] = []
+  const onDecision = (event: DecisionEvent) => void events.push(event)
+  const { app } = await sending(t, { client, secret: 'at least 16 characters', onDecision })
+  for (let i = 0; i < 2; i++) await app.limit.reserve({ mobile: phone })
+  const told = { stage: 'sends', route: null, store: 'redis' }
+  t.match(events, [
+    { ...told, allowed: true },
+    { ...told, allowed: false }
+  ])
 })
 
 t.test('the channel tells without the option, and nothing once nobody listens', async t => {
