@@ -556,6 +556,14 @@ t.test('at its end it tells what it still can, and leaves no timer', async t => 
   }
 })
 
+t.test('at its end nobody hears of what was given back', async t => {
+  const opened = open()
+  const sent = await lose(opened)
+  await sent?.store.refund(sent.taken, '')
+  await opened.fallback.close()
+  t.same(opened.heard, [])
+})
+
 t.test('what an answer was lost of is told, also at the end, and nobody passes meanwhile', async t => {
   for (const ends of [true, false]) {
     const { primary, outage, heard, fallback, used, send } = open()
