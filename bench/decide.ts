@@ -17,7 +17,7 @@ import {
 import { FIVE, FOUR, sendOf } from './lib/policy.js'
 import { connect, openRedis } from './lib/redis.js'
 import { type Comparison, commandLine, report } from './lib/report.js'
-import type { Sample, Samples } from './lib/rounds.js'
+import { repeat, type Sample, type Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
@@ -202,7 +202,6 @@ async function measure(
 /** Two processes at a time: one that idles while many others are measured is slow when its turn comes. */
 async function main(): Promise<void> {
   const how = commandLine()
-  const { quick, rounds } = how.size
   const samples: Samples = new Map()
   const keep = (name: string, sample: Sample) => samples.set(name, [...(samples.get(name) ?? []), sample])
   const comparisons: Comparison[] = []
@@ -224,10 +223,8 @@ async function main(): Promise<void> {
           if (!(of in refusing)) await redis.client.flushall()
         }
         const ratio = `${of} ÷ ${by}`
-        // The first round is not kept: it compiles what is measured.
-        for (let round = quick ? 1 : 0; round <= rounds; round++) {
-          const [above = {}, below = {}] = await measure(children, sizeOf(of, quick), reset)
-          if (round === 0) continue
+        const rounds = await repeat(how.size, () => measure(children, sizeOf(of, how.size.quick), reset))
+        for (const [above = {}, below = {}] of rounds) {
           keep(of, above)
           keep(by, below)
           keep(ratio, quotient(above, below))

@@ -16,9 +16,19 @@ export function sizeOf(quick: boolean): Size {
   return { quick, rounds: quick ? 1 : ROUNDS, scale: (n, small) => (quick ? small : n) }
 }
 
+/** Measures round by round. The first round of all is not kept: it compiles what is measured. */
+export async function repeat<T>(size: Size, measure: (round: number) => Promise<T>): Promise<T[]> {
+  const kept: T[] = []
+  for (let round = size.quick ? 1 : 0; round <= size.rounds; round++) {
+    const measured = await measure(round)
+    if (round > 0) kept.push(measured)
+  }
+  return kept
+}
+
 /**
  * Measures all subjects in turn, round by round, so that what else happens on the machine meets all of them.
- * Each round begins with another one. The first round of all is not kept: it compiles what is measured.
+ * Each round begins with another one.
  */
 export async function interleave(
   subjects: readonly string[],
@@ -26,13 +36,15 @@ export async function interleave(
   measure: (subject: string) => Promise<Sample>
 ): Promise<Samples> {
   const samples: Samples = new Map(subjects.map(subject => [subject, []]))
-  for (let round = size.quick ? 1 : 0; round <= size.rounds; round++) {
+  const rounds = await repeat(size, async round => {
+    const measured: [subject: string, sample: Sample][] = []
     for (let i = 0; i < subjects.length; i++) {
       const subject = subjects[(i + round) % subjects.length] as string
-      const sample = await measure(subject)
-      if (round > 0) samples.get(subject)?.push(sample)
+      measured.push([subject, await measure(subject)])
     }
-  }
+    return measured
+  })
+  for (const [subject, sample] of rounds.flat()) samples.get(subject)?.push(sample)
   return samples
 }
 
