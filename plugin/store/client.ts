@@ -52,8 +52,9 @@ export interface NodeEvents {
 }
 
 export function isClient(value: unknown): value is RedisClient & Binary {
-  const { evalshaBuffer, evalBuffer } = (value ?? {}) as Partial<Binary>
-  return typeof evalshaBuffer === 'function' && typeof evalBuffer === 'function'
+  const { evalshaBuffer, evalBuffer, on } = (value ?? {}) as Partial<Binary>
+  // A pipeline has the commands and is no client.
+  return [evalshaBuffer, evalBuffer, on].every(each => typeof each === 'function')
 }
 
 /**

@@ -101,6 +101,10 @@ const wrong: [options: unknown, message: string][] = [
     { client: { evalshaBuffer() {} }, secret },
     'options.client: the object given is wrong. It must be an ioredis client.'
   ],
+  [
+    { client: new Redis({ lazyConnect: true }).pipeline(), secret },
+    'options.client: the object given is wrong. It must be an ioredis client.'
+  ],
   [{ client: null, secret }, 'options.client: null is wrong. It must be an ioredis client.'],
   [
     { client: 'redis://:hush@host', secret },
