@@ -69,7 +69,10 @@ export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readon
  * @param facts by their paths; null and undefined for what is not known
  * @returns undefined when the rule reads anything else
  */
-export function keyFrom({ key, distinct }: Rule, facts: Readonly<Record<string, unknown>>): unknown {
+export function keyFrom(
+  { key, distinct }: Pick<Rule, 'key' | 'distinct'>,
+  facts: Readonly<Record<string, unknown>>
+): unknown {
   const paths = distinct === undefined ? pathsOf(key) : [...pathsOf(key), ...pathsOf(distinct)]
   const values = paths.map(path => facts[path] ?? null)
   if (values.includes(null)) return undefined
@@ -87,6 +90,11 @@ function pathsOf(key: unknown): string[] {
     const path = value ?? ip
     return typeof path === 'string' ? path : ''
   })
+}
+
+/** Whether a key reads this, among other things or alone. */
+export function reads(key: unknown, path: string): boolean {
+  return pathsOf(key).includes(path)
 }
 
 /** Whether this is all that a key reads. */

@@ -1,7 +1,7 @@
 import type { LimitDecorator, Rule } from '../plugin/index.js'
-import { isAlone } from './facts.js'
+import { isAlone, keyFrom, reads } from './facts.js'
 
-/** What a rule's key is that counts a recipient alone: of messages, and of codes that are tried. */
+/** What a rule's key reads that counts a recipient: of messages, and of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
 const TRIES = 'request.captcha.identity'
 /** And one that counts the messages to a row of numbers. */
@@ -22,9 +22,13 @@ export function passesAllowed({ allow }: Rule): boolean {
   return typeof allow === 'function'
 }
 
-/** The names of the rules that count a recipient alone, and can be forgotten: no locks. */
-export function recipientRules(rules: LimitDecorator['rules']): string[] {
-  return Object.entries(rules)
-    .filter(([, { key, lock }]) => lock === undefined && (isAlone(key, MESSAGES) || isAlone(key, TRIES)))
-    .map(([name]) => name)
+/**
+ * By name, the keys of the rules that count a recipient, alone or by what else is known, and can be forgotten: no locks.
+ * @param facts as `keyFrom` takes them
+ */
+export function recipientKeys(rules: LimitDecorator['rules'], facts: Parameters<typeof keyFrom>[1]) {
+  const keys = Object.entries(rules)
+    .filter(([, { key, lock }]) => lock === undefined && (reads(key, MESSAGES) || reads(key, TRIES)))
+    .map(([name, { key }]) => [name, keyFrom({ key }, facts)] as const)
+  return Object.fromEntries(keys.filter(([, key]) => key !== undefined))
 }

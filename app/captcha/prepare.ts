@@ -3,6 +3,7 @@ import { mayUse } from '../accounts/account.js'
 import { errorsAt } from '../flaw.js'
 import { localeOf } from '../plugins/locale.js'
 import { endUserOf } from '../plugins/requests.js'
+import type { Policy } from '../policy.js'
 import { problem } from '../problem.js'
 import { codeTemplate } from '../templates/codes.js'
 import type { Asked, Captcha } from './captchas.js'
@@ -13,19 +14,25 @@ import type { Asked, Captcha } from './captchas.js'
  * @throws a problem (403, 422) when the purpose is unknown or not for this account
  */
 export function preparePurpose(request: FastifyRequest, purpose: string, pointer?: string): void {
-  const { purposes } = request.server.policy
-  const known = Object.hasOwn(purposes, purpose) ? purposes[purpose] : undefined
-  if (known === undefined) {
-    const names = Object.keys(purposes)
-    throw problem(422, 'PURPOSE_UNKNOWN', 'There is no such purpose. Use one of: {known}.', {
-      known: names,
-      ...errorsAt(pointer, 'NOT_ONE_OF', { allowed: names })
-    })
-  }
+  const { conceal = false } = purposeOf(request.server.policy, purpose, pointer)
   if (request.account !== null) mayUse(request.account, 'purposes', purpose)
   request.purpose = purpose
   request.endUserIp = endUserOf(request)
-  request.concealed = known.conceal ?? false
+  request.concealed = conceal
+}
+
+/**
+ * @param pointer where its name stands in the body, if it does
+ * @throws a problem (422) when there is none of that name
+ */
+export function purposeOf({ purposes }: Policy, name: string, pointer?: string): Policy['purposes'][string] {
+  const known = Object.hasOwn(purposes, name) ? purposes[name] : undefined
+  if (known !== undefined) return known
+  const names = Object.keys(purposes)
+  throw problem(422, 'PURPOSE_UNKNOWN', 'There is no such purpose. Use one of: {known}.', {
+    known: names,
+    ...errorsAt(pointer, 'NOT_ONE_OF', { allowed: names })
+  })
 }
 
 /**

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { strict, Time } from './common.js'
+import { PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Email, EXAMPLE_PHONE, Phone, RecipientHash } from './recipient.js'
 
 const Recipient = {
@@ -10,22 +10,23 @@ const Recipient = {
 
 const ONE_RECIPIENT = 'one recipient: a phone, an email or a recipientHash'
 
-export const RecipientBody = Type.Object(Recipient, {
-  ...strict,
-  description: ONE_RECIPIENT,
-  examples: [{ phone: EXAMPLE_PHONE }]
-})
+const NOT_WITH_HASH = 'not with a recipientHash'
 
-export const LookupBody = Type.Object(
+export const RecipientBody = Type.Object(
   {
     ...Recipient,
     endUserIp: Type.Optional(
       Type.String({
         minLength: 2,
         maxLength: 64,
-        description:
-          'address of the end user: for the rules that count by it, alone or with the recipient; not with a recipientHash',
+        description: `address of the end user: for the rules that count by it; ${NOT_WITH_HASH}`,
         examples: ['192.0.2.1']
+      })
+    ),
+    purpose: Type.Optional(
+      Type.String({
+        pattern: PURPOSE_PATTERN,
+        description: `what a code is for: for the rules that count by it; ${NOT_WITH_HASH}`
       })
     )
   },
@@ -133,7 +134,7 @@ export const UnblockAnswer = Type.Object(
     ...Name,
     standing: Type.Null(),
     countsForgotten: Type.Boolean({
-      description: 'whether what is counted of the recipient alone is forgotten: not by a recipientHash'
+      description: 'whether what is counted of the recipient is forgotten: not by a recipientHash'
     })
   },
   { description: 'The recipient is on no list.' }

@@ -7,6 +7,8 @@ import { ADMIN_KEY, type App, lastCode, places, post, putOnList } from './helper
 
 const lookUp = (app: App, asked: object) =>
   post(app, '/v1/admin/recipients/lookup', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
+const unblock = (app: App, asked: object) =>
+  post(app, '/v1/admin/recipients/unblock', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
 const from = (remoteAddress: string) => ({ remoteAddress })
 
 interface Shown {
@@ -63,24 +65,77 @@ for (const [name, open] of Object.entries(places)) {
     )
   })
 
-  t.test(`wrong codes from one network neither show nor are forgotten (${name})`, async t => {
+  t.test(
+    `wrong codes from one network show, and are forgotten, by purpose and address alone (${name})`,
+    async t => {
+      const place = await open(t)
+      const app = await place.start({ ADMIN_KEY })
+      for (let i = 0; i < 2; i++) {
+        const { id } = (await ask(app)).body
+        for (let j = 0; j < 5; j++) await verify(app, id, wrong(lastCode(app, E164)))
+        place.advance(60_001)
+      }
+      const { id } = (await ask(app)).body
+      const refused = { status: 429, body: { 'violated-policies': ['verify-failures-1h'] } }
+      t.match(await verify(app, id, lastCode(app, E164)), refused)
+      const asked = { phone: PHONE, endUserIp: '192.0.2.1', purpose: 'register' }
+      const { phone, endUserIp, purpose } = asked
+      const others = [
+        { phone },
+        { phone, endUserIp },
+        { phone, purpose },
+        { ...asked, endUserIp: '198.51.100.1' },
+        { ...asked, purpose: 'login' }
+      ]
+      for (const other of others) {
+        const found = await lookUp(app, other)
+        t.ok(named(found).has('verify-failures-recipient'))
+        t.notOk(named(found).has('service'))
+        t.notOk(refusing(found).some(([rule]) => rule === 'verify-failures'))
+        t.match((await unblock(app, other)).body, { countsForgotten: true })
+        t.match(await verify(app, id, lastCode(app, E164)), refused, JSON.stringify(other))
+      }
+      const found = await lookUp(app, asked)
+      t.same(refusing(found), [['verify-failures', 3_600_000]])
+      t.equal(found.body.retryAfterMs, 0, 'wrong codes hold up no message')
+      t.match((await unblock(app, asked)).body, { countsForgotten: true })
+      t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
+    }
+  )
+
+  t.test(`somebody is unblocked in a network that has used up what it may send them (${name})`, async t => {
     const place = await open(t)
     const app = await place.start({ ADMIN_KEY })
-    for (let i = 0; i < 2; i++) {
-      const { id } = (await ask(app)).body
-      for (let j = 0; j < 5; j++) await verify(app, id, wrong(lastCode(app, E164)))
-      place.advance(60_001)
+    for (let i = 0; i < 5; i++) {
+      t.equal((await ask(app, {}, from('2001:db8::1'))).status, 202)
+      place.advance(61 * 60_000)
     }
-    const { id } = (await ask(app)).body
-    const refused = { status: 429, body: { 'violated-policies': ['verify-failures-1h'] } }
-    t.match(await verify(app, id, lastCode(app, E164)), refused)
-    const shown = named(await lookUp(app, { phone: PHONE, endUserIp: '192.0.2.1' }))
-    t.ok(shown.has('verify-failures-recipient'))
-    for (const hidden of ['verify-failures', 'service']) t.notOk(shown.has(hidden), hidden)
-    const headers = { 'x-admin-key': ADMIN_KEY }
-    const unblocked = await post(app, '/v1/admin/recipients/unblock', { phone: PHONE }, { headers })
-    t.match(unblocked.body, { countsForgotten: true })
-    t.match(await verify(app, id, lastCode(app, E164)), refused)
+    const refused = { status: 429, body: { 'violated-policies': ['recipient-network'] } }
+    for (const asked of [{}, { endUserIp: '2001:db9::1' }]) {
+      await unblock(app, { phone: PHONE, ...asked })
+      t.match(await ask(app, {}, from('2001:db8:0:7::1')), refused)
+    }
+    await unblock(app, { phone: PHONE, endUserIp: '2001:db8:0:9::1' })
+    t.equal((await ask(app, {}, from('2001:db8:0:7::1'))).status, 202)
+    const { rules } = (await lookUp(app, { phone: PHONE, endUserIp: '2001:db8::1' })).body
+    t.match(
+      rules.filter(({ rule }: Shown) => rule === 'ip-site').map(({ used }: { used: number }) => used),
+      [1, 6],
+      'what counts others, too, is not forgotten'
+    )
+  })
+
+  t.test(`a purpose that conceals lets nobody pass (${name})`, async t => {
+    const app = await (await open(t)).start({ ADMIN_KEY })
+    t.equal((await ask(app)).status, 202)
+    await putOnList(app, 'allowed', E164)
+    for (const asked of [{}, { purpose: 'register' }])
+      t.match(await lookUp(app, { phone: PHONE, ...asked }), { body: { retryAfterMs: 0 } })
+    const concealed = await lookUp(app, { phone: PHONE, purpose: 'reset-password' })
+    t.same(refusing(concealed), [['recipient', 60_000]])
+    t.equal(concealed.body.retryAfterMs, 60_000)
+    t.equal((await ask(app, { purpose: 'reset-password' })).status, 429)
+    t.equal((await ask(app)).status, 202)
   })
 
   t.test(`with the end user’s address, so do the rules that count by it (${name})`, async t => {
@@ -154,4 +209,15 @@ t.test('an address that is none is refused', async t => {
       status: 422,
       body: { code: 'INVALID', errors: [{ pointer: '#/endUserIp' }] }
     })
+})
+
+t.test('a purpose that is none is refused, and forgets nothing', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  t.equal((await ask(app)).status, 202)
+  for (const act of [lookUp, unblock])
+    t.match(await act(app, { phone: PHONE, purpose: 'constructor' }), {
+      status: 422,
+      body: { code: 'PURPOSE_UNKNOWN', errors: [{ pointer: '#/purpose', code: 'NOT_ONE_OF' }] }
+    })
+  t.equal((await ask(app)).status, 429)
 })

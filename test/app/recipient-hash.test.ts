@@ -101,10 +101,14 @@ t.test('bad input', async t => {
     const number = (await act(app, what, { recipientHash: 7 })).body
     t.match(number, { status: 422, errors: [{ pointer: '#/recipientHash', code: 'NOT_STRING' }] })
   }
-  t.match((await act(app, 'lookup', { recipientHash, endUserIp: '192.0.2.1' })).body, {
-    status: 422,
-    code: 'INVALID',
-    errors: [{ pointer: '#/endUserIp', code: 'UNEXPECTED' }]
-  })
+  for (const what of ['lookup', 'unblock'])
+    t.match((await act(app, what, { recipientHash, endUserIp: '192.0.2.1', purpose: 'login' })).body, {
+      status: 422,
+      code: 'INVALID',
+      errors: [
+        { pointer: '#/endUserIp', code: 'UNEXPECTED' },
+        { pointer: '#/purpose', code: 'UNEXPECTED' }
+      ]
+    })
   t.same(await list(app), [])
 })

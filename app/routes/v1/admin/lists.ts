@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Standing } from '../../../lists/lists.js'
 import { problem } from '../../../problem.js'
-import { recipientRules } from '../../../recipient-rules.js'
+import { recipientKeys } from '../../../recipient-rules.js'
 import {
   ListBody,
   PageAnswer,
@@ -64,22 +64,21 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       schema: {
         ...common,
         operationId: 'unblockRecipient',
-        summary: 'Ends a block or an allowance; in clear, forgets what is counted of the recipient alone',
+        summary: 'Ends a block or an allowance; in clear, forgets what is counted of the recipient',
         body: RecipientBody,
-        response: { 200: UnblockAnswer, ...problems(...ONE) }
+        response: { 200: UnblockAnswer, ...problems(...ONE, 'END_USER_IP_INVALID', 'PURPOSE_UNKNOWN') }
       }
     },
     async request => {
-      const { recipientHash, recipient } = named(request, request.body)
+      const { recipientHash, recipient, facts } = named(request, request.body)
       await fastify.lists.remove(recipientHash)
-      if (recipient !== null) {
+      if (facts !== null) {
         // A lock stays: what is being sent now is still one message.
-        const names = recipientRules(fastify.limit.rules)
-        const keys = Object.fromEntries(names.map(name => [name, recipient.identity]))
+        const keys = recipientKeys(fastify.limit.rules, facts)
         await fastify.limit.clear(keys)
         await fastify.limit.unblock(keys)
       }
-      const countsForgotten = recipient !== null
+      const countsForgotten = facts !== null
       return { recipient: recipient?.masked, recipientHash, standing: null, countsForgotten }
     }
   )

@@ -1,12 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import { DECIDES, keyFrom } from '../../../facts.js'
-import { flaw } from '../../../flaw.js'
-import { invalidBy } from '../../../invalid.js'
 import type { Found } from '../../../lists/lists.js'
-import { checkEndUserIp } from '../../../plugins/requests.js'
 import { passesAllowed } from '../../../recipient-rules.js'
-import { LookupAnswer, LookupBody } from '../../../schemas/admin.js'
+import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
 import { BODY, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-codes.js'
 import { named } from './named.js'
@@ -23,7 +20,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         summary: 'How a recipient stands, and how much is used of each rule',
         tags: ['admin'],
         security: [{ adminKey: [] }],
-        body: LookupBody,
+        body: RecipientBody,
         response: {
           200: LookupAnswer,
           ...problems(
@@ -32,37 +29,25 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
             ...OPERATOR,
             ...RECIPIENT,
             'END_USER_IP_INVALID',
+            'PURPOSE_UNKNOWN',
             'LISTS_UNAVAILABLE'
           )
         }
       }
     },
     async request => {
-      const { endUserIp, ...who } = request.body
-      if (endUserIp !== undefined) checkEndUserIp(endUserIp, '#/endUserIp')
-      const { recipientHash, recipient } = named(request, who)
-      if (recipient === null && endUserIp !== undefined) throw invalidBy([flaw('#/endUserIp', 'UNEXPECTED')])
+      const { recipientHash, recipient, facts, concealed } = named(request, request.body)
       const placed = await fastify.lists.get(recipientHash)
       const known = {
         recipient: recipient?.masked ?? placed?.masked,
         recipientHash,
         standing: placed && shown(placed)
       }
-      // Rules count by the recipient in clear.
-      if (recipient === null) return known
-      const { identity, channel } = recipient
-      const facts = {
-        'request.recipient.identity': identity,
-        'request.recipient.channel': channel,
-        'request.captcha.identity': identity,
-        'request.captcha.channel': channel,
-        'request.numberRange': request.numberRange,
-        'request.endUserIp': endUserIp
-      }
+      if (facts === null) return known
       const looks = Object.entries(fastify.limit.rules).map(async ([name, rule]) => {
         const key = variesByRequest(rule) ? undefined : keyFrom(rule, facts)
         if (key === undefined) return []
-        const passes = placed?.standing === 'allowed' && passesAllowed(rule)
+        const passes = placed?.standing === 'allowed' && !concealed && passesAllowed(rule)
         return [{ name, passes, verdict: await fastify.limit.peek({ [name]: key }) }]
       })
       const found = (await Promise.all(looks)).flat()
