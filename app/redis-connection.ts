@@ -9,7 +9,7 @@ import { clientOf, FIRST_CONNECT } from './redis-client.js'
 /**
  * A client that has had its time to connect; it comes back by itself.
  * @param pingMs how often its connections are pinged, in milliseconds
- * @throws ConfigError when Redis has no database of that name
+ * @throws ConfigError when Redis has no database of that name, or is a node of a cluster that is not named as one
  */
 export async function connect(
   log: FastifyBaseLogger,
@@ -30,9 +30,9 @@ export async function connect(
   } else endSilent(client, pingMs)
   client.connect().catch(() => {})
   await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
-    if (!isOfDatabase(error)) return
+    if (!(error instanceof ConfigError)) return
     client.disconnect()
-    throw new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
+    throw error
   })
   return client
 }
@@ -56,12 +56,22 @@ function connectNodes(cluster: Cluster): void {
   })
 }
 
-/** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error */
+/** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error, ConfigError */
 async function ready(client: Redis | Cluster): Promise<void> {
-  await once(client, 'ready')
-  if (!(client instanceof Cluster)) return
-  const connecting = client.nodes().filter(({ status }) => status !== 'ready')
-  await Promise.allSettled(connecting.map(node => once(node, 'ready')))
+  await once(client, 'ready').catch(error => {
+    throw isOfDatabase(error)
+      ? new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
+      : error
+  })
+  if (client instanceof Cluster) {
+    const connecting = client.nodes().filter(({ status }) => status !== 'ready')
+    await Promise.allSettled(connecting.map(node => once(node, 'ready')))
+    return
+  }
+  // A user who may not ask is not told.
+  const info = await client.info('cluster').catch(() => '')
+  if (info.includes('cluster_enabled:1'))
+    throw new ConfigError('REDIS_URL names one node of a cluster: name several, or the only address twice.')
 }
 
 /**

@@ -17,16 +17,26 @@ async function scene(t: Test) {
     LIMIT_SECRET: 'a secret of these tests',
     ADMIN_KEY
   }
-  return { cluster, sms, start: () => startApp(t, env, { senders: { sms } }) }
+  return { cluster, sms, start: (more = {}) => startApp(t, { ...env, ...more }, { senders: { sms } }) }
 }
 
 t.test('two instances on a cluster of three nodes', async t => {
   const { cluster, sms, start } = await scene(t)
   const [one, two] = [await start(), await start()]
 
+  const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
+  const reachesAll = ({ redis }: App) => Promise.all(keys.map(key => redis.exists(key)))
   await t.test('whoever has just started is connected to every node', async t => {
-    const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
-    for (const { redis } of [one, two]) await t.resolves(Promise.all(keys.map(key => redis.exists(key))))
+    for (const app of [one, two]) await t.resolves(reachesAll(app))
+  })
+
+  await t.test('one node that is named alone: says so; named twice it leads to all', async t => {
+    const url = cluster.nodes[0]?.url
+    await t.rejects(start({ REDIS_URL: url }), {
+      name: 'ConfigError',
+      message: 'REDIS_URL names one node of a cluster: name several, or the only address twice.'
+    })
+    await t.resolves(reachesAll(await start({ REDIS_URL: `${url},${url}` })))
   })
 
   await t.test('one message of 30 parallel sends', async t => {
