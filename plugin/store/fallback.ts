@@ -74,7 +74,8 @@ export class Fallback implements Reserver {
   async peek(entries: readonly Entry[]): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (!this.mayAsk(outage)) return this.otherwise.peek(entries)
+    // What may be read, everybody reads: of a decision several identities may be on one node, and each has to be looked at.
+    if (outage.silent && !this.mayAsk(outage)) return this.otherwise.peek(entries)
     const asked = performance.now()
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)

@@ -1,9 +1,10 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Decision } from '../../plugin/index.js'
+import { startCluster } from '../helper/cluster.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
-import { openOn } from './process.js'
+import { open, openOn } from './process.js'
 
 const key = { value: 'body.who' } as const
 const rules = [
@@ -81,6 +82,24 @@ t.test('a refund of a calendar limit alone, on a Redis that is full, told twice'
   await admin.config('SET', 'maxmemory', '1')
   for (let i = 0; i < 2; i++) await app.limit.refund(failing.receipt())
   t.match((await app.limit.peek({ day: 'a' })).rules, [{ limits: [{ remaining: 4 }] }])
+})
+
+t.test('a node of a cluster was full: it decides again on two identities that both stand there', async t => {
+  const cluster = await startCluster(t)
+  const { app, changes } = await open(t, cluster, { onStoreError: 'deny' })
+  const [node] = cluster.nodes
+  const there: string[] = []
+  for (let i = 0; there.length < 2; i++) {
+    const { keys } = await app.limit.reserve({ once: `p${i}` })
+    if ((await cluster.nodeOf(`sl:{${keys.once}}:x`)) === 0) there.push(`p${i}`)
+  }
+  await cluster.flush()
+  const reserve = () => app.limit.reserve({ once: there[0], both: there[1] })
+  await node?.client.config('SET', 'maxmemory', '1')
+  await t.rejects(reserve(), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
+  await node?.client.config('SET', 'maxmemory', '0')
+  await until(() => reserve().then(Boolean, () => false), 'an answer', 5_000)
+  t.match(changes(), [{ msg: 'redis does not decide' }, { msg: 'redis decides again' }])
 })
 
 t.test('a user who may not write is a Redis that takes no writes', async t => {
