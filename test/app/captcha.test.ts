@@ -299,20 +299,39 @@ for (const [name, open] of Object.entries(places)) {
       const own = loadPolicy()
       const limits = [{ max: 1, window: '60s' }]
       const key = { value: 'request.recipient.identity' }
-      for (const changed of [
-        { key: [key, { value: 'request.purpose' }], limits },
-        { key, distinct: { value: 'request.purpose' }, limits },
-        { key, limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }] },
-        { key, limits: [{ max: 1, per: 'day', timeZone: { value: 'request.account.timeZone' } }] }
-      ]) {
+      for (const [changed, waitMs] of [
+        [{ key: [key, { value: 'request.purpose' }], limits }, 60_000],
+        [{ key: [key, { ip: 'request.endUserIp' }], limits }, 60_000],
+        [{ key: [key, { value: 'headers.x-tenant' }], optional: true, limits }, 0],
+        [{ key, distinct: { value: 'request.purpose' }, limits }, 0],
+        [{ key, limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }] }, 0],
+        // In Shanghai it is eight in the morning.
+        [
+          { key, limits: [{ max: 1, per: 'day', timeZone: { value: 'request.account.timeZone' } }] },
+          16 * 3_600_000
+        ]
+      ] as const) {
         const policy = {
           ...own,
           rules: own.rules.map(rule => (rule.name === 'recipient' ? { name: rule.name, ...changed } : rule))
         } as Policy
         const app = await (await open(t)).start({}, { policy })
         const { id, expiresAt } = (await ask(app)).body
-        const resendAt = new Date(Date.parse(expiresAt) - 300_000).toISOString()
+        const resendAt = new Date(Date.parse(expiresAt) - 300_000 + waitMs).toISOString()
         t.match(await status(app, id), { status: 200, body: { resendAt } }, JSON.stringify(changed))
+      }
+    })
+
+    await t.test('who is allowed need not wait, but for what is concealed', async t => {
+      const app = await (await open(t)).start()
+      for (const [phone, purpose, waitMs] of [
+        ['13800138000', 'register', 0],
+        ['13900139000', 'reset-password', 60_000]
+      ] as const) {
+        const { id, expiresAt } = (await ask(app, { phone, purpose })).body
+        await putOnList(app, 'allowed', `+86${phone}`)
+        const resendAt = new Date(Date.parse(expiresAt) - 300_000 + waitMs).toISOString()
+        t.match(await status(app, id), { status: 200, body: { resendAt } }, purpose)
       }
     })
 

@@ -1,7 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
 import { iso } from '../../../clock.js'
+import { factsIn, keyFrom } from '../../../facts.js'
+import type { Recipient } from '../../../recipient.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { CAPTCHA, ID } from '../../../schemas/problem-codes.js'
@@ -23,10 +26,14 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
     },
     async request => {
       const captcha = await prepareCaptcha(request, request.params.id)
-      const { id, channel, masked, purpose, identity, kept } = captcha
-      const retryAfterMs = await waiting(identity)
+      const { id, channel, masked, purpose, kept } = captcha
       // What becomes of a message that is concealed is told to nobody, whatever has become of its purpose.
-      const concealed = captcha.concealed || fastify.policy.purposes[purpose]?.conceal
+      const concealed = captcha.concealed || (fastify.policy.purposes[purpose]?.conceal ?? false)
+      // For the rules, as of a resend.
+      request.recipient = captcha
+      request.purpose = purpose
+      request.concealed = concealed
+      const retryAfterMs = await waiting(request, captcha)
       const now = fastify.clock.wall()
       return {
         id,
@@ -42,12 +49,17 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
     }
   )
 
-  // A policy may count by something else, too, and what is counted may be out of reach while the code is not.
-  function waiting(recipient: string): Promise<number | null> {
-    return fastify.limit.peek({ recipient }).then(
-      ({ retryAfterMs }) => retryAfterMs,
-      () => 0
-    )
+  async function waiting(request: FastifyRequest, recipient: Recipient): Promise<number | null> {
+    try {
+      const placed = await fastify.lists.get(fastify.recipientHash(recipient))
+      request.standing = placed?.standing ?? null
+      const { recipient: rule } = fastify.limit.rules
+      const key = rule && keyFrom(rule, factsIn(request))
+      return (await fastify.limit.peek({ recipient: key }, request)).retryAfterMs
+    } catch {
+      // A policy may count by what a client sends, and what is counted may be out of reach while the code is not.
+      return 0
+    }
   }
 }
 
