@@ -211,6 +211,22 @@ t.test('an address that is none is refused', async t => {
     })
 })
 
+t.test('the audit trail tells for which purpose an operator asked', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  const events = heardOn(t, 'verification-api:audit') as { action?: string; purpose?: string }[]
+  for (const act of [lookUp, unblock]) {
+    await act(app, { phone: PHONE, endUserIp: '192.0.2.1', purpose: 'login' })
+    await act(app, { phone: PHONE })
+  }
+  t.same(
+    events.map(({ action, purpose }) => [action, purpose]),
+    ['lookup', 'unblock'].flatMap(action => [
+      [action, 'login'],
+      [action, undefined]
+    ])
+  )
+})
+
 t.test('a purpose that is none is refused, and forgets nothing', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   t.equal((await ask(app)).status, 202)

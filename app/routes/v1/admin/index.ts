@@ -14,7 +14,7 @@ declare module 'fastify' {
     /** The operator, by the first 8 hexadecimal digits of the key's hash; null for everybody else. */
     actor: string | null
     /** What the audit trail is to tell of the act besides; null until the handler has found it out. */
-    told: Pick<AdminEvent, 'recipientHash' | 'reason' | 'until'> | null
+    told: Pick<AdminEvent, 'recipientHash' | 'purpose' | 'reason' | 'until'> | null
   }
 }
 

@@ -39,6 +39,7 @@ export function named(request: FastifyRequest, body: Asked): Named {
   }
   const recipient = recipientOf(body, { region: server.region })
   request.recipient = recipient
+  if (purpose !== undefined) request.told = { purpose }
   const { identity, channel } = recipient
   const facts = {
     'request.recipient.identity': identity,
