@@ -52,7 +52,7 @@ export class Fallback implements Reserver {
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (!this.mayAsk(outage)) return this.otherwise.reserve(outage, entries, token)
+    if (this.isBehind(outage) || !outage.mayAsk()) return this.otherwise.reserve(outage, entries, token)
     const held = this.carryOver.concerns(outage) ? await this.otherwise.hold(entries, token) : undefined
     if (held?.refused) return held.refused
     const asked = performance.now()
@@ -74,12 +74,11 @@ export class Fallback implements Reserver {
   async peek(entries: readonly Entry[]): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    // What may be read, everybody reads: of a decision several identities may be on one node, and each has to be looked at.
-    if (outage.silent && !this.mayAsk(outage)) return this.otherwise.peek(entries)
+    if (this.isBehind(outage) || !outage.mayRead()) return this.otherwise.peek(entries)
     const asked = performance.now()
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
-      this.answered(outage, entries, asked, false)
+      this.answered(outage, entries, asked, null)
       return { facts, store: this.store }
     } catch (error) {
       this.failed(outage, asked, error)
@@ -104,11 +103,11 @@ export class Fallback implements Reserver {
   }
 
   /** What waits to be carried over is asked about first: until then decisions need not wait for an answer. */
-  private mayAsk(outage: Outage): boolean {
-    return !(outage.silent && this.carryOver.waits(outage)) && outage.mayAsk()
+  private isBehind(outage: Outage): boolean {
+    return outage.silent && this.carryOver.waits(outage)
   }
 
-  private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean): void {
+  private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean | null): void {
     outage.answered(wrote, asked)
     // If the slot has moved meanwhile, another node has answered: others may have found it lost while the client connected to it.
     const current = this.options.outageOf(entries)

@@ -43,6 +43,14 @@ export class Outage {
     return true
   }
 
+  /**
+   * Whether to read it now. Where only reads are answered this takes nobody's turn: of a decision several identities may be
+   * on one node, and each has to be looked at before any is counted.
+   */
+  mayRead(): boolean {
+    return this.silent ? this.mayAsk() : performance.now() >= this.until
+  }
+
   /** Whether it has answered what was asked of it later than that. */
   hasAnsweredSince(asked: number): boolean {
     return this.lastAnswered > asked
@@ -54,13 +62,14 @@ export class Outage {
   }
 
   /**
-   * @param wrote whether it has written what it was asked to
+   * @param wrote whether it has written what it was asked to; null: it was only read
    * @param asked when it was asked
    */
-  answered(wrote: boolean, asked = 0): void {
+  answered(wrote: boolean | null, asked = 0): void {
     this.lastAnswered = Math.max(this.lastAnswered, asked)
-    if (!this.lost) return
-    // That it can be read was known. The next one may ask at once, and finds out whether it takes writes.
+    // That it can be read was known.
+    if (!this.lost || (this.onlyReads && wrote === null)) return
+    // The next one may ask at once, and finds out whether it takes writes.
     this.until = this.onlyReads && !wrote ? performance.now() : 0
     if (!this.lost) this.events.onBack?.()
   }

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
-import t from 'tap'
-import type { Decision } from '../../plugin/index.js'
+import t, { type Test } from 'tap'
+import type { Decision, SendLimitOptions } from '../../plugin/index.js'
 import { startCluster } from '../helper/cluster.js'
 import { startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
@@ -84,22 +84,37 @@ t.test('a refund of a calendar limit alone, on a Redis that is full, told twice'
   t.match((await app.limit.peek({ day: 'a' })).rules, [{ limits: [{ remaining: 4 }] }])
 })
 
-t.test('a node of a cluster was full: it decides again on two identities that both stand there', async t => {
+/** A cluster, and two identities on its first node. */
+async function onOneNode(t: Test, options: SendLimitOptions) {
   const cluster = await startCluster(t)
-  const { app, changes } = await open(t, cluster, { onStoreError: 'deny' })
-  const [node] = cluster.nodes
+  const { app, changes } = await open(t, cluster, options)
   const there: string[] = []
   for (let i = 0; there.length < 2; i++) {
     const { keys } = await app.limit.reserve({ once: `p${i}` })
     if ((await cluster.nodeOf(`sl:{${keys.once}}:x`)) === 0) there.push(`p${i}`)
   }
   await cluster.flush()
-  const reserve = () => app.limit.reserve({ once: there[0], both: there[1] })
-  await node?.client.config('SET', 'maxmemory', '1')
-  await t.rejects(reserve(), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
-  await node?.client.config('SET', 'maxmemory', '0')
+  const { client } = cluster.nodes[0] as (typeof cluster.nodes)[0]
+  return { client, changes, reserve: () => app.limit.reserve({ once: there[0], both: there[1] }) }
+}
+
+const unavailable = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }
+
+t.test('a node of a cluster was full: it decides again on two identities that both stand there', async t => {
+  const { client, changes, reserve } = await onOneNode(t, { onStoreError: 'deny' })
+  await client.config('SET', 'maxmemory', '1')
+  await t.rejects(reserve(), unavailable)
+  await client.config('SET', 'maxmemory', '0')
   await until(() => reserve().then(Boolean, () => false), 'an answer', 5_000)
   t.match(changes(), [{ msg: 'redis does not decide' }, { msg: 'redis decides again' }])
+})
+
+t.test('a node of a cluster that is full is not asked by each decision on two identities', async t => {
+  const { client, reserve } = await onOneNode(t, { onStoreError: 'deny', timeout: '1m' })
+  await client.config('SET', 'maxmemory', '1')
+  await client.config('RESETSTAT')
+  for (let i = 0; i < 9; i++) await t.rejects(reserve(), unavailable)
+  t.match(await client.info('commandstats'), /^cmdstat_evalsha:calls=3,/m, 'two looks, and one decision')
 })
 
 t.test('a user who may not write is a Redis that takes no writes', async t => {
