@@ -64,7 +64,7 @@ export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readon
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }
 
-/** What a request knows of them, by their paths. */
+/** What a request, or what stands for one, knows of them, by their paths. */
 export function factsIn(request: object): Record<string, unknown> {
   const at = (value: unknown, name: string) => (value as Record<string, unknown> | null | undefined)?.[name]
   return Object.fromEntries(FACTS.map(path => [path, path.split('.').slice(1).reduce(at, request)]))

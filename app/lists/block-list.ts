@@ -1,5 +1,7 @@
+import type { FastifyRequest } from 'fastify'
 import type { Filter } from '../../plugin/index.js'
 import type { Config } from '../config.js'
+import type { Recipient } from '../recipient.js'
 import type { Lists } from './lists.js'
 
 /**
@@ -11,11 +13,9 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
   return {
     name: 'block-list',
     async check(request) {
-      const { recipient } = request
-      if (recipient === null) return
+      if (request.recipient === null) return
       try {
-        const placed = await lists.get(request.server.recipientHash(recipient))
-        request.standing = placed?.standing ?? null
+        await noteStanding(request, request.recipient, lists)
       } catch (error) {
         if (ON_STORE_ERROR === 'deny') throw error
         request.log.warn({ err: (error as Error).cause ?? error }, 'passed without the block list')
@@ -24,4 +24,14 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
       if (request.standing === 'blocked' && !request.concealed) return { allowed: false }
     }
   }
+}
+
+/** Notes on a request how its recipient stands. */
+export async function noteStanding(
+  request: FastifyRequest,
+  recipient: Recipient,
+  lists: Lists
+): Promise<void> {
+  const placed = await lists.get(request.server.recipientHash(recipient))
+  request.standing = placed?.standing ?? null
 }

@@ -38,6 +38,10 @@ const caller = fc
   .map(headers => ({ headers }))
 const operator = { headers: { 'x-admin-key': ADMIN_KEY } }
 const POST = 'POST' as const
+const act = (names: string[], more: fc.Arbitrary<object>): fc.Arbitrary<Ask> =>
+  fc.tuple(fc.constantFrom(...names), recipient, more).map(([name, to, more]) => () => {
+    return { ...operator, method: POST, url: `/v1/admin/recipients/${name}`, payload: { ...to, ...more } }
+  })
 
 const asks: Record<string, { weight: number; arbitrary: fc.Arbitrary<Ask> }> = {
   send: {
@@ -78,24 +82,9 @@ const asks: Record<string, { weight: number; arbitrary: fc.Arbitrary<Ask> }> = {
   quota: { weight: 1, arbitrary: caller.map(from => () => ({ ...from, url: '/v1/quota' })) },
   lookUpOrUnblock: {
     weight: 3,
-    arbitrary: fc
-      .tuple(
-        fc.constantFrom('lookup', 'unblock'),
-        recipient,
-        fc.record({ endUserIp, purpose }, { requiredKeys: [] })
-      )
-      .map(([act, to, more]) => () => {
-        return { ...operator, method: POST, url: `/v1/admin/recipients/${act}`, payload: { ...to, ...more } }
-      })
+    arbitrary: act(['lookup', 'unblock'], fc.record({ endUserIp, purpose }, { requiredKeys: [] }))
   },
-  blockOrAllow: {
-    weight: 1,
-    arbitrary: fc
-      .tuple(fc.constantFrom('block', 'allow'), recipient, fc.constantFrom({}, { duration: '2h' }))
-      .map(([act, to, more]) => () => {
-        return { ...operator, method: POST, url: `/v1/admin/recipients/${act}`, payload: { ...to, ...more } }
-      })
-  },
+  blockOrAllow: { weight: 1, arbitrary: act(['block', 'allow'], fc.constantFrom({}, { duration: '2h' })) },
   list: { weight: 1, arbitrary: fc.constant(() => ({ ...operator, url: '/v1/admin/recipients' })) }
 }
 const fails = fc.constantFrom<Failing | null>(null, null, null, 'failed', 'refused', 'limited', 'unknown')

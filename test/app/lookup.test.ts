@@ -5,10 +5,9 @@ import { heardOn } from '../helper/channel.js'
 import { ask, E164, PHONE, verify, wrong } from './captcha.js'
 import { ADMIN_KEY, type App, lastCode, places, post, putOnList } from './helper.js'
 
-const lookUp = (app: App, asked: object) =>
-  post(app, '/v1/admin/recipients/lookup', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
-const unblock = (app: App, asked: object) =>
-  post(app, '/v1/admin/recipients/unblock', asked, { headers: { 'x-admin-key': ADMIN_KEY } })
+const acting = (act: string) => (app: App, asked: object) =>
+  post(app, `/v1/admin/recipients/${act}`, asked, { headers: { 'x-admin-key': ADMIN_KEY } })
+const [lookUp, unblock] = [acting('lookup'), acting('unblock')]
 const from = (remoteAddress: string) => ({ remoteAddress })
 
 interface Shown {

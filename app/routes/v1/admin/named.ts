@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { purposeOf } from '../../../captcha/prepare.js'
+import { factsIn } from '../../../facts.js'
 import { flaw } from '../../../flaw.js'
 import { invalidBy } from '../../../invalid.js'
 import { checkEndUserIp } from '../../../plugins/requests.js'
@@ -40,16 +41,7 @@ export function named(request: FastifyRequest, body: Asked): Named {
   const recipient = recipientOf(body, { region: server.region })
   request.recipient = recipient
   if (purpose !== undefined) request.told = { purpose }
-  const { identity, channel } = recipient
-  const facts = {
-    'request.recipient.identity': identity,
-    'request.recipient.channel': channel,
-    'request.captcha.identity': identity,
-    'request.captcha.channel': channel,
-    'request.captcha.purpose': purpose,
-    'request.purpose': purpose,
-    'request.numberRange': request.numberRange,
-    'request.endUserIp': endUserIp
-  }
+  const { numberRange } = request
+  const facts = factsIn({ recipient, captcha: { ...recipient, purpose }, purpose, numberRange, endUserIp })
   return { recipientHash: server.recipientHash(recipient), recipient, facts, concealed }
 }

@@ -4,6 +4,7 @@ import { prepareCaptcha } from '../../../captcha/prepare.js'
 import type { Ended, Kept } from '../../../captcha/records.js'
 import { iso } from '../../../clock.js'
 import { factsIn, keyFrom } from '../../../facts.js'
+import { noteStanding } from '../../../lists/block-list.js'
 import type { Recipient } from '../../../recipient.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
@@ -51,8 +52,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
 
   async function waiting(request: FastifyRequest, recipient: Recipient): Promise<number | null> {
     try {
-      const placed = await fastify.lists.get(fastify.recipientHash(recipient))
-      request.standing = placed?.standing ?? null
+      await noteStanding(request, recipient, fastify.lists)
       const { recipient: rule } = fastify.limit.rules
       const key = rule && keyFrom(rule, factsIn(request))
       return (await fastify.limit.peek({ recipient: key }, request)).retryAfterMs
