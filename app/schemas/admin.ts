@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { PURPOSE_PATTERN, strict, Time } from './common.js'
+import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Email, EXAMPLE_PHONE, Phone, RecipientHash } from './recipient.js'
 
 const Recipient = {
@@ -65,9 +65,7 @@ export const ListBody = Type.Object(
 
 export const PageQuery = Type.Object(
   {
-    standing: Type.Optional(
-      Type.Enum(['blocked', 'allowed'], { description: 'which list; both when left out' })
-    ),
+    standing: Type.Optional(OneOf(['blocked', 'allowed'], { description: 'which list; both when left out' })),
     limit: Type.Optional(
       // Fastify leaves a query as the text that it is.
       Type.String({ pattern: '^([1-9][0-9]?|100)$', description: 'how many, 1 to 100; 50 when left out' })
@@ -80,7 +78,7 @@ export const PageQuery = Type.Object(
 )
 
 const StandingMembers = {
-  standing: Type.Enum(['blocked', 'allowed']),
+  standing: OneOf(['blocked', 'allowed']),
   reason: Type.Optional(Type.String()),
   since: Time('when it began'),
   until: Type.Optional(Time('when it ends by itself; left out: never'))

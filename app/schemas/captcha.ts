@@ -2,14 +2,14 @@ import { Type } from 'typebox'
 import { ID_PATTERN } from '../captcha/captchas.js'
 import type { Policy } from '../policy.js'
 import { CHANNELS } from '../senders/sender.js'
-import { PURPOSE_PATTERN, strict, Time } from './common.js'
+import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
 import { Params, withParams } from './message.js'
 import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
 const Purpose = Type.String({ pattern: PURPOSE_PATTERN, description: 'what the code is for' })
 type Purposes = Policy['purposes']
-const Channel = Type.Enum(CHANNELS)
+const Channel = OneOf(CHANNELS)
 const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
 const Masked = Type.String({ description: 'the recipient, masked' })
 
@@ -77,10 +77,10 @@ export const StatusAnswer = Type.Object(
     ...answered,
     resendAt: Time('when the rule recipient admits another one; others may refuse it until later'),
     purpose: Purpose,
-    status: Type.Enum(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
+    status: OneOf(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
       description: 'failed: no tries are left'
     }),
-    delivery: Type.Enum(['accepted', 'unknown'], {
+    delivery: OneOf(['accepted', 'unknown'], {
       description: 'unknown: no sender has said that it took the message'
     }),
     attemptsLeft: Type.Integer()

@@ -11,3 +11,7 @@ export const PARAM_PATTERN = '^[a-z]\\w{0,31}$'
 export const TEMPLATE_PATTERN = '^[a-z][a-z0-9-]{0,63}$'
 
 export const Time = (description: string) => Type.String({ format: 'date-time', description })
+
+/** One of these texts. Generators of clients want their type, too; a check of a file would name it in place of the texts. */
+export const OneOf = <const Texts extends string[]>(texts: readonly [...Texts], options = {}) =>
+  Type.Enum(texts, { type: 'string', ...options })
