@@ -36,6 +36,8 @@ local LOG, COUNT, LOCK = 1, 2, 3
 local SHARED, SPARE = 500, 1.5
 -- Divides the newest pairs from the earlier ones.
 local DIVIDER = '\0\0\0\0\0\0\0\0\0\0\0\0'
+-- A log holds so many more of what was admitted elsewhere: what those had pushed out, no refund of them would bring back.
+local BESIDE = 1000
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
 -- By so much more than its time to live the newest stamp of a log may lie ahead.
@@ -95,7 +97,7 @@ for d = 0, decisions - 1 do
       new = stamp
       if newest and passes then
         if newest >= now then new = pack('>I6', newest + 1) end
-        local older = specs[at + 4] * 6 - 6
+        local older = (specs[at + 4] + (past and BESIDE or 0)) * 6 - 6
         if older >= #value then
           new = new .. value
         elseif older > 0 then

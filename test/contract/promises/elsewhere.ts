@@ -41,6 +41,20 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
+    'given back, it leaves what was counted before it, though that had used the limit up',
+    async s => {
+      for (const spec of [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])]) {
+        const [taken] = await s.take([sentTo(spec, 1)])
+        const ends = taken?.ends ?? 0
+        s.time.advance(SECOND)
+        const each = sentTo(spec, 2)
+        const receipt = await s.store.count(each, SECOND / 2, ends)
+        await s.refund([{ entry: each, receipt, ends }])
+        s.t.strictSame(await s.used([sentTo(spec, 3)]), [[1]], spec.kind)
+      }
+    }
+  ],
+  [
     'where something newer stands it counts as of the tick after that',
     async s => {
       const each = entry(log([3, 60_000]))
