@@ -254,6 +254,34 @@ t.test('what takes the place of a lost node decides together with the memory unt
   await until(() => used(sent)[0] === 1, 'the telling')
 })
 
+t.test('what was held while a store was asked that fails is free for the memory', async t => {
+  const opened = open(t)
+  const { state, outage, fallback, send } = opened
+  const spec = log([1, 60_000])
+  await lose(opened)
+  t.ok(await send([entry(spec, 'waits')]))
+  const other = new Outage(TIMEOUT_MS)
+  state.nodeOf = () => other
+  outage.answered(true)
+  const { facts, store } = await fallback.reserve([entry(spec)], '')
+  t.strictSame([store.name, facts?.[1]], ['memory', 1])
+})
+
+t.test('of one send a slot may be given back, and another one told', async t => {
+  const opened = open(t)
+  const { state, used, send } = opened
+  await lose(opened)
+  const [kept, given] = [entry(log([2, 60_000])), entry(count(2, 'hour'))]
+  const sent = await send([kept, given])
+  await sent?.store.refund(
+    sent.taken.filter(each => each.entry === given),
+    ''
+  )
+  delete state.broken
+  await until(() => used([kept])[0] === 1, 'the telling')
+  t.strictSame(used([given]), [0])
+})
+
 t.test(
   'what waits for a node that was not known is told to the one that has it, when that is there',
   async t => {
