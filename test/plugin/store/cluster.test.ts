@@ -71,8 +71,9 @@ t.test('a block that comes between the look and the count is told with its time'
   }
   const cluster = new Cluster(nodes, error => t.fail(`${error}`))
   const { facts } = await cluster.reserve([first, second], '')
-  const [admitted, state, blockedFor] = [facts?.[1], facts?.[6], facts?.[7]]
+  const [admitted, receipt, state, blockedFor] = [facts?.[1], facts?.[3], facts?.[6], facts?.[7]]
   t.strictSame([admitted, state], [0, BLOCKED])
+  t.equal(receipt, 0, 'what was given back does not count as taken')
   t.ok((blockedFor ?? 0) > 89_000 * TICKS_PER_MS, `${blockedFor} ticks`)
   t.strictSame(usedOf([first, second], store.peek([first, second])), [0, 0])
 })
