@@ -346,6 +346,32 @@ t.test('what the store counted too late is not told again', async t => {
   }
 })
 
+t.test(
+  'for that it waits as long as a call may take once the store answers, however long it was lost',
+  async t => {
+    const { memory, primary, state, used, send, back } = open(t)
+    const entries = [entry(log([5, 60_000]))]
+    const answered = gate()
+    const { peek, reserve } = primary
+    primary.reserve = async () => {
+      await answered.opened
+      return memory.reserve(entries, '')
+    }
+    primary.peek = async asked => {
+      const facts = await peek(asked)
+      void sleep(TIMEOUT_MS / 4).then(answered.open)
+      return facts
+    }
+    state.broken = gone()
+    t.ok(await send(entries))
+    primary.reserve = reserve
+    await sleep(2 * TIMEOUT_MS)
+    delete state.broken
+    await back()
+    t.strictSame([state.told, used(entries)], [0, [1]])
+  }
+)
+
 t.test('a store that takes no writes is told again when it has room', async t => {
   const { memory, state, outage, heard, fallback, used, send, back } = open(t)
   const [full, sent] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
