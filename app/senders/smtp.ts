@@ -62,9 +62,12 @@ function check({ to }: Message): void {
   if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
 }
 
-/** nodemailer leaves ASCII alone, also what mail programs would decode (RFC 2047, section 6.2). */
+/**
+ * nodemailer leaves ASCII alone, also what mail programs would decode (RFC 2047, section 6.2), and what makes a line of more
+ * than 998 characters, as it has nowhere to break (RFC 5322, section 2.1.1).
+ */
 function encoded(subject: string) {
-  if (!subject.includes('=?')) return subject
+  if (!/=\?|[^ ]{900}/.test(subject)) return subject
   const words = subject.match(/.{1,9}/gsu)?.map(part => `=?utf-8?B?${Buffer.from(part).toString('base64')}?=`)
   return { prepared: true, value: words?.join('\r\n ') ?? '' }
 }
@@ -87,6 +90,9 @@ const MAILBOX = /^\d{3}[ -][45]\.(?:1\.(?:[1236]|10)|2\.[12])\b/
 /** What Amazon SES and Gmail say at their limits. */
 const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
 
+/** The message is too big, or holds what is not taken (RFC 3463, sections 3.4 and 3.7). */
+const CONTENT = /^\d{3}[ -][45]\.(?:3\.4|6\.\d{1,3})\b/
+
 /** A mailbox beyond ASCII (RFC 6531): servers without SMTPUTF8, such as Amazon SES, may refuse it behind the data alone. */
 const BEYOND_ASCII = /[^\0-\x7f].*@/
 
@@ -107,6 +113,10 @@ function outcomeOf(
   // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
   if (ofRecipient && responseCode >= 500 && !policy) return new SendError('refused', answer)
   const ofAddress = command === 'DATA' && responseCode >= 500 && BEYOND_ASCII.test(to)
+  const ofContent = command === 'DATA' && CONTENT.test(response)
   // A server that answers to a recipient works, unless it says goodbye (421).
-  return new SendError('failed', { ...answer, ofMessage: (ofRecipient && responseCode !== 421) || ofAddress })
+  return new SendError('failed', {
+    ...answer,
+    ofMessage: (ofRecipient && responseCode !== 421) || ofAddress || ofContent
+  })
 }

@@ -80,10 +80,18 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { at: 'rcpt', reply: '421 closing' },
     { outcome: 'failed', code: '421', ofMessage: false }
   ],
-  [
-    { at: 'data', reply: '554 5.6.0 content refused' },
-    { outcome: 'failed', code: '554', ofMessage: false }
-  ],
+  ...['554 5.6.0 content refused', '552 5.3.4 too big', '451 4.6.1 try without'].map(
+    (reply): [Mailbox['mode'], object] => [
+      { at: 'data', reply },
+      { outcome: 'failed', ofMessage: true }
+    ]
+  ),
+  ...['554 transaction failed', '554 5.7.1 spam', '554 5.3.0 no room'].map(
+    (reply): [Mailbox['mode'], object] => [
+      { at: 'data', reply },
+      { outcome: 'failed', ofMessage: false }
+    ]
+  ),
   [
     { at: 'data', reply: '451 4.7.0 slow down' },
     { outcome: 'limited', code: '451' }
@@ -214,12 +222,17 @@ t.test(
   }
 )
 
-t.test('what an ASCII subject looks like is what it says', async t => {
+t.test('what an ASCII subject looks like is what it says, and no line of it is too long', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
-  // Mail programs would show a link, or another direction.
-  for (const word of ['=?utf-8?b?aHR0cDovL2V2aWwuZXhhbXBsZS9h?=', '=?utf-8?q?evil=E2=80=AE?=']) {
-    const subject = `Welcome, ${word} and 😀 to a subject that is longer than one line of a mail may be at most`
+  const LONG = 'to a subject that is longer than one line of a mail may be at most'
+  for (const subject of [
+    // Mail programs would show a link, or another direction.
+    `Welcome, =?utf-8?b?aHR0cDovL2V2aWwuZXhhbXBsZS9h?= and 😀 ${LONG}`,
+    `Welcome, =?utf-8?q?evil=E2=80=AE?= and 😀 ${LONG}`,
+    // There is nowhere to break it, and a server may refuse a line of more than 998 characters.
+    `Welcome, ${'x'.repeat(1_000)}`
+  ]) {
     await sent(t, sender, { ...mail(), subject })
     const [, value = ''] = /^Subject: (.*(?:\r\n .*)*)\r$/m.exec(mailbox.received.at(-1)?.raw ?? '') ?? []
     const words = value.split('\r\n ')
