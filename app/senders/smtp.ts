@@ -109,14 +109,11 @@ function outcomeOf(
   const policy = POLICY.test(response)
   const rate = responseCode === 452 || ([421, 450, 451].includes(responseCode) && policy)
   if (rate || LIMIT.test(response)) return new SendError('limited', answer)
-  const ofRecipient = command === 'RCPT TO' || (command === 'DATA' && MAILBOX.test(response))
+  const behindData = command === 'DATA'
+  const ofRecipient = command === 'RCPT TO' || (behindData && MAILBOX.test(response))
   // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
   if (ofRecipient && responseCode >= 500 && !policy) return new SendError('refused', answer)
-  const ofAddress = command === 'DATA' && responseCode >= 500 && BEYOND_ASCII.test(to)
-  const ofContent = command === 'DATA' && CONTENT.test(response)
+  const ofMail = behindData && (CONTENT.test(response) || (responseCode >= 500 && BEYOND_ASCII.test(to)))
   // A server that answers to a recipient works, unless it says goodbye (421).
-  return new SendError('failed', {
-    ...answer,
-    ofMessage: (ofRecipient && responseCode !== 421) || ofAddress || ofContent
-  })
+  return new SendError('failed', { ...answer, ofMessage: ofMail || (ofRecipient && responseCode !== 421) })
 }

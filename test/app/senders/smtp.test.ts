@@ -80,18 +80,19 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
     { at: 'rcpt', reply: '421 closing' },
     { outcome: 'failed', code: '421', ofMessage: false }
   ],
-  ...['554 5.6.0 content refused', '552 5.3.4 too big', '451 4.6.1 try without'].map(
-    (reply): [Mailbox['mode'], object] => [
-      { at: 'data', reply },
-      { outcome: 'failed', ofMessage: true }
-    ]
-  ),
-  ...['554 transaction failed', '554 5.7.1 spam', '554 5.3.0 no room'].map(
-    (reply): [Mailbox['mode'], object] => [
-      { at: 'data', reply },
-      { outcome: 'failed', ofMessage: false }
-    ]
-  ),
+  ...(
+    [
+      ['554 5.6.0 content refused', true],
+      ['552 5.3.4 too big', true],
+      ['451 4.6.1 try without', true],
+      ['554 transaction failed', false],
+      ['554 5.7.1 spam', false],
+      ['554 5.3.0 no room', false]
+    ] as const
+  ).map(([reply, ofMessage]): [Mailbox['mode'], object] => [
+    { at: 'data', reply },
+    { outcome: 'failed', code: reply.slice(0, 3), ofMessage }
+  ]),
   [
     { at: 'data', reply: '451 4.7.0 slow down' },
     { outcome: 'limited', code: '451' }
