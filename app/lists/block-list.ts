@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Filter } from '../../plugin/index.js'
 import type { Config } from '../config.js'
-import type { Recipient } from '../recipient.js'
 import type { Lists } from './lists.js'
 
 /**
@@ -13,9 +12,8 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
   return {
     name: 'block-list',
     async check(request) {
-      if (request.recipient === null) return
       try {
-        await noteStanding(request, request.recipient, lists)
+        await noteStanding(request, lists)
       } catch (error) {
         if (ON_STORE_ERROR === 'deny') throw error
         request.log.warn({ err: (error as Error).cause ?? error }, 'passed without the block list')
@@ -26,12 +24,9 @@ export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STO
   }
 }
 
-/** Notes on a request how its recipient stands. */
-export async function noteStanding(
-  request: FastifyRequest,
-  recipient: Recipient,
-  lists: Lists
-): Promise<void> {
-  const placed = await lists.get(request.server.recipientHash(recipient))
+/** Notes on a request how its recipient stands, if it has one. */
+export async function noteStanding(request: FastifyRequest, lists: Lists): Promise<void> {
+  const { recipient, server } = request
+  const placed = recipient && (await lists.get(server.recipientHash(recipient)))
   request.standing = placed?.standing ?? null
 }

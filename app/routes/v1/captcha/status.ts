@@ -5,7 +5,6 @@ import type { Ended, Kept } from '../../../captcha/records.js'
 import { iso } from '../../../clock.js'
 import { factsIn, keyFrom } from '../../../facts.js'
 import { noteStanding } from '../../../lists/block-list.js'
-import type { Recipient } from '../../../recipient.js'
 import { CaptchaParams, StatusAnswer } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { CAPTCHA, ID } from '../../../schemas/problem-codes.js'
@@ -34,7 +33,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       request.recipient = captcha
       request.purpose = purpose
       request.concealed = concealed
-      const retryAfterMs = await waiting(request, captcha)
+      const retryAfterMs = await waiting(request)
       const now = fastify.clock.wall()
       return {
         id,
@@ -50,9 +49,9 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
     }
   )
 
-  async function waiting(request: FastifyRequest, recipient: Recipient): Promise<number | null> {
+  async function waiting(request: FastifyRequest): Promise<number | null> {
     try {
-      await noteStanding(request, recipient, fastify.lists)
+      await noteStanding(request, fastify.lists)
       const { recipient: rule } = fastify.limit.rules
       const key = rule && keyFrom(rule, factsIn(request))
       return (await fastify.limit.peek({ recipient: key }, request)).retryAfterMs
