@@ -96,7 +96,7 @@ class World {
     for (const [i, entry] of entries.entries()) {
       if (told.admitted || told.entries[i]?.state === PASSES) continue
       this.refused.set(askedOf(entry), this.time.ticks)
-      this.changed.delete(keyOf(entry))
+      this.changed.delete(askedOf(entry))
     }
     if (!told.admitted) this.last = entries
     else this.reservations.push({ token: holder, entries, slots: right.entries.map(each => each.slot), told })
@@ -120,11 +120,11 @@ class World {
     if (age >= SPAN_MS * TICKS_PER_MS) throw new Error(`${entry.spec.name} refused ${age} ticks ago`)
     const now = this.model.peek([entry]).entries[0]
     if (found.state === BLOCKED) {
-      if (this.changed.has(keyOf(entry))) return
+      if (this.changed.has(askedOf(entry))) return
       if (now?.blockedFor !== found.blockedFor) throw new Error(`${entry.spec.name} is blocked no more`)
       return
     }
-    if (this.changed.has(keyOf(entry))) {
+    if (this.changed.has(askedOf(entry))) {
       if (now?.state === PASSES) this.seen.stale++
       return
     }
@@ -163,11 +163,12 @@ class World {
   }
 
   private end(entries: readonly Entry[], store: Reserver['store']): void {
-    for (const key of entries.map(keyOf)) {
-      if (store === this.there) this.changed.add(key)
-      else
-        for (const asked of this.refused.keys()) if (asked.startsWith(`${key}:`)) this.refused.delete(asked)
-    }
+    for (const key of entries.map(keyOf))
+      for (const asked of this.refused.keys()) {
+        if (!asked.startsWith(`${key}:`)) continue
+        if (store === this.there) this.changed.add(asked)
+        else this.refused.delete(asked)
+      }
   }
 
   // Redis cannot run two scripts in one tick, so what was given back is in the past, receipts of counts too.
