@@ -1,8 +1,10 @@
 import { isQueued } from './client.js'
 
 // What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
-// cluster's client is sent from one to the other, or one to whose place the client does not follow.
-const OF_KEY = /\bWRONGTYPE\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b/
+// cluster's client is sent from one to the other, or one to whose place the client does not follow: of one that pipelines
+// by itself, not even where it has learned of the move before it sends what it has gathered.
+const OF_KEY =
+  /\bWRONGTYPE\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b|same slots allocation group/
 
 // Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
 // and may be read, in words of their own within a script.

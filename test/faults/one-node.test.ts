@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
 import { Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Keys, SendLimitOptions } from '../../plugin/index.js'
 import { nodesOf, slotOf } from '../../plugin/store/nodes.js'
-import { beginMove, type ClusterNode, startCluster } from '../helper/cluster.js'
+import { beginMove, type ClusterNode, type RedisCluster, startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
 import { open, TIMEOUT_MS, values } from './process.js'
@@ -19,6 +20,14 @@ const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {
 
 /** Where no node is lost, no answer may be taken for lost. */
 const patient = { timeout: 10_000 }
+
+/** A further value whose keys stand on the first node. */
+async function another(cluster: RedisCluster, app: FastifyInstance): Promise<string> {
+  for (let i = 0; ; i++) {
+    const { keys } = await app.limit.reserve({ both: `q${i}` })
+    if ((await cluster.nodeOf(`sl:{${keys.both}}`)) === 0) return `q${i}`
+  }
+}
 
 for (const [how, destroy] of Object.entries(breaks)) {
   t.test(`one node ${how}: what stands on the others is decided as before`, async t => {
@@ -128,12 +137,8 @@ t.test('a slot that is half moved is no outage of its node', async t => {
   t.match(await app.limit.reserve({ once: here }), { allowed: false, store: 'redis' }, 'what has not moved')
   t.match(await app.limit.reserve({ daily: here }), { allowed: true, store: 'redis' }, 'what is new')
   t.match(await app.limit.reserve({ once: here, daily: here }), { store: 'memory' }, 'what is on both sides')
-  let other = ''
-  for (let i = 0; other === ''; i++) {
-    const { keys, store } = await app.limit.reserve({ both: `q${i}` })
-    t.equal(store, 'redis')
-    if ((await cluster.nodeOf(`sl:{${keys.both}}`)) === 0) other = `q${i}`
-  }
+  const beside = await another(cluster, app)
+  t.match(await app.limit.reserve({ daily: beside }), { store: 'redis' }, 'what does not move')
   t.strictSame(changes(), [])
 })
 
@@ -147,18 +152,12 @@ t.test(
     const [here] = (await values(cluster, app)) as [string]
     const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
     const held = await app.limit.reserve({ once: here })
-    let beside = ''
-    for (let i = 0; beside === ''; i++) {
-      const { keys } = await app.limit.reserve({ both: `q${i}` })
-      if ((await cluster.nodeOf(`sl:{${keys.both}}`)) === 0) beside = `q${i}`
-    }
+    const beside = await another(cluster, app)
     const slot = slotOf(`sl:{${held.keys.once}}`)
     const finish = await beginMove(slot, first, second)
     const together = [{ other: here }, { daily: beside }].map(keys => app.limit.reserve(keys))
     t.equal((await Promise.all(together))[0]?.store, 'memory', 'what is new, on the other side')
     t.strictSame(changes(), [])
-    const keys = (await first.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 9)) as string[]
-    for (const key of keys) await first.client.migrate('127.0.0.1', second.port, key, 0, 5_000)
     await finish()
 
     await Promise.all([held.refund(), app.limit.reserve({ daily: beside })])
@@ -170,6 +169,38 @@ t.test(
     await until(async () => (await paired())[0]?.store === 'redis', 'its place is known')
   }
 )
+
+t.test('a slot that moves while the client gathers its own pipeline is no outage', async t => {
+  const cluster = await startCluster(t)
+  const itself = { enableAutoPipelining: true, slotsRefreshInterval: 60_000 }
+  const { app, client, changes } = await open(t, cluster, patient, itself)
+  const [here] = (await values(cluster, app)) as [string]
+  const { keys } = await app.limit.reserve({ once: here })
+  const [first, second] = cluster.nodes as [ClusterNode, ClusterNode]
+  const beside = await another(cluster, app)
+  const finish = await beginMove(slotOf(`sl:{${keys.once}}`), first, second)
+  await finish()
+
+  const pipeline = client.pipeline.bind(client)
+  client.pipeline = commands => {
+    client.pipeline = pipeline
+    const gathered = pipeline(commands)
+    const exec = gathered.exec.bind(gathered)
+    gathered.exec = callback => {
+      client.refreshSlotsCache(() => exec(callback))
+      return gathered as never
+    }
+    return gathered
+  }
+  const decided = await Promise.all([here, beside].map(daily => app.limit.reserve({ daily })))
+  t.strictSame(
+    decided.map(({ store }) => store),
+    ['memory', 'memory']
+  )
+  const again = async () => (await app.limit.reserve({ once: here })).store === 'redis'
+  await until(again, 'what the memory admitted is told')
+  t.strictSame(changes(), [])
+})
 
 t.test('a key is on the node that the cluster says', async t => {
   const cluster = await startCluster(t)

@@ -88,7 +88,7 @@ export async function replicate(
   await until(isLinked, 'its link', patienceMs)
 }
 
-/** Sets out to move a slot. @returns what ends the move */
+/** Sets out to move a slot. @returns what moves its keys, at most 99, and ends the move */
 export async function beginMove(
   slot: number,
   from: RedisServer,
@@ -98,6 +98,8 @@ export async function beginMove(
   await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId)
   await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId)
   return async () => {
+    for (const key of (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 99)) as string[])
+      await from.client.migrate('127.0.0.1', to.port, key, 0, 5_000)
     for (const { client } of [to, from]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId)
   }
 }
