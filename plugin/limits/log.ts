@@ -1,6 +1,9 @@
 import { keeperOf, type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
+/** A log holds at most so many stamps more than its rule needs: those of what another store has admitted. */
+const BESIDE = 1_000
+
 /**
  * Rolling limits: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max`
  * needs. A stamp counts in a window up to, and not with, the instant one window later.
@@ -61,14 +64,14 @@ export const log: Kind<LogSpec> = {
 }
 
 /**
- * How many stamps a log is to hold: what it keeps, or up to twice that while more are live, as where another store has
- * admitted, too. A refund could not bring back one that had been pushed out.
+ * How many stamps a log may hold: what it keeps, and up to `BESIDE` more while all are live, as where another store has
+ * admitted some of them. Were one of these pushed out, no refund could bring it back.
  */
 function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
   let windowMs = 0
   for (const limit of limits) windowMs = Math.max(windowMs, limit.windowMs)
   const live = newer(stamps, steady - windowMs * TICKS_PER_MS)
-  return Math.max(keep, Math.min(live + 1, keep * 2))
+  return Math.max(keep, Math.min(live + 1, keep + BESIDE))
 }
 
 /** How many stamps are later than `since`. */
