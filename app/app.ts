@@ -105,7 +105,11 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(locale, { config })
   await app.register(errors)
   await app.register(security)
-  await app.register(redis, { url: config.REDIS_URL, timeoutMs: config.STORE_TIMEOUT })
+  await app.register(redis, {
+    url: config.REDIS_URL,
+    sharded: config.REDIS_SHARDED === 'on',
+    timeoutMs: config.STORE_TIMEOUT
+  })
   await app.register(swagger, { config })
   await app.register(metrics)
   await app.register(audit, {

@@ -36,6 +36,10 @@ export const ConfigSchema = Type.Object({
         'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
     })
   ),
+  REDIS_SHARDED: Type.Enum(['on', 'off'], {
+    default: 'off',
+    description: 'on where REDIS_URL leads to a proxy that spreads keys over several Redis, else off'
+  }),
   LIMIT_SECRET: Type.Optional(Secret()),
   RECIPIENT_SECRET: Type.Optional(Secret()),
   STORE_TIMEOUT: Type.Integer({

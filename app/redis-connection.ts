@@ -9,12 +9,14 @@ import { clientOf, FIRST_CONNECT } from './redis-client.js'
 /**
  * A client that has had its time to connect; it comes back by itself.
  * @param pingMs how often its connections are pinged, in milliseconds
- * @throws ConfigError when Redis has no database of that name, or is a node of a cluster that is not named as one
+ * @param sharded whether the address is that of a proxy that spreads keys over several Redis
+ * @throws ConfigError when Redis has no database of that name, or is a node of a cluster or a proxy that is not named as one
  */
 export async function connect(
   log: FastifyBaseLogger,
   urls: string,
-  pingMs: number
+  pingMs: number,
+  sharded: boolean
 ): Promise<Redis | Cluster> {
   const client = clientOf(urls)
   client.on('error', (error: RedisError) => {
@@ -29,7 +31,7 @@ export async function connect(
     client.on('node error', (error: Error, node: string) => log.warn({ err: error, node }, 'redis'))
   } else endSilent(client, pingMs)
   client.connect().catch(() => {})
-  await Promise.race([ready(client), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
+  await Promise.race([ready(client, sharded), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
     if (!(error instanceof ConfigError)) return
     client.disconnect()
     throw error
@@ -38,6 +40,9 @@ export async function connect(
 }
 
 type RedisError = Error & { command?: { name: string } }
+
+/** Takes keys of two hash slots, which shards refuse. */
+const READ = 'redis.call("MGET", unpack(KEYS))'
 
 const isOfDatabase = ({ command }: RedisError) => command?.name === 'select'
 
@@ -57,7 +62,7 @@ function connectNodes(cluster: Cluster): void {
 }
 
 /** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error, ConfigError */
-async function ready(client: Redis | Cluster): Promise<void> {
+async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
   await once(client, 'ready').catch(error => {
     throw isOfDatabase(error)
       ? new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
@@ -68,10 +73,16 @@ async function ready(client: Redis | Cluster): Promise<void> {
     await Promise.allSettled(connecting.map(node => once(node, 'ready')))
     return
   }
+  if (sharded) return
   // A user who may not ask is not told.
   const info = await client.info('cluster').catch(() => '')
   if (info.includes('cluster_enabled:1'))
-    throw new ConfigError('REDIS_URL names one node of a cluster: name several, or the only address twice.')
+    throw new ConfigError(
+      'REDIS_URL names one node of a cluster: name several, or the only address twice, or set REDIS_SHARDED to on behind a proxy.'
+    )
+  const refused = await client.eval(READ, 2, 'sl:{a}', 'sl:{b}').catch(({ message }) => message)
+  if (/\bCROSSSLOT\b|\bsame slot\b|\bnon[ -]local key\b/.test(String(refused)))
+    throw new ConfigError('REDIS_URL leads to a proxy before several Redis: set REDIS_SHARDED to on.')
 }
 
 /**

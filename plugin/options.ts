@@ -32,6 +32,11 @@ export interface SendLimitOptions {
   client?: RedisClient
   /** The namespace under which @fastify/redis registered the client. */
   namespace?: string
+  /**
+   * A proxy stands before several Redis and spreads keys over them by their hash tags: each call then names the keys of one
+   * identity alone. A Redis Cluster, reached by a `Cluster` of ioredis, needs no such word. `false` by default.
+   */
+  sharded?: boolean
   /** Begins the name of every Redis key; `sl:` by default. */
   prefix?: string
   /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
@@ -70,6 +75,7 @@ export const OptionsSchema = object<SendLimitOptions>(
     },
     client: { is: isClient, description: 'an ioredis client' },
     namespace: { type: 'string' },
+    sharded: { type: 'boolean' },
     prefix: { type: 'string', pattern: '^[^{}\\s]*$', description: 'text without braces and white space' },
     secret: {
       type: 'string',

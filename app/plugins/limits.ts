@@ -44,7 +44,7 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
     await fastify.register(limitPlugin, {
       rules: rulesOf(policy, config),
       filters: [fastify.blockList],
-      ...(fastify.hasDecorator('redis') && { client: fastify.redis }),
+      ...(fastify.hasDecorator('redis') && { client: fastify.redis, sharded: config.REDIS_SHARDED === 'on' }),
       secret,
       region: config.REGION,
       onStoreError: config.ON_STORE_ERROR,

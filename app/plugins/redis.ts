@@ -7,6 +7,8 @@ const SLOTS_REFRESH = 2_000
 
 interface Options {
   url: string | undefined
+  /** Whether it is that of a proxy that spreads keys over several Redis. */
+  sharded?: boolean
   /** How often connections are pinged, and how long the end waits for what is under way, in milliseconds. */
   timeoutMs?: number
 }
@@ -15,12 +17,12 @@ interface Options {
  * Redis, when there is a url; several, separated by commas, are nodes of one cluster. It may be down now or later; the
  * client comes back by itself.
  */
-const redis: FastifyPluginAsync<Options> = async (fastify, { url, timeoutMs = 1_000 }) => {
+const redis: FastifyPluginAsync<Options> = async (fastify, { url, sharded = false, timeoutMs = 1_000 }) => {
   if (url === undefined) return
   // Here alone: a start without Redis takes less, by a twentieth.
   const { connect, quit } = await import('../redis-connection.js')
   const { default: fastifyRedis } = await import('@fastify/redis')
-  const client = await connect(fastify.log, url, timeoutMs)
+  const client = await connect(fastify.log, url, timeoutMs, sharded)
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, and the start would end with its patience.
   else fastify.decorate('redis', client as never)

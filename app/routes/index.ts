@@ -14,7 +14,11 @@ const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config 
   // Machines ask every few seconds: as usual that is not worth two lines.
   const logLevel = config.LOG_LEVEL === 'info' ? 'warn' : config.LOG_LEVEL
   await fastify.register(healthz, { logLevel })
-  await fastify.register(readyz, { logLevel, timeoutMs: config.STORE_TIMEOUT })
+  await fastify.register(readyz, {
+    logLevel,
+    sharded: config.REDIS_SHARDED === 'on',
+    timeoutMs: config.STORE_TIMEOUT
+  })
   await fastify.register(metrics, { logLevel })
   await fastify.register(captcha, { prefix: '/v1/captcha' })
   for (const channel of CHANNELS) await fastify.register(messages, { prefix: '/v1', channel })

@@ -9,7 +9,13 @@ import { problems } from '../schemas/problem.js'
 /** Keys that are never there, two in each eighth of the slots of a cluster. */
 const EVERYWHERE = Array.from({ length: 16 }, (_, i) => `captcha:${i}:ready`)
 
-const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify, { timeoutMs }) => {
+interface Options {
+  /** Whether Redis is several, behind a proxy. */
+  sharded: boolean
+  timeoutMs: number
+}
+
+const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, timeoutMs }) => {
   fastify.get(
     '/readyz',
     {
@@ -27,7 +33,7 @@ const readyz: FastifyPluginAsyncTypebox<{ timeoutMs: number }> = async (fastify,
     },
     async () => {
       if (fastify.hasDecorator('redis')) {
-        await answered(works(fastify.redis), timeoutMs, () =>
+        await answered(works(fastify.redis, sharded), timeoutMs, () =>
           problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or takes no writes.')
         )
         await answered(verified(fastify), timeoutMs, () =>
@@ -47,10 +53,10 @@ async function verified({ limit, lists }: FastifyInstance): Promise<void> {
 
 /**
  * By a write that finds nothing to change: whatever keeps Redis from taking any, it says so. A cluster works while one node
- * does: one that is lost holds up what stands on it alone.
+ * does, so do shards behind a proxy: one that is lost holds up what stands on it alone.
  */
-async function works(redis: Redis | Cluster): Promise<void> {
-  const keys = redis.isCluster ? EVERYWHERE : EVERYWHERE.slice(0, 1)
+async function works(redis: Redis | Cluster, sharded: boolean): Promise<void> {
+  const keys = redis.isCluster || sharded ? EVERYWHERE : EVERYWHERE.slice(0, 1)
   await Promise.any(keys.map(key => redis.del(key))).catch(({ errors: [first] }: AggregateError) => {
     throw first
   })

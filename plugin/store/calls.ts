@@ -22,7 +22,11 @@ export class Calls {
   private readonly batch = new Batch<Call>(calls => this.send(calls))
   private stream: Binary['stream']
 
-  constructor(client: RedisClient) {
+  /** @param sharded whether the keys of several calls may be on different nodes */
+  constructor(
+    client: RedisClient,
+    private readonly sharded: boolean
+  ) {
     this.client = client as RedisClient & Binary
   }
 
@@ -44,7 +48,7 @@ export class Calls {
   }
 
   /**
-   * Gathers calls into commands; for a cluster each is one of its own. No decision overtakes another call. A refund overtakes
+   * Gathers calls into commands; where keys are sharded each is one of its own. No decision overtakes another call. A refund overtakes
    * decisions alone, and takes nothing from them.
    */
   private commandsOf(calls: readonly Call[]): Call[][] {
@@ -61,7 +65,7 @@ export class Calls {
       }
       const command = [call]
       commands.push(command)
-      const gathers = most > 1 && !this.client.isCluster
+      const gathers = most > 1 && !this.sharded
       if (!gathers || refunds) open.clear()
       if (gathers) open.set(same, command)
     }

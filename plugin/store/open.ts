@@ -78,10 +78,16 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const client = clientOf(fastify, options)
   handleErrors(client)
   const prefix = options.prefix ?? 'sl:'
-  const redis = new RedisStore(client, prefix, timeout)
+  const sharded = client.isCluster === true || options.sharded === true
+  const redis = new RedisStore(client, prefix, timeout, sharded)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options
-  const examination = new Examination(new RedisServer(client, prefix), fingerprint, timeout, fastify.log)
+  const examination = new Examination(
+    new RedisServer(client, prefix, sharded),
+    fingerprint,
+    timeout,
+    fastify.log
+  )
   const outageOf = (node?: string) => {
     const what = { ...(node && { node }), onStoreError }
     const events = {
@@ -112,7 +118,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   })
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, `what was counted for a refusal ${STAYS}`)
-  const reserver = client.isCluster ? new Cluster(fallback, report) : fallback
+  const reserver = sharded ? new Cluster(fallback, report) : fallback
   fastify.addHook('onReady', async () => examination.begin())
   fastify.addHook('onClose', async () => examination.end())
   return {

@@ -25,13 +25,15 @@ export class RedisStore implements Store, Caller {
   /**
    * @param prefix begins the name of every key
    * @param timeout how long a call may take, in milliseconds
+   * @param sharded whether keys of different identities may be on different nodes
    */
   constructor(
     private readonly client: RedisClient,
     prefix: string,
-    private readonly timeout = 1_000
+    private readonly timeout = 1_000,
+    sharded = client.isCluster === true
   ) {
-    this.calls = new Calls(client)
+    this.calls = new Calls(client, sharded)
     this.head = `${prefix}{`
   }
 

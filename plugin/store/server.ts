@@ -8,7 +8,8 @@ const FINGERPRINT_SECONDS = 30 * 86_400
 /** Where the client of a single server is wrong. */
 const MISTAKEN: Record<string, string> = {
   cluster:
-    'the client of redis is for a single server, and this is a node of a cluster; pass a Cluster of ioredis',
+    'the client of redis is for a single server, and this is a node of a cluster; pass a Cluster of ioredis, or set sharded: true where a proxy stands before it',
+  proxy: 'redis takes no keys of several hash slots in one call, as behind a proxy; set sharded: true',
   sentinel: 'the client of redis speaks to a sentinel; set its options sentinels and name'
 }
 
@@ -60,7 +61,8 @@ function waitFor(client: RedisClient & Binary): Promise<boolean> {
 export class RedisServer {
   constructor(
     private readonly client: RedisClient,
-    private readonly prefix: string
+    private readonly prefix: string,
+    private readonly sharded = client.isCluster === true
   ) {}
 
   /** What the client talks through; undefined while it is not ready, and of a cluster, which has many. */
@@ -107,10 +109,10 @@ export class RedisServer {
 
   /** @returns what the client should speak to instead; undefined where it is right */
   async mistaken(): Promise<string | undefined> {
-    if (this.client.isCluster) return undefined
+    if (this.sharded) return undefined
     // `server_mode` in Valkey.
     const [, mode = ''] = /_mode:(\w+)/.exec(await this.client.info('server')) ?? []
-    return MISTAKEN[mode]
+    return MISTAKEN[mode] ?? ((await this.takesAnyKeys()) ? undefined : MISTAKEN.proxy)
   }
 
   /**
@@ -147,6 +149,17 @@ export class RedisServer {
       )
     )
     return found.find(policy => policy !== 'noeviction') ?? 'noeviction'
+  }
+
+  /** Whether one call may name keys of several hash slots, which a proxy before shards refuses. */
+  private async takesAnyKeys(): Promise<boolean> {
+    const keys = ['a', 'b'].map(tag => `${this.prefix}{${tag}}`)
+    const asked = (this.client as RedisClient & Binary).evalBuffer(scripts.peek.text, keys.length, ...keys)
+    const refused = await asked.then(
+      () => '',
+      (error: Error) => error.message
+    )
+    return !/\bCROSSSLOT\b|\bsame slot\b|\bnon[ -]local key\b/.test(refused)
   }
 
   private nodes(): Pick<RedisClient, 'info' | 'script'>[] {

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { startCluster } from '../helper/cluster.js'
+import { startProxy } from '../helper/proxy.js'
 import { until } from '../helper/until.js'
 import { ask, askMail, E164, resend, status, verify, wrong } from './captcha.js'
 import { ADMIN_KEY, type App, inject, post, startApp } from './helper.js'
@@ -20,25 +21,13 @@ async function scene(t: Test) {
   return { cluster, sms, start: (more = {}) => startApp(t, { ...env, ...more }, { senders: { sms } }) }
 }
 
-t.test('two instances on a cluster of three nodes', async t => {
-  const { cluster, sms, start } = await scene(t)
-  const [one, two] = [await start(), await start()]
+interface Story extends Pick<Awaited<ReturnType<typeof scene>>, 'cluster' | 'sms'> {
+  one: App
+  two: App
+}
 
-  const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
-  const reachesAll = ({ redis }: App) => Promise.all(keys.map(key => redis.exists(key)))
-  await t.test('whoever has just started is connected to every node', async t => {
-    for (const app of [one, two]) await t.resolves(reachesAll(app))
-  })
-
-  await t.test('one node that is named alone: says so; named twice it leads to all', async t => {
-    const url = cluster.nodes[0]?.url
-    await t.rejects(start({ REDIS_URL: url }), {
-      name: 'ConfigError',
-      message: 'REDIS_URL names one node of a cluster: name several, or the only address twice.'
-    })
-    await t.resolves(reachesAll(await start({ REDIS_URL: `${url},${url}` })))
-  })
-
+/** What two instances do together, wherever their keys stand. */
+async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> {
   await t.test('one message of 30 parallel sends', async t => {
     const all = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i % 2 ? one : two)))
     t.equal(all.filter(each => each.status === 202).length, 1)
@@ -78,6 +67,29 @@ t.test('two instances on a cluster of three nodes', async t => {
     t.equal((await ask(one)).status, 202)
     t.equal((await askMail(one)).status, 202)
   })
+}
+
+t.test('two instances on a cluster of three nodes', async t => {
+  const { cluster, sms, start } = await scene(t)
+  const [one, two] = [await start(), await start()]
+
+  const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
+  const reachesAll = ({ redis }: App) => Promise.all(keys.map(key => redis.exists(key)))
+  await t.test('whoever has just started is connected to every node', async t => {
+    for (const app of [one, two]) await t.resolves(reachesAll(app))
+  })
+
+  await t.test('one node that is named alone: says so; named twice it leads to all', async t => {
+    const url = cluster.nodes[0]?.url
+    await t.rejects(start({ REDIS_URL: url }), {
+      name: 'ConfigError',
+      message:
+        'REDIS_URL names one node of a cluster: name several, or the only address twice, or set REDIS_SHARDED to on behind a proxy.'
+    })
+    await t.resolves(reachesAll(await start({ REDIS_URL: `${url},${url}` })))
+  })
+
+  await story(t, { cluster, sms, one, two })
 
   await t.test('ready: while one node takes writes, and not while none does or it is down', async t => {
     const ready = () =>
@@ -104,6 +116,23 @@ t.test('two instances on a cluster of three nodes', async t => {
     }
     t.same(new Set(await ready()), new Set([503]))
   })
+})
+
+t.test('two instances behind a proxy', async t => {
+  const { cluster, sms, start } = await scene(t)
+  const REDIS_URL = await startProxy(t, cluster)
+  await t.rejects(start({ REDIS_URL }), {
+    name: 'ConfigError',
+    message: 'REDIS_URL leads to a proxy before several Redis: set REDIS_SHARDED to on.'
+  })
+  const behind = { REDIS_URL, REDIS_SHARDED: 'on' }
+  const [one, two] = [await start(behind), await start(behind)]
+  await story(t, { cluster, sms, one, two })
+  for (const { client } of cluster.nodes) {
+    t.match(await inject(one, { url: '/readyz' }), { status: 200 })
+    await client.config('SET', 'min-replicas-to-write', 1)
+  }
+  t.match(await inject(one, { url: '/readyz' }), { status: 503 }, 'no shard takes writes')
 })
 
 t.test('a node is gone: what stands on the others can be asked for, looked at and verified', async t => {

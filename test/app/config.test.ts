@@ -11,6 +11,7 @@ t.test('defaults', async t => {
     PORT: 3000,
     LOG_LEVEL: 'info',
     TRUST_PROXY: 'false',
+    REDIS_SHARDED: 'off',
     STORE_TIMEOUT: 1_000,
     ON_STORE_ERROR: 'memory',
     REGION: 'CN',

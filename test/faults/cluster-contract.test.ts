@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisStore } from '../../plugin/store/redis.js'
 import type { Entry, Store, Taken } from '../../plugin/store/store.js'
 import { storeContract } from '../contract/store.js'
 import { Time } from '../contract/time.js'
 import { clusterOf, startCluster } from '../helper/cluster.js'
+import { startProxy } from '../helper/proxy.js'
 
 /** Everybody has another identity for each rule, so that one decision asks several nodes. */
 function scattered(store: Store): Store {
@@ -30,14 +32,22 @@ function scattered(store: Store): Store {
 const cluster = await startCluster(t)
 const client = await cluster.connect()
 
-async function open(start: string) {
+const single = new Redis(await startProxy(t, cluster))
+t.teardown(() => single.disconnect())
+
+async function open(start: string, redis = new RedisStore(client, 'test:')) {
   await cluster.flush()
-  return { store: clusterOf(new RedisStore(client, 'test:')).store, time: new Time(start, cluster.clock) }
+  return { store: clusterOf(redis).store, time: new Time(start, cluster.clock) }
 }
 
 await storeContract(t, 'cluster', (_, start) => open(start))
 
 await storeContract(t, 'cluster, scattered', async (_, start) => {
   const { store, time } = await open(start)
+  return { store: scattered(store), time }
+})
+
+await storeContract(t, 'cluster behind a proxy, scattered', async (_, start) => {
+  const { store, time } = await open(start, new RedisStore(single, 'test:', 1_000, true))
   return { store: scattered(store), time }
 })

@@ -1,6 +1,6 @@
 import fastifyRedis from '@fastify/redis'
 import Fastify from 'fastify'
-import type { Cluster } from 'ioredis'
+import { type Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { limitPlugin, type Rule, type SendLimitOptions } from '../../plugin/index.js'
 import { RuleCompiler } from '../../plugin/rules.js'
@@ -8,6 +8,7 @@ import { startCluster } from '../helper/cluster.js'
 import { appOf } from '../helper/face.js'
 import { gate } from '../helper/gate.js'
 import { logStream } from '../helper/log-stream.js'
+import { startProxy } from '../helper/proxy.js'
 import { until } from '../helper/until.js'
 
 const secret = '0123456789abcdef'
@@ -135,9 +136,33 @@ t.test('passed as client', async t => {
   t.equal(client.status, 'ready', "its owner's to close")
 })
 
-t.test('50 requests at once: never more than max, and what is refused is counted nowhere', async t => {
-  const client = await cluster.connect()
-  const { post } = await open(t, { client })
+/** A client of a proxy before the cluster, which takes it for a single Redis. */
+async function proxied(t: Test): Promise<Redis> {
+  const client = new Redis(await startProxy(t, cluster), { autoResendUnfulfilledCommands: false })
+  t.teardown(() => client.disconnect())
+  return client
+}
+
+t.test('behind a proxy', async t => {
+  const opened = await open(t, { client: await proxied(t), sharded: true })
+  await story(t, opened)
+})
+
+t.test('behind a proxy that it is not told of: the start warns', async t => {
+  const warned = async (options: SendLimitOptions) => {
+    const { lines, stream } = logStream()
+    const app = appOf(t, { logger: { level: 'warn', stream } })
+    await app.register(limitPlugin, { client: await proxied(t), rules, secret, ...options })
+    await app.ready()
+    return lines.map(line => JSON.parse(line).msg)
+  }
+  t.strictSame(await warned({}), [
+    'redis takes no keys of several hash slots in one call, as behind a proxy; set sharded: true'
+  ])
+  t.strictSame(await warned({ sharded: true }), [])
+})
+
+async function crowd(t: Test, { post }: Awaited<ReturnType<typeof open>>): Promise<void> {
   const bodies = Array.from({ length: 50 }, (_, i) => body(i % 4, i % 3, 0, { order: `own ${i}` }))
   const statuses = (await Promise.all(bodies.map(post))).map(({ statusCode }) => statusCode)
   const admitted = bodies.filter((_, i) => statuses[i] === 200)
@@ -150,6 +175,11 @@ t.test('50 requests at once: never more than max, and what is refused is counted
   t.strictSame((await counted())[0]?.filter(name => name === 'mobile').length, admitted.length)
   for (const each of bodies) if ((await post(each)).statusCode === 200) admitted.push(each)
   t.equal(admitted.length, 4, 'each phone once')
+}
+
+t.test('50 requests at once: never more than max, and what is refused is counted nowhere', async t => {
+  await crowd(t, await open(t, { client: await cluster.connect() }))
+  await crowd(t, await open(t, { client: await proxied(t), sharded: true }))
 })
 
 t.test('a process with another secret does not start', async t => {

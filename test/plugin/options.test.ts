@@ -30,8 +30,9 @@ const wrong: [options: unknown, message: string][] = [
   [
     { rulez: [] },
     'options.rulez: the object given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
-      'prefix, secret, digest, region, ipv4Prefix, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
+      'sharded, prefix, secret, digest, region, ipv4Prefix, ipv6Prefix, timeout, onStoreError, refusalCache, maxKeys, errorResponse, onDecision, clock.'
   ],
+  [{ sharded: 'yes' }, 'options.sharded: "yes" is wrong. It must be a boolean.'],
   [
     JSON.parse('{"__proto__":1}'),
     'options.__proto__: the number given is wrong. There is no such option here; known: rules, '
