@@ -132,6 +132,11 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     { REDIS_URL: 'redis://a, redis://:topsecret@b/1', LIMIT_SECRET: 'x'.repeat(16) },
     /^REDIS_URL names a database beside several nodes, and a cluster has none but 0\. It is as in redis:/
   ],
+  [
+    { REDIS_URL: 'redis://a, redis://b', REDIS_SHARDED: 'on', LIMIT_SECRET: 'x'.repeat(16) },
+    /^REDIS_SHARDED \("on"\) is for one address, and REDIS_URL names several nodes\. It is on where REDIS_URL leads to/
+  ],
+  [{ REDIS_SHARDED: 'yes' }, /^REDIS_SHARDED/],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS is wrong\. .* as in key:account/],
   [{ API_KEYS: 'topsecret:' }, /^API_KEYS is wrong/],
   [{ API_KEYS: 'topsecret:and:shop' }, /^API_KEYS is wrong/],
