@@ -4,20 +4,23 @@ import type { FastifyReply } from 'fastify'
 
 type Raw = FastifyReply['raw']
 
-/** Of each connection, whom to call when it closes: one listener for all, since Node warns of more than ten. */
+/**
+ * For each connection, the functions to call when it closes. They share one listener, since Node warns of more than
+ * ten.
+ */
 const waiting = new WeakMap<Socket, Set<() => void>>()
 
 /**
- * Calls when a reply cannot leave any more, where the reply itself never says so: at once where its stream of HTTP/2 is
- * closed or its `inject` was aborted; for one that waits behind another on its connection (pipelining, RFC 9112, section
- * 9.3.2) when that closes.
+ * Calls `call` when a reply cannot leave any more, in the cases in which the reply itself never says so. If its HTTP/2
+ * stream is closed or its `inject` was aborted, that is at once. If it waits behind another reply on its connection
+ * (pipelining, RFC 9112, section 9.3.2), that is when the connection closes.
  */
 export function whenCutOff({ raw, request }: FastifyReply, call: () => void): void {
   const stream = streamOf(raw)
   if (stream?.closed || (raw.destroyed && !raw.closed)) return call()
   if (stream) {
-    // Where the client resets a stream whose answer it has not read, Node emits `close` only when the request has been read to
-    // its end; before that it emits `aborted`, if there was more to write.
+    // When the client resets a stream before it has read the answer, Node emits `close` only after the request has been
+    // read to its end. Before that it emits `aborted`, if there was more to write.
     if (stream.endAfterHeaders) stream.resume()
     stream.once('aborted', call)
     return
@@ -42,12 +45,12 @@ function listen(socket: Socket): Set<() => void> {
   return calls
 }
 
-/** Of a reply of HTTP/2, which itself does not tell whether it is closed. */
+/** The stream of an HTTP/2 reply, since the reply itself does not tell whether it is closed. */
 function streamOf(raw: Raw): Http2Stream | undefined {
   return (raw as { stream?: Http2Stream }).stream
 }
 
-/** Whether it waits behind another reply for its connection. */
+/** Whether the reply waits behind another one for its connection. */
 function isQueued(raw: Raw): boolean {
   return raw.socket === null && !raw.writableFinished
 }

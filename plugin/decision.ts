@@ -15,9 +15,9 @@ const NONE: readonly never[] = []
  */
 export class Decision implements Verdict {
   readonly allowed: boolean
-  // Private by `#`, not by its type alone: a handler may answer with the decision itself.
+  // Private at run time (`#`), not by its type alone, since a handler may answer with the decision itself.
   readonly #means: Means
-  // Listed when first asked for: most decisions are kept, and never need it.
+  // Computed when first needed: most decisions are kept, and never need it.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
   #refunded = false
@@ -31,21 +31,27 @@ export class Decision implements Verdict {
     else if (token !== '') this.#hold = new Hold(means.slots(isLock), means)
   }
 
-  /** All that it says as one plain object, computed anew each time: none of it is kept. */
+  /**
+   * Everything that the decision says, `allowed` to `refusal`, as one plain object. It is computed anew at each call,
+   * and so is each of these members when it is read (except `allowed`).
+   */
   verdict(): Verdict {
     const { subjects, facts, earlier, said, at } = this.#means
     const own = said ?? verdictOf(subjects, facts)
     return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
   }
 
-  /** What is left of the rules of these names, as `rules` tells it. @internal */
+  /** What is left of the rules with these names, as in `rules`. @internal */
   statesOf(names: ReadonlySet<string>): RuleState[] {
     const { subjects, facts, earlier, at } = this.#means
     const own = facts ? statesOf(askedOf(subjects), facts, names) : []
     return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
   }
 
-  /** From when on its times count, in milliseconds by `performance.now()`, or by the option `clock`. */
+  /**
+   * The instant from which the decision's times count, in milliseconds by `performance.now()`, or by the option
+   * `clock`.
+   */
   get at(): number {
     return this.#means.at
   }
@@ -89,12 +95,15 @@ export class Decision implements Verdict {
     return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
-  /** A number for the same identity, of this process alone: for it no pseudonym is made. @internal */
+  /** A number for the identity of one rule, in this process alone. No pseudonym is made for it. @internal */
   numberOf(rule: string): number | undefined {
     return this.#means.subjects.find(({ name }) => name === rule)?.number
   }
 
-  /** Name of the store that decided, `cache` for the refusal cache, `none` when there was none, or a part of it was admitted uncounted. */
+  /**
+   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when the decision was made without
+   * a store or, on a cluster, admitted with a part of it uncounted.
+   */
   get store(): string {
     return this.#means.facts ? this.#means.store.name : 'none'
   }
@@ -112,7 +121,7 @@ export class Decision implements Verdict {
     return this.#slots
   }
 
-  /** Whether slots were given back: from then on it says what is left with them. */
+  /** Whether slots were given back. From then on the decision counts them as free, except those of `distinct` rules. */
   get refunded(): boolean {
     return this.#refunded
   }
@@ -123,37 +132,46 @@ export class Decision implements Verdict {
   }
 
   /**
-   * Aborts when a lock of this request is lost: somebody else may be sending, too.
-   * Its reason is an `AbortError`. Without a lock it never aborts.
+   * Aborts, with an `AbortError`, when a lock of this request is lost: somebody else may then be sending, too. It never
+   * aborts without a lock, or for the lock of an observed rule.
    */
   get signal(): AbortSignal {
     this.#hold ??= new Hold(NONE, this.#means)
     return this.#hold.signal
   }
 
-  /** The provider has, or may have, the message: it counts, whatever is answered. */
+  /**
+   * Call it when the provider has, or may have, the message: every slot stays counted, whatever the handler answers.
+   */
   keep(): void {
     this.#slots = NONE
   }
 
   /**
-   * The provider certainly does not have the message: gives every slot back.
-   * @returns when the slots are free; never rejects
+   * Call it when the provider certainly does not have the message: gives every slot back that is not settled yet,
+   * except those of `attempts` rules.
+   * @returns a promise that settles when the slots are free. It never rejects: a failure is logged, and the slots stay
+   *   counted
    */
   async refund(): Promise<void> {
     await this.giveBack(() => true)
   }
 
   /**
-   * A text by which `fastify.limit.refund` gives back the same slots, later and in any process of the store, whatever has
-   * kept them here. Making it settles nothing. Of a decision that took none it names none.
+   * Makes a text with which `fastify.limit.refund` gives the same slots back later, in any process that shares the
+   * store, even if they were kept here. Making it settles nothing. The receipt of a decision that took no slots names
+   * none.
    */
   receipt(): string {
     const { decider, store } = this.#means
     return decider.receiptOf(this.allowed ? this.#means.slots(isSettled) : NONE, store)
   }
 
-  /** Gives back what the outcome says was not used up; the rest stays counted, and open to `refund`. @internal */
+  /**
+   * Gives back the slots that the handler's outcome did not use up; the others stay counted, and open to `refund`. An
+   * unclear outcome (null) keeps all.
+   * @internal
+   */
   settle(outcome: Outcome): Awaitable<void> {
     if (outcome === null) return this.keep()
     return this.giveBack(({ counts }) =>
@@ -162,25 +180,26 @@ export class Decision implements Verdict {
   }
 
   /**
-   * Releases the locks of this request now and settles nothing: `keep` and `refund` still may. For a handler that
+   * Releases the locks of this request now and settles nothing: `keep` and `refund` still do that. For a handler that
    * has answered and still runs.
-   * @returns when the locks are free; never rejects
+   * @returns a promise that settles when the locks are free. It never rejects: a failure is logged, and the locks end
+   *   by themselves
    */
   async release(): Promise<void> {
     await this.#hold?.release()
   }
 
-  /** The handler has ended: what is not settled is kept, and locks are released. */
+  /** Ends the decision: keeps what is not settled, and releases the locks without waiting for that. */
   end(): void {
     this.keep()
     if (this.locked) void this.release()
   }
 
   private giveBack(which: (rule: CompiledRule) => boolean): Awaitable<void> {
-    // What succeeds gives nothing back, as a rule: then no slot needs to be looked at.
+    // A send that succeeds usually gives nothing back. Then no slot needs to be computed.
     if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
     const given = this.#open.filter(({ entry }) => which(entry.rule))
-    // The handler may have begun a refund for which it does not wait.
+    // The handler may have begun a refund without waiting for it.
     if (given.length === 0) return this.#giving
     this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
     const means = this.#means
@@ -201,7 +220,9 @@ function isLock({ lock }: CompiledRule): boolean {
   return lock
 }
 
-/** Attempts are counted whatever becomes of them. */
+/**
+ * Whether a rule's slots are kept or given back. Attempts stay counted whatever becomes of them; locks are released.
+ */
 function isSettled({ counts, lock }: CompiledRule): boolean {
   return counts !== 'attempts' && !lock
 }

@@ -18,62 +18,71 @@ type AnyRequest = FastifyRequest<RouteGenericInterface, RawServerBase>
 /** `fastify.limit`: the limits outside of routes. Keys are values by rule: `{ mobile: '+8613800138000' }`. */
 export interface LimitDecorator {
   /**
-   * Decides and reserves over all the rules named; settle the decision with `keep()` or `refund()`, and release its locks
-   * with `end()`.
+   * Decides over all the rules named together and, if all admit, reserves a slot of each. Settle the decision with
+   * `keep()` or `refund()`, then release its locks with `end()`. A refusal is not thrown: look at `allowed`.
+   * @param request needed by rules whose `max` or `timeZone` comes from the request
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
-   *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw then
+   *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw
+   *   then
    */
   reserve(keys: Keys, request?: AnyRequest): Promise<Decision>
   /**
-   * Reserves, sends, and settles by how that ended, as a route does: what it answers is kept, an error gives back unless it
-   * leaves open whether the message left. Locks are released.
-   * @param send may settle by itself, and read what is left, from the decision
-   * @returns what `send` answers, when all is settled
-   * @throws the refusal: ExceededError, InFlightError or BlockedError, with `decision`, `headers` and `problem`; what
+   * Reserves, calls `send`, and settles by how that ended, as a route does (docs/settlement.md): when it returns, the
+   * message counts as sent; when it throws, the slots are given back, unless the error leaves open whether the message
+   * left. Locks are released.
+   * @param send sends the message; with the decision it may settle by itself, and read what is left
+   * @returns what `send` returned, after everything is settled
+   * @throws a refusal as ExceededError, InFlightError or BlockedError, with `decision`, `headers` and `problem`; what
    *   `send` throws; and as `reserve`
    */
   run<T>(keys: Keys, send: (decision: Decision) => Awaitable<T>, request?: AnyRequest): Promise<T>
-  /** The verdict as it would be; changes nothing. @throws as `reserve`, but no StoreFullError */
+  /**
+   * Returns the verdict that `reserve` would come to now; changes nothing.
+   * @throws as `reserve`, but no StoreFullError
+   */
   peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
   /**
-   * Gives back the slots that a receipt names (`decision.receipt()`), wherever it was made, whatever the rules are now. What
-   * was given back before, or is over, is left alone: told twice it does the same as once.
-   * @throws ReceiptError for a text that is none, was altered, or was made under another secret, prefix or memory;
-   *   StoreUnavailableError, StoreFullError: tell it again
+   * Gives back the slots that a receipt names (`decision.receipt()`), in whichever process it was made and whatever the
+   * rules are now. Slots that were given back before, or whose window or period is over, are left alone, so a second
+   * call with the same receipt changes nothing.
+   * @throws ReceiptError for a text that is no receipt, was altered, or was made under another secret, prefix or
+   *   memory; StoreUnavailableError, StoreFullError: try again later
    */
   refund(receipt: string): Promise<void>
-  /** Forgets what is counted; blocks stay. @throws as `unblock` */
+  /** Forgets what is counted for these identities; blocks stay. @throws as `unblock` */
   clear(keys: Keys): Promise<void>
   /**
-   * Refuses these identities.
-   * @param duration such as `"10m"`, or milliseconds; left out: until `unblock`
+   * Refuses these identities by the rules named. A rule with a `lock` cannot block (OptionError).
+   * @param duration such as `"10m"`, or milliseconds; without it the block lasts until `unblock`
    * @throws as `unblock`
    */
   block(keys: Keys, duration?: string | number): Promise<void>
   /**
-   * Ends their blocks. While Redis does not answer, nothing stands in for it here.
+   * Ends the blocks of these identities; what is counted stays. While Redis does not answer, no memory stands in for it
+   * here: the call rejects.
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, OptionError, StoreUnavailableError
    */
   unblock(keys: Keys): Promise<void>
   /**
-   * Whether what is counted is counted by all processes together, as far as it is known; asks nothing. For a readiness probe.
-   * @throws SecretMismatchError where Redis was reached only after the start, and others there use another secret
+   * Resolves unless it is known that this process does not count together with the others. It sends no command to
+   * Redis; for a readiness probe.
+   * @throws SecretMismatchError if Redis was reached only after the start, and other processes there use another secret
    */
   verify(): Promise<void>
   /**
-   * Puts these rules in the place of all that the plugin's options hold, for every route at once; counting
-   * under a name continues. Rules that stand in a route stay. When it throws, nothing has changed.
+   * Replaces all rules of the plugin's options by these, in this process, for every route at once. Counting under the
+   * same name and kind of key continues. Inline rules of routes stay. When it throws, nothing has changed.
    * @throws OptionError with the path of the mistake, RuleUnknownError when a route names a rule that is gone
    */
   replace(rules: readonly Rule[]): void
-  /** Every rule by name; those that stand in a route as `name@METHOD url`. */
+  /** Every rule by name; inline rules of routes by `name@METHOD url`, with the route's constraints. */
   readonly rules: Readonly<Record<string, Rule>>
 }
 
 /**
  * Builds `fastify.limit` over a limiter.
- * @param store `begin` is waited for, where it has something to wait for, before anything is asked of it
- * @param log hears when `onDecision` fails
+ * @param store its `begin` comes before every call, and is waited for where it returns a promise
+ * @param log gets the errors of `onDecision`
  */
 export function decorator(
   limiter: Limiter,
@@ -82,14 +91,14 @@ export function decorator(
   replace: LimitDecorator['replace'],
   log: FastifyBaseLogger
 ): LimitDecorator {
-  /** The same call, when the store has been looked at: at once, where it has. */
+  /** The same call, made after the store has been looked at: at once, if that is done. */
   const begun =
     <Given extends unknown[], Answer>(call: (...given: Given) => Promise<Answer>) =>
     (...given: Given): Promise<Answer> => {
       const beginning = begin()
       return isPromise(beginning) ? beginning.then(() => call(...given)) : call(...given)
     }
-  // What is asked most: not through a function more.
+  // The most frequent call, so not wrapped by `begun`.
   const reserve: LimitDecorator['reserve'] = async (keys, request) => {
     const beginning = begin()
     if (isPromise(beginning)) await beginning
@@ -112,7 +121,7 @@ export function decorator(
       const decision = await reserve(keys, request)
       if (!decision.allowed) {
         const about = (request ?? undefined) as FastifyRequest | undefined
-        // Of those that stand in routes several may have one name: what is left of which, headers could not tell.
+        // Inline rules of several routes may have the same name, and headers could not tell which one they mean.
         const told = rules.filter(({ name }) => rules.filter(other => other.name === name).length === 1)
         const { disclosures } = planFor(planOf('', told), told, about)
         throw refusal(decision.verdict(), disclosures)
@@ -140,7 +149,7 @@ export function decorator(
     replace,
     get rules() {
       const { rules } = limiter
-      // Some ask with each decision.
+      // Listed anew only when the rules have changed: some apps read it with each decision.
       if (listedOf !== rules || listedCount !== rules.size) {
         listedOf = rules
         listedCount = rules.size

@@ -7,31 +7,33 @@ import { limitedBy, nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
 interface Watched {
-  /** All routes: a hook that comes later may give one a limit. */
+  /** All routes, limited or not: a hook that runs later may give one a limit. */
   declared: RouteOptions[]
   /** Whether any route has a schema that is not JSON Schema. */
   foreign: boolean
 }
 
-/** What all copies of this module share: a package manager may install two of them, a bundler make them. */
+/** The state that all copies of this module share: a package manager may install two copies, or a bundler make them. */
 interface Shared {
   apps: WeakMap<object, Watched>
   /**
-   * Routes that an `onRoute` hook of the plugin has seen. That a scope has `fastify.limit` does not tell: one that was made
-   * before the plugin inherits the decorator, but not the hook.
+   * Routes that an `onRoute` hook of the plugin has seen. Whether the scope of a route has `fastify.limit` does not
+   * tell this: a scope that was made before the plugin inherits the decorator, but not the hook.
    */
   heard: WeakSet<RouteOptions>
 }
-// The number is that of its shape: two copies may be of different versions.
+// The number stands for the shape of `Shared`: two copies may be of different versions.
 const SHARED = Symbol.for('fastify-send-limit.routes.2')
 
-// Fastify tells of a new instance on this channel before anything is declared on it; the plugin itself comes too late to see.
+// Fastify publishes a new instance on this channel before anything is declared on it. The plugin itself is registered
+// too late to see everything.
 const INITIALIZATION = 'fastify.initialization'
 const { apps, heard } = sharedBy(channel(INITIALIZATION))
 
 /**
- * What apps have declared since this module was first loaded. Jest, for example, loads it again for each file of tests, while
- * the channel is the process's own: were each copy to subscribe, all of them would stay in memory.
+ * The shared state: what apps have declared since this module was first loaded. Jest, for example, loads the module
+ * again for each test file, while the channel belongs to the process. If each copy subscribed, all copies would stay in
+ * memory.
  */
 function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
   const known = initialization[SHARED]
@@ -50,7 +52,9 @@ function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
   return shared
 }
 
-/** @throws RouteTooEarlyError when a limited route was declared anywhere in the app where no plugin heard of it. */
+/**
+ * @throws RouteTooEarlyError when a route with `config.limit`, anywhere in the app, was declared unheard by the plugin
+ */
 export function refuseStrayRoutes(fastify: FastifyInstance): void {
   const declared = watched(fastify)?.declared ?? []
   const stray = declared.find(route => route.config?.limit !== undefined && !heard.has(route))
@@ -68,8 +72,8 @@ export function hasForeign(fastify: FastifyInstance): boolean {
 }
 
 /**
- * Refuses each request to a route that has `config.limit` and is not limited, anywhere in the app: where that was made before
- * this module was loaded, so that its routes could not be watched.
+ * Refuses each request, anywhere in the app, to a route that has `config.limit` and is not limited. For an app that was
+ * made before this module was loaded, so that its routes could not be watched.
  */
 export function refuseUnlimited(fastify: FastifyInstance): void {
   rootOf(fastify).addHook('onRequest', ({ method, routeOptions: { config, url } }, _reply, done) => {
@@ -78,7 +82,7 @@ export function refuseUnlimited(fastify: FastifyInstance): void {
   })
 }
 
-/** What routes were declared with. */
+/** The limits with which routes were declared. */
 export class DeclaredLimits {
   private readonly declared: { route: RouteOptions; limits: unknown[] }[] = []
 
@@ -87,24 +91,30 @@ export class DeclaredLimits {
     this.declared.push({ route, limits: limitsOf(route) })
   }
 
-  /** @throws RouteTooEarlyError when an onRoute hook that ran after this plugin's has changed a limit: nobody would hear */
+  /**
+   * @throws RouteTooEarlyError when an onRoute hook that ran after the plugin's has changed a limit, which has no
+   *   effect
+   */
   verify(): void {
     const changed = this.declared.find(({ route, limits }) => !isSame(limitsOf(route), limits))
     if (changed) throw new RouteTooEarlyError(nameOf(changed.route))
   }
 }
 
-/** In a list of its own, since a hook may add to the one of the route. */
+/** The route's limits in a list of their own, since a hook may add to the list of the route. */
 function limitsOf({ config }: RouteOptions): unknown[] {
   return [config?.limit].flat()
 }
 
-// A HEAD route has the very list of its GET: a hook that ran before the plugin has added to it twice.
+// Compares as sets: a HEAD route has the very list of its GET, so a hook that ran before the plugin has added to it
+// twice.
 function isSame(some: readonly unknown[], others: readonly unknown[]): boolean {
   return some.every(each => others.includes(each)) && others.every(each => some.includes(each))
 }
 
-/** @throws OptionError for a websocket: @fastify/websocket, if it comes after this plugin, calls handlers with no reply */
+/**
+ * @throws OptionError for a websocket route: @fastify/websocket, registered after this plugin, passes handlers no reply
+ */
 export function refuseSocket(route: RouteOptions): void {
   const { websocket, wsHandler } = route as { websocket?: unknown; wsHandler?: unknown }
   if (websocket || wsHandler)

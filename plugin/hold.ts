@@ -2,10 +2,10 @@ import { type Awaitable, isPromise } from './awaitable.js'
 import { type Instant, instantNow } from './clock.js'
 import type { Entry, Settling, Taken } from './store/store.js'
 
-/** What may fail once a decision is made. */
+/** The calls that may fail after a decision was made. */
 export type Afterwards = 'refund' | 'release' | 'renewal'
 
-/** Runs a settlement: its failure is told to the log, not to the caller, and what was counted stays counted. */
+/** Runs a settlement. If it fails, `report` gets the error, not the caller, and what was counted stays counted. */
 export function reporting(report: (error: unknown) => void, what: () => Awaitable<void>): Awaitable<void> {
   try {
     const done = what()
@@ -15,14 +15,14 @@ export function reporting(report: (error: unknown) => void, what: () => Awaitabl
   }
 }
 
-/** Who holds locks, and where. */
+/** The holder of a request's locks, and the store that keeps them. */
 interface Holder {
   store: Settling
-  /** The holder's name on them. */
+  /** The holder's name on each lock. */
   token: string
-  /** When they were asked for. */
+  /** When the locks were asked for. */
   since: Instant
-  /** Hears of calls that failed. */
+  /** Gets the errors of calls that failed. */
   report(error: unknown, what: Afterwards): void
 }
 
@@ -48,7 +48,7 @@ export class Hold {
 
   /** Aborts, with an `AbortError`, when a lock in force is lost before it was released. */
   get signal(): AbortSignal {
-    // When a process has stood still, its timers fire behind whatever came meanwhile.
+    // After the process has stood still, its timers fire late, behind whatever came meanwhile.
     for (const renewal of this.renewals) renewal.look()
     return this.controller.signal
   }
@@ -66,14 +66,18 @@ export class Hold {
     await this.releasing
   }
 
-  // The other locks stay held: nobody else may send beside this request, too. A lock that is only observed aborts nothing.
+  // The other locks stay held: nobody else may send under those at the same time. Losing a lock of an observed rule
+  // aborts nothing.
   private lose({ entry }: Lock): void {
     if (!entry.spec.observed)
       this.controller.abort(new DOMException('the lock of this send is lost', 'AbortError'))
   }
 }
 
-/** Renews a lock every third of its time to live; tells when it has ended, though an answer may be under way. */
+/**
+ * Renews a lock every third of its time to live. Calls `lost` when the store has lost the lock, or when its time is
+ * over, even while the answer to a renewal is under way.
+ */
 class Renewal {
   private readonly renewing: NodeJS.Timeout
   private ending: NodeJS.Timeout | undefined
@@ -95,7 +99,7 @@ class Renewal {
     clearTimeout(this.ending)
   }
 
-  /** Loses the lock when its time is over. */
+  /** Gives the lock up as lost if its time is over by either clock. */
   look(): void {
     if (this.ended) return
     const { monotonic, wall } = instantNow()

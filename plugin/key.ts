@@ -2,15 +2,21 @@ import type { FastifyRequest } from 'fastify'
 import type { Awaitable } from './awaitable.js'
 import { Ipv4Prefix, Ipv6Prefix, object } from './schemas.js'
 
-/** A method, so that it may take the requests of a route alone: `(request: FastifyRequest<{ Body: Body }>) => …`. */
+/**
+ * A function of the request. Its type is that of a method, so that it may name the requests of its own route:
+ * `(request: FastifyRequest<{ Body: Body }>) => …`.
+ */
 export type OfRequest<T> = { of(request: FastifyRequest): T }['of']
-/** Answers who a request counts for; undefined or null: nobody, as if the value were missing. */
+/**
+ * Returns the identity that a request counts for, or undefined or null, as if the value were missing: 400, unless the
+ * rule is `optional`. It may be async, within the option `timeout`.
+ */
 export type KeyFunction = OfRequest<Awaitable<string | number | bigint | boolean | null | undefined>>
 
 interface PhonePart {
   /** Path of a phone number, such as `body.phone`. */
   phone: string
-  /** Where it is from without a country code; by default as the option `region`. */
+  /** The region of a number without a country code (ISO 3166-1 alpha-2); by default that of the option `region`. */
   region?: string
 }
 interface EmailPart {
@@ -20,19 +26,20 @@ interface EmailPart {
 interface IpPart {
   /** Path of a network address, such as `request.ip`. */
   ip: string
-  /** How many bits of an IPv4 address name a network; by default as the option. */
+  /** How many bits of an IPv4 address name a network, 8 to 32; by default as in the option `ipv4Prefix`. */
   ipv4Prefix?: number
-  /** How many bits of an IPv6 address name a network; by default as the option. */
+  /** How many bits of an IPv6 address name a network, 16 to 128; by default as in the option `ipv6Prefix`. */
   ipv6Prefix?: number
 }
 interface ValuePart {
-  /** Path of a text, number or boolean, such as `request.account.id`; it is taken as it is. */
+  /** Path of a string, number or boolean, such as `request.account.id`, which is taken as it is. */
   value: string
 }
 type ScalarPart = PhonePart | EmailPart | IpPart | ValuePart
-/** A digest's parts are values of any kind; a phone or an address among them is folded first. */
 interface DigestPart {
-  /** Content of any kind: paths, or parts that are folded first. */
+  /**
+   * Content of any kind: paths, whose values are taken as they are, or parts such as a phone, which are folded first.
+   */
   digest: readonly (string | ScalarPart)[]
 }
 export type KeyPart = 'ip' | 'all' | ScalarPart | DigestPart | KeyFunction

@@ -16,12 +16,15 @@ import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subje
 import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
 
-/** The name of who holds locks, and when they were asked for. */
+/** The holder's name on locks, and when the locks were asked for, of a decision that takes no lock. */
 const NO_LOCK = { token: '', since: { monotonic: 0, wall: 0 } }
 
 /** Decides by rules, over any store; knows nothing of HTTP. */
 export class Limiter {
-  /** Rules by name, those of routes by name and route. Those of routes are added; where one goes, it is another map. */
+  /**
+   * The plugin's rules by name, inline rules by `name@route`. Inline rules are added to this map; when the plugin's
+   * rules are replaced, another map takes its place.
+   */
   rules = new Map<string, CompiledRule>()
 
   constructor(
@@ -54,7 +57,7 @@ export class Limiter {
     )
   }
 
-  /** A refusal that somebody else pronounced. @param retryAfterMs null: no time can be named */
+  /** Makes the decision of a filter's refusal. @param retryAfterMs null when no time can be named */
   refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
@@ -62,7 +65,10 @@ export class Limiter {
     return this.conclude([], null, NO_LOCK, earlier, said)
   }
 
-  /** Decides for values by rule, outside of a route. @throws as `decide`, but no TimeoutError; OptionError, RuleUnknownError */
+  /**
+   * Decides for values by rule, outside of a route.
+   * @throws as `decide`, but no TimeoutError; also OptionError, RuleUnknownError
+   */
   decideFor(keys: Keys, source: Source | undefined): Awaitable<Decision> {
     const { rules, values } = namedBy(keys, this.rules)
     return this.reserve(rules, values, source)
@@ -92,7 +98,7 @@ export class Limiter {
     await this.reserver.store.unblock(entriesOf(keys, this.rules))
   }
 
-  /** What stands in for the store is not in it: that no other process finds. */
+  /** Makes a receipt of these slots, without those that a stand-in memory has counted: no other process finds them. */
   receiptOf(taken: readonly Taken[], store: Settling): string {
     const { name } = this.reserver.store
     const found = taken.filter(({ entry }) => (store.nameOf?.(entry.identity) ?? store.name) === name)
@@ -139,5 +145,5 @@ export class Limiter {
   }
 }
 
-/** 24 characters with 90 random bits. Node draws many UUIDs at a time; bytes it would draw each time anew, for 3 µs. */
+/** 24 characters with 90 random bits. Node draws many UUIDs at a time, but random bytes anew for each call, in 3 µs. */
 const newToken = () => randomUUID().replaceAll('-', '').slice(8)

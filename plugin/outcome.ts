@@ -1,4 +1,7 @@
-/** How a handler ended: the status it answered with, 500 when it threw; null when that is unclear. */
+/**
+ * How a handler ended: the status of its answer or of its error, 500 for an error without one; null when it is unclear
+ * whether the message left.
+ */
 export type Outcome = number | null
 
 /** @param payload what the handler sent or returned, no error @param statusCode of its reply */
@@ -12,13 +15,15 @@ export function failureOf(error: unknown, statusCode: number): Outcome {
   return brokeOff(error) ? null : (statusIn(error, statusCode) ?? 500)
 }
 
-/** As Fastify finds it: the first that is an error's, of those that it names and another one. */
+/**
+ * The status of an error, found as Fastify finds it: the first from 400 to 599 of `statusCode`, `status` and `other`.
+ */
 function statusIn(error: unknown, other?: number): number | undefined {
   const { statusCode, status } = failureIn(error)
   return [statusCode, status, other].map(numberOf).find(code => code >= 400 && code <= 599)
 }
 
-/** None of other types: `Number` of a symbol or an object may throw. */
+/** NaN for other types, since `Number` of a symbol or an object may throw. */
 function numberOf(code: unknown): number {
   return typeof code === 'number' || typeof code === 'string' ? Number(code) : Number.NaN
 }
@@ -27,12 +32,15 @@ export function isHandlerTimeout(payload: unknown): boolean {
   return payload instanceof Error && (payload as { code?: unknown }).code === 'FST_ERR_HANDLER_TIMEOUT'
 }
 
-/** As Fastify tells one: those of undici and node-fetch are of other classes. */
+/** Recognizes a web Response by its tag, as Fastify does: those of undici and node-fetch are of other classes. */
 export function isResponse(payload: unknown): payload is Response {
   return Object.prototype.toString.call(payload) === '[object Response]'
 }
 
-/** What Node, undici, axios, nodemailer and @fastify/reply-from call the end of a wait or of a connection; SDKs on top of them keep it. */
+/**
+ * The codes by which Node, undici, axios, nodemailer and @fastify/reply-from report that a wait was given up or a
+ * connection broke off. SDKs on top of them keep these codes.
+ */
 const BROKEN_OFF = new Set<unknown>([
   'ECONNABORTED',
   'ECONNECTION',
@@ -56,30 +64,35 @@ const BROKEN_OFF = new Set<unknown>([
   'UND_ERR_SOCKET'
 ])
 
-/** What node-fetch 2 calls the end of a wait, and an answer that it did not read: these have no code. */
+/**
+ * The types by which node-fetch 2 reports a wait that ended, or an answer that it did not read: such errors have no
+ * code.
+ */
 const FETCH_TYPES = new Set<unknown>(['request-timeout', 'body-timeout', 'max-size', 'invalid-json'])
 
-/** How many causes deep is looked: an error may stand in its own. */
+/** How many causes are followed. There is a limit since an error may be among its own causes. */
 const DEEPEST = 4
 
 /**
- * Whoever stopped waiting, or lost the connection, does not know whether the message left: such an end is unclear. Told by
- * names, not by classes: under Jest, and in any other context of `node:vm`, those of Node are not the ones that are seen here.
+ * Whether the end is unclear: a handler that stopped waiting, or lost the connection, does not know whether the message
+ * left. Errors are told by names, not by classes: under Jest, and in any other context of `node:vm`, Node's classes are
+ * not the ones that this module sees.
  */
 function brokeOff(error: unknown, depth = 0): boolean {
-  // What `request.signal` aborts with where there is a `handlerTimeout`.
+  // `request.signal` aborts with this error when the route's `handlerTimeout` is over.
   if (isHandlerTimeout(error)) return true
   const failure = failureIn(error)
   const { name, code, cause, response, message, type } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
   if (name === 'FetchError' && FETCH_TYPES.has(type)) return true
-  // As axios and undici's RetryAgent call an answer that broke off in the middle, and one of 5xx.
+  // axios and undici's RetryAgent use these codes for an answer that broke off in the middle, and for an answer of 5xx.
   if (code === 'ERR_BAD_RESPONSE' || code === 'UND_ERR_REQ_RETRY')
     return statusIn(error, response?.status) === undefined
-  // As end-of-stream calls it, and so @fastify/reply-from a stream of HTTP/2 that its upstream has reset.
+  // The message of end-of-stream, and so of @fastify/reply-from when its upstream has reset a stream of HTTP/2.
   if (message === 'premature close') return true
   if (BROKEN_OFF.has(code)) return !neverStood(error) && !neverStood(cause)
-  // A status is the app's own word on what became of the message; but @fastify/reply-from has one for all trouble.
+  // An error with a status is the app's own word on what became of the message, so its causes do not count. But
+  // @fastify/reply-from gives all its failures a status.
   const wraps = statusIn(error) === undefined || code === 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR'
   return wraps && cause !== undefined && depth < DEEPEST && brokeOff(cause, depth + 1)
 }
@@ -98,8 +111,9 @@ interface Failure {
 }
 
 /**
- * As Node and undici call an answer that is no HTTP, and JavaScript one that is no JSON: whoever gave it may have the message.
- * What the app itself could not read, it gives a status.
+ * Whether the provider's answer could not be read: Node and undici found no HTTP, or JavaScript no JSON. The provider
+ * may have the message all the same. A SyntaxError with a status does not count: the app gives one to what it could not
+ * read itself, such as what its client sent.
  */
 function isUnreadable(failure: Failure): boolean {
   const { name, code } = failure
@@ -112,8 +126,8 @@ function failureIn(error: unknown): Failure {
 }
 
 /**
- * Whether there was no connection, so that nothing can have left. Node tries several addresses of a name; axios keeps its
- * error as the cause.
+ * Whether there was no connection, so that nothing can have left. Node throws an AggregateError when it has tried
+ * several addresses of a name in vain; axios keeps that as the cause of its own error.
  */
 function neverStood(error: unknown): boolean {
   const { name, syscall, timeoutType } = failureIn(error)

@@ -7,14 +7,17 @@ import type { Spec } from './store/store.js'
 
 type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction & PrivateFunction>[0]
 
-/** Whether the rule's `allow` function lets this request pass; outside of requests it does not. @throws FunctionError */
+/**
+ * Whether the rule's `allow` function lets this request pass; without a request it lets nobody.
+ * @throws FunctionError
+ */
 export function isAllowed({ name, passes }: CompiledRule, source: Source | undefined): boolean {
   if (passes === undefined || source === undefined) return false
   return truth(passes(source as Request), 'allow', name)
 }
 
 /**
- * Whether headers are silent about the rule to this request; a function that has none to ask about hides it.
+ * Whether headers hide the rule from this request. Without a request, a rule with a `private` function is hidden.
  * @throws FunctionError
  */
 export function isHidden({ name, hidden }: CompiledRule, request: Request | undefined): boolean {
@@ -23,12 +26,12 @@ export function isHidden({ name, hidden }: CompiledRule, request: Request | unde
 }
 
 function truth(answer: unknown, of: 'allow' | 'private', name: string): boolean {
-  // A promise would be true for everybody.
+  // A promise is truthy, so it would mean `true` for everybody.
   if (typeof answer !== 'boolean') throw misanswered(answer, `"${of}" of the rule ${name}`, 'true or false')
   return answer
 }
 
-/** A rule's spec as it is for this request, which may bring its time zone. @throws FunctionError, OptionError */
+/** The rule's spec at `i` for this request, from which its time zone may come. @throws FunctionError, OptionError */
 export function specOf(
   { name, specs, timeZones }: CompiledRule,
   i: number,
@@ -43,7 +46,11 @@ export function specOf(
   return { ...spec, timeZone } as Spec
 }
 
-/** The `max` of each of a spec's limits, where this request may bring one. @throws FunctionError, OptionError */
+/**
+ * The `max` of each limit of the rule's spec at `i`, held between 0 and the limit's ceiling; undefined for a rule of
+ * which no `max` comes from the request.
+ * @throws FunctionError, OptionError
+ */
 export function maxOf(
   { name, specs, max }: CompiledRule,
   i: number,

@@ -5,15 +5,18 @@ import type { Filter } from './filter.js'
 import { isHidden } from './per-request.js'
 import { Policy } from './policy.js'
 
-/** What headers tell of a rule. */
+/** What headers tell of a rule, and whom. */
 interface Disclosure {
-  /** Of each limit. */
+  /** One for each limit of the rule. */
   policies: readonly Policy[]
-  /** Who is told: the caller, always, since the rule counts the caller itself; who has just met a limit; or nobody. */
+  /**
+   * Who is told what is left: `caller`, every caller, since the rule counts the caller itself; `met`, only a caller who
+   * has just run into one of its limits; or `nobody`.
+   */
   to: 'caller' | 'met' | 'nobody'
 }
 
-/** By the name of the rule. */
+/** The disclosures of rules, by the name of the rule. */
 export type Disclosures = ReadonlyMap<string, Disclosure>
 
 /** A route as errors and events name it: `POST /code`. */
@@ -21,7 +24,7 @@ export function nameOf({ method, url }: Pick<RouteOptions, 'method' | 'url'>): s
   return `${method} ${url}`
 }
 
-/** What a route's `config.limit` comes to. */
+/** What a route's `config.limit` means: its rules by stage, its filters, and what headers tell. */
 export interface Plan {
   /** Method and url. */
   route: string
@@ -36,13 +39,15 @@ export interface Plan {
 /** A limited route. A request under way keeps the plan that it began with. */
 export interface LimitedRoute {
   plan: Plan
-  /** Whether it names rules that may be replaced: then any plan may follow. */
+  /**
+   * Whether the route names rules of the plugin's options, which may be replaced: then any plan may follow this one.
+   */
   readonly replaceable: boolean
   /** Whether the option `errorResponse` builds the bodies of its refusals. */
   readonly rewritten: boolean
 }
 
-/** Where a route's `config` says what limits it; the same to all copies of this module. */
+/** The member of a route's `config` that holds what limits it. All copies of this module use the same symbol. */
 export const LIMITED: unique symbol = Symbol.for('fastify-send-limit.limited')
 
 /** What limits the route of this `config`, if anything does. */
@@ -63,12 +68,12 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
 }
 
 /**
- * The plan as this request is told of it.
- * @param rules those that decide now: what others ask about may not be there yet
+ * The plan as headers tell it to this request: rules whose `private` function says so are hidden.
+ * @param rules those of the stage that decides now: what functions of other rules read may not be on the request yet
  * @throws FunctionError
  */
 export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: FastifyRequest): Plan {
-  // Those that are hidden from everybody are so in the plan.
+  // Rules that are hidden from everybody are so in the plan already.
   const hiding = rules.filter(rule => typeof rule.hidden === 'function' && isHidden(rule, request))
   if (hiding.length === 0) return plan
   const hidden = hiding.map(({ name }) => name)
@@ -97,7 +102,10 @@ function windowsOf({ specs }: CompiledRule): number[] {
   return specs.flatMap(spec => spec.limits.map(({ windowMs }) => windowMs))
 }
 
-/** A rule of several limits is several policies: `mail-60s`, `mail-24h`, and beside the latter for a day `mail-24h-calendar`. */
+/**
+ * The names of a rule's policies, one for each limit. The only one has the name of the rule. Several are `mail-60s`,
+ * `mail-24h`, and for a calendar day beside the latter `mail-24h-calendar`.
+ */
 export function policyNames(rule: CompiledRule): string[] {
   const { name } = rule
   const lengths = windowsOf(rule)

@@ -12,7 +12,7 @@ import { type LimitedRoute, nameOf, planOf } from './plan.js'
 import type { Rule } from './rule.js'
 import type { RuleCompiler } from './rules.js'
 
-// JSON makes `{}` of every regular expression.
+// JSON would write every regular expression as `{}`.
 function patterns(_name: string, value: unknown): unknown {
   return value instanceof RegExp ? String(value) : value
 }
@@ -24,7 +24,7 @@ interface Planned extends LimitedRoute {
   members: readonly Member[]
 }
 
-/** Turns what stands in `config.limit` into plans, and keeps what routes share. */
+/** Turns the `config.limit` of each route into a plan, and keeps the rules and filters that routes share. */
 export class Planner {
   private readonly filters = new Map<string, Filter>()
   private readonly made = new Map<string, { limit: unknown; members: readonly Member[] }>()
@@ -50,21 +50,22 @@ export class Planner {
   }
 
   /**
-   * A route's plan; none for a route without limits. HEAD shares the rules of its GET.
+   * Plans a route; undefined for one without limits. A HEAD route shares the inline rules of its GET.
    * @throws OptionError, RuleUnknownError
    */
   plan(route: RouteOptions): LimitedRoute | undefined {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
-    // NestJS writes an empty object for none.
+    // NestJS passes an empty object when there are no constraints.
     const told = JSON.stringify(route.constraints ?? {}, patterns)
     const constraints = told === '{}' ? '' : ` ${told}`
-    // With a prefix GET stands at one spelling of "/", HEAD at both.
+    // Under a prefix, `onRoute` hears of a GET of "/" in one spelling, with or without the slash, and of its HEAD in
+    // both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`
     const known = this.made.get(place)
     const methods = [route.method].flat()
     const head = methods.every(method => method === 'HEAD')
-    // A hook that ran before may have written the same rule anew.
+    // An `onRoute` hook that ran before may have made the same rule anew, so identity does not tell.
     const shares = head && known && isDeepStrictEqual(known.limit, limit)
     const name = nameOf(route)
     const members = shares ? known.members : this.membersOf(limit, name, name + constraints)
@@ -73,10 +74,10 @@ export class Planner {
   }
 
   /**
-   * Puts these rules in the place of all that stand in the plugin's options, for every route at once. What routes
-   * write inline stays. When it throws, nothing has changed.
+   * Replaces all rules of the plugin's options by these, for every route at once. Inline rules of routes stay. When it
+   * throws, nothing has changed.
    * @returns the new rules
-   * @throws OptionError with a path such as `rules[0].key`, RuleUnknownError when a route names what is gone
+   * @throws OptionError with a path such as `rules[0].key`, RuleUnknownError when a route names a rule that is gone
    */
   replace(rules: readonly Rule[]): Iterable<CompiledRule> {
     const shared = this.compile(rules, 'rules')
@@ -85,7 +86,7 @@ export class Planner {
     const plans = this.routes.map(({ plan, members }) =>
       planOf(plan.route, resolve(members, all, this.filters))
     )
-    // Those of rules that are gone are in force no more.
+    // The specs of rules that are gone are no longer in force.
     for (const { present } of specsOf(this.shared)) present.spec = undefined
     for (const spec of specsOf(shared)) spec.present.spec = spec
     this.shared = shared
@@ -115,7 +116,7 @@ export class Planner {
     return route
   }
 
-  /** @param place whose its inline rules are */
+  /** @param place the route (with its constraints) that owns the inline rules */
   private membersOf(limit: unknown, name: string, place: string): Member[] {
     const list: unknown[] = Array.isArray(limit) ? [...limit] : [limit]
     if (list.length === 0)
@@ -131,7 +132,7 @@ export class Planner {
     if (typeof each !== 'object' || each === null || Array.isArray(each))
       throw wrongOption(at, each, 'Write a rule, the name of one, a filter, or a list of these.')
     if ('check' in each) return checkFilter(each, at)
-    // An inline rule belongs to its route: so do its keys in the store.
+    // An inline rule belongs to its route, and so do its keys in the store.
     const owner = hash('sha256', place, 'base64url').slice(0, 6)
     const rule = this.compiler.compile(each as Rule, at, `@${owner}`)
     this.limiter.rules.set(`${rule.name}@${place}`, rule)

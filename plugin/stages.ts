@@ -2,9 +2,9 @@ import type { RuleState } from './states.js'
 import { longer, type Verdict, type Violation } from './verdict.js'
 
 /**
- * The two stages of one request as one: the later one's answer, both stages' rules and waiting times. The earlier one has
- * admitted, so that it has nothing violated.
- * @param ms how much later
+ * Joins the verdicts of a request's two stages: the answer of the later stage, with the rules and waiting times of
+ * both. The earlier stage has admitted, so it has no violations.
+ * @param ms how much later the later one was decided, in milliseconds
  */
 export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
   const { retryAfterMs } = earlier
@@ -16,7 +16,7 @@ export function join(earlier: Verdict, later: Verdict, ms: number): Verdict {
   }
 }
 
-/** The same, told so many milliseconds later. */
+/** The same states as they are `ms` milliseconds later. */
 export function aged(rules: readonly RuleState[], ms: number): RuleState[] {
   return rules.map(({ name, limits }) => ({
     name,
@@ -29,7 +29,7 @@ function agedBlock(violation: Violation, ms: number): Violation {
   return typeof blockedMs === 'number' ? { ...violation, blockedMs: left(blockedMs, ms) } : violation
 }
 
-/** Whole, as all times are told, and never too little. */
+/** What is left of a waiting time: whole milliseconds, as in every verdict, and never too few. */
 function left(waitMs: number, ms: number): number {
   return Math.max(waitMs - Math.floor(ms), 0)
 }

@@ -6,31 +6,32 @@ import type { Decision } from './decision.js'
 import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.js'
 
 /**
- * One run of a handler: finds out how the handler itself ended, whatever is made of its reply, and settles by it.
+ * One run of a handler. It finds out how the handler itself ended, whatever hooks, serializers and error handlers make
+ * of its reply, and settles the decision by that.
  *
- * A handler ends when its promise settles or, where it returned none, when it sends. What it answers is read at its own
+ * A handler ends when its promise settles or, if it returned none, when it sends. Its answer is read at its own
  * `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
  */
 export class Turn {
   private readonly send: FastifyReply['send']
-  /** How it ended is known, and settled by. */
+  /** The handler's end is known, and the decision is settled by it. */
   private answered = false
   /** Fastify's `handlerTimeout` is over. */
   private timedOut = false
-  /** It answers by the connection itself. */
+  /** The handler has taken the reply over (`reply.hijack`). */
   private hijacked = false
-  /** It ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
+  /** The handler ends when it sends: it has returned nothing, or the reply, or waits for the reply. */
   private callback = false
-  /** It has returned a promise of its own. */
+  /** The handler has returned a promise of its own. */
   private promised = false
-  /** It has returned or thrown: before that nobody knows whether it goes on. */
+  /** The handler has returned or thrown. Before that, nobody knows whether it goes on after it has sent. */
   private called = false
-  /** The refund for which its answer waits, and the sending behind that. */
+  /** Settles when the refund for which the answer waits is done and the answer is sent. */
   private held: Promise<unknown> | undefined
-  /** Why what it answered could not be sent. If the handler then throws this, it is no error of its own. */
+  /** The error with which sending the answer failed. If the handler then throws this error, it is not its own. */
   private undelivered: unknown
 
-  /** @param tellAnew puts on the reply what is left, anew */
+  /** @param tellAnew sets the headers that tell what is left anew, after a refund */
   constructor(
     private readonly reply: FastifyReply,
     private readonly decision: Decision,
@@ -43,12 +44,12 @@ export class Turn {
       this.hijacked = true
       return hijack.call(reply)
     }
-    // Called where the handler has returned the reply from its promise, or waits for the reply.
+    // Called when the handler returns the reply from its promise, or waits for the reply.
     // biome-ignore lint/suspicious/noThenProperty: the reply is a thenable, and this is its then
     reply.then = (fulfilled, rejected) => {
       if (!this.answered && !this.timedOut) this.callback = true
       let waits = true
-      // Not while a handler without a promise has yet to send: Fastify would answer in its place.
+      // Wakes nobody while a handler without a promise has yet to send: Fastify would answer in its place.
       const tell = (waiter: () => void) => {
         if (waits && (this.promised || this.answered || this.timedOut || this.leaves)) waiter()
         waits = false
@@ -74,7 +75,7 @@ export class Turn {
     } finally {
       this.called = true
     }
-    // Not by its own `then`: that of a foreign thenable may return nothing.
+    // Not `result.then(…)`: the `then` of a foreign thenable may return nothing.
     if (this.promised) {
       return Promise.resolve(result).then(
         value => this.resolved(value),
@@ -90,19 +91,21 @@ export class Turn {
   }
 
   private resolved(value: unknown): unknown {
-    // It returned the reply, for which Fastify's time-out has answered, or which was cut off: it has yet to send itself.
+    // The handler returned the reply, or waited for it, and then Fastify's time-out answered or the reply was cut off.
+    // The handler itself has yet to send.
     if (this.callback && (this.timedOut || !this.leaves)) {
       this.promised = false
       return value
     }
-    // What it has sent may wait for a refund: Fastify would send in its place what it has returned, or nothing.
+    // The answer that the handler sent may be waiting for a refund. Given `value`, Fastify would send that in its
+    // place.
     return this.after(this.held ?? this.returned(value), () => (this.held ? this.reply : value))
   }
 
   private rejected(error: unknown): unknown {
     return this.after(this.threw(error), () => {
       if (this.held === undefined || this.undelivered === undefined) throw error
-      // What it had sent cannot leave, and that is being answered.
+      // The answer that the handler sent before cannot leave, and the error of that is already being sent.
       this.reply.log.error({ err: error }, 'the handler has thrown behind an answer that cannot be sent')
       return this.reply
     })
@@ -111,23 +114,24 @@ export class Turn {
   // Stands in for reply.send while the handler runs.
   private answer(payload: unknown): FastifyReply {
     if (isHandlerTimeout(payload)) this.timedOut = true
-    // Until the reply to a time-out is out, it is an error handler that sends.
+    // After Fastify's time-out and until the reply to it is out, an error handler sends, not the handler.
     const foreign = this.timedOut && !this.reply.sent
     if (foreign || this.answered) return this.pass(payload)
     this.answered = true
     const settled = this.decision.settle(this.outcome(payload, this.timedOut))
-    // Whoever awaits the reply may go on, and looks like whoever has returned it: the slots stay open, no lock is held.
+    // A handler that awaits the reply may go on, and cannot be told from one that returned the reply from its promise.
+    // So for both, this send releases the locks and leaves the slots open to a refund.
     const ends = this.callback && this.called
     if (!isPromise(settled)) return this.deliver(payload, ends)
     if (ends && !this.promised) this.decision.keep()
     const { reply } = this
     const { statusCode } = reply
     handleErrors(payload)
-    // To the handler it is sent: what it sends from now on comes too late.
+    // To the handler the reply looks sent: whatever it sends from now on comes too late.
     Object.defineProperty(reply, 'sent', { value: true, configurable: true })
-    // Nor is anything left to take over.
+    // Nor can the handler hijack the reply any more.
     reply.hijack = () => reply
-    // What fails now has no caller to be thrown at.
+    // An error from here on has no caller that could catch it, so it is sent.
     this.held = settled
       .then(() => {
         Reflect.deleteProperty(reply, 'sent')
@@ -152,7 +156,7 @@ export class Turn {
       return this.send.call(this.reply, payload)
     } catch (error) {
       this.undelivered = error
-      // No error handler runs before Fastify's `onError` hooks have ended: it is the handler that sends.
+      // While Fastify's `onError` hooks run, no error handler runs yet: it is the handler that has sent.
       const early = (error as { code?: string }).code === 'FST_ERR_SEND_INSIDE_ONERR'
       if (early && this.callback && !this.promised) this.decision.end()
       throw error
@@ -168,7 +172,7 @@ export class Turn {
   }
 
   private threw(error: unknown): Awaitable<void> {
-    // The reply failed on its way out: that is not the handler's doing.
+    // The reply failed on its way out, which is not the handler's own end.
     const failed = error === this.undelivered || error === this.reply.raw.errored
     if ((this.answered || this.timedOut) && error && failed) return
     this.answered = true
@@ -184,12 +188,13 @@ export class Turn {
     return failureOf(error, this.timedOut ? 500 : this.reply.statusCode)
   }
 
-  // Whether it is on its way: sent, hijacked, or written by the handler itself.
+  // Whether the reply is on its way: sent, hijacked, or written by the handler to `reply.raw`.
   private get leaves(): boolean {
     return this.reply.sent || headersSent(this.reply.raw)
   }
 
-  // Where the handler does not send by the reply. The client may have gone while it was decided.
+  // For a handler that writes to `reply.raw` and never calls `reply.send`: it ends with its connection. The client may
+  // have gone while the limits decided.
   private endWithConnection(): void {
     const { raw } = this.reply
     const end = () => {
@@ -210,14 +215,17 @@ export class Turn {
   }
 }
 
-/** As Node tells it: @fastify/express puts another answer in its place, which does not hear of what is written. */
+/** Asks Node's own getter: @fastify/express hides it behind another one, which does not notice what is written. */
 function headersSent(raw: object & { headersSent: boolean }): boolean {
   return raw instanceof ServerResponse
     ? Reflect.get(ServerResponse.prototype, 'headersSent', raw)
     : raw.headersSent
 }
 
-/** A stream that waits for a refund: nobody else listens to it yet, so that its error would end the process. Fastify finds it later. */
+/**
+ * Listens for errors of a stream that waits for a refund. Nobody else listens yet, so an error would end the process.
+ * Fastify finds the error when it sends the stream.
+ */
 function handleErrors(payload: unknown): void {
   const { pipe, on } = (payload ?? {}) as Partial<NodeJS.ReadableStream>
   if (typeof pipe === 'function' && typeof on === 'function') on.call(payload, 'error', () => {})

@@ -2,33 +2,41 @@ import { factsOf, kindOf } from './limits/index.js'
 import { type Applied, isCharged, limitsAt, type RuleState, States } from './states.js'
 import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
 
-/** A limit that refuses, or a rule that blocks (`windowMs` 0). */
+/** A limit that refuses; or a block or a filter that does, with a `windowMs` of 0. */
 export interface Violation {
+  /** The name of the rule or filter. */
   rule: string
+  /** The length of the limit's window, in milliseconds. */
   windowMs: number
-  /** Of a block by `fastify.limit.block`: until it ends, in milliseconds; null without an end. */
+  /** Only for a block by `fastify.limit.block`: the time until it ends, in milliseconds; null if it has no end. */
   blockedMs?: number | null
 }
 
-/** Why a request is refused. */
+/**
+ * Why a request is refused: a limit is reached, or a filter names a time to wait (`exceeded`); locks are the only
+ * reason (`in-flight`); the identity is blocked, or a filter names no time (`blocked`).
+ */
 export type Refusal = 'exceeded' | 'in-flight' | 'blocked'
 
 /** What a decision says, without the means to settle it. */
 export interface Verdict {
   allowed: boolean
-  /** Until every rule admits, as things stand, in milliseconds; null when no time can be named. */
+  /**
+   * Time until every rule admits again, as things stand, in milliseconds; null when no time can be named. On an
+   * admitted request: until all rules admit the same request once more, its own locks aside.
+   */
   retryAfterMs: number | null
   /** Every limit that refuses. */
   violated: Violation[]
   /** Limits of observed rules that would have refused. */
   observed: Violation[]
-  /** What is left of each rule that applied, this request counted. */
+  /** What is left of each rule that applied. If this request was admitted, it is counted here. */
   rules: RuleState[]
-  /** Null when admitted. */
+  /** Null when the request is admitted. */
   refusal: Refusal | null
 }
 
-/** Admitted, with nothing to tell. */
+/** A verdict that admits and has nothing to tell. */
 export function admittedVerdict(): Verdict {
   return { allowed: true, retryAfterMs: 0, violated: [], observed: [], rules: [], refusal: null }
 }
@@ -47,7 +55,7 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
     if (facts[head] === BLOCKED) {
       const blockedMs = blockedFor(facts[head + 1] as number)
       const known = violated.find(({ rule, windowMs }) => rule === name && windowMs === 0)
-      // Once a rule, however many things it keeps: until the last of their blocks ends.
+      // A rule is listed once, however many entries it has, with the time until the last of their blocks ends.
       if (known === undefined) violated.push({ rule: name, windowMs: 0, blockedMs })
       else known.blockedMs = longer(known.blockedMs as number | null, blockedMs)
       if (!spec.observed) verdict.refusal = 'blocked'
@@ -59,7 +67,7 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
       if (!charged) violated.push({ rule: name, windowMs })
       if (spec.observed) continue
       if (spec.kind !== 'lock') locksOnly = false
-      // The one that comes next may be this request again.
+      // The next request may be this one again, which need not wait for what it holds itself (a lock, a counted value).
       if (!(charged && kindOf(spec).repeatable))
         verdict.retryAfterMs = longer(verdict.retryAfterMs, max === 0 ? null : resetMs)
     }
@@ -71,12 +79,12 @@ export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict 
   return verdict
 }
 
-/** @param ticks until a block ends */
+/** Milliseconds until a block ends; null if it has no end. @param ticks the same time in ticks */
 function blockedFor(ticks: number): number | null {
   return ticks === Number.POSITIVE_INFINITY ? null : Math.ceil(ticks / TICKS_PER_MS)
 }
 
-/** Of two waiting times the one that ends later; null names none, and never ends. */
+/** The longer of two waiting times. Null, when no time can be named, is longer than any. */
 export function longer(ms: number | null, other: number | null): number | null {
   return ms === null || other === null ? null : Math.max(ms, other)
 }

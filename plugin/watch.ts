@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { isHandlerTimeout } from './outcome.js'
 
-/** Sees whether somebody else answers a request while the limits decide, until its end. */
+/** Watches whether something else answers a request while the limits decide, until `end` is called. */
 export class Watch {
   private readonly send: FastifyReply['send']
   private answered = false
@@ -9,21 +9,23 @@ export class Watch {
   constructor(private readonly reply: FastifyReply) {
     const { send } = reply
     this.send = send
-    // To Fastify a reply is not sent before its hooks have ended, or its stream.
+    // Fastify's `reply.sent` is true only after the reply's hooks, or its stream, have ended.
     reply.send = payload => {
       this.answered = true
       return send.call(reply, payload)
     }
   }
 
-  /** Whether it was answered meanwhile, or Fastify's `handlerTimeout` is over and an error handler has yet to answer. */
+  /**
+   * Whether the request was answered meanwhile, or its `handlerTimeout` is over and an error handler has yet to answer.
+   */
   get over(): boolean {
     const { sent, request } = this.reply
     const { handlerTimeout } = request.routeOptions
     return this.answered || sent || (handlerTimeout > 0 && isHandlerTimeout(request.signal.reason))
   }
 
-  /** @returns whether it is over */
+  /** Stops watching. @returns whether the request is over */
   end(): boolean {
     this.reply.send = this.send
     return this.over
