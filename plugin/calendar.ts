@@ -2,11 +2,14 @@ import { Temporal } from 'temporal-polyfill'
 
 export const PERIODS = ['hour', 'day', 'week', 'month'] as const
 export type Period = (typeof PERIODS)[number]
-/** Starts of four periods in a row, in ms since the epoch: previous, current, next, the one after */
+/** Starts of four periods in a row, in ms since the epoch: previous, current, next, the one after. */
 type Boundaries = readonly [number, number, number, number]
 
 const HOUR = 3_600_000
-/** More than there are, some six hundred with all their names: to reckon takes 60 µs. */
+/**
+ * How many zones are cached for each period: more than exist, which are some 600 with all their names. Computing takes
+ * 60 µs.
+ */
 const MAX_ZONES = 1_000
 const DATED = {
   day: { step: 'days', first: (date: Temporal.PlainDate) => date },
@@ -103,7 +106,7 @@ export function isTimeZone(name: unknown): name is string {
   } catch {
     return false
   }
-  // Asked for every request; a name has many spellings.
+  // Remembered, since each request may ask; bounded, since a name has many spellings.
   if (names.size >= MAX_NAMES) names.clear()
   names.add(name)
   return true

@@ -6,7 +6,7 @@ export interface Clock {
 
 export const systemClock: Clock = { monotonic: () => performance.now(), wall: () => Date.now() }
 
-/** By both clocks: while a machine is suspended, the one that never steps stands still. */
+/** An instant by both clocks: while a machine is suspended, the monotonic one stands still. */
 export interface Instant {
   readonly monotonic: number
   readonly wall: number

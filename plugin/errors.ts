@@ -10,9 +10,12 @@ export interface Problem {
   status: number
   detail: string
   code: string
-  /** Policies as `RateLimit-Policy` names them (draft-ietf-httpapi-ratelimit-headers). */
+  /**
+   * The policies that refuse, by their names in `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers); a block or a
+   * filter by the name of its rule or filter.
+   */
   'violated-policies': string[]
-  /** Until every rule admits, in milliseconds; null when no time can be named. */
+  /** Time until every rule admits again, in milliseconds; null when no time can be named. */
   retryAfterMs: number | null
 }
 
@@ -33,7 +36,9 @@ export interface LimitErrorConstructor {
   readonly prototype: LimitError
 }
 
-/** A class of refusals, for `instanceof`. Whoever makes a refusal fills in its members. */
+/**
+ * Makes a class of refusals, for `instanceof`. Whoever makes a refusal sets `headers`, `problem` and `decision` itself.
+ */
 function refusalError(
   code: string,
   message: string,
@@ -51,16 +56,18 @@ function refusalError(
 
 /** Any refusal, for `instanceof`: it is one of the three below. */
 export const LimitError = refusalError('FST_SEND_LIMIT', 'refused by: %s', 429, Error)
-/** A rule refuses until its window has moved on. */
+/** 429: a limit is reached until its window has moved on; or a filter refuses and names a time to wait. */
 export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, LimitError)
-/** The lock of a rule is held: the same send is under way. */
+/** 409: the lock of a rule is held, since the same send is under way. */
 export const InFlightError = refusalError(
   'FST_SEND_LIMIT_IN_FLIGHT',
   'already under way: %s',
   409,
   LimitError
 )
-/** The identity is blocked, by a list or by `block` until `unblock`; or a filter refuses and names no time to wait. */
+/**
+ * 403: the identity is blocked, by a rule's list or by `fastify.limit.block`; or a filter refuses and names no time.
+ */
 export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, LimitError)
 
 /** The request lacks what a rule is keyed by. */
@@ -71,7 +78,9 @@ export const KeyMissingError = createError(
 )
 /** The value cannot be the identity that a rule is keyed by. */
 export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is not a valid %s', 422)
-/** A function of a rule answered what it must not, or a path of one leads to it. */
+/**
+ * A function of the app (of a rule, a filter, `errorResponse`) returned something wrong, or a path leads to a function.
+ */
 export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must %s', 500)
 /** The store did not answer, or not in time, and nothing stands in for it. */
 export const StoreUnavailableError = createError(
@@ -85,33 +94,33 @@ export const StoreFullError = createError(
   'the memory store is full of live limits',
   503
 )
-/** A key function or a filter took longer than `timeout`. */
+/** A key function or a filter took longer than the option `timeout`. */
 export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longer than %d ms', 503)
 
 /** A text is no receipt that this app can refund. */
 export const ReceiptError = createError('FST_SEND_LIMIT_RECEIPT', 'the receipt %s', 400)
 
-/** An option is wrong: which, what it is, what would be right. */
+/** An option, a rule or an argument is wrong. The message says which, what it is, and what would be right. */
 export const OptionError = createError('FST_SEND_LIMIT_OPTION', '%s: %s. %s')
-/** A route names a rule or filter, or a call a rule, that no one defined. */
+/** A route names a rule or filter, or a call of `fastify.limit` a rule, that is not defined. */
 export const RuleUnknownError = createError<'FST_SEND_LIMIT_RULE_UNKNOWN', string[]>(
   'FST_SEND_LIMIT_RULE_UNKNOWN',
   '%s: there is no %s named "%s"; known: %s'
 )
-/** `fastify.limit` is taken, in this scope or above it: by this plugin, or by something else. */
+/** `fastify.limit` exists already in this scope or above it, by this plugin or by something else. */
 export const RegisteredError = createError(
   'FST_SEND_LIMIT_REGISTERED',
   'fastify.limit exists already; register the plugin once, in a scope that contains all limited routes, and decorate nothing else under that name'
 )
 /**
- * A route got `config.limit` before the plugin was ready, outside its scope or from a later hook, or a later hook replaced its
- * handler or `onRequest`, so nothing would limit it.
+ * Nothing would limit a route: it got `config.limit` before the plugin was ready, outside the plugin's scope, or from a
+ * later hook, or a later hook replaced its handler or `onRequest`.
  */
 export const RouteTooEarlyError = createError(
   'FST_SEND_LIMIT_ROUTE_TOO_EARLY',
   '%s has config.limit, but was declared before the plugin was ready, or outside its scope, or got it from an onRoute hook that ran after the plugin, or lost its handler to one; await app.register(limitPlugin) first, in a scope that contains all limited routes, write the limit in the route, and let hooks wrap what is there'
 )
-/** This process hashes identities under a different secret from those that share its Redis. */
+/** This process hashes identities under another secret than the other processes with the same Redis and prefix. */
 export const SecretMismatchError = createError(
   'FST_SEND_LIMIT_SECRET_MISMATCH',
   'another secret is in use under the prefix "%s" of this Redis; give all processes one secret, or this one another prefix'

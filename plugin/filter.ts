@@ -3,16 +3,21 @@ import type { Awaitable } from './awaitable.js'
 import { conform } from './conform.js'
 import { Fn, Name, object } from './schemas.js'
 
-/** What a filter says; nothing at all means that it passes. */
+/** The answer of a filter. No answer at all means that the request passes. */
 export interface FilterResult {
   allowed: boolean
-  /** With a refusal: when to come again, in milliseconds. Without it, or with null, the answer is 403. */
+  /** With a refusal: how long to wait, in milliseconds; the answer is 429. Without it, or with null, it is 403. */
   retryAfterMs?: number | null
-  /** With a pass: takes back what the filter did, should the request be refused after all. */
+  /**
+   * With a pass: takes back what the filter did. It is called if the request is refused after all, within `timeout`.
+   */
   undo?: () => Awaitable<void>
 }
 
-/** A check of one's own, run before the reservation, in the order it is named in. */
+/**
+ * A check of your own. Filters run before the reservation, in the order in which the route names them, each within the
+ * option `timeout`.
+ */
 export interface Filter {
   name: string
   /** Runs once, before the server listens, if a route names the filter. */
@@ -27,7 +32,7 @@ const FilterSchema = object<Filter>(
   { name: true, check: true },
   'an object such as { name: "friends", check: request => ({ allowed: true }) }'
 )
-/** An object of a class has members of its own. */
+/** The schema of an instance of a class, which may have other members. */
 const FilterInstance = { ...FilterSchema, open: true }
 
 /** @throws OptionError with the path of the mistake */

@@ -54,7 +54,7 @@ const FAILED: Record<Afterwards, string> = {
 
 const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) => {
   if (fastify.hasDecorator('limit')) throw new RegisteredError()
-  // Nothing limits them later, either: so it fails where the plugin is registered.
+  // Routes that were declared before would stay without limits, so the registration fails.
   refuseStrayRoutes(fastify)
   conform(OptionsSchema, options, 'options')
   const timeout = durationAt(options.timeout ?? '1s', 'options.timeout')
@@ -66,7 +66,7 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
     fastify.log.error({ err: error }, FAILED[what])
   )
   const filters = new Filters()
-  // Before anything that may throw: what is open is closed also where the registration fails.
+  // Added before anything that may throw, so that what is open is closed even if the registration fails.
   fastify.addHook('onClose', async () => {
     try {
       await filters.close()
@@ -107,9 +107,9 @@ const plugin: FastifyPluginAsync<SendLimitOptions> = async (fastify, options) =>
 }
 
 /**
- * Limits on messages. Register it before the routes that it limits:
+ * The plugin: it limits how many messages may be sent, and to whom. Register it before the routes that it limits:
  * `await app.register(limitPlugin, { rules })`, then `config: { limit: 'name' }` on a route.
- * @throws OptionError, RegisteredError, RouteTooEarlyError, SecretMismatchError
+ * @throws OptionError, RegisteredError, RouteTooEarlyError; when the server starts, also SecretMismatchError
  */
 export const limitPlugin = fp(plugin, { name: 'fastify-send-limit', fastify: '5.x' })
 export default limitPlugin

@@ -5,12 +5,15 @@ import type { CompiledPart } from './identity/part.js'
 import { wrongOption } from './mistakes.js'
 import type { Entry } from './store/store.js'
 
-/** Values by rule: one value, or one for each part of the rule's key, then of what it tells apart (`distinct`). */
+/**
+ * Values by the name of the rule: one value, or a list with a value for each part of the rule's key and then for each
+ * part of its `distinct`.
+ */
 export type Keys = Record<string, unknown>
 
 type Rules = ReadonlyMap<string, CompiledRule>
 
-/** The rules that are named, and what each is to count by. @throws OptionError, RuleUnknownError */
+/** The rules that `keys` names, and the values that each one counts by. @throws OptionError, RuleUnknownError */
 export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; values: unknown[] } {
   const names = namesIn(keys)
   const rules: CompiledRule[] = new Array(names.length)
@@ -23,7 +26,10 @@ export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; valu
   return { rules, values }
 }
 
-/** All that is kept of whom they name. @throws as `namedBy`, and KeyMissingError, KeyInvalidError */
+/**
+ * The entries for all that a store keeps of the identities that `keys` names.
+ * @throws as `namedBy`, and KeyMissingError, KeyInvalidError
+ */
 export function entriesOf(keys: Keys, known: Rules): Entry[] {
   const { rules, values } = namedBy(keys, known)
   return rules.flatMap((rule, i) => {
@@ -34,14 +40,14 @@ export function entriesOf(keys: Keys, known: Rules): Entry[] {
 }
 
 /**
- * The rules' names. What is no object of values by rule is refused: no rule would be found in it, and whoever was meant would
- * pass.
+ * The names of the rules. Anything but an object of values by rule is refused: no rule would be found in it, and the
+ * identity that was meant would pass.
  * @throws OptionError
  */
 function namesIn(keys: Keys): string[] {
   const isObject = typeof keys === 'object' && keys !== null && !Array.isArray(keys)
   const names = isObject ? Object.keys(keys) : []
-  // Of a `Map` or a promise there are none.
+  // A `Map` or a promise is an object without names.
   if (!isObject || (names.length === 0 && (Symbol.iterator in keys || isPromise(keys))))
     throw wrongOption('keys', keys, 'Write values by rule, as in { mobile: "+8613800138000" }.')
   return names
@@ -53,12 +59,16 @@ function ruleOf(name: string, known: Rules): CompiledRule {
   throw new RuleUnknownError('keys', 'rule', name, [...known.keys()].join(', ') || 'none')
 }
 
-/** As a rule reads them: its value, or one for each part, as far as they were named. @throws OptionError */
+/**
+ * The values as the rule reads them from a request: one value, or a list with one for each part, as far as they were
+ * given.
+ * @throws OptionError
+ */
 function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown): unknown {
   const parts = key.parts.length + (distinct?.parts.length ?? 0)
   if (parts === 1) return value
   const several: unknown[] = Array.isArray(value) ? value : [value]
-  // Whoever lists identities must not believe that all of them are blocked.
+  // A list of several identities is an error: the caller must not believe that all of them are blocked.
   if (several.length > parts) {
     const shape = [...key.parts, ...(distinct?.parts ?? [])].map(shapeOf).join(', ')
     const right = `Name one identity at a time, by ${parts} values: [${shape}].`
@@ -67,7 +77,7 @@ function valuesOf({ key, distinct }: CompiledRule, name: string, value: unknown)
   return several
 }
 
-/** What stands for a part: of a content all its values, as one list. */
+/** How an error shows the value of a part: all values of a content are one list. */
 function shapeOf({ kind, label }: CompiledPart): string {
   return kind === 'digest' ? `[${label}]` : label
 }

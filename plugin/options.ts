@@ -12,56 +12,70 @@ export interface DecisionEvent extends Verdict {
   /** Method and url of the route; null outside of routes. */
   route: string | null
   stage: 'attempts' | 'sends'
-  /** The hashed identity of each rule that applied. */
+  /** The hashed identity of each rule that applied, by the name of the rule. */
   keys: Record<string, string>
   /**
-   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when it was decided without one or, on a
-   * cluster, admitted with a part of it uncounted.
+   * What decided: the store `memory` or `redis`, the `cache` of refusals, or `none` when the decision was made without
+   * a store or, on a cluster, admitted with a part of it uncounted.
    */
   store: string
 }
 
 export interface SendLimitOptions {
-  /** Rules that routes name; a rule named on several routes is one rule. */
+  /** Rules that routes name. A rule named on several routes is one rule, with one count. */
   rules?: readonly Rule[]
   /** Filters that routes name. */
   filters?: readonly Filter[]
-  /** Where limits are kept; `redis` when a `client` is given, else `memory`. */
+  /** Where limits are kept; by default `redis` when a `client` is given, else `memory`. */
   store?: 'memory' | 'redis'
-  /** An ioredis client; else the one that @fastify/redis registered is used. */
+  /** An ioredis client or Cluster; by default the client that @fastify/redis registered. */
   client?: RedisClient
-  /** The namespace under which @fastify/redis registered the client. */
+  /** The namespace under which @fastify/redis registered the client. It goes with a `store`, without a `client`. */
   namespace?: string
   /**
-   * A proxy stands before several Redis and spreads keys over them by their hash tags: each call then names the keys of one
-   * identity alone. A Redis Cluster, reached by a `Cluster` of ioredis, needs no such word. `false` by default.
+   * Whether the client speaks to a proxy that spreads keys over several Redis by their hash tags. Each call then names the
+   * keys of one identity alone. A Redis Cluster, reached by a `Cluster` of ioredis, does not need it. `false` by default.
    */
   sharded?: boolean
-  /** Begins the name of every Redis key; `sl:` by default. */
+  /** The beginning of the name of every Redis key; `sl:` by default. */
   prefix?: string
-  /** Hashes every identity; the same in all processes that share a Redis, and needed there. */
+  /**
+   * The secret under which every identity is hashed, 16 characters or more. With Redis it is required, and the same in
+   * all processes that share it; in memory it is random by default.
+   */
   secret?: string
-  /** How contents are digested; `md5` by default. */
+  /** The hash of contents; `md5` by default. */
   digest?: 'md5' | 'sha256'
-  /** Where phone numbers without a country code are from; `CN` by default. */
+  /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2); `CN` by default. */
   region?: string
-  /** How many bits of an IPv4 address name a network; 32 by default: it names itself. */
+  /** How many bits of an IPv4 address name a network, 8 to 32; 32 by default, so that each address counts by itself. */
   ipv4Prefix?: number
-  /** How many bits of an IPv6 address name a network; 64 by default. */
+  /** How many bits of an IPv6 address name a network, 16 to 128; 64 by default. */
   ipv6Prefix?: number
-  /** How long the store, a key function or a filter may take; 1 s by default. */
+  /**
+   * How long a call of Redis, a key function or a filter may take: a duration such as `"500ms"`, or milliseconds; `1s`
+   * by default, `1h` at most.
+   */
   timeout?: string | number
-  /** What holds while Redis does not answer: limits of this process, a 503, or nothing. `memory` by default. */
+  /**
+   * What decides while Redis does not answer: the limits in the memory of this process (`memory`, by default), nothing,
+   * with a 503 for each request (`deny`), or nothing, and each request is admitted (`allow`).
+   */
   onStoreError?: 'memory' | 'deny' | 'allow'
-  /** With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; none by default. */
+  /**
+   * With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; by default it does not.
+   */
   refusalCache?: string | number
-  /** How many keys the memory store holds at most; a million by default. */
+  /** How many keys the memory store holds at most, up to 16,000,000; 1,000,000 by default. */
   maxKeys?: number
-  /** Builds the body of a refusal in place of the problem document. */
+  /** Builds the body of a refusal in place of the problem document. It returns neither a promise nor a `Response`. */
   errorResponse?: (error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown
-  /** Is called with every decision. */
+  /**
+   * Is called with every decision. Outside of routes, `request` is the one that the call of `fastify.limit` was given,
+   * else null. What it throws is logged.
+   */
   onDecision?: (event: DecisionEvent, request: FastifyRequest | null) => void
-  /** The clocks of the memory store, of `refusalCache` and between the stages of a request, for tests. */
+  /** For tests: the clocks of the memory store, of `refusalCache` and between the stages of a request. */
   clock?: Clock
 }
 
@@ -102,5 +116,5 @@ function isClock(value: unknown): boolean {
   return isFunction(monotonic) && isFunction(wall)
 }
 
-/** What stands in a route's `config.limit`. */
+/** What a route's `config.limit` may be: a rule, the name of a rule or filter, a filter, or a list of these. */
 export type RouteLimit = string | Rule | Filter | readonly (string | Rule | Filter)[]

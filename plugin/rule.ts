@@ -2,15 +2,15 @@ import { PERIODS, type Period } from './calendar.js'
 import type { Key, OfRequest } from './key.js'
 import { Duration, isFunction, Name, object } from './schemas.js'
 
-/** Answers how many this request's identity may send, from 0 to the limit's `ceiling`. */
+/** Returns how many this request's identity may send, from 0 to the limit's `ceiling`; not async. */
 export type MaxFunction = OfRequest<number>
-/** Answers in which IANA time zone this request's identity has its days; always the same one for an identity. */
+/** Returns the IANA time zone of this request's calendar, always the same one for an identity; not async. */
 export type TimeZoneFunction = OfRequest<string>
-/** Answers whether this request passes the rule uncounted. */
+/** Returns whether this request passes the rule uncounted; not async. */
 export type AllowFunction = OfRequest<boolean>
-/** Answers whether headers keep silent to this request about what is left. */
+/** Returns whether headers hide from this request what is left of the rule; not async. */
 export type PrivateFunction = OfRequest<boolean>
-/** What hooks have put on the request, as data: `{ value: "request.account.dailyQuota" }`. */
+/** A path to what a hook has put on the request, in place of a function: `{ value: "request.account.dailyQuota" }`. */
 export interface RequestValue {
   value: string
 }
@@ -25,9 +25,9 @@ interface Fixed {
   ceiling?: undefined
 }
 interface FromRequest {
-  /** How many, by the request: a whole number is made of it, from 0 to the `ceiling`. */
+  /** How many, by the request. The number is rounded down and held between 0 and the `ceiling`. */
   max: MaxFunction | RequestValue
-  /** The most that `max` may be. */
+  /** The most that `max` may be, itself no more than a fixed `max` may be. */
   ceiling: number
 }
 interface Rolling {
@@ -44,7 +44,7 @@ type Span = (Rolling & { per?: undefined; timeZone?: undefined }) | (Calendar & 
 /** How many, how long. */
 export type Limit = (Fixed | FromRequest) & Span
 
-/** As the schemas have it: they leave open whether a `max` needs its `ceiling`. */
+/** `max` and `ceiling` as the schemas check them: whether a `max` needs a `ceiling` is checked elsewhere. */
 export type Amount = Pick<Fixed | FromRequest, 'max' | 'ceiling'>
 const amount = {
   max: { description: 'a whole number from 1, or a function or { value: path } with a "ceiling"' },
@@ -68,43 +68,44 @@ export const CalendarLimit = object<Amount & Calendar>(
 
 interface RuleMembers {
   /**
-   * What routes, answers and headers call it, and the names of its keys in Redis: 1 to 64 of `A-Za-z0-9_.-`, a letter or
+   * The name of the rule in routes, answers, headers and its keys in Redis: 1 to 64 of `A-Za-z0-9_.-`, a letter or
    * digit first.
    */
   name: string
-  /** Who it counts. */
+  /** Who the rule counts. */
   key: Key
   /**
-   * What it counts: messages (`sends`, by default), every request that it admits, before its body is read
-   * (`attempts`, never given back), or requests whose handler ends with 4xx (`failures`). A lock goes with `sends` alone.
+   * What the rule counts: messages (`sends`, by default); every request that it admits, before the body is read
+   * (`attempts`, never given back); or requests whose handler ends with 4xx (`failures`). A lock goes with `sends`
+   * alone.
    */
   counts?: 'sends' | 'attempts' | 'failures'
-  /** Whether it refuses (`enforce`, by default), or only reports what it would have refused (`observe`). */
+  /** Whether the rule refuses (`enforce`, by default), or only reports what it would have refused (`observe`). */
   mode?: 'enforce' | 'observe'
-  /** Whether it leaves alone a request that lacks its key; `false` by default: 400. */
+  /** Whether the rule skips a request that lacks its key; `false` by default: such a request gets 400. */
   optional?: boolean
-  /** Whether headers never show what is left of it, or a function that says so of a request; `false` by default. */
+  /** Whether headers hide what is left of the rule, or a function that says so for a request; `false` by default. */
   private?: boolean | PrivateFunction
   /** Who passes uncounted: values of the key, or a function of the request. */
   allow?: readonly string[] | AllowFunction
   /** Values of the key that are refused, 403. */
   block?: readonly string[]
 }
-// Interfaces, so that the compiler calls them by name where a rule is wrong.
+// Interfaces, not type aliases, so that the compiler names them where a rule is wrong.
 /** Who, how many (or how many different), how long. */
 export interface LimitRule extends RuleMembers {
   /** How many, how long: one for each window and each calendar period. Or else a `lock`. */
   limits: readonly Limit[]
-  /** A key whose different values are counted, in place of how often. */
+  /** A second key: the rule counts how many different values it has, not how often messages are sent. */
   distinct?: Key
   lock?: undefined
   maxHold?: undefined
 }
 /** Who, one at a time. */
 export interface LockRule extends RuleMembers {
-  /** One request at a time for each key; how long the lock holds after a crash, 100 ms to 24 h. */
+  /** One request at a time for each key. The value is how long the lock holds after a crash: 100 ms to 24 h. */
   lock: string | number
-  /** How long its lock is renewed at most; ten times `lock` by default. */
+  /** How long the lock is renewed at most; ten times `lock` by default. */
   maxHold?: string | number
   limits?: undefined
   distinct?: undefined

@@ -5,9 +5,11 @@ import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } fro
 export interface LimitState {
   max: number
   remaining: number
-  /** Until a slot returns, in milliseconds, 0 when none is used; of a calendar limit until its period ends. */
+  /** Time until a slot returns, in milliseconds, 0 when none is used; of a calendar limit, until its period ends. */
   resetMs: number
-  /** Length of the window, in milliseconds; of a day 24 hours, also where the clock is set, of a month 30 days. */
+  /**
+   * Length of the window, in milliseconds: 24 hours for a day, even when the clock is set on it, 30 days for a month.
+   */
   windowMs: number
 }
 
@@ -16,15 +18,15 @@ export interface RuleState {
   limits: LimitState[]
 }
 
-/** One thing that the store is asked about a rule. All that is asked about one stands together. */
+/** One entry about which the store is asked for a rule. In a list, all entries of a rule stand together. */
 export interface Applied extends Entry {
-  /** Of the rule. */
+  /** The name of the rule. */
   name: string
 }
 
 const NONE: readonly LimitState[] = []
 
-/** The part of a verdict that says what is left of the rules of these names. */
+/** What is left of the rules with these names, as a verdict says it. */
 export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
   const states = new States(names.size)
   let head = 2
@@ -35,7 +37,7 @@ export function statesOf(applied: readonly Applied[], facts: Facts, names: Reado
   return states.rules
 }
 
-/** What is left, rule by rule, of limits that come thing by thing. */
+/** Gathers what is left by rule, while the limits come entry by entry. */
 export class States {
   private readonly list: RuleState[]
   private count = 0
@@ -59,7 +61,10 @@ export class States {
   }
 }
 
-/** What is left of an entry's limits, nothing where that is not known. @param head where its facts begin */
+/**
+ * What is left of an entry's limits; an empty list where that is not known.
+ * @param head where the entry's facts begin
+ */
 export function limitsAt(head: number, entry: Entry, facts: Facts): readonly LimitState[] {
   if (facts[head] === UNKNOWN) return NONE
   const charged = isCharged(facts, head)
@@ -74,14 +79,15 @@ export function limitsAt(head: number, entry: Entry, facts: Facts): readonly Lim
   return states
 }
 
-/** Whether an entry was counted. @param head where its facts begin */
+/** Whether an entry was counted. @param head where the entry's facts begin */
 export function isCharged(facts: Facts, head: number): boolean {
   return facts[head] === PASSES && facts[head + 1] !== 0
 }
 
 function resetOf(entry: Entry, used: number, charged: boolean, windowMs: number, reset: number): number {
-  // What has just been counted is then the only one. A period ends, used or not.
+  // With none used before, what has just been counted is the only one, and returns after a whole window. A calendar
+  // period ends, used or not.
   if (used === 0 && entry.spec.kind !== 'count') return charged ? windowMs : 0
-  // Nodes of a cluster have clocks of their own: by that of another one a period may be over.
+  // Nodes of a cluster have clocks of their own: by the clock of another node a period may be over.
   return Math.max(Math.ceil(reset / TICKS_PER_MS), 0)
 }

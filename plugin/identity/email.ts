@@ -11,7 +11,7 @@ const MAX_LENGTH = 320
 /** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
-/** What has one spelling already but for its domain, as most addresses have. */
+/** Most addresses: the local part needs no folding, except for what a provider ignores; the domain may need some. */
 const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
@@ -23,10 +23,10 @@ const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f]/
 
 /**
  * One form for all spellings of a mail address, for limiting only: a message goes to the address as given.
- * `undefined` where the text is not exactly one address (no display name, comment, list or address literal).
+ * `undefined` where the text is not exactly one address (a display name, comment, list or address literal is none).
  *
  * Folded: white space around it, case, compatibility characters (NFKC), quotes that are not needed, `+tag`,
- * the domain to punycode without its final dot; and what large providers deliver to one mailbox, such as Gmail's dots.
+ * the domain to punycode without its final dot; and what large providers ignore in a local part, such as Gmail's dots.
  */
 export function canonicalEmail(text: string): string | undefined {
   if (typeof text !== 'string') return undefined
@@ -36,7 +36,7 @@ export function canonicalEmail(text: string): string | undefined {
 const domains = remembering(canonicalDomain)
 const spelled = remembering(readEmail)
 
-/** Of an address that needs no reading: that is found faster than remembered. */
+/** The form of an address that matches `PLAIN`, which is computed faster than it is remembered. */
 function plainEmail(text: string): string | undefined {
   if (!PLAIN.test(text)) return undefined
   const at = text.indexOf('@')
@@ -54,7 +54,7 @@ function readEmail(text: string): string | undefined {
   const address = text.trim()
   const at = address.lastIndexOf('@')
   const [local, name] = [address.slice(0, at), address.slice(at + 1)]
-  // Joiners belong to some names; where they may stand the reading of a domain knows (RFC 5892, appendix A).
+  // Some domains have joiners; the reading of the domain checks where they stand (RFC 5892, appendix A).
   if (NEVER.test(local) || NEVER.test(name.replace(JOINERS, ''))) return undefined
   const domain = domains(name)
   if (at < 1 || domain === undefined || !fits(Buffer.byteLength(local), domain)) return undefined
@@ -64,7 +64,7 @@ function readEmail(text: string): string | undefined {
     : undefined
 }
 
-/** @param octets of the local part */
+/** Whether an address is not too long. @param octets length of the local part */
 function fits(octets: number, domain: string): boolean {
   return octets <= MAX_LOCAL && octets + 1 + domain.length <= MAX_ADDRESS
 }
@@ -75,7 +75,7 @@ function canonicalDomain(text: string): string | undefined {
   const domain = domainToASCII(text).replace(/\.$/, '')
   const labels = domain.split('.')
   const isIp = /\.\d+$/.test(domain)
-  // From Node 24 on a label that is no punycode is left as it is.
+  // From Node 24 on, `domainToASCII` leaves a label of invalid punycode as it is.
   const broken = domain.includes('xn--') && /(?:^|\.)xn--/.test(domainToUnicode(domain))
   if (broken || isIp || labels.length < 2 || !labels.every(label => LABEL.test(label))) return undefined
   return mainDomain(domain)
@@ -86,10 +86,10 @@ function canonicalLocal(text: string, domain: string): string | undefined {
   const quoted = QUOTED_STRING.exec(folded)?.[1]?.replace(/\\(.)/g, '$1')
   if (quoted === undefined && !isDotString(folded)) return undefined
   const untagged = (quoted ?? folded).replace(/\+.*/u, '')
-  // A letter and an accent may meet where a dot was.
+  // Where a dot was removed, a letter and an accent may meet, and compose.
   const mailbox = (foldAt(domain)?.(untagged) ?? untagged).normalize('NFKC')
   if (mailbox === '') return undefined
-  // Without quotes white space at its start (U+1680, which NFKC leaves) would be that around an address.
+  // Without quotes, white space at the start (U+1680, which NFKC leaves) would be read as space around the address.
   const bare = isDotString(mailbox) && mailbox === mailbox.trimStart()
   return bare ? mailbox : `"${mailbox.replace(/["\\]/g, '\\$&')}"`
 }
@@ -98,7 +98,10 @@ function isDotString(text: string): boolean {
   return text.split('.').every(atom => ATOM.test(atom))
 }
 
-/** NFKC twice, since lower case may bring letters that compose; one sigma, since its place decides which. */
+/**
+ * Folds case and compatibility characters. NFKC runs twice, since lower case may bring letters that compose. Both small
+ * sigmas become one, since the place in a word decides which one is written.
+ */
 function foldCase(text: string): string {
   return text.normalize('NFKC').toLowerCase().replaceAll('ς', 'σ').normalize('NFKC')
 }

@@ -6,7 +6,7 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
  *
  * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
  * The time of a test grows with the logarithm of the number of entries.
- * @throws TypeError when it is no list; naming the entry that is neither an address nor a range
+ * @throws TypeError when `entries` is no list, or naming the entry that is neither an address nor a range
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
   if (!Array.isArray(entries)) throw new TypeError("compileIpList takes a list, such as ['192.0.2.0/24']")
@@ -14,7 +14,7 @@ export function compileIpList(entries: readonly string[]): (address: string) => 
   const inIpv4 = covering(ranges.filter(({ ipv4 }) => ipv4))
   const inIpv6 = covering(ranges.filter(({ ipv4 }) => !ipv4))
   return text => {
-    // As in `canonicalIp`.
+    // As in `canonicalIp`, the address of a client on a Unix socket is no string.
     const address = typeof text === 'string' ? parseIp(text) : undefined
     if (address === undefined) return false
     return (isIpv4(address) ? inIpv4 : inIpv6)(textOf(address))
@@ -27,15 +27,15 @@ interface Range {
   last: string
 }
 
-/** Eight characters, of which `<` tells what it tells of addresses. */
+/** An address as eight characters, so that `<` compares addresses. */
 function textOf(groups: readonly number[]): string {
   return String.fromCharCode(...groups)
 }
 
-/** Whether one of the ranges covers an address. */
+/** Makes a test whether one of the ranges covers an address. */
 function covering(ranges: readonly Range[]): (address: string) => boolean {
   const sorted = [...ranges].sort((a, b) => Number(a.first > b.first) - Number(a.first < b.first))
-  // Of two ranges that have something in common one holds the other.
+  // Of two CIDR ranges that overlap, one contains the other, so the outer ones suffice.
   const apart: Range[] = []
   for (const each of sorted) if (each.last > (apart.at(-1)?.last ?? '')) apart.push(each)
   return address => {

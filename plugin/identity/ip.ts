@@ -3,7 +3,7 @@ import { rememberingEach } from './remembering.js'
 
 /** The longest spelling of an address has 45 characters; the rest is room for brackets and a zone. */
 const MAX_LENGTH = 80
-/** What one customer is given at least (RFC 6177). */
+/** The smallest network that a customer is given (RFC 6177). */
 export const IPV6_PREFIX = 64
 /** One address. */
 export const IPV4_PREFIX = 32
@@ -15,19 +15,19 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0]
 /**
  * One form for all addresses of one network, or `undefined` where the text is no IP address.
  *
- * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address, or by a translator (NAT64's
- * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1); with an `ipv4Prefix` from 1 to 31 for its network:
- * `192.0.2.0/24`. Of any other IPv6 address the first `ipv6Prefix` bits count (1 to 128, 64 when left out), since what is
- * behind them belongs to one customer: `2001:db8::/64`. A zone (`%eth0`), the brackets of a URL and a port (RFC 7239
- * section 6: some proxies forward it) are dropped.
- * @throws RangeError for a prefix that is none
+ * An IPv4 address stands for itself, also when it comes as an IPv4-mapped IPv6 address, or through NAT64 (the
+ * well-known prefix `64:ff9b::/96`, RFC 6052 section 2.1). With an `ipv4Prefix` from 1 to 31 (32 when left out) it
+ * stands for its network: `192.0.2.0/24`. Of any other IPv6 address the first `ipv6Prefix` bits count (1 to 128, 64
+ * when left out), since all addresses behind them belong to one customer: `2001:db8::/64`. A zone (`%eth0`), the
+ * brackets of a URL and a port (RFC 7239 section 6: some proxies forward it) are dropped.
+ * @throws RangeError for a prefix out of range
  */
 export function canonicalIp(
   text: string,
   ipv6Prefix = IPV6_PREFIX,
   ipv4Prefix = IPV4_PREFIX
 ): string | undefined {
-  // Of a client on a Unix socket `request.ip` is no text, whatever its type says.
+  // For a client on a Unix socket `request.ip` is no string, whatever its type says.
   if (typeof text !== 'string') return undefined
   checkPrefix('ipv6Prefix', ipv6Prefix, 128)
   checkPrefix('ipv4Prefix', ipv4Prefix, IPV4_PREFIX)
@@ -36,7 +36,7 @@ export function canonicalIp(
   return whole ? address : ipv4Network(address, ipv4Prefix)
 }
 
-/** A request asks for several rules, and a client comes again. */
+/** Remembered, since a request asks for several rules, and a client comes again. */
 const read = rememberingEach(readIp)
 
 function readIp(text: string, ipv6Prefix: number): string | undefined {
@@ -54,7 +54,7 @@ function checkPrefix(name: string, prefix: number, most: number): void {
     throw new RangeError(`${name} must be a whole number from 1 to ${most}, not ${prefix}`)
 }
 
-/** The eight groups of an address, those of IPv4 mapped, however it comes. */
+/** The eight groups of an address. Those of IPv4, also behind NAT64, are those of the IPv4-mapped address. */
 export function parseIp(text: string): number[] | undefined {
   const groups = groupsOf(text)
   return groups !== undefined && isTranslated(groups) ? [...MAPPED, ...groups.slice(6)] : groups
@@ -63,7 +63,7 @@ export function parseIp(text: string): number[] | undefined {
 /** Brackets around IPv6, and a port behind those or behind IPv4. */
 const AROUND = /^(?:\[(.*:.*)\]|([\d.]+))(?::\d{1,5})?$/
 
-/** The eight groups of an address as it is written, those of IPv4 mapped. */
+/** The eight groups of an address as it is written. Those of IPv4 are those of the IPv4-mapped address. */
 export function groupsOf(text: string): number[] | undefined {
   if (text.length > MAX_LENGTH) return undefined
   const version = isIP(text)
@@ -76,11 +76,11 @@ export function groupsOf(text: string): number[] | undefined {
 
 const [DOT, COLON, NINE] = [46, 58, 57]
 
-// By characters: new addresses come all the time, and to split them takes ten times as long.
+// Reads character by character: new addresses come all the time, and splitting takes ten times as long.
 function ipv6Groups(text: string): number[] {
   const zone = text.indexOf('%')
   const address = zone < 0 ? text : text.slice(0, zone)
-  // An IPv4 address may stand in place of the last two.
+  // An IPv4 address may stand in place of the last two groups.
   const end = address.includes('.') ? address.lastIndexOf(':') + 1 : address.length
   const groups = [0, 0, 0, 0, 0, 0, 0, 0]
   let count = 0
@@ -99,7 +99,7 @@ function ipv6Groups(text: string): number[] {
   }
   if (group >= 0) groups[count++] = group
   if (end < address.length) for (const each of ipv4Groups(address.slice(end))) groups[count++] = each
-  // What stands behind the gap moves to the end.
+  // The groups behind the gap (`::`) move to the end.
   for (let to = 7; to >= gap; to--) {
     const from = to - 8 + count
     groups[to] = from < gap ? 0 : (groups[from] as number)
@@ -120,7 +120,7 @@ function ipv4Groups(text: string): [number, number] {
   return [(bits >>> 8) & 0xffff, ((bits & 0xff) << 8) | byte]
 }
 
-/** The last 32 bits. */
+/** The last 32 bits, in dotted decimal. */
 function dotted(groups: readonly number[]): string {
   const [a, b] = [groups[6] as number, groups[7] as number]
   return `${a >> 8}.${a & 0xff}.${b >> 8}.${b & 0xff}`
@@ -154,7 +154,7 @@ export function network(groups: readonly number[], prefix: number): number[] {
   return groups.map((group, i) => group & ~hostMask(i, prefix))
 }
 
-/** The last one. */
+/** The last address with the same `prefix` bits. */
 export function lastOf(groups: readonly number[], prefix: number): number[] {
   return groups.map((group, i) => group | hostMask(i, prefix))
 }

@@ -24,8 +24,8 @@ const SEPARATORS = /[\t\p{Zs}\p{Pd}\u2212\u2043\u30fc.\u00b7\u2022\u30fb\u3002/\
 const EXTENSION = /(?:;ext=|[,;]?\p{Zs}*(?:ext(?:ension|n)?|x|#|доб|分机|转)[.:]?\p{Zs}*)[0-9]{1,8}#?$/iu
 
 /**
- * Two calling codes lead to some phones, Israel's to the Palestinian ones, Italy's to those of San Marino. Where there is
- * a number that begins as the second, one that begins as the first is that number.
+ * Some phones are reached by two calling codes: Palestinian ones also by Israel's, those of San Marino also by Italy's.
+ * A number that begins with the first of a pair is folded to the second, if that is a number that exists.
  */
 const REACHED_TWICE = [
   ['+972', '+970'],
@@ -40,24 +40,24 @@ export function isRegion(text: string | undefined): text is CountryCode {
 /**
  * The E.164 form of a phone number, or `undefined` where the text is not one number that can exist.
  *
- * Only the digits and a leading plus carry meaning: digits of any script, spaces, punctuation and invisible
- * characters make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3.
- * A number without a country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin
- * with the region's own calling code are the mobile number that they are with a plus, unless they are one without it, too.
- * Without a `region`, or with one that is none, a number needs its country code. A phone that two calling codes reach has
- * one form.
+ * Only the digits and a leading plus carry meaning: digits of any script, spaces, punctuation and invisible characters
+ * make no difference, and neither does an extension. `tel:` URIs are read by RFC 3966 section 3. A number without a
+ * country code belongs to `region`, whose international and trunk prefixes are known. Digits that begin with the
+ * region's own calling code are read as if they had a plus where that makes a mobile number, unless they are a mobile
+ * number without it, too. Without a `region`, or with one that does not exist, a number needs its country code. A phone
+ * that two calling codes reach has one form.
  */
 export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
-  // What is remembered is remembered for each region: a client that names it may name any.
+  // Answers are remembered for each region. If the client names the region, it may name anything: that counts as none.
   const number = plain ?? read(text, isRegion(region) ? region : undefined)
   return number === undefined ? undefined : ownNumber(number)
 }
 
 /**
- * The country of a phone number (ISO 3166-1 alpha-2), which is read as by `canonicalPhone`. `undefined` where it is no
- * number, or one that belongs to no country: satellite phones, +881 and +870, or +800.
+ * The country of a phone number (ISO 3166-1 alpha-2, and `XK` for Kosovo). The text is read as by `canonicalPhone`.
+ * `undefined` where it is no number, or one that belongs to no country: satellite phones, +881 and +870, or +800.
  */
 export function phoneCountry(text: string, region?: CountryCode): CountryCode | undefined {
   const number = canonicalPhone(text, region)
@@ -81,7 +81,10 @@ function ownNumber(number: string): string {
   return number
 }
 
-/** Read until it reads as itself: of what the library gives for some (Japan, Belarus) it takes a prefix the next time. */
+/**
+ * Reads the digits, and then what that gives, until it reads as itself: from the number that the library gives for some
+ * countries (Japan, Belarus) it strips a prefix at the next reading.
+ */
 function dialledNumber(dialled: string, region: CountryCode | undefined): string | undefined {
   const number = plainNumber(dialled, region) ?? readDialled(dialled, region)
   return number === undefined || number === dialled ? number : dialledNumber(number, region)
@@ -89,7 +92,7 @@ function dialledNumber(dialled: string, region: CountryCode | undefined): string
 
 function readDialled(dialled: string, region: CountryCode | undefined): string | undefined {
   const own = validNumber(dialled, region)
-  // Some plans are so loose that the calling code passes for an area's (Germany's 49).
+  // Some plans are so loose that the calling code passes for an area code (Germany's 49).
   const begins = own !== undefined && dialled.startsWith(own.countryCallingCode)
   const whole = begins ? validNumber(`+${dialled}`, region) : undefined
   return (isMobile(whole) && !isMobile(own) ? whole : own)?.number
@@ -104,7 +107,7 @@ function isMobile(number: PhoneNumber | undefined): number is PhoneNumber {
   return number?.getType() === 'MOBILE'
 }
 
-/** Unicode keeps the ten digits of a script in a row, from zero; where rows adjoin, each is whole. */
+/** Unicode has the ten digits of a script in a row, from zero. Where several such rows adjoin, each is complete. */
 function asciiDigit(digit: string): string {
   const code = digit.codePointAt(0) as number
   let zero = code
@@ -117,7 +120,7 @@ function fromTelUri(uri: string): string | undefined {
   const [subscriber = '', ...parameters] = uri.split(';')
   let context: string | undefined
   for (const parameter of parameters) {
-    // A comma: a second number, for some providers.
+    // No comma in a value: some providers would read a second number behind it.
     const [, name = '', value = ''] = /^([a-z-]+)=([^,]+)$/i.exec(parameter) ?? []
     switch (name.toLowerCase()) {
       case 'ext':
