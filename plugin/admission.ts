@@ -39,13 +39,18 @@ export class Admission {
     return this.filterThenDecide(plan, reply, watch)
   }
 
-  /** Decides by these rules, on a request whose client is there. */
+  /**
+   * Decides by these rules. A request whose connection, and with it the address, is gone is an error: KeyMissingError.
+   */
   decide(rules: Plan['sends'], request: FastifyRequest, earlier?: Decision | null): Awaitable<Decision> {
     refuseHungUp(request)
     return this.shared.limiter.decide(rules, request, earlier)
   }
 
-  /** Puts the decision on the reply, and tells it to those who listen. @returns what it says; null where nobody does */
+  /**
+   * Puts the decision on the reply, and publishes it if anybody listens.
+   * @returns the verdict that was published; null if nobody listens
+   */
   tell(
     decision: Decision,
     stage: DecisionEvent['stage'],
@@ -63,7 +68,7 @@ export class Admission {
   }
 
   /**
-   * Tells the decision, and answers by it.
+   * Puts the decision on the reply, publishes it, and sets the headers or sends the refusal that it asks for.
    * @throws FunctionError, and what `errorResponse` throws
    */
   answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, reply: FastifyReply): void {
@@ -79,10 +84,10 @@ export class Admission {
     refuse(reply, refusal(verdict, plan.disclosures), options.errorResponse, this.route)
   }
 
-  /** Answers by an error on the way to a decision. @throws it, where it is for the app's error handler */
+  /** Answers an error that came in place of a decision. @throws the error, where it is for the app's error handler */
   fail(error: unknown, reply: FastifyReply): void {
     const { refusals, options } = this.shared
-    // A refusal of another decision, as of `run` in a filter. One that somebody else has made lacks what is answered.
+    // The refusal of another decision, as by `run` in a filter. A LimitError that the app has made has no `problem`.
     if (error instanceof LimitError && error.problem) refuse(reply, error, options.errorResponse, this.route)
     else fail(reply, error, this.route, refusals)
   }
@@ -105,7 +110,7 @@ export class Admission {
   }
 }
 
-/** Puts on the reply what is left. */
+/** Sets the headers that tell what is left. */
 export function tellLeft(decision: Decision, { callers, disclosures }: Plan, reply: FastifyReply): void {
   reply.headers(policyHeaders(decision.statesOf(callers), disclosures))
 }

@@ -1,4 +1,4 @@
-/** May be now or later: the store in memory answers at once. */
+/** A value, or a promise of it. The memory store answers at once, Redis by a promise. */
 export type Awaitable<T> = T | Promise<T>
 
 export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
@@ -6,8 +6,8 @@ export function isPromise<T>(value: Awaitable<T>): value is Promise<T> {
 }
 
 /**
- * The same value. If it is a promise that nobody waits for in the end, as where another one has failed first, its rejection
- * does not end the process.
+ * Returns the same value. If it is a promise, its rejection does not end the process when nobody waits for it in the
+ * end, as when another promise has failed first.
  */
 export function handled(value: unknown): unknown {
   if (!isPromise(value)) return value

@@ -8,35 +8,40 @@ export interface CompiledRule {
   /** As the rule was given. */
   options: Rule
   name: string
-  /** Unique to its name in this process. */
+  /**
+   * The number of the rule's name (and route, if inline) in this process. A rule that replaces another has its number.
+   */
   index: number
   counts: 'sends' | 'attempts' | 'failures'
   observed: boolean
   optional: boolean
-  /** Whether it is a lock, in place of limits. */
+  /** Whether the rule has a lock, in place of limits. */
   lock: boolean
   key: CompiledKey
-  /** What different values are counted of. */
+  /** The key whose different values are counted, if the rule has one. */
   distinct: CompiledKey | undefined
-  /** The value that it counts by, perhaps later; of several parts a list, those of the key first, then those of `distinct`. */
+  /**
+   * Reads the value that the rule counts by, or a promise of it. For several parts it is a list: the values of the key
+   * first, then those of `distinct`.
+   */
   read(source: Source): unknown
-  /** Of what was read, what belongs to the key. */
+  /** Takes from what was read the values of the key. */
   whoOf(values: unknown): unknown
   /**
-   * Of what was read, the number of the value that `distinct` tells apart; undefined without `distinct`, null when the
-   * rule does not apply.
+   * Takes from what was read the values of `distinct`, and makes a number of them that tells different ones apart;
+   * undefined without `distinct`, null when the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
   valueOf(values: unknown): number | null | undefined
   specs: readonly Spec[]
-  /** Where a `max` is a function: for each spec, the `max` of each of its limits. */
+  /** If any `max` comes from the request: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined
-  /** Where a time zone comes from the request: the function of each spec that has one. */
+  /** If any time zone comes from the request: for each spec, its function. */
   timeZones: readonly (TimeZoneFunction | undefined)[] | undefined
-  /** How long a lock is renewed, in milliseconds. */
+  /** How long the lock is renewed at most, in milliseconds. */
   maxHold: number
   passes: AllowFunction | undefined
-  /** Whether headers are silent about it, always or to some requests. */
+  /** Whether headers hide the rule, always or from some requests. */
   hidden: boolean | PrivateFunction
   allows: ((value: unknown) => boolean) | undefined
   blocks: ((value: unknown) => boolean) | undefined

@@ -3,16 +3,16 @@ import { wrongOption } from './mistakes.js'
 import type { ObjectSchema } from './schemas.js'
 
 const ajv = new Ajv({
-  // To check a schema by its own takes longer than all that is checked by it.
+  // Checking the schemas themselves takes longer than checking all values by them.
   meta: false,
   validateSchema: false,
   allowUnionTypes: true,
-  // What JSON Schema cannot tell, a function does.
+  // The keyword `is` checks by a function what JSON Schema cannot express.
   keywords: [{ keyword: 'is', validate: (is: (value: unknown) => boolean, value: unknown) => is(value) }]
 })
 
 /**
- * Holds a value against its schema.
+ * Checks a value by its schema.
  * @param at the path of the value, for the error
  * @throws OptionError with what would be right
  */
@@ -21,8 +21,8 @@ export function conformValue(schema: SchemaObject, value: unknown, at: string): 
 }
 
 /**
- * Holds an object against its schema: each member by itself, for Ajv takes long to compile what few apps set. One that is
- * undefined is left out.
+ * Checks an object by its schema. Each member is checked by itself, since Ajv takes long to compile schemas of members
+ * that few apps set. A member that is undefined counts as left out.
  * @throws OptionError with the path of the first mistake and what would be right
  */
 export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string): asserts value is T {
@@ -30,13 +30,13 @@ export function conform<T>(schema: ObjectSchema<T>, value: unknown, at: string):
     throw wrongOption(at, value, `It must be ${schema.description}.`)
   const properties: Record<string, SchemaObject> = schema.properties
   const members = value as Record<string, unknown>
-  // First, since it may be what is missing under a wrong name.
+  // Before what is missing, since an unknown member may be just that under a wrong name.
   const unknown = Object.keys(members).find(
     name => members[name] !== undefined && !Object.hasOwn(properties, name)
   )
   if (unknown !== undefined && !schema.open) {
     const right = `There is no such option here; known: ${Object.keys(properties).join(', ')}.`
-    // It may be a secret under a wrong name.
+    // The error does not show the value: it may be the secret under a wrong name.
     throw wrongOption(`${at}.${unknown}`, members[unknown], right, at === 'options')
   }
   const missing = Object.keys(schema.required).find(name => members[name] === undefined)

@@ -7,15 +7,15 @@ import type { Verdict } from './verdict.js'
 
 const decisions = channel('fastify-send-limit:decision')
 
-/** Whether anybody is to be told of decisions. */
+/** Whether anybody listens to decisions. */
 export function hasListeners({ onDecision }: Pick<SendLimitOptions, 'onDecision'>): boolean {
   return onDecision !== undefined || decisions.hasSubscribers
 }
 
 /**
  * Publishes a decision to `onDecision` and the diagnostics channel.
- * @param told how many of its observed violations the first stage has told of
- * @param log hears when `onDecision` fails
+ * @param told how many of the decision's observed violations the event of the first stage has told of
+ * @param log gets the errors of `onDecision`
  */
 export function publish(
   { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },

@@ -5,17 +5,17 @@ import { misanswered } from './mistakes.js'
 import { within } from './within.js'
 
 interface FilterRefusal {
-  /** Of the filter. */
+  /** The name of the filter. */
   name: string
   /** In milliseconds; null where waiting does not help. */
   retryAfterMs: number | null
 }
 
-/** The filters that one request has passed, to be undone should it be refused after all. */
+/** The filters that one request has passed. They are undone if the request is refused after all. */
 export class FilterChain {
   private readonly passed: FilterResult[] = []
 
-  /** @param timeout how long each may take, to check and to undo, in milliseconds */
+  /** @param timeout how long each `check` and each `undo` may take, in milliseconds */
   constructor(
     private readonly request: FastifyRequest,
     private readonly timeout: number
@@ -44,7 +44,7 @@ export class FilterChain {
     return null
   }
 
-  /** Undoes in the reverse order what was passed, each whatever the others do. */
+  /** Undoes the filters that were passed, in reverse order. If one fails, that is logged, and the others are undone. */
   async undo(): Promise<void> {
     for (const result of this.passed.splice(0).reverse()) {
       try {
@@ -61,7 +61,7 @@ export class FilterChain {
 function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
   if (result === undefined || result === null) return undefined
   const { allowed } = result
-  // Null as in a decision, so that a filter may hand on one of `fastify.limit`.
+  // It may be null, as in a verdict, so that a filter may return one of `fastify.limit`.
   const retryAfterMs = result.retryAfterMs ?? 0
   const named = Number.isFinite(retryAfterMs) && retryAfterMs >= 0 && retryAfterMs <= Number.MAX_SAFE_INTEGER
   if (typeof allowed !== 'boolean' || !named) {

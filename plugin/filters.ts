@@ -1,6 +1,6 @@
 import type { Filter } from './filter.js'
 
-/** All filters in use, each begun and ended once however many routes name it. */
+/** All filters in use. Each is initialized and closed once, however many routes name it. */
 export class Filters {
   private readonly all = new Set<Filter>()
   private readonly begun: Filter[] = []
@@ -16,7 +16,7 @@ export class Filters {
     }
   }
 
-  /** Closes in the reverse order, each whatever the others do. @throws the first error */
+  /** Closes the filters in reverse order. If one fails, the others are closed all the same. @throws the first error */
   async close(): Promise<void> {
     const errors: unknown[] = []
     for (const filter of this.begun.splice(0).reverse()) {

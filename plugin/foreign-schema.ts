@@ -9,7 +9,7 @@ export function isForeign(schema: FastifySchema | null | undefined): boolean {
   return partsOf(schema).some(isStandard)
 }
 
-/** What a schema says of a request and its answers, each in the app's own language. */
+/** The parts of a route's schema, of the request and of its answers. Each is in the app's own schema language. */
 function partsOf(schema: FastifySchema | null | undefined): unknown[] {
   const { body, querystring, params, headers, response } = schema ?? {}
   const answers = Object.values((response ?? {}) as Record<string, Answer | undefined>)
@@ -20,11 +20,15 @@ function partsOf(schema: FastifySchema | null | undefined): unknown[] {
   return [body, querystring, params, headers, ...described, ...members]
 }
 
-/** Zod, Valibot and others (standardschema.dev); not the JSON Schema that Zod writes, in which it hides what it came from. */
+/**
+ * Whether a part is a Standard Schema (standardschema.dev), as those of Zod, Valibot and others are. JSON Schema that
+ * Zod has written is none: it has the schema that it came from as a hidden member.
+ */
 function isStandard(part: unknown): boolean {
   if ((part as { '~standard'?: unknown } | null | undefined)?.['~standard'] === undefined) return false
   const hidden = Object.getOwnPropertyDescriptor(part, '~standard')?.enumerable === false
-  // Whether it is a plain object, of whatever realm: the one listener for routes (early-routes.ts) may be of another one.
+  // Tells plain objects of any realm: the one listener for routes (early-routes.ts) may be of another realm than the
+  // app.
   const above = Object.getPrototypeOf(part)
   return !hidden || (above !== null && Object.getPrototypeOf(above) !== null)
 }

@@ -3,10 +3,10 @@ import type { Policy } from './policy.js'
 import type { LimitState, RuleState } from './states.js'
 
 /**
- * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers).
- * They tell of rules on the caller itself, and of the policies that it has just met; what is left for
- * somebody's phone or mailbox is not told to strangers, and what is left of a private rule to nobody.
- * @param met names of policies
+ * `RateLimit` and `RateLimit-Policy` as structured fields (RFC 9651, draft-ietf-httpapi-ratelimit-headers). They tell
+ * of rules on the caller itself, and of policies that the caller has just run into. What is left for somebody's phone
+ * or mailbox is not told to strangers, and what is left of a private rule to nobody.
+ * @param met names of the policies that refuse
  */
 export function policyHeaders(
   rules: readonly RuleState[],
@@ -21,7 +21,8 @@ export function policyHeaders(
     for (let i = 0; i < limits.length; i++) {
       const { max, remaining, resetMs } = limits[i] as LimitState
       const policy = disclosure.policies[i] as Policy
-      // A block is told by the name of its rule: that is no quota, and of it more may be left.
+      // `met` has the name of a rule that blocks, too. A block is no quota: of the policy of that name more may be
+      // left.
       if (disclosure.to === 'met' && (remaining > 0 || !met.includes(policy.name))) continue
       const comma = policies === '' ? '' : ', '
       policies += comma + policy.withMax(max)

@@ -32,8 +32,8 @@ const KINDS = {
 }
 
 /**
- * What a refusal answers.
- * @param disclosures what its headers may tell
+ * Makes the error of a refusal, with its headers and its problem document.
+ * @param disclosures what the headers may tell
  */
 export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError {
   const { make, type, title } = KINDS[verdict.refusal ?? 'exceeded']
@@ -55,7 +55,7 @@ export function refusal(verdict: Verdict, disclosures: Disclosures): LimitError 
   return error
 }
 
-/** The limits that refuse, by the names of their policies; who blocks, by the name of the rule or filter. */
+/** Names of what refuses: a limit by its policy, a block or a filter by the name of the rule or filter. */
 function violatedPolicies({ violated, rules }: Verdict, disclosures: Disclosures): string[] {
   const names: string[] = []
   for (const { rule, windowMs } of violated) {
@@ -89,7 +89,7 @@ export function refuse(
 ): void {
   const { request } = reply
   if (errorResponse) error.problem = bodyOf(errorResponse(error, request, reply)) as Problem
-  // Not before: where there is no body this is no refusal, and nothing tells when to come again.
+  // Only now: if `errorResponse` throws, the answer is no refusal, and must not tell when to come again.
   reply.headers(error.headers)
   if (isHandled(route, request)) reply.send(error)
   else if (errorResponse) reply.code(error.statusCode).send(error.problem)
@@ -97,7 +97,7 @@ export function refuse(
 }
 
 function bodyOf(built: unknown): unknown {
-  // Of a whole Response Fastify would take the status, too.
+  // From a whole Response Fastify would take the status, too.
   if (!isPromise(built) && !isResponse(built)) return built
   throw misanswered(built, 'options.errorResponse', 'the body of the answer')
 }
@@ -105,7 +105,7 @@ function bodyOf(built: unknown): unknown {
 /**
  * Sends an error of the plugin's own (a key that is missing or invalid, a store that does not answer) as a problem
  * document when the app has no error handler.
- * @throws any other error, and this one when the app has an error handler
+ * @throws any other error, one of status 500, and each when the app has an error handler
  */
 export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, log: RefusalLog): void {
   // To Fastify a promise that rejects with nothing is no error.
@@ -114,7 +114,7 @@ export function fail(reply: FastifyReply, error: unknown, route: RouteOptions, l
   const { code, statusCode: status = 500, message: detail } = thrown as Partial<FastifyError>
   const own = typeof code === 'string' && code.startsWith('FST_SEND_LIMIT_')
   if (!own || (status >= 500 && status !== 503) || isHandled(route, reply.request)) throw thrown
-  // That a store is lost was told when it was.
+  // That the store is lost was logged when it was lost.
   if (status === 503 && !(thrown instanceof StoreUnavailableError)) log.fail(thrown as Error, reply.request)
   sendProblem(reply, status, { type: 'about:blank', title: STATUS_CODES[status], status, detail, code })
 }
@@ -124,10 +124,12 @@ function sendProblem(reply: FastifyReply, status: number, problem: unknown): voi
 }
 
 /**
- * Whether the app has an error handler, which is to get the error; Fastify's own would reduce it to code and message. The
- * route's own is asked of its options each time: later hooks may set it, and a request does not tell of it.
+ * Whether the app has an error handler, which then gets the error. Fastify's default handler would reduce the error to
+ * code and message. The route's handler is read from its options each time: later hooks may set it, and a request does
+ * not show it.
  */
 function isHandled({ errorHandler }: RouteOptions, { server }: FastifyRequest): boolean {
-  // One that the app sets is bound, and so named: that name, unlike the other's, survives a minifier.
+  // Fastify binds a handler that the app sets, which names it `bound …`. That name survives a minifier; the name of the
+  // default handler does not.
   return errorHandler !== undefined || server.errorHandler.name.startsWith('bound ')
 }

@@ -3,8 +3,8 @@ import { documented, sources } from './openapi.js'
 import { limitedBy } from './plan.js'
 
 /**
- * Wraps the `transform` of \@fastify/swagger that an app needs whose schemas are not JSON Schema, such as
- * `jsonSchemaTransform` of fastify-type-provider-zod: of limited routes it documents what their rules can answer.
+ * Wraps the `transform` that \@fastify/swagger needs in an app whose schemas are not JSON Schema, such as
+ * `jsonSchemaTransform` of fastify-type-provider-zod. For limited routes it documents the answers of their rules, too.
  */
 export function limitTransform<
   Given extends { schema: FastifySchema; url: string; route: RouteOptions },
@@ -12,7 +12,7 @@ export function limitTransform<
 >(transform: (given: Given) => Made): (given: Given) => Made {
   return given => {
     const { schema } = given
-    // The transform reads the app's own language alone.
+    // The transform reads only the app's own schema language, so it gets the schema that the app has written.
     const made = transform(
       sources.has(schema as object) ? { ...given, schema: sources.get(schema as object) } : given
     )

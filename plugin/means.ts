@@ -7,10 +7,10 @@ import { takenOf, uncounted } from './store/taken.js'
 import { askedOf, type Subject } from './subjects.js'
 import type { Verdict } from './verdict.js'
 
-/** What a decision took. */
+/** A slot that a decision took. */
 export type Slot = Taken<Subject>
 
-/** What the request's first stage has decided. */
+/** The decision of the request's first stage. */
 interface Earlier {
   readonly at: number
   readonly keys: Record<string, string>
@@ -19,17 +19,18 @@ interface Earlier {
   statesOf(names: ReadonlySet<string>): RuleState[]
 }
 
-/** Who has decided. */
+/** The limiter that made the decision. */
 interface Decider {
-  /** Hears of what failed afterwards. */
+  /** Gets the errors of calls that failed after the decision. */
   report(error: unknown, what: Afterwards): void
-  /** A text by which what was taken may be given back later, as far as it is where every process finds it. */
+  /** Makes a receipt of the slots that every process can find, by which they may be given back later. */
   receiptOf(taken: readonly Taken[], store: Settling): string
 }
 
 /**
- * What a decision follows from, and what it settles by. A class, like everything that a request under way keeps: V8 may
- * make literals in the old generation at once, and then a busy server collects more garbage (docs/speed.md).
+ * What a decision is computed from, and what it needs for its settlement. This is a class, like everything that a
+ * request under way keeps: V8 may make object literals in the old generation at once, and then a busy server collects
+ * more garbage (docs/speed.md).
  */
 export class Means {
   /**
@@ -62,7 +63,7 @@ export class Means {
     if (facts) this.facts = uncounted(askedOf(subjects), facts, given)
   }
 
-  /** What was taken of those rules. */
+  /** The slots that were taken for the rules that `which` picks. */
   slots(which: (rule: CompiledRule) => boolean): Slot[] {
     const { subjects, facts } = this
     return facts ? takenOf(askedOf(subjects), facts).filter(({ entry }) => which(entry.rule)) : []

@@ -4,7 +4,7 @@ import type { Filter } from './filter.js'
 import { wrongOption } from './mistakes.js'
 import { policyNames } from './plan.js'
 
-/** One of the things in a route's `config.limit`: ready, or the name of a rule. */
+/** A member of a route's `config.limit`: a rule or filter, or the name of one. */
 export interface Member {
   at: string
   is: string | CompiledRule | Filter
@@ -13,7 +13,8 @@ export interface Member {
 type Named<T> = ReadonlyMap<string, T>
 
 /**
- * What the members of a route are, no two of one name: neither their own, nor one of their policies.
+ * Finds the rules and filters that are the members of a route. No two of them may have a name in common, neither their
+ * own nor that of a policy.
  * @throws OptionError, RuleUnknownError
  */
 export function resolve(

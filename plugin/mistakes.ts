@@ -3,15 +3,15 @@ import { FunctionError, OptionError } from './errors.js'
 import { isResponse } from './outcome.js'
 
 /**
- * A function of the app answered what it must not. Of an async one, which it must not be, the promise has nobody who waits
- * for it: what it rejects with would end the process.
+ * Makes the error for a function of the app that returned something wrong. If it is async, which it must not be, nobody
+ * waits for its promise, and a rejection would end the process.
  */
 export function misanswered(answer: unknown, what: string, right: string): Error {
   handled(answer)
   return new FunctionError(what, `return ${right}, but returned ${typeOf(answer)}`)
 }
 
-/** What a value is, without the value: that may be a secret, and the client reads the error. */
+/** Names the type of a value, not the value itself: that may be a secret, and the client reads the error. */
 export function typeOf(value: unknown): string {
   if (value === undefined || value === null) return String(value)
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
@@ -21,12 +21,15 @@ export function typeOf(value: unknown): string {
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
-/** An option at a path is wrong. `is` is what was given, `right` a sentence on what would be right. */
+/**
+ * Makes the error for a wrong option at a path. `is` is what was given, `right` a sentence on what would be right. A
+ * `secret` value is not shown.
+ */
 export function wrongOption(path: string, is: unknown, right: string, secret = false): Error {
   return new OptionError(path, `${secret || SECRET.test(path) ? hide(is) : show(is)} is wrong`, right)
 }
 
-// Errors end in logs; a client knows its password.
+// Options whose values errors do not show: errors end up in logs, and a client knows its password.
 const SECRET = /\.(?:secret|client)$/
 
 function hide(value: unknown): string {
@@ -46,7 +49,7 @@ function show(value: unknown): string {
   }
 }
 
-/** Of a class, as a client is that stands in a wrong place. */
+/** Whether a value is an instance of a class, as is a client that stands in a wrong place. */
 function isInstance(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype = Object.getPrototypeOf(value)

@@ -1,4 +1,4 @@
-/** Numbers for names, from 0 up: one each, and the same one for the same name again. */
+/** Gives each name a number, from 0 up, and the same name the same number again. */
 export class Numbers {
   private readonly known = new Map<string, number>()
 

@@ -22,7 +22,7 @@ const problem = {
   }
 }
 
-// @fastify/swagger takes a header as its schema.
+// @fastify/swagger takes the schema of a header in place of the header.
 const policies = {
   RateLimit: { type: 'string', description: 'what is left, by policy' },
   'RateLimit-Policy': { type: 'string', description: 'the policies' }
@@ -33,7 +33,7 @@ interface Answer {
   headers?: object
 }
 
-/** Of schemas that `Documentation` wrote, those that they were made of. */
+/** For each schema that `Documentation` has written, the schema that it was made of. */
 export const sources = new WeakMap<object, FastifySchema | undefined>()
 
 /** What limited routes may answer, for @fastify/swagger. */
@@ -41,20 +41,24 @@ export class Documentation {
   private readonly routes: { route: RouteOptions; limited: LimitedRoute }[] = []
   private foreign = false
 
-  /** Hears of every route, limited or not: the transform of an app with other schemas than JSON may read those alone. */
+  /**
+   * Notes the schema of every route, limited or not. If any is not JSON Schema, the app has a transform, which may be
+   * unable to read JSON Schema; then nothing is written.
+   */
   see(schema: FastifySchema | undefined): void {
     this.foreign ||= isForeign(schema)
   }
 
   add(route: RouteOptions, limited: LimitedRoute): void {
-    // Fastify compiles this object in place; what is written below must leave it alone.
+    // A copy: Fastify compiles the schema object in place, and the app's own object is to stay as it was.
     if (route.schema) route.schema = { ...route.schema }
     this.routes.push({ route, limited })
   }
 
   /**
-   * Writes it, when Fastify has compiled the schemas: else the app's own answers would be serialized by these.
-   * @param foreign whether the app has routes, unheard of here, with other schemas than JSON
+   * Writes the answers into the routes' schemas. That must come after Fastify has compiled the schemas: otherwise it
+   * would serialize the app's own answers by these.
+   * @param foreign whether routes that `see` has not seen have schemas that are not JSON Schema
    */
   write(foreign: boolean): void {
     if (this.foreign || foreign) return
@@ -67,8 +71,8 @@ export class Documentation {
 }
 
 /**
- * The schema of a limited route with the answers that its rules in force can give. What the route documents itself is
- * left, but that each answer names the headers which tell the caller what is left.
+ * The schema of a limited route with the answers that its rules in force can give. What the route documents itself
+ * stays as it is, except that each answer names the headers that tell the caller what is left.
  */
 export function documented(
   schema: FastifySchema | undefined,
@@ -78,7 +82,7 @@ export function documented(
   const rules = [...plan.attempts, ...plan.sends].filter(rule => !rule.observed)
   const locks = rules.filter(rule => rule.lock)
   const filtered = plan.filters.length > 0
-  // Of a private rule neither tells, nor is there anything to tell of a filter.
+  // The policy headers tell nothing of a private rule, nor of a filter.
   const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
   const headers = { ...waiting, ...(told && policies) }
   const answers: Record<string, object> = {
@@ -91,9 +95,9 @@ export function documented(
     answers[429] = { ...refusal(['Limit reached.', ...rules.map(sentence)].join(' ')), headers }
   if (locks.length > 0)
     answers[409] = { ...refusal(['The same send is under way.', ...locks.map(sentence)].join(' ')), headers }
-  // Where a route documents nothing, @fastify/swagger writes this; beside our answers it would not.
+  // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
-  // What covers a whole class is the app's word on these answers, too.
+  // If the route documents a whole class (`4xx`) or `default`, that is the app's word on our answers, too.
   const covers = new Set(Object.keys(own).map(status => status.toLowerCase()))
   const added = Object.entries(answers).filter(
     ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
@@ -103,7 +107,7 @@ export function documented(
   return { ...schema, response: Object.fromEntries(response) }
 }
 
-/** What stands elsewhere, behind a `$ref`, is left, and so is a schema `true` or `false`. */
+/** Adds the policy headers to an answer. One behind a `$ref` stays as it is, and so does a schema `true` or `false`. */
 function withPolicies(its: Answer | boolean): Answer | boolean {
   return typeof its === 'boolean' || '$ref' in its
     ? its
@@ -114,12 +118,12 @@ function answer(description: string): object {
   return { description, content: { [PROBLEM]: { schema: problem } } }
 }
 
-/** By `null` @fastify/swagger says nothing of a body. */
+/** An answer whose body is not described: with the type `null`, @fastify/swagger says nothing of a body. */
 function bodiless(description: string): object {
   return { description, type: 'null' }
 }
 
-/** What a rule says, in words. */
+/** Describes a rule in words. */
 function sentence(rule: CompiledRule): string {
   const written = [rule.options.key].flat() as KeyPart[]
   const by = rule.key.parts.map(({ label }, i) => label + networkOf(written[i])).join(' and ')
@@ -136,7 +140,7 @@ function sentence(rule: CompiledRule): string {
   return `${rule.name}: ${limits.join(', ')} by ${by}.`
 }
 
-/** Of which networks an address is one, where the key says so itself. */
+/** The sizes of the networks that the key counts, where the key itself says them. */
 function networkOf(part: KeyPart | undefined): string {
   if (typeof part !== 'object' || !('ip' in part)) return ''
   const prefixes = Object.entries({ IPv4: part.ipv4Prefix, IPv6: part.ipv6Prefix })

@@ -2,7 +2,7 @@
 export class Policy {
   private max = -1
   private text = ''
-  /** How `RateLimit` begins to tell of it. */
+  /** The beginning of the policy's item in `RateLimit`. */
   private readonly left: string
 
   constructor(
@@ -12,7 +12,7 @@ export class Policy {
     this.left = `"${name}";r=`
   }
 
-  /** For `RateLimit-Policy`. @param max of this request: it may bring its own */
+  /** The policy's item in `RateLimit-Policy`. @param max that of this request, which may bring its own */
   withMax(max: number): string {
     if (max !== this.max) {
       this.max = max
@@ -21,13 +21,16 @@ export class Policy {
     return this.text
   }
 
-  /** For `RateLimit`. @param max of this request: of none at all no slot returns */
+  /**
+   * The policy's item in `RateLimit`.
+   * @param max that of this request; if it is 0, no slot returns, and `t` is left out
+   */
   withState(max: number, remaining: number, resetMs: number): string {
     return `${this.left}${remaining}${max === 0 ? '' : `;t=${seconds(resetMs)}`}`
   }
 }
 
-/** Whole, rounded up: nobody is told to come too soon. */
+/** Whole seconds, rounded up, so that nobody is told to come too soon. */
 export function seconds(ms: number): number {
   return Math.ceil(ms / 1_000)
 }

@@ -4,20 +4,20 @@ import type { DecisionEvent } from './options.js'
 import type { Verdict } from './verdict.js'
 
 const SECOND_MS = 1_000
-/** So many refusals are known to be in the log; beyond it all are forgotten, and logged anew. */
+/** How many logged refusals are remembered. When there are more, all are forgotten, and logged anew. */
 const MAX_KNOWN = 10_000
 
-/** What pino has, and another logger need not. */
+/** What pino has and another logger may lack. */
 interface Leveled {
   isLevelEnabled(level: string): boolean
 }
 
 /**
- * The log of refusals. What the same limits refuse to the same keys once more within a second, and what the cache of
- * refusals repeats, is told at `debug`: a flood must not fill the log.
+ * Logs refusals, at `info`. So that a flood does not fill the log, two kinds are logged at `debug`: further refusals by
+ * the same limits to the same keys within a second, and those that the cache of refusals repeats.
  */
 export class RefusalLog {
-  // By whom and what: sums of 53 bits.
+  // Refusals logged since `since`: each is a sum of 53 bits over the limits that refuse and the identities.
   private readonly known = new Set<number>()
   private since = Number.NEGATIVE_INFINITY
   private readonly failures = new Map<string, number>()
@@ -30,7 +30,7 @@ export class RefusalLog {
   ): void {
     const tells = (level: string) => (log as Partial<Leveled>).isLevelEnabled?.(level) !== false
     const cached = decision.store === 'cache'
-    // What a quieter route keeps to itself is no repetition where another one tells it.
+    // A refusal that a route with a quieter logger does not log must not make that of another route a repetition.
     if (!tells(cached ? 'debug' : 'info')) return
     const level = cached || this.repeats(decision, violated) ? 'debug' : 'info'
     if (!tells(level)) return
@@ -38,7 +38,7 @@ export class RefusalLog {
     log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
   }
 
-  /** A failure of which the client is told, once a second by its message. */
+  /** Logs a failure that the client is told of, each message once a second. */
   fail(error: Error, { log }: FastifyRequest): void {
     const { message } = error
     const now = performance.now()
@@ -51,7 +51,7 @@ export class RefusalLog {
     let refusal = 0
     for (const { rule, windowMs } of violated) {
       const number = decision.numberOf(rule)
-      // A filter does not tell whom it refuses.
+      // A filter does not tell whom it refuses, so nothing is known to be a repetition.
       if (number === undefined) return false
       refusal = (refusal * 31 + number + windowMs) % Number.MAX_SAFE_INTEGER
     }

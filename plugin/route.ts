@@ -14,14 +14,14 @@ import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan, planFor } fro
 import { Turn } from './turn.js'
 import { Watch } from './watch.js'
 
-/** Where a request keeps the plan that it began with, should its route get another one meanwhile. */
+/** The member of a request that holds the plan with which it began: its route may get another plan meanwhile. */
 export const PLAN: unique symbol = Symbol('plan of the route')
 type Begun = FastifyRequest & { [PLAN]?: Plan }
 
-/** Adds to a route what its plans may need, and nothing else. */
+/** Adds to a route the hook and the handler that its plans may need, and nothing else. */
 export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: Shared): void {
   const { plan, replaceable } = limited
-  // In a copy: the object may be that of other routes, too.
+  // A copy: other routes may share the object.
   route.config = Object.assign({}, route.config, { [LIMITED]: limited })
   const admission = new Admission(route, shared)
   if (replaceable || plan.attempts.length > 0)
@@ -30,8 +30,8 @@ export function limitRoute(route: RouteOptions, limited: LimitedRoute, shared: S
 }
 
 /**
- * Sets what a later `onRoute` hook may wrap, and must not replace.
- * @throws RouteTooEarlyError, in a hook that sets it when nobody has read it since it was set before
+ * Sets a member of the route that a later `onRoute` hook may wrap, but must not replace.
+ * @throws RouteTooEarlyError, in a hook that sets the member when nobody has read it since it was set last
  */
 function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: unknown): void {
   let [value, read] = [limiting, false]
@@ -50,7 +50,10 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
   })
 }
 
-/** Whether what runs was copied with its route, by another plugin, from a limited one, and the copy has limits of its own. */
+/**
+ * Whether the hook or handler that runs came from another limited route, of which another plugin made this one as a
+ * copy, and the copy has limits of its own.
+ */
 function isCopied(config: object, limited: LimitedRoute): boolean {
   const own = limitedBy(config)
   return own !== undefined && own !== limited
@@ -68,7 +71,10 @@ function countAttempts(limited: LimitedRoute, admission: Admission): onRequestHo
   }
 }
 
-/** @returns whether the request goes on @throws an error that is for the app's error handler */
+/**
+ * @returns whether the request goes on
+ * @throws an error that is for the app's error handler
+ */
 async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admission): Promise<boolean> {
   const { request } = reply
   const watch = new Watch(reply)
@@ -78,7 +84,7 @@ async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admis
     ;(request as Begun)[PLAN] = plan
     const decision = await admission.decide(plan.attempts, request)
     const over = watch.end()
-    // What is over stays counted.
+    // The attempt stays counted, even if the request is over.
     if (over) admission.tell(decision, 'attempts', plan, reply)
     else admission.answer(decision, 'attempts', plan, reply)
     return decision.allowed && !over
@@ -101,24 +107,25 @@ function limitHandler(
     const whole = begun ?? limited.plan
     const idle = whole.sends.length === 0 && whole.filters.length === 0
     const copied = isCopied(request.routeOptions.config, limited)
-    // A hook has read what stood in `onRequest`, and another one has put something else in its place.
+    // The attempts were not counted: a later `onRoute` hook has read `onRequest` of the route, and another one replaced
+    // it.
     if (whole.attempts.length > 0 && begun === undefined && !copied) throw new RouteTooEarlyError(whole.route)
     if (idle || copied) return handler.call(this, request, reply)
     const plan = planFor(whole, whole.sends, request)
     const watch = new Watch(reply)
     const run = (decision: Decision) => {
-      // As after any hook, the handler does not run.
+      // The request is over, so the handler does not run, as after any hook that has answered.
       if (watch.end()) return abandon(decision, reply)
       admission.answer(decision, 'sends', plan, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
       const told = reply.getHeader('ratelimit')
-      // What the app has put in its place stays.
+      // If the app has set this header itself, that stays.
       const tellAnew = () => {
         if (reply.getHeader('ratelimit') === told) tellLeft(decision, plan, reply)
       }
       const result = decision.pending ? new Turn(reply, decision, tellAnew).run(start) : start()
-      // A handler that returns nothing sends later: the reply itself waits for that.
+      // A handler that returns nothing sends later. The reply, which is a thenable, waits for that.
       return result === undefined ? reply : result
     }
     const failed = (error: unknown) => {

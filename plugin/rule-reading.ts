@@ -2,7 +2,7 @@ import type { CompiledRule } from './compiled-rule.js'
 import type { CompiledKey } from './identity/key.js'
 import { type CompiledPart, readAll } from './identity/part.js'
 
-/** How a rule reads what it counts by: who, and which of the different values. */
+/** The functions by which a rule reads what it counts by: its key, and the different values of `distinct`. */
 export function readingOf(
   { key, distinct }: Pick<CompiledRule, 'key' | 'distinct'>,
   optional: boolean
@@ -21,7 +21,7 @@ export function readingOf(
   }
 }
 
-/** As a key is asked for whom it means: of one part with its value, of several with a list that begins with theirs. */
+/** The argument of `key.identify`: for one part its value, for several parts a list that begins with their values. */
 function ownOf({ parts }: CompiledKey, values: readonly unknown[]): unknown {
   return parts.length > 1 ? values : values[0]
 }

@@ -13,26 +13,28 @@ import { readingOf } from './rule-reading.js'
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
 
-/** What the memory store can tell apart. */
+/** How many series the memory store can tell apart. */
 const MOST_SERIES = 0xffff
 
 type Counted = Pick<CompiledRule, 'key' | 'distinct'>
 
 /**
- * Compiles rules for one limiter; numbers them, and what they keep in the store. A rule that takes the place of one
- * of its name gets the same numbers: it goes on with what that one has counted.
+ * Compiles the rules of one limiter, and numbers them and their series in the store. A rule that replaces one of the
+ * same name gets the same numbers, so it goes on with what that one has counted.
  */
 export class RuleCompiler {
   private readonly rules = new Numbers()
   private readonly series = new Numbers()
-  /** By series, so that a rule that comes back is known to what began before it went. */
+  /**
+   * By series. It outlives the rules, so that a request which began under a rule that went and came back finds that.
+   */
   private readonly present: CompiledRule['specs'][number]['present'][] = []
 
   constructor(private readonly identity: IdentityOptions) {}
 
   /**
-   * @param at where the rule stands, for errors
-   * @param owner what an inline rule belongs to, '' for a shared one
+   * @param at path of the rule, for errors
+   * @param owner stands for the route that an inline rule belongs to, '' for a shared rule
    * @throws OptionError with the path of the mistake
    */
   compile(rule: Rule, at: string, owner: string): CompiledRule {
@@ -47,12 +49,13 @@ export class RuleCompiler {
     const { key, distinct } = keys
     const index = this.rules.of(name + owner)
     const observed = mode === 'observe'
-    // What refuses nobody admits nobody more when it is forgotten.
+    // When memory is full, these rules are forgotten first: no message goes that a `sends` or `failures` rule would
+    // refuse.
     const base = { rule: index, observed, forgettable: observed || counts === 'attempts' }
     const kinds = key.parts.map(({ kind }) => kind).join()
     const named = (suffix: string) => {
       const known = `${name}${owner}${suffix}`
-      // In memory an identity does not tell of which kind it is.
+      // In memory an identity does not tell of which kind of key it is, so the series does.
       const series = this.series.of(`${kinds} ${known}`)
       if (series > MOST_SERIES)
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
@@ -85,7 +88,7 @@ export class RuleCompiler {
     }
   }
 
-  /** Whom it counts, and what different values of. */
+  /** Compiles the rule's `key` and `distinct`. */
   private keysOf({ name, key: who, distinct: what, counts, lock }: Rule, at: string): Counted {
     const key = compileKey(who, { ...this.identity, called: `the key of ${name}` }, `${at}.key`)
     const apart = { ...this.identity, called: `the distinct value of ${name}` }
@@ -114,7 +117,7 @@ function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
   return ms
 }
 
-/** Whether a value of the key is on a list; undefined where there is none. */
+/** Makes a test whether a value of the key is on a list; undefined without a list. */
 function compileList(
   key: CompiledKey,
   values: readonly string[] | undefined,

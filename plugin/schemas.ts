@@ -3,12 +3,12 @@ import type { SchemaObject } from 'ajv'
 /** The members that are not optional. */
 type Needed<T> = { readonly [Name in keyof T as T extends Required<Pick<T, Name>> ? Name : never]: true }
 
-/** An object, by the JSON Schemas of its members. The compiler sees that they are the members of its type. */
+/** An object, described by the JSON Schemas of its members. The compiler checks that they are the members of `T`. */
 export interface ObjectSchema<T> {
   properties: { readonly [Name in keyof T]-?: SchemaObject & { enum?: readonly T[Name][] } }
   required: Needed<T>
   description: string
-  /** Whether it may have other members. */
+  /** Whether the object may have other members. */
   open: boolean
 }
 
@@ -41,7 +41,7 @@ export function wholeNumber(minimum: number, maximum: number): SchemaObject {
   return { type: 'integer', minimum, maximum, description: `a whole number from ${minimum} to ${maximum}` }
 }
 
-/** A function by its looks; what it takes and answers, its type says. */
+/** Any function: only its TypeScript type says what it takes and returns. */
 export const Fn: SchemaObject = { is: isFunction, description: 'a function' }
 
 export function isFunction(value: unknown): boolean {

@@ -8,9 +8,12 @@ import { admittedVerdict, type Verdict, type Violation, verdictFrom } from './ve
 
 const hash = new HalfSipHash()
 
-/** A rule that applies to a request, whom it counts now, and one thing that a store is asked about it. */
+/**
+ * An entry that a store is asked about: a rule that applies to a request, the identity that it counts, one of its
+ * specs.
+ */
 export class Subject implements Applied {
-  /** @param blocked whether it is on the rule's block list; then there is nothing to ask */
+  /** @param blocked whether the identity is on the rule's block list; then the store is not asked about it */
   constructor(
     readonly rule: CompiledRule,
     readonly identity: string,
@@ -28,12 +31,12 @@ export class Subject implements Applied {
     return this.rule.timeZones !== undefined && !this.rule.specs.includes(this.spec)
   }
 
-  /** By which others are told of the identity. */
+  /** The hash that stands for the identity in logs and events. */
   get pseudonym(): string {
     return this.rule.key.pseudonym(this.identity)
   }
 
-  /** By which this process alone tells the rule's identities apart: 53 bits of a hash. */
+  /** A number, 53 bits of a hash, by which this process alone tells the identities of a rule apart. */
   get number(): number {
     hash.read(this.identity)
     hash.forget()
@@ -42,9 +45,9 @@ export class Subject implements Applied {
 }
 
 /**
- * Finds out which rules apply, and to whom. Who is on a rule's allow list is left out. All that is asked about a rule
- * stands together.
- * @param values what each rule counts by
+ * Finds out which rules apply, and to which identities. A rule is left out if its allow list has the identity. All
+ * subjects of a rule stand together.
+ * @param values the value, or list of values, that each rule counts by
  * @throws KeyMissingError, KeyInvalidError, FunctionError
  */
 export function subjectsOf(
@@ -54,17 +57,18 @@ export function subjectsOf(
 ): readonly Subject[] {
   let most = 0
   for (const { specs } of rules) most += specs.length
-  // A request under way keeps it: a literal V8 might make in the old generation at once (docs/speed.md).
+  // Not a literal, since a request under way keeps it: V8 might make that in the old generation at once
+  // (docs/speed.md).
   const subjects: Subject[] = new Array(most)
   let count = 0
   for (let i = 0; i < rules.length; i++)
     count = addSubjects(subjects, count, rules[i] as CompiledRule, values[i], source)
-  // Setting it costs, even to what it is.
+  // Setting the length costs time, even if it does not change.
   if (count < most) subjects.length = count
   return subjects
 }
 
-/** @returns how many there are now */
+/** @returns how many subjects there are now */
 function addSubjects(
   subjects: Subject[],
   count: number,
@@ -77,7 +81,7 @@ function addSubjects(
   const who = rule.whoOf(values)
   const identity = key.identify(who, optional)
   if (identity === null || rule.allows?.(who)) return count
-  // Before the value of `distinct` is read: who is on a list is blocked whatever else is sent.
+  // Before the value of `distinct` is looked at: an identity on the list is blocked, whatever else is sent.
   if (rule.blocks?.(who)) {
     subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
     return count + 1
@@ -91,12 +95,12 @@ function addSubjects(
   return count + specs.length
 }
 
-/** Those that a store is asked about. */
+/** The subjects that a store is asked about. */
 export function askedOf(subjects: readonly Subject[]): readonly Subject[] {
   return subjects.some(({ blocked }) => blocked) ? subjects.filter(({ blocked }) => !blocked) : subjects
 }
 
-/** Whether a store is asked at all: not about nobody, nor when who is asked about is blocked. */
+/** Whether a store is asked at all: not if no rule applies, nor if a rule's block list refuses already. */
 export function asksStore(subjects: readonly Subject[]): boolean {
   return subjects.some(({ blocked }) => !blocked) && !isBlocked(subjects)
 }

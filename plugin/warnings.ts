@@ -5,7 +5,7 @@ import { isAddress } from './identity/path.js'
 import { nameOf } from './plan.js'
 import { rootOf } from './root.js'
 
-/** Warns of what makes a rule weaker than it reads. */
+/** Warns of settings that make a rule weaker than it reads. */
 export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): void {
   const danger = dangerOf(trustProxyOf(fastify))
   if (danger === undefined) return
@@ -16,9 +16,9 @@ export function warn(fastify: FastifyInstance, rules: Iterable<CompiledRule>): v
   }
 }
 
-/** Warns of a route that reads as limited, and is not. @param scope in which it is declared */
+/** Warns of a route that reads as limited, and is not. @param scope the instance in which the route is declared */
 export function warnOfSlip(scope: FastifyInstance, route: RouteOptions): void {
-  // The HEAD of a GET is declared with the same.
+  // The HEAD route of a GET has the same options, and would be warned of twice.
   const slip = route.method !== 'HEAD' && slipOf(scope, route)
   if (slip) scope.log.warn(`${nameOf(route)} has ${slip}, by which nothing is limited; it is config.limit`)
 }
@@ -27,20 +27,20 @@ function slipOf(scope: FastifyInstance, route: RouteOptions): string | undefined
   const config = route.config ?? {}
   if ('limit' in route) return 'limit'
   if ('limits' in config) return 'config.limits'
-  // Of @fastify/rate-limit, which limits what is declared after it alone.
+  // `config.rateLimit` is that of @fastify/rate-limit, which limits only the routes declared after it.
   const former = 'rateLimit' in config && config.rateLimit !== false
   return former && !scope.hasPlugin('@fastify/rate-limit') ? 'config.rateLimit' : undefined
 }
 
 function dangerOf(trustProxy: unknown): string | undefined {
   if (trustProxy === true) return 'trustProxy: true the client chooses its address'
-  // A number of proxies has been believed of nobody since Fastify 5.12.1, and of anybody before.
+  // With a number, Fastify believes nobody's `X-Forwarded-For` since 5.12.1, and believed anybody's before.
   if (typeof trustProxy === 'number' && trustProxy > 0)
     return `trustProxy: ${trustProxy} all clients behind a proxy have one address, or each chooses its own`
   return undefined
 }
 
-// Fastify tells of its options in no other way.
+// Fastify shows its options in no other way.
 function trustProxyOf(fastify: FastifyInstance): unknown {
   const root = rootOf<object>(fastify)
   const symbol = Object.getOwnPropertySymbols(root).find(each => each.description === 'fastify.options')

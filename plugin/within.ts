@@ -1,9 +1,10 @@
 import { setImmediate } from 'node:timers'
 
 /**
- * Waits for a promise, but no longer than `ms` milliseconds. A store that answers must not look lost because this process
- * was busy: the second half of the time begins when the first timer fires, and what has come meanwhile is read first.
- * @param late makes the error that it then rejects with; not called otherwise
+ * Waits for a promise, but no longer than `ms` milliseconds. A store that answers must not look lost because this
+ * process was busy. So the second half of the time begins only when the timer of the first half fires, and what has
+ * arrived by the end is read first.
+ * @param late makes the error with which it rejects after that time; not called otherwise
  */
 export function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
