@@ -26,7 +26,8 @@ export class RuleCompiler {
   private readonly rules = new Numbers()
   private readonly series = new Numbers()
   /**
-   * By series. It outlives the rules, so that a request which began under a rule that went and came back finds that.
+   * For each series, what holds the spec in force. It outlives a rule that is removed: if the rule comes back, a
+   * request that began before finds the new spec.
    */
   private readonly present: CompiledRule['specs'][number]['present'][] = []
 

@@ -4,13 +4,13 @@ import { canonicalJson } from './digest.js'
 import { type CompiledPart, nameOf, readAll } from './part.js'
 import { isAddress } from './path.js'
 
-/** A part of a content; without `canonical` it counts as it is, a value of any kind. */
+/** A part of a content. Without `canonical` its value counts as it is, and may be of any kind. */
 type Member = Pick<CompiledPart, 'kind' | 'label' | 'read'> & Partial<CompiledPart>
 
 /** Several values as one identity: a digest of their canonical JSON. */
 export function contentPart(parts: readonly Member[]): CompiledPart {
   const label = parts.map(part => part.label).join(', ')
-  // A Unix socket's address is null, and as good as missing.
+  // The address of a client on a Unix socket is null, which counts as missing.
   const isMissing = (value: unknown, i: number) =>
     value === undefined || (value === null && isAddress((parts[i] as Member).label))
   const areOurs = (value: unknown): value is unknown[] =>
@@ -22,7 +22,7 @@ export function contentPart(parts: readonly Member[]): CompiledPart {
     gather: value => (areOurs(value) && value.every(isMissing) ? value[0] : value),
     canonical(value) {
       const values = areOurs(value) ? value : [value]
-      // One of several alone would be another identity, and a block of it would block nobody.
+      // One value in place of several would be another identity, and blocking that would block nobody.
       if (values.length !== parts.length)
         throw new KeyInvalidError(label, `content: it is a list of ${parts.length} values`)
       const folded = new Array(parts.length)

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 
 const MAX_DEPTH = 64
-/** Stands in JSON as it is. */
+/** Text that JSON writes without escapes. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
 /**
- * One text for all equal values, another for every different one: JSON with the members of objects in the
- * order of their names, and words for what JSON lacks (`undefined`, `NaN`, `1n`, `Date(0)`, `Bytes(ff)`).
+ * One text for all equal values, another for every different one: JSON with the members of objects in the order of
+ * their names, and words for what JSON lacks (`undefined`, `NaN`, `1n`, `Date(0)`, `Bytes(ff)`).
  *
- * Own enumerable string keys count, in objects of any class but lists, dates and bytes; a hole is `undefined`, `-0` is `0`;
- * lone surrogates keep their value.
- * Texts never run into each other: several parts go in as an array.
+ * Of objects the own enumerable string keys count, whatever their class, except for lists, dates and bytes. A hole is
+ * `undefined`, `-0` is `0`; lone surrogates keep their value. Several parts go in as an array, so that their texts
+ * never run into each other.
  * @throws RangeError where objects and arrays nest deeper than 64.
  * @throws TypeError for a value whose content cannot be seen from outside (a function, a symbol, a `Map`).
  */
@@ -52,7 +52,7 @@ function members(value: object, depth: number): string {
   const kind = Object.prototype.toString.call(value)
   if (kind !== '[object Object]') throw new TypeError(`${kind} has no canonical form`)
   const names = Object.keys(value)
-  // Most are: to sort them would take as long as all the rest, and leave more garbage.
+  // Most are sorted already. Sorting them takes as long as all the rest, and leaves more garbage.
   if (!isSorted(names)) names.sort()
   let text = ''
   for (const name of names) {
@@ -77,7 +77,7 @@ export type Algorithm = 'md5' | 'sha256'
  * nobody finds a number by hashing them all; the known collisions of MD5 need the state it starts from,
  * which a whole block of unknown characters sets. Length extension (MD5 shows its full state) gives the
  * pseudonym of a longer text and tells nothing about the first; it would break a MAC, which this is not.
- * SHA-256 needs no such block: 132 bits of the secret leave room for most texts in the first.
+ * SHA-256 needs no such block: behind 132 bits of the secret, most texts still fit into the first block.
  * @throws Error where the platform has no such algorithm (MD5 under FIPS).
  */
 export function hasher(algorithm: Algorithm, secret: string): (text: string) => string {
@@ -85,7 +85,8 @@ export function hasher(algorithm: Algorithm, secret: string): (text: string) => 
     algorithm === 'md5' ? hash('sha256', secret, 'hex') : hash('sha256', secret, 'base64url').slice(0, 22)
   hash(algorithm, prefix)
   return text => {
-    // UTF-8 writes every lone surrogate as U+FFFD; UTF-16 keeps them, and its prefix has other bytes.
+    // UTF-8 writes every lone surrogate as U+FFFD, UTF-16 keeps them. The prefix has other bytes in UTF-16, so no text
+    // of the one form has the bytes of one of the other.
     const whole = prefix + text
     const data = whole.isWellFormed() ? whole : Buffer.from(whole, 'utf16le')
     return hash(algorithm, data, 'base64url').slice(0, 22)

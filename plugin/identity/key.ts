@@ -9,17 +9,17 @@ import { remembering } from './remembering.js'
 
 export interface CompiledKey {
   parts: readonly CompiledPart[]
-  /** Whether it names the caller (address, account): what is left may then be told to the caller. */
+  /** Whether the key names the caller (address, account): what is left may then be told to the caller. */
   caller: boolean
   /** Path of the first part that needs the body, if any. */
   body: string | undefined
   /**
-   * Whom a value means; of several parts, a list of values.
+   * Finds the identity that a value means. For several parts it is a list of values.
    * @returns the identity, as the store is asked about it; null when the rule does not apply
    * @throws KeyMissingError, KeyInvalidError
    */
   identify(value: unknown, optional: boolean): string | null
-  /** The hash by which others are told of whom `identify` has found. */
+  /** The hash that stands in logs and events for an identity that `identify` has found. */
   pseudonym(identity: string): string
 }
 
@@ -59,7 +59,8 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify: (value, optional) =>
       known && typeof value === 'string' ? known(value) : identityOf(value, optional),
-    // Remembered texts stay in memory: no contents, which may hold a code, nor several parts, since one may be a content.
+    // Remembered texts stay in memory. So contents are not remembered, which may hold a code, nor keys of several
+    // parts, one of which may be a content.
     pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
   }
 }

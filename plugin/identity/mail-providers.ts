@@ -1,11 +1,11 @@
 interface Provider {
-  /** The first one stands for all. */
+  /** The first domain stands for all. */
   domains: readonly [string, ...string[]]
-  /** Of two local parts of one mailbox the same. */
+  /** Makes all local parts of one mailbox the same. */
   fold?: (local: string) => string
 }
 
-/** Large providers that deliver what is sent to several addresses to one mailbox, whatever its owner has asked for. */
+/** Large providers that deliver mail to several addresses into one mailbox, without its owner having asked for it. */
 const PROVIDERS: readonly Provider[] = [
   { domains: ['gmail.com', 'googlemail.com'], fold: local => local.replaceAll('.', '') },
   { domains: ['icloud.com', 'me.com', 'mac.com'] },
@@ -22,13 +22,13 @@ const PROVIDERS: readonly Provider[] = [
 const mains = new Map(PROVIDERS.flatMap(({ domains }) => domains.map(domain => [domain, domains[0]])))
 const folds = new Map(PROVIDERS.map(({ domains, fold }) => [domains[0], fold]))
 
-/** Of a provider's domains the one that stands for all; any other domain as it is. */
+/** The domain that stands for all domains of the same provider; any other domain as it is. */
 export function mainDomain(domain: string): string {
   return mains.get(domain) ?? domain
 }
 
 /**
- * What makes two local parts of one mailbox the same, where a provider is known to deliver so.
+ * The function that makes all local parts of one mailbox the same, if the domain's provider is known to deliver so.
  * @param domain as `mainDomain` gives it
  */
 export function foldAt(domain: string): Provider['fold'] {

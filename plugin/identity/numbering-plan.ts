@@ -1,9 +1,10 @@
 import type { CountryCode } from 'libphonenumber-js'
-// `libphonenumber-js/max` has it as a module alone, not as CommonJS: tsx and others make that of an app.
+// Not from `libphonenumber-js/max`, which exports `Metadata` only to ES modules: tsx and others make CommonJS of an
+// app.
 import { Metadata } from 'libphonenumber-js/core'
 import metadata from 'libphonenumber-js/metadata.max'
 
-/** What the library knows of a country, 0 for nothing; its types leave it out. */
+/** What the library's metadata says of a country, 0 for nothing. The library's types leave it out. */
 interface Plan {
   callingCode(): string
   IDDPrefix(): string | 0
@@ -20,10 +21,10 @@ interface Plans {
   getCountryCodesForCallingCode(code: string): string[] | undefined
 }
 
-/** A country, and what its numbers look like; the library compiles its own patterns anew for each number. */
+/** A country and the patterns of its numbers, compiled once; the library compiles its patterns anew for each number. */
 interface Country {
   code: CountryCode
-  /** What its numbers begin with, of no other country of its calling code, where the library tells that. */
+  /** How only this country's numbers begin, of all with its calling code, where the library says that. */
   leading: RegExp | undefined
   numbers: RegExp
 }
@@ -31,7 +32,7 @@ interface Country {
 /** How numbers are read that are dialled in one country, or that begin with one calling code. */
 export interface NumberingPlan {
   callingCode: string
-  /** Those of this calling code, the main one first. */
+  /** The countries with this calling code, the main one first. */
   countries: readonly Country[]
   /** A trunk prefix, one that is not empty. */
   trunk: RegExp
@@ -39,9 +40,9 @@ export interface NumberingPlan {
   national: RegExp
   /** What a call abroad begins with. */
   abroad: RegExp
-  /** Most numbers, by one look: those of the main country without a trunk prefix. */
+  /** Matches most numbers at once: those of the main country without a trunk prefix. */
   main: RegExp
-  /** Those of them that do not begin as a call abroad does. */
+  /** Matches those numbers of `main` that do not begin as a call abroad does. */
   mainNational: RegExp
 }
 
@@ -63,14 +64,17 @@ const plans = new Metadata(metadata) as unknown as Plans
 const compiled = new Map<string, NumberingPlan | null>()
 const countries = new Map<string, Country>()
 
-/** As the library does: it takes the first country whose leading digits they have, or, if it has none, whose type. */
+/**
+ * The country of national digits, found as the library does: the first one whose leading digits they begin with or, if
+ * it has none, whose numbers they match.
+ */
 export function countryIn({ countries, trunk }: NumberingPlan, digits: string): CountryCode | undefined {
   if (trunk.test(digits)) return undefined
   const found = countries.find(({ leading, numbers }) => (leading ?? numbers).test(digits))
   return found?.numbers.test(digits) ? found.code : undefined
 }
 
-/** That of the calling code which digits with a plus begin with. */
+/** The plan of the calling code with which digits behind a plus begin. */
 export function planOfNumber(digits: string): NumberingPlan | null | undefined {
   for (let end = 2; end <= 4; end++) {
     const code = digits.slice(1, end)
@@ -78,7 +82,7 @@ export function planOfNumber(digits: string): NumberingPlan | null | undefined {
   }
 }
 
-/** @returns null for what is no country's, such as +800 */
+/** @returns null for a calling code that is no country's, such as +800 */
 export function planOf(countryOrCallingCode: string): NumberingPlan | null {
   const known = compiled.get(countryOrCallingCode)
   if (known !== undefined) return known
@@ -93,7 +97,7 @@ function compile(countryOrCallingCode: string): NumberingPlan | null {
   const callingCode = own.callingCode()
   const [main, ...others] = (plans.getCountryCodesForCallingCode(callingCode) ?? []).map(countryFor)
   if (main === undefined) return null
-  // Of some countries it may be empty.
+  // For some countries the prefix may be empty, which `(?<!^)` rules out.
   const trunk = `(?:${own.nationalPrefixForParsing() || NEVER})(?<!^)`
   const abroad = own.IDDPrefix() || NEVER
   const numbers = `(?=${main.leading?.source ?? ''})${main.numbers.source}`
@@ -123,7 +127,7 @@ function countryFor(code: string): Country {
   return country
 }
 
-/** One pattern for all that counts, and one look at a number. */
+/** One pattern for the form, the types and the lengths of a country's numbers, so that a number is matched once. */
 function numbersOf(plan: Plan): string {
   const types = TYPES.flatMap(name => {
     const type = plan.type(name)

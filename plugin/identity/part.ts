@@ -12,22 +12,22 @@ export interface IdentityOptions extends Prefixes {
   secret: string
   digest: Algorithm
   region: string
-  /** Whether the store is this process's own memory, which keeps no text: it is asked about texts, not their hashes. */
+  /** Whether the store is this process's memory, which keeps no text: it is asked about the texts, not their hashes. */
   local?: boolean
 }
 
 export interface KeyOptions extends IdentityOptions {
-  /** What a function in it answers, as errors and docs call it. */
+  /** What errors and docs call the value that a function in the key returns. */
   called: string
 }
 
 /** One part of a key, compiled: what it reads and how all spellings of it become one. */
 export interface CompiledPart {
   kind: 'all' | 'phone' | 'email' | 'ip' | 'value' | 'digest' | 'function'
-  /** What it is called in errors and docs: its path, or its kind. */
+  /** What errors and docs call the part: its path, or its kind. */
   label: string
   read(source: Source): unknown
-  /** The same value; in place of a list whose values are all missing the first of them. */
+  /** Returns the same value or, for a list whose values are all missing, the first of them. */
   gather?(value: unknown): unknown
   /** The one spelling, or undefined when the value cannot be such an identity. */
   canonical(value: unknown): string | undefined
@@ -35,7 +35,7 @@ export interface CompiledPart {
   list(values: readonly string[], at: string): (value: unknown) => boolean
 }
 
-/** What it is called where a value is no such thing. */
+/** What an error calls a value of this kind, as in `is not a valid phone number`. */
 export function nameOf({ kind }: Pick<CompiledPart, 'kind'>): string {
   return {
     all: 'key',
@@ -48,12 +48,12 @@ export function nameOf({ kind }: Pick<CompiledPart, 'kind'>): string {
   }[kind]
 }
 
-/** What it is read from; of a content there are several. */
+/** The paths that a part is read from: several for a content. */
 export function pathsOf({ label }: Pick<CompiledPart, 'label'>): string[] {
   return label.split(', ')
 }
 
-/** The values of several parts, as a list; a promise of it where any is one. */
+/** Reads the values of several parts as a list, or as a promise of the list if any value is a promise. */
 export function readAll(parts: readonly Pick<CompiledPart, 'read'>[], source: Source): unknown {
   const values = new Array(parts.length)
   let late = false

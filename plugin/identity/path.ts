@@ -13,15 +13,15 @@ export interface Source {
 /** Whether a path is that of the client's address. */
 export const isAddress = (path: string): boolean => path === 'ip' || path === 'request.ip'
 
-/** The client's address; null of a Unix socket, which has none. */
+/** The client's address; null for a client on a Unix socket, which has none. */
 export const addressOf = (source: Source): string | null => source.ip ?? null
 
 const ROOTS = ['body', 'query', 'params', 'headers', 'request']
 const UNSAFE = new Set(['__proto__', 'prototype', 'constructor'])
 
 /**
- * Compiles `body.phone`, `headers.x-tenant`, `request.account.id` and the like.
- * What a client sends is read by own members alone; `request` also by what Fastify and its plugins put there.
+ * Compiles `body.phone`, `headers.x-tenant`, `request.account.id` and the like. Of what a client sends, only own
+ * members are read; under `request` also inherited ones, such as those that Fastify and its plugins add.
  * @throws OptionError when such a path cannot exist
  */
 export function compilePath(path: string, at: string): (source: Source) => unknown {
@@ -43,7 +43,7 @@ export function compilePath(path: string, at: string): (source: Source) => unkno
   if (path === 'request.ip') return addressOf
   // A hook may have put a promise there.
   if (root === 'request') return source => handled(members.reduce(anyMember, source as unknown))
-  // Node lowers the names of headers.
+  // Node has the names of headers in lower case.
   const names = root === 'headers' ? members.map(name => name.toLowerCase()) : members
   return source => names.reduce(ownMember, source[root as keyof Source] as unknown)
 }

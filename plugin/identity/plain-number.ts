@@ -2,15 +2,15 @@ import type { CountryCode } from 'libphonenumber-js'
 import { countryIn, type NumberingPlan, planOf, planOfNumber } from './numbering-plan.js'
 
 /**
- * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or with a plus and a
- * calling code. So are those behind a trunk prefix, or a calling code that lacks its plus, where no other can be meant.
- * `undefined` where the library must be asked.
+ * The E.164 form of digits that are a valid number as they stand: a national one of `region`, or one with a plus and a
+ * calling code. Digits behind a trunk prefix, or behind a calling code without its plus, are read, too, if they can
+ * mean no other number. `undefined` where the library must be asked.
  */
 export function plainNumber(digits: string, region: CountryCode | undefined): string | undefined {
   try {
     return recognised(digits, region)
   } catch {
-    // Another version of the library may lack what its types leave out: then it is asked itself.
+    // Another version of the library may lack the metadata that its types leave out. Then the library itself is asked.
     return undefined
   }
 }
@@ -39,7 +39,7 @@ function recognised(digits: string, region: CountryCode | undefined): string | u
   return countryIn(plan, digits) ? `+${plan.callingCode}${digits}` : withoutTrunk(plan, digits)
 }
 
-/** With a plus, the number as it is where it is valid. */
+/** A number with a plus, as it is, if it is valid. */
 function standing(plan: NumberingPlan, number: string): string | undefined {
   const own = nationalOf(plan, number)
   return plan.main.test(own) || countryIn(plan, own) ? number : undefined
@@ -47,7 +47,7 @@ function standing(plan: NumberingPlan, number: string): string | undefined {
 
 function withoutTrunk({ callingCode, trunk, national }: NumberingPlan, digits: string): string | undefined {
   const [prefix, ...groups] = trunk.exec(digits) ?? []
-  // Of what stands in groups the library makes another number.
+  // If the prefix has captured groups, the library makes another number of them.
   if (prefix === undefined || groups.some(group => group !== undefined)) return undefined
   const rest = digits.slice(prefix.length)
   const number = `+${callingCode}${rest}`
@@ -55,7 +55,10 @@ function withoutTrunk({ callingCode, trunk, national }: NumberingPlan, digits: s
   return plan ? standing(plan, number) : undefined
 }
 
-/** Of digits that begin as the calling code does: it lacks its plus, or they are a national number, but surely not both. */
+/**
+ * Reads digits that begin as the calling code does: either the code lacks its plus, or they are a national number.
+ * `undefined` where it may be both.
+ */
 function beginningAlike(plan: NumberingPlan, digits: string, region: CountryCode): string | undefined {
   const { callingCode, countries, trunk, national } = plan
   if (plan.abroad.test(digits)) return undefined
@@ -75,7 +78,7 @@ function countryOf(number: string): CountryCode | undefined {
   return countries.length === 1 ? countries[0]?.code : countryIn(plan, nationalOf(plan, number))
 }
 
-/** What stands behind the plus and the calling code. */
+/** The digits behind the plus and the calling code. */
 function nationalOf({ callingCode }: NumberingPlan, number: string): string {
   return number.slice(1 + callingCode.length)
 }

@@ -1,19 +1,23 @@
 /** Longer texts are not remembered: a body may hold megabytes. */
 const LONGEST = 256
-/** So many texts are remembered. */
+/** How many texts are remembered. */
 const MOST = 2_000
-/** Then so many more have to come again until one takes the place of the oldest: to remember costs more than to reckon anew. */
+/**
+ * After that, only every 16th text that comes again takes the place of the oldest, since remembering costs more than
+ * computing anew.
+ */
 const TURNS = 16
-/** For the sums of texts that came once. */
+/** How many places there are for the sums of texts that came. */
 const SUMS = 2 ** 14
 
 /**
- * The same function, which remembers its last answer, and those to some two thousand texts that came more than once;
- * `undefined` is no answer. What comes again and again, in a flood or in several rules of one request, is reckoned once
- * or twice. The texts stay in the memory of this process; of those that came once, a number does.
+ * The same function, which remembers its last answer, and its answers to some 2,000 texts that came more than once. An
+ * answer `undefined` is not remembered. A text that comes again and again, in a flood or in several rules of one
+ * request, is computed once or twice. Remembered texts stay in the memory of this process; of a text that came once, a
+ * number does.
  */
 export function remembering<T>(of: (text: string) => T): (text: string) => T {
-  // Made for the first text: of an app's rules few are asked, and each would take 64 kB.
+  // Made for the first text: only few of an app's rules are asked, and each would take 64 kB.
   let remembered: Remembered<T> | undefined
   let last = ''
   let lastAnswer: T | undefined
@@ -51,7 +55,7 @@ class Remembered<T> {
     return answer
   }
 
-  /** Whether it is the last one of its place that came. */
+  /** Whether the text is the last one that came of those with its place. */
   private cameBefore(text: string): boolean {
     const sum = sumOf(text)
     const place = sum & (SUMS - 1)
@@ -61,10 +65,10 @@ class Remembered<T> {
   }
 }
 
-/** A text of its own: V8 would keep the whole of what it was cut from, as of the body of a form. */
+/** A copy of the text: V8 would otherwise keep the whole string that it was cut from, such as the body of a form. */
 const copyOf = (text: string): string => JSON.parse(JSON.stringify(text))
 
-/** The same for a function of two, which remembers for each second argument apart. */
+/** The same for a function of two arguments, which remembers for each second argument apart. */
 export function rememberingEach<K, T>(of: (text: string, by: K) => T): (text: string, by: K) => T {
   const each = new Map<K, (text: string) => T>()
   return (text, by) => {

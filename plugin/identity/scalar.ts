@@ -8,7 +8,7 @@ import { compileIpList } from './ip-list.js'
 import { type CompiledPart, nameOf, type Prefixes } from './part.js'
 import { isRegion } from './phone.js'
 
-/** The region that stands in an option. @throws OptionError when there is no such region */
+/** The region that an option names. @throws OptionError when there is no such region */
 export function regionAt(region: string, at: string): CountryCode {
   if (isRegion(region)) return region
   throw wrongOption(at, region, 'Write a country as two capital letters (ISO 3166-1), such as "CN" or "GB".')
@@ -48,7 +48,7 @@ export function functionPart(read: KeyFunction, label: string, at: string): Comp
   }
 }
 
-/** @param fold gives the one spelling, or undefined when the text cannot be such an identity */
+/** @param fold returns the one spelling, or undefined when the text cannot be such an identity */
 export function scalarPart(
   kind: CompiledPart['kind'],
   label: string,
