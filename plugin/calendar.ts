@@ -7,8 +7,8 @@ type Boundaries = readonly [number, number, number, number]
 
 const HOUR = 3_600_000
 /**
- * How many zones are cached for each period: more than exist, which are some 600 with all their names. Computing takes
- * 60 µs.
+ * How many zones are cached for each kind of period: more than exist, some 600 with all their names. To compute one
+ * takes 60 µs.
  */
 const MAX_ZONES = 1_000
 const DATED = {

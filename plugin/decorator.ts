@@ -20,7 +20,8 @@ export interface LimitDecorator {
   /**
    * Decides over all the rules named together and, if all admit, reserves a slot of each. Settle the decision with
    * `keep()` or `refund()`, then release its locks with `end()`. A refusal is not thrown: look at `allowed`.
-   * @param request needed by rules whose `max` or `timeZone` comes from the request
+   * @param request needed by rules whose `max` or `timeZone` comes from the request; without it no `allow` function is
+   *   asked
    * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError,
    *   StoreFullError; before the server is ready also SecretMismatchError, which every call but `replace` may throw
    *   then

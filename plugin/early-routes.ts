@@ -53,7 +53,8 @@ function sharedBy(initialization: Channel & { [SHARED]?: Shared }): Shared {
 }
 
 /**
- * @throws RouteTooEarlyError when a route with `config.limit`, anywhere in the app, was declared unheard by the plugin
+ * @throws RouteTooEarlyError when a route with `config.limit` was declared, anywhere in the app, and no hook of the
+ *   plugin has heard of it
  */
 export function refuseStrayRoutes(fastify: FastifyInstance): void {
   const declared = watched(fastify)?.declared ?? []

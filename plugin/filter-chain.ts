@@ -61,7 +61,7 @@ export class FilterChain {
 function verified(name: string, result: FilterResult | undefined | void): FilterResult | undefined {
   if (result === undefined || result === null) return undefined
   const { allowed } = result
-  // It may be null, as in a verdict, so that a filter may return one of `fastify.limit`.
+  // It may be null, as in a verdict, so that a filter may return the verdict of `fastify.limit.peek`.
   const retryAfterMs = result.retryAfterMs ?? 0
   const named = Number.isFinite(retryAfterMs) && retryAfterMs >= 0 && retryAfterMs <= Number.MAX_SAFE_INTEGER
   if (typeof allowed !== 'boolean' || !named) {

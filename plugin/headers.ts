@@ -21,8 +21,7 @@ export function policyHeaders(
     for (let i = 0; i < limits.length; i++) {
       const { max, remaining, resetMs } = limits[i] as LimitState
       const policy = disclosure.policies[i] as Policy
-      // `met` has the name of a rule that blocks, too. A block is no quota: of the policy of that name more may be
-      // left.
+      // `met` also has the names of rules that block. A block is no quota: the policy of that name may have some left.
       if (disclosure.to === 'met' && (remaining > 0 || !met.includes(policy.name))) continue
       const comma = policies === '' ? '' : ', '
       policies += comma + policy.withMax(max)

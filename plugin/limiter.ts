@@ -16,7 +16,7 @@ import { askedOf, asksStore, type Subject, subjectsOf, verdictOf } from './subje
 import { admittedVerdict, type Verdict } from './verdict.js'
 import { within } from './within.js'
 
-/** The holder's name on locks, and when the locks were asked for, of a decision that takes no lock. */
+/** Stands for the holder of locks in a decision that takes none. */
 const NO_LOCK = { token: '', since: { monotonic: 0, wall: 0 } }
 
 /** Decides by rules, over any store; knows nothing of HTTP. */
@@ -57,7 +57,7 @@ export class Limiter {
     )
   }
 
-  /** Makes the decision of a filter's refusal. @param retryAfterMs null when no time can be named */
+  /** Makes a decision of the refusal of a filter. @param retryAfterMs null when no time can be named */
   refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]

@@ -44,7 +44,7 @@ export interface SendLimitOptions {
    * all processes that share it; in memory it is random by default.
    */
   secret?: string
-  /** The hash of contents; `md5` by default. */
+  /** The algorithm by which contents are hashed; `md5` by default. */
   digest?: 'md5' | 'sha256'
   /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2); `CN` by default. */
   region?: string
@@ -58,13 +58,11 @@ export interface SendLimitOptions {
    */
   timeout?: string | number
   /**
-   * What decides while Redis does not answer: the limits in the memory of this process (`memory`, by default), nothing,
-   * with a 503 for each request (`deny`), or nothing, and each request is admitted (`allow`).
+   * What holds while Redis does not answer: limits in the memory of this process (`memory`, by default), a 503 for each
+   * request (`deny`), or no limits at all (`allow`).
    */
   onStoreError?: 'memory' | 'deny' | 'allow'
-  /**
-   * With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; by default it does not.
-   */
+  /** With Redis: how long this process refuses on its own what Redis has refused, up to `1m`; not at all by default. */
   refusalCache?: string | number
   /** How many keys the memory store holds at most, up to 16,000,000; 1,000,000 by default. */
   maxKeys?: number

@@ -85,7 +85,8 @@ function brokeOff(error: unknown, depth = 0): boolean {
   const { name, code, cause, response, message, type } = failure
   if (name === 'AbortError' || name === 'TimeoutError' || isUnreadable(failure)) return true
   if (name === 'FetchError' && FETCH_TYPES.has(type)) return true
-  // axios and undici's RetryAgent use these codes for an answer that broke off in the middle, and for an answer of 5xx.
+  // axios and undici's RetryAgent use these codes for an answer that broke off in the middle, and for one of 5xx, which
+  // alone has the status of an error.
   if (code === 'ERR_BAD_RESPONSE' || code === 'UND_ERR_REQ_RETRY')
     return statusIn(error, response?.status) === undefined
   // The message of end-of-stream, and so of @fastify/reply-from when its upstream has reset a stream of HTTP/2.

@@ -103,8 +103,8 @@ function windowsOf({ specs }: CompiledRule): number[] {
 }
 
 /**
- * The names of a rule's policies, one for each limit. The only one has the name of the rule. Several are `mail-60s`,
- * `mail-24h`, and for a calendar day beside the latter `mail-24h-calendar`.
+ * The names of a rule's policies, one for each limit. The policy of a single limit has the name of the rule. Those of
+ * several limits are `mail-60s`, `mail-24h`, and for a calendar day beside the latter `mail-24h-calendar`.
  */
 export function policyNames(rule: CompiledRule): string[] {
   const { name } = rule

@@ -65,7 +65,7 @@ export class Planner {
     const known = this.made.get(place)
     const methods = [route.method].flat()
     const head = methods.every(method => method === 'HEAD')
-    // An `onRoute` hook that ran before may have made the same rule anew, so identity does not tell.
+    // Compared in depth, since an `onRoute` hook that ran before may have made the same rule anew.
     const shares = head && known && isDeepStrictEqual(known.limit, limit)
     const name = nameOf(route)
     const members = shares ? known.members : this.membersOf(limit, name, name + constraints)

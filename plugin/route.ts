@@ -51,8 +51,8 @@ function guard(route: RouteOptions, member: 'handler' | 'onRequest', limiting: u
 }
 
 /**
- * Whether the hook or handler that runs came from another limited route, of which another plugin made this one as a
- * copy, and the copy has limits of its own.
+ * Whether another plugin has copied a limited route, with the hook and the handler that run now, and the copy has
+ * limits of its own.
  */
 function isCopied(config: object, limited: LimitedRoute): boolean {
   const own = limitedBy(config)

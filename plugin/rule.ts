@@ -27,7 +27,7 @@ interface Fixed {
 interface FromRequest {
   /** How many, by the request. The number is rounded down and held between 0 and the `ceiling`. */
   max: MaxFunction | RequestValue
-  /** The most that `max` may be, itself no more than a fixed `max` may be. */
+  /** The most that `max` may be. The same bounds hold for it as for a fixed `max`. */
   ceiling: number
 }
 interface Rolling {

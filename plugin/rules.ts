@@ -50,8 +50,8 @@ export class RuleCompiler {
     const { key, distinct } = keys
     const index = this.rules.of(name + owner)
     const observed = mode === 'observe'
-    // When memory is full, these rules are forgotten first: no message goes that a `sends` or `failures` rule would
-    // refuse.
+    // When memory is full, what these rules have counted is forgotten: no message goes that a `sends` or `failures`
+    // rule would refuse.
     const base = { rule: index, observed, forgettable: observed || counts === 'attempts' }
     const kinds = key.parts.map(({ kind }) => kind).join()
     const named = (suffix: string) => {

@@ -29,7 +29,7 @@ function agedBlock(violation: Violation, ms: number): Violation {
   return typeof blockedMs === 'number' ? { ...violation, blockedMs: left(blockedMs, ms) } : violation
 }
 
-/** What is left of a waiting time: whole milliseconds, as in every verdict, and never too few. */
+/** What is left of a waiting time after `ms` milliseconds: a whole number, as in every verdict, and never too short. */
 function left(waitMs: number, ms: number): number {
   return Math.max(waitMs - Math.floor(ms), 0)
 }

@@ -5,7 +5,7 @@ import { type Entry, type Facts, type Limit, PASSES, TICKS_PER_MS, UNKNOWN } fro
 export interface LimitState {
   max: number
   remaining: number
-  /** Time until a slot returns, in milliseconds, 0 when none is used; of a calendar limit, until its period ends. */
+  /** Time until a slot returns, in milliseconds, 0 when none is used; for a calendar limit, until its period ends. */
   resetMs: number
   /**
    * Length of the window, in milliseconds: 24 hours for a day, even when the clock is set on it, 30 days for a month.

@@ -45,8 +45,8 @@ export class Subject implements Applied {
 }
 
 /**
- * Finds out which rules apply, and to which identities. A rule is left out if its allow list has the identity. All
- * subjects of a rule stand together.
+ * Finds out which rules apply, and to which identities. A rule is left out if it lets the identity, or the request,
+ * pass uncounted. All subjects of a rule stand together.
  * @param values the value, or list of values, that each rule counts by
  * @throws KeyMissingError, KeyInvalidError, FunctionError
  */

@@ -50,7 +50,8 @@ export function isRegion(text: string | undefined): text is CountryCode {
 export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
   const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
-  // Answers are remembered for each region. If the client names the region, it may name anything: that counts as none.
+  // Answers are remembered for each region. A client that names the region may name any text: one that is none counts
+  // as no region.
   const number = plain ?? read(text, isRegion(region) ? region : undefined)
   return number === undefined ? undefined : ownNumber(number)
 }
