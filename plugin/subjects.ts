@@ -9,8 +9,8 @@ import { admittedVerdict, type Verdict, type Violation, verdictFrom } from './ve
 const hash = new HalfSipHash()
 
 /**
- * An entry that a store is asked about: a rule that applies to a request, the identity that it counts, one of its
- * specs.
+ * An entry that a store may be asked about: a rule that applies to a request, the identity that it counts, and one of
+ * its specs.
  */
 export class Subject implements Applied {
   /** @param blocked whether the identity is on the rule's block list; then the store is not asked about it */

@@ -9,7 +9,8 @@ export class Watch {
   constructor(private readonly reply: FastifyReply) {
     const { send } = reply
     this.send = send
-    // Fastify's `reply.sent` is true only after the reply's hooks, or its stream, have ended.
+    // Fastify's `reply.sent` is true only after the reply's hooks, or its stream, have ended. So calls of `send` are
+    // noted.
     reply.send = payload => {
       this.answered = true
       return send.call(reply, payload)

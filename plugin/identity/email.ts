@@ -11,7 +11,7 @@ const MAX_LENGTH = 320
 /** RFC 5321 section 4.1.2, with the characters beyond ASCII of RFC 6531 section 3.3. */
 const ATOM = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+$/u
 const QUOTED_STRING = /^"((?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*)"$/u
-/** Most addresses: the local part needs no folding, except for what a provider ignores; the domain may need some. */
+/** Most addresses: the local part needs no folding, unless the domain's provider asks for some; the domain may. */
 const PLAIN = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*@[!-?A-~]*$/
 /** Controls, invisible and unassigned characters, line separators, lone surrogates. */
 const NEVER = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
@@ -22,11 +22,12 @@ const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const NO_DOMAIN = /[\0-,/:-@[-`{-\x7f]/
 
 /**
- * One form for all spellings of a mail address, for limiting only: a message goes to the address as given.
- * `undefined` where the text is not exactly one address (a display name, comment, list or address literal is none).
+ * One form for all spellings of a mail address, for limiting only: a message goes to the address as given. `undefined`
+ * where the text is not exactly one address (a display name, comment, list or address literal is none).
  *
- * Folded: white space around it, case, compatibility characters (NFKC), quotes that are not needed, `+tag`,
- * the domain to punycode without its final dot; and what large providers ignore in a local part, such as Gmail's dots.
+ * Folded: white space around it, case, compatibility characters (NFKC), quotes that are not needed, `+tag`, the domain
+ * to punycode without its final dot; and addresses that large providers deliver to one mailbox, such as with Gmail's
+ * dots.
  */
 export function canonicalEmail(text: string): string | undefined {
   if (typeof text !== 'string') return undefined

@@ -4,9 +4,10 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
 /**
  * Compiles addresses and CIDR ranges into a test for a client's address, in any spelling of it.
  *
- * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored.
- * The time of a test grows with the logarithm of the number of entries.
- * @throws TypeError when `entries` is no list, or naming the entry that is neither an address nor a range
+ * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored. The time
+ * of a test grows with the logarithm of the number of entries.
+ * @throws TypeError when `entries` is no list, or when an entry, which the error names, is neither an address nor a
+ *   range
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
   if (!Array.isArray(entries)) throw new TypeError("compileIpList takes a list, such as ['192.0.2.0/24']")
