@@ -6,6 +6,8 @@ import type { Verdict } from './verdict.js'
 const SECOND_MS = 1_000
 /** How many logged refusals are remembered. When there are more, all are forgotten, and logged anew. */
 const MAX_KNOWN = 10_000
+/** Small enough for a sum times 31 to be exact. */
+const SUMS = 2 ** 48
 
 /** What pino has and another logger may lack. */
 interface Leveled {
@@ -17,7 +19,7 @@ interface Leveled {
  * the same limits to the same keys within a second, and those that the cache of refusals repeats.
  */
 export class RefusalLog {
-  // Refusals logged since `since`: each is a sum of 53 bits over the limits that refuse and the identities.
+  // Refusals logged since `since`: each is a sum of 48 bits over the limits that refuse and the identities.
   private readonly known = new Set<number>()
   private since = Number.NEGATIVE_INFINITY
   private readonly failures = new Map<string, number>()
@@ -53,7 +55,7 @@ export class RefusalLog {
       const number = decision.numberOf(rule)
       // A filter does not tell whom it refuses, so nothing is known to be a repetition.
       if (number === undefined) return false
-      refusal = (refusal * 31 + number + windowMs) % Number.MAX_SAFE_INTEGER
+      refusal = (refusal * 31 + number + windowMs) % SUMS
     }
     if (decision.at - this.since >= SECOND_MS || this.known.size >= MAX_KNOWN) {
       this.known.clear()
