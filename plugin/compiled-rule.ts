@@ -40,9 +40,9 @@ export interface CompiledRule {
   timeZones: readonly (TimeZoneFunction | undefined)[] | undefined
   /** How long the lock is renewed at most, in milliseconds. */
   maxHold: number
-  passes: AllowFunction | undefined
+  allowFunction: AllowFunction | undefined
   /** Whether headers hide the rule, always or from some requests. */
   hidden: boolean | PrivateFunction
-  allows: ((value: unknown) => boolean) | undefined
-  blocks: ((value: unknown) => boolean) | undefined
+  allowList: ((value: unknown) => boolean) | undefined
+  blockList: ((value: unknown) => boolean) | undefined
 }

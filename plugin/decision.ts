@@ -1,7 +1,7 @@
 import { type Awaitable, isPromise } from './awaitable.js'
 import type { CompiledRule } from './compiled-rule.js'
+import type { DecisionBasis, Slot } from './decision-basis.js'
 import { Hold, reporting } from './hold.js'
-import type { Means, Slot } from './means.js'
 import type { Outcome } from './outcome.js'
 import { aged, join } from './stages.js'
 import { type RuleState, statesOf } from './states.js'
@@ -16,19 +16,19 @@ const NONE: readonly never[] = []
 export class Decision implements Verdict {
   readonly allowed: boolean
   // Private at run time (`#`), not by its type alone, since a handler may answer with the decision itself.
-  readonly #means: Means
+  readonly #basis: DecisionBasis
   // Computed when first needed: most decisions are kept, and never need it.
   #slots: readonly Slot[] | undefined
   #giving: Awaitable<void> = undefined
   #refunded = false
   #hold: Hold | undefined
 
-  constructor(means: Means) {
-    const { subjects, facts, said, token } = means
-    this.#means = means
+  constructor(basis: DecisionBasis) {
+    const { subjects, facts, said, token } = basis
+    this.#basis = basis
     this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
     if (!facts || !this.allowed) this.#slots = NONE
-    else if (token !== '') this.#hold = new Hold(means.slots(isLock), means)
+    else if (token !== '') this.#hold = new Hold(basis.slots(isLock), basis)
   }
 
   /**
@@ -36,14 +36,14 @@ export class Decision implements Verdict {
    * and so is each of these members when it is read (except `allowed`).
    */
   verdict(): Verdict {
-    const { subjects, facts, earlier, said, at } = this.#means
+    const { subjects, facts, earlier, said, at } = this.#basis
     const own = said ?? verdictOf(subjects, facts)
     return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
   }
 
   /** What is left of the rules with these names, as in `rules`. @internal */
   statesOf(names: ReadonlySet<string>): RuleState[] {
-    const { subjects, facts, earlier, at } = this.#means
+    const { subjects, facts, earlier, at } = this.#basis
     const own = facts ? statesOf(askedOf(subjects), facts, names) : []
     return earlier ? [...aged(earlier.statesOf(names), at - earlier.at), ...own] : own
   }
@@ -53,7 +53,7 @@ export class Decision implements Verdict {
    * `clock`.
    */
   get at(): number {
-    return this.#means.at
+    return this.#basis.at
   }
 
   get retryAfterMs(): number | null {
@@ -82,7 +82,7 @@ export class Decision implements Verdict {
 
   /** The hashed identity of each rule that applied. */
   get keys(): Record<string, string> {
-    const { subjects, earlier } = this.#means
+    const { subjects, earlier } = this.#basis
     const keys = { ...earlier?.keys }
     for (const [i, subject] of subjects.entries())
       if (subjects[i - 1]?.rule !== subject.rule) keys[subject.name] = subject.pseudonym
@@ -91,13 +91,13 @@ export class Decision implements Verdict {
 
   /** The hashed identity of one rule; undefined where it did not apply. */
   keyOf(rule: string): string | undefined {
-    const { subjects, earlier } = this.#means
+    const { subjects, earlier } = this.#basis
     return subjects.find(({ name }) => name === rule)?.pseudonym ?? earlier?.keyOf(rule)
   }
 
   /** A number for the identity of one rule, in this process alone. No pseudonym is made for it. @internal */
   numberOf(rule: string): number | undefined {
-    return this.#means.subjects.find(({ name }) => name === rule)?.number
+    return this.#basis.subjects.find(({ name }) => name === rule)?.number
   }
 
   /**
@@ -105,19 +105,19 @@ export class Decision implements Verdict {
    * a store or, on a cluster, admitted with a part of it uncounted.
    */
   get store(): string {
-    return this.#means.facts ? this.#means.store.name : 'none'
+    return this.#basis.facts ? this.#basis.store.name : 'none'
   }
 
   /** Whether anything may be left to settle or to release. @internal */
   get pending(): boolean {
     const open = this.#slots
       ? this.#slots.length > 0
-      : this.#means.subjects.some(({ rule }) => isSettled(rule))
+      : this.#basis.subjects.some(({ rule }) => isSettled(rule))
     return open || this.locked
   }
 
   get #open(): readonly Slot[] {
-    this.#slots ??= this.#means.slots(isSettled)
+    this.#slots ??= this.#basis.slots(isSettled)
     return this.#slots
   }
 
@@ -136,7 +136,7 @@ export class Decision implements Verdict {
    * aborts without a lock, or for the lock of an observed rule.
    */
   get signal(): AbortSignal {
-    this.#hold ??= new Hold(NONE, this.#means)
+    this.#hold ??= new Hold(NONE, this.#basis)
     return this.#hold.signal
   }
 
@@ -163,8 +163,8 @@ export class Decision implements Verdict {
    * none.
    */
   receipt(): string {
-    const { decider, store } = this.#means
-    return decider.receiptOf(this.allowed ? this.#means.slots(isSettled) : NONE, store)
+    const { decider, store } = this.#basis
+    return decider.receiptOf(this.allowed ? this.#basis.slots(isSettled) : NONE, store)
   }
 
   /**
@@ -197,19 +197,19 @@ export class Decision implements Verdict {
 
   private giveBack(which: (rule: CompiledRule) => boolean): Awaitable<void> {
     // A send that succeeds usually gives nothing back. Then no slot needs to be computed.
-    if (!this.#means.subjects.some(({ rule }) => which(rule))) return this.#giving
+    if (!this.#basis.subjects.some(({ rule }) => which(rule))) return this.#giving
     const given = this.#open.filter(({ entry }) => which(entry.rule))
     // The handler may have begun a refund without waiting for it.
     if (given.length === 0) return this.#giving
     this.#slots = this.#open.filter(({ entry }) => !which(entry.rule))
-    const means = this.#means
+    const basis = this.#basis
     const back = () => {
-      means.uncount(given)
+      basis.uncount(given)
       this.#refunded = true
     }
-    const failed = (error: unknown) => means.report(error, 'refund')
+    const failed = (error: unknown) => basis.report(error, 'refund')
     this.#giving = reporting(failed, () => {
-      const done = means.store.refund(given, means.token)
+      const done = basis.store.refund(given, basis.token)
       return isPromise(done) ? done.then(back) : back()
     })
     return this.#giving

@@ -39,7 +39,7 @@ export interface LimitErrorConstructor {
 /**
  * Makes a class of refusals, for `instanceof`. Whoever makes a refusal sets `headers`, `problem` and `decision` itself.
  */
-function refusalError(
+function refusalClass(
   code: string,
   message: string,
   status: number,
@@ -55,11 +55,11 @@ function refusalError(
 }
 
 /** Any refusal, for `instanceof`: it is one of the three below. */
-export const LimitError = refusalError('FST_SEND_LIMIT', 'refused by: %s', 429, Error)
+export const LimitError = refusalClass('FST_SEND_LIMIT', 'refused by: %s', 429, Error)
 /** 429: a limit is reached until its window has moved on; or a filter refuses and names a time to wait. */
-export const ExceededError = refusalError('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, LimitError)
+export const ExceededError = refusalClass('FST_SEND_LIMIT_EXCEEDED', 'limit reached: %s', 429, LimitError)
 /** 409: the lock of a rule is held, since the same send is under way. */
-export const InFlightError = refusalError(
+export const InFlightError = refusalClass(
   'FST_SEND_LIMIT_IN_FLIGHT',
   'already under way: %s',
   409,
@@ -68,7 +68,7 @@ export const InFlightError = refusalError(
 /**
  * 403: the identity is blocked, by a rule's list or by `fastify.limit.block`; or a filter refuses and names no time.
  */
-export const BlockedError = refusalError('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, LimitError)
+export const BlockedError = refusalClass('FST_SEND_LIMIT_BLOCKED', 'blocked by: %s', 403, LimitError)
 
 /** The request lacks what a rule is keyed by. */
 export const KeyMissingError = createError(

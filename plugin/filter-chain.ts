@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { TimeoutError } from './errors.js'
 import type { Filter, FilterResult } from './filter.js'
-import { misanswered } from './mistakes.js'
+import { wrongReturn } from './mistakes.js'
 import { within } from './within.js'
 
 interface FilterRefusal {
@@ -65,7 +65,7 @@ function verified(name: string, result: FilterResult | undefined | void): Filter
   const retryAfterMs = result.retryAfterMs ?? 0
   const named = Number.isFinite(retryAfterMs) && retryAfterMs >= 0 && retryAfterMs <= Number.MAX_SAFE_INTEGER
   if (typeof allowed !== 'boolean' || !named) {
-    throw misanswered(
+    throw wrongReturn(
       result,
       `the filter ${name}`,
       'nothing, or { allowed: true or false } with a "retryAfterMs" from 0'

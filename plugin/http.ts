@@ -11,7 +11,7 @@ import {
   StoreUnavailableError
 } from './errors.js'
 import { policyHeaders } from './headers.js'
-import { misanswered } from './mistakes.js'
+import { wrongReturn } from './mistakes.js'
 import type { SendLimitOptions } from './options.js'
 import { isResponse } from './outcome.js'
 import type { Disclosures } from './plan.js'
@@ -99,7 +99,7 @@ export function refuse(
 function bodyOf(built: unknown): unknown {
   // From a whole Response Fastify would take the status, too.
   if (!isPromise(built) && !isResponse(built)) return built
-  throw misanswered(built, 'options.errorResponse', 'the body of the answer')
+  throw wrongReturn(built, 'options.errorResponse', 'the body of the answer')
 }
 
 /**

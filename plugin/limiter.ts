@@ -3,10 +3,10 @@ import { type Awaitable, isPromise } from './awaitable.js'
 import { type Clock, instantNow } from './clock.js'
 import type { CompiledRule } from './compiled-rule.js'
 import { Decision } from './decision.js'
+import { DecisionBasis } from './decision-basis.js'
 import { TimeoutError } from './errors.js'
 import type { Afterwards } from './hold.js'
 import type { Source } from './identity/path.js'
-import { Means } from './means.js'
 import { wrongOption } from './mistakes.js'
 import { entriesOf, type Keys, namedBy } from './named.js'
 import type { Receipts } from './store/receipts.js'
@@ -141,7 +141,7 @@ export class Limiter {
     const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
     const at = reserved?.at ?? this.clock.monotonic()
-    return new Decision(new Means(subjects, facts, at, store, token, since, this, earlier, said))
+    return new Decision(new DecisionBasis(subjects, facts, at, store, token, since, this, earlier, said))
   }
 }
 

@@ -6,7 +6,7 @@ import { isResponse } from './outcome.js'
  * Makes the error for a function of the app that returned something wrong. If it is async, which it must not be, nobody
  * waits for its promise, and a rejection would end the process.
  */
-export function misanswered(answer: unknown, what: string, right: string): Error {
+export function wrongReturn(answer: unknown, what: string, right: string): Error {
   handled(answer)
   return new FunctionError(what, `return ${right}, but returned ${typeOf(answer)}`)
 }

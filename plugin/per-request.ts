@@ -1,7 +1,7 @@
 import { isTimeZone } from './calendar.js'
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
-import { misanswered, wrongOption } from './mistakes.js'
+import { wrongOption, wrongReturn } from './mistakes.js'
 import type { AllowFunction, MaxFunction, PrivateFunction, TimeZoneFunction } from './rule.js'
 import type { Spec } from './store/store.js'
 
@@ -11,9 +11,9 @@ type Request = Parameters<MaxFunction & TimeZoneFunction & AllowFunction & Priva
  * Whether the rule's `allow` function lets this request pass; without a request it lets nobody.
  * @throws FunctionError
  */
-export function isAllowed({ name, passes }: CompiledRule, source: Source | undefined): boolean {
-  if (passes === undefined || source === undefined) return false
-  return truth(passes(source as Request), 'allow', name)
+export function isAllowed({ name, allowFunction }: CompiledRule, source: Source | undefined): boolean {
+  if (allowFunction === undefined || source === undefined) return false
+  return truth(allowFunction(source as Request), 'allow', name)
 }
 
 /**
@@ -27,7 +27,7 @@ export function isHidden({ name, hidden }: CompiledRule, request: Request | unde
 
 function truth(answer: unknown, of: 'allow' | 'private', name: string): boolean {
   // A promise is truthy, so it would mean `true` for everybody.
-  if (typeof answer !== 'boolean') throw misanswered(answer, `"${of}" of the rule ${name}`, 'true or false')
+  if (typeof answer !== 'boolean') throw wrongReturn(answer, `"${of}" of the rule ${name}`, 'true or false')
   return answer
 }
 
@@ -42,7 +42,7 @@ export function specOf(
   if (timeZoneOf === undefined) return spec
   const timeZone: unknown = timeZoneOf(needed(source, 'timeZone', name))
   if (!isTimeZone(timeZone))
-    throw misanswered(timeZone, `"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')
+    throw wrongReturn(timeZone, `"timeZone" of the rule ${name}`, 'an IANA time zone such as "Asia/Shanghai"')
   return { ...spec, timeZone } as Spec
 }
 
@@ -60,7 +60,7 @@ export function maxOf(
     if (typeof max === 'number') return max
     const answer: unknown = max(needed(source, 'max', name))
     if (typeof answer !== 'number' || Number.isNaN(answer))
-      throw misanswered(answer, `"max" of the rule ${name}`, 'a number')
+      throw wrongReturn(answer, `"max" of the rule ${name}`, 'a number')
     return Math.min(Math.max(Math.floor(answer), 0), specs[i]?.limits[limit]?.max ?? 0)
   })
 }

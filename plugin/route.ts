@@ -10,8 +10,8 @@ import { Admission, type Shared, tellLeft } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
+import { HandlerRun } from './handler-run.js'
 import { LIMITED, type LimitedRoute, limitedBy, nameOf, type Plan, planFor } from './plan.js'
-import { Turn } from './turn.js'
 import { Watch } from './watch.js'
 
 /** The member of a request that holds the plan with which it began: its route may get another plan meanwhile. */
@@ -124,7 +124,7 @@ function limitHandler(
       const tellAnew = () => {
         if (reply.getHeader('ratelimit') === told) tellLeft(decision, plan, reply)
       }
-      const result = decision.pending ? new Turn(reply, decision, tellAnew).run(start) : start()
+      const result = decision.pending ? new HandlerRun(reply, decision, tellAnew).run(start) : start()
       // A handler that returns nothing sends later. The reply, which is a thenable, waits for that.
       return result === undefined ? reply : result
     }

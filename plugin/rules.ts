@@ -81,11 +81,11 @@ export class RuleCompiler {
         ? structures.map(each => each.max)
         : undefined,
       timeZones: structures.some(each => each.timeZone) ? structures.map(each => each.timeZone) : undefined,
-      maxHold: hold(rule, structures[0]?.spec.ttl ?? 0, at),
+      maxHold: maxHoldOf(rule, structures[0]?.spec.ttl ?? 0, at),
       hidden: rule.private ?? false,
-      passes: typeof allow === 'function' ? allow : undefined,
-      allows: typeof allow === 'function' ? undefined : compileList(key, allow, `${at}.allow`),
-      blocks: compileList(key, block, `${at}.block`)
+      allowFunction: typeof allow === 'function' ? allow : undefined,
+      allowList: typeof allow === 'function' ? undefined : compileList(key, allow, `${at}.allow`),
+      blockList: compileList(key, block, `${at}.block`)
     }
   }
 
@@ -110,7 +110,7 @@ export class RuleCompiler {
   }
 }
 
-function hold({ lock, maxHold }: Rule, ttl: number, at: string): number {
+function maxHoldOf({ lock, maxHold }: Rule, ttl: number, at: string): number {
   if (maxHold === undefined) return ttl * HOLD_TIMES
   const ms = durationAt(maxHold, `${at}.maxHold`)
   if (lock === undefined || ms < ttl)
@@ -123,7 +123,7 @@ function compileList(
   key: CompiledKey,
   values: readonly string[] | undefined,
   at: string
-): CompiledRule['blocks'] {
+): CompiledRule['blockList'] {
   if (values === undefined) return undefined
   conformValue(List, values, at)
   for (const [i, value] of values.entries()) conformValue(ListItem, value, `${at}[${i}]`)

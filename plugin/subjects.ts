@@ -80,9 +80,9 @@ function addSubjects(
   const { key, optional, specs } = rule
   const who = rule.whoOf(values)
   const identity = key.identify(who, optional)
-  if (identity === null || rule.allows?.(who)) return count
+  if (identity === null || rule.allowList?.(who)) return count
   // Before the value of `distinct` is looked at: an identity on the list is blocked, whatever else is sent.
-  if (rule.blocks?.(who)) {
+  if (rule.blockList?.(who)) {
     subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
     return count + 1
   }

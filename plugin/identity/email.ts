@@ -1,6 +1,6 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
 import { foldAt, mainDomain } from './mail-providers.js'
-import { remembering } from './remembering.js'
+import { memoize } from './memoize.js'
 
 /** Octets, RFC 5321 section 4.5.3.1: the local part, and the path without its angle brackets. */
 const MAX_LOCAL = 64
@@ -34,8 +34,8 @@ export function canonicalEmail(text: string): string | undefined {
   return text.length > MAX_LENGTH ? undefined : (plainEmail(text) ?? spelled(text))
 }
 
-const domains = remembering(canonicalDomain)
-const spelled = remembering(readEmail)
+const domains = memoize(canonicalDomain)
+const spelled = memoize(readEmail)
 
 /** The form of an address that matches `PLAIN`, which is computed faster than it is remembered. */
 function plainEmail(text: string): string | undefined {

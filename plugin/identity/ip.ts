@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { rememberingEach } from './remembering.js'
+import { memoizeEach } from './memoize.js'
 
 /** The longest spelling of an address has 45 characters; the rest is room for brackets and a zone. */
 const MAX_LENGTH = 80
@@ -37,7 +37,7 @@ export function canonicalIp(
 }
 
 /** Remembered, since a request asks for several rules, and a client comes again. */
-const read = rememberingEach(readIp)
+const read = memoizeEach(readIp)
 
 function readIp(text: string, ipv6Prefix: number): string | undefined {
   const address = parseIp(text)

@@ -3,9 +3,9 @@ import type { Key, KeyPart } from '../key.js'
 import { wrongOption } from '../mistakes.js'
 import { compilePart } from './compile.js'
 import { hasher } from './digest.js'
+import { memoize } from './memoize.js'
 import { type CompiledPart, type KeyOptions, nameOf, pathsOf } from './part.js'
 import { isAddress } from './path.js'
-import { remembering } from './remembering.js'
 
 export interface CompiledKey {
   parts: readonly CompiledPart[]
@@ -52,7 +52,7 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
     const text = textOf(value, optional)
     return local || text === null ? text : hashed(text)
   }
-  const known = single && !local ? remembering(value => identityOf(value, false)) : undefined
+  const known = single && !local ? memoize(value => identityOf(value, false)) : undefined
   return {
     parts,
     caller: parts.every(part => pathsOf(part).every(path => path === 'ip' || path.startsWith('request.'))),
@@ -61,7 +61,7 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
       known && typeof value === 'string' ? known(value) : identityOf(value, optional),
     // Remembered texts stay in memory. So contents are not remembered, which may hold a code, nor keys of several
     // parts, one of which may be a content.
-    pseudonym: !local ? identity => identity : single && !content ? remembering(hashed) : hashed
+    pseudonym: !local ? identity => identity : single && !content ? memoize(hashed) : hashed
   }
 }
 

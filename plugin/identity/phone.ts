@@ -4,8 +4,8 @@ import {
   type PhoneNumber,
   parsePhoneNumberFromString
 } from 'libphonenumber-js/max'
+import { memoize, memoizeEach } from './memoize.js'
 import { plainCountry, plainNumber } from './plain-number.js'
-import { remembering, rememberingEach } from './remembering.js'
 
 /** Longer text is no phone number: E.164 has at most 15 digits, the rest is room for spelling. */
 const MAX_LENGTH = 64
@@ -65,8 +65,8 @@ export function phoneCountry(text: string, region?: CountryCode): CountryCode | 
   return number === undefined ? undefined : (plainCountry(number) ?? askCountry(number))
 }
 
-const read = rememberingEach(readPhone)
-const askCountry = remembering(number => parsePhoneNumberFromString(number)?.country)
+const read = memoizeEach(readPhone)
+const askCountry = memoize(number => parsePhoneNumberFromString(number)?.country)
 
 function readPhone(text: string, region: CountryCode | undefined): string | undefined {
   if (text.length > MAX_LENGTH) return undefined

@@ -2,7 +2,7 @@ import type { CountryCode } from 'libphonenumber-js'
 import { handled } from '../awaitable.js'
 import { FunctionError, KeyMissingError } from '../errors.js'
 import type { KeyFunction } from '../key.js'
-import { misanswered, typeOf, wrongOption } from '../mistakes.js'
+import { typeOf, wrongOption, wrongReturn } from '../mistakes.js'
 import { canonicalIp } from './ip.js'
 import { compileIpList } from './ip-list.js'
 import { type CompiledPart, nameOf, type Prefixes } from './part.js'
@@ -36,7 +36,7 @@ export function functionPart(read: KeyFunction, label: string, at: string): Comp
   const canonical = (value: unknown) => {
     const none = ['object', 'function', 'symbol'].includes(typeof value)
     if (none || (typeof value === 'number' && !Number.isFinite(value)))
-      throw misanswered(value, at, 'a string, a number or a boolean')
+      throw wrongReturn(value, at, 'a string, a number or a boolean')
     return scalar(value, at)
   }
   return {

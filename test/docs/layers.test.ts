@@ -16,10 +16,10 @@ const layers: readonly (readonly string[])[] = [
   ['planner', 'decorator', 'openapi', 'warnings', 'early-routes', 'filters'],
   ['route'],
   ['admission'],
-  ['http', 'hung-up', 'turn', 'watch', 'events', 'refusal-log', 'filter-chain'],
+  ['http', 'hung-up', 'handler-run', 'watch', 'events', 'refusal-log', 'filter-chain'],
   ['limiter', 'headers', 'members'],
   ['decision', 'plan'],
-  ['means', 'hold'],
+  ['decision-basis', 'hold'],
   ['stages', 'subjects'],
   ['per-request', 'named'],
   ['rules'],
@@ -96,7 +96,7 @@ const layers: readonly (readonly string[])[] = [
     'identity/ip',
     'identity/phone'
   ],
-  ['identity/mail-providers', 'identity/plain-number', 'identity/remembering'],
+  ['identity/mail-providers', 'identity/plain-number', 'identity/memoize'],
   ['identity/numbering-plan']
 ]
 
@@ -118,7 +118,7 @@ const packages: Record<string, readonly string[]> = {
     'route',
     'admission',
     'events',
-    'turn',
+    'handler-run',
     'watch',
     'cut-off',
     'filter-chain',
@@ -353,7 +353,7 @@ t.test('what folds one kind of identity knows no other', async t => {
   const pieces = inside.filter(
     ({ from, to }) => /^identity\/(?:digest|email|ip|path|phone)$/.test(from) && /^identity\//.test(to)
   )
-  const others = pieces.filter(({ to }) => to !== 'identity/remembering')
+  const others = pieces.filter(({ to }) => to !== 'identity/memoize')
   t.same(others.map(show).sort(), [
     'identity/email → identity/mail-providers',
     'identity/phone → identity/plain-number'

@@ -12,7 +12,7 @@ import { failureOf, isHandlerTimeout, type Outcome, outcomeOf } from './outcome.
  * A handler ends when its promise settles or, if it returned none, when it sends. Its answer is read at its own
  * `reply.send`, before serializers and hooks. A refund is done before the reply leaves.
  */
-export class Turn {
+export class HandlerRun {
   private readonly send: FastifyReply['send']
   /** The handler's end is known, and the decision is settled by it. */
   private answered = false

@@ -32,7 +32,7 @@ interface Decider {
  * request under way keeps: V8 may make object literals in the old generation at once, and then a busy server collects
  * more garbage (docs/speed.md).
  */
-export class Means {
+export class DecisionBasis {
   /**
    * @param facts what the store answered; null when it was not asked
    * @param at when it was decided, by the monotonic clock

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { remembering } from '../../../plugin/identity/remembering.js'
+import { memoize } from '../../../plugin/identity/memoize.js'
 import { isKept } from '../../helper/heap.js'
 
 t.test('an answer is reckoned once, and is always the right one', async t => {
   let asked = 0
-  const double = remembering(text => {
+  const double = memoize(text => {
     asked++
     return text + text
   })
@@ -23,7 +23,7 @@ t.test('an answer is reckoned once, and is always the right one', async t => {
 
 t.test('two thousand are kept; of more, one in sixteen takes the place of the oldest', async t => {
   let asked = 0
-  const same = remembering(text => {
+  const same = memoize(text => {
     asked++
     return text
   })
@@ -51,7 +51,7 @@ t.test('two thousand are kept; of more, one in sixteen takes the place of the ol
 
 t.test('numbers in a row are all kept', async t => {
   let asked = 0
-  const same = remembering(text => {
+  const same = memoize(text => {
     asked++
     return text
   })
@@ -62,14 +62,14 @@ t.test('numbers in a row are all kept', async t => {
 
 t.test('what has no answer is asked again, and so is what is too long to keep', async t => {
   let asked = 0
-  const none = remembering(() => {
+  const none = memoize(() => {
     asked++
     return undefined
   })
   t.equal(none('x'), undefined)
   t.equal(none('x'), undefined)
   t.equal(asked, 2)
-  const long = remembering(text => {
+  const long = memoize(text => {
     asked++
     return text.length
   })
@@ -83,7 +83,7 @@ t.test('what has no answer is asked again, and so is what is too long to keep', 
 
 t.test('of what a text was cut from, nothing is kept once another one has come', async t => {
   const password = randomBytes(8).toString('hex')
-  const same = remembering(text => text)
+  const same = memoize(text => text)
   const ask = (i: number) => {
     const form = `phone=00861380013800${i}&password=${[...password].reverse().join('')}`
     same(form.slice(6, 21))
@@ -95,7 +95,7 @@ t.test('of what a text was cut from, nothing is kept once another one has come',
 
 t.test('an error is nobody’s answer', async t => {
   let fails = true
-  const sometimes = remembering(text => {
+  const sometimes = memoize(text => {
     if (fails) throw new Error('not now')
     return text
   })

@@ -16,7 +16,7 @@ const SUMS = 2 ** 14
  * request, is computed once or twice. Remembered texts stay in the memory of this process; of a text that came once, a
  * number does.
  */
-export function remembering<T>(of: (text: string) => T): (text: string) => T {
+export function memoize<T>(of: (text: string) => T): (text: string) => T {
   // Made for the first text: only few of an app's rules are asked, and each would take 64 kB.
   let remembered: Remembered<T> | undefined
   let last = ''
@@ -69,12 +69,12 @@ class Remembered<T> {
 const copyOf = (text: string): string => JSON.parse(JSON.stringify(text))
 
 /** The same for a function of two arguments, which remembers for each second argument apart. */
-export function rememberingEach<K, T>(of: (text: string, by: K) => T): (text: string, by: K) => T {
+export function memoizeEach<K, T>(of: (text: string, by: K) => T): (text: string, by: K) => T {
   const each = new Map<K, (text: string) => T>()
   return (text, by) => {
     let known = each.get(by)
     if (known === undefined) {
-      known = remembering(asked => of(asked, by))
+      known = memoize(asked => of(asked, by))
       each.set(by, known)
     }
     return known(text)
