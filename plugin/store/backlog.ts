@@ -2,16 +2,16 @@ import type { Carried } from './carried.js'
 import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
 
-/** So many wait for a store, or for a node of it, at most; of more the oldest sixteenth goes. */
+/** How many entries may wait for a store, or for one of its nodes. Beyond that, the oldest sixteenth is dropped. */
 const MOST = 2 ** 16
 
-/** What waits to be told to a store, or to each node of it: a list for each outage, the oldest first. */
+/** Entries that wait to be carried over: a list for each outage, of the store or of one of its nodes, oldest first. */
 export class Backlog {
   private readonly lists = new Map<Outage, Carried[]>()
 
   /**
-   * @param outageOf of the store, or of that part of it which has these
-   * @param onDropped hears why so many will not be told
+   * @param outageOf finds the outage of the store, or of the cluster node that has the keys of these entries
+   * @param onDropped called with the reason and the number of entries that will not be carried over
    */
   constructor(
     private readonly outageOf: (entries: readonly Entry[]) => Outage,
@@ -34,7 +34,7 @@ export class Backlog {
     return this.lists.has(outage)
   }
 
-  /** The list itself, from which its reader takes what it tells. */
+  /** The list itself, not a copy: the caller removes the entries that it carries over. */
   of(outage: Outage): Carried[] {
     return this.lists.get(outage) ?? []
   }
@@ -50,7 +50,10 @@ export class Backlog {
     this.lists.delete(outage)
   }
 
-  /** What waits for a node that was not known, or has lost its slots, waits for those that have them from now on. */
+  /**
+   * Moves the entries that wait for a node which was not known yet, or has lost its hash slots, to the nodes that have
+   * the slots now.
+   */
   move(outage: Outage): void {
     const list = this.of(outage)
     const nodeOf = ({ taken }: Carried) => this.outageOf([taken.entry])
@@ -59,7 +62,7 @@ export class Backlog {
     for (const each of list) this.add(nodeOf(each), [each])
   }
 
-  /** Drops all of it. */
+  /** Drops every entry. */
   drop(why: string): void {
     for (const list of this.lists.values()) this.tellDropped(list, why)
   }

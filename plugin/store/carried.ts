@@ -2,18 +2,19 @@ import { within } from '../within.js'
 import { unavailable } from './in-time.js'
 import type { Store, Taken } from './store.js'
 
-/** A slot of another store, to be taken in this one, too. */
+/** A slot that another store has counted in place of the lost one, to be counted in the lost one as well. */
 export class Carried {
-  /** Given back or cleared: not to be told any more. */
+  /** Whether the slot was given back or cleared: then the store is not told of it any more. */
   over = false
-  /** What the store calls it, once it is told; 0: not counted. */
+  /** The slot's receipt in the store; 0 while the store has not counted it. */
   private receipt: Promise<number> = Promise.resolve(0)
-  /** By the monotonic clock. */
+  /** When the slot was taken, by the monotonic clock. */
   private readonly since = performance.now()
 
   /**
-   * @param at when it was counted there, in ticks
-   * @param uncounted whether this store has not counted it, and never will
+   * @param taken the slot as the other store has counted it
+   * @param at when the other store counted it, in ticks
+   * @param uncounted resolves to true if the lost store has not counted it, and never will
    */
   constructor(
     readonly taken: Taken,
@@ -22,11 +23,12 @@ export class Carried {
   ) {}
 
   /**
-   * Tells the store of it, unless that has counted it: what it has not said for `timeout` milliseconds is lost.
-   * @param now the present tick
-   * @param answers since when it answers, by the monotonic clock
-   * @returns its receipt there, 0 where it is not counted
-   * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; what the store throws
+   * Tells the store to count the slot, unless a late answer says that the store has counted it already. That answer is
+   * taken for lost `timeout` milliseconds after the store answers again, or after the slot was taken if that was later.
+   * @param now gives the present tick
+   * @param answers since when the store answers, by the monotonic clock
+   * @returns the receipt in the store, 0 when the slot was not counted
+   * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; else what the store throws
    */
   async tell(
     store: Pick<Store, 'count'>,
@@ -39,14 +41,14 @@ export class Carried {
     if (!uncounted || this.over) return 0
     const { entry, ends } = this.taken
     const answer = Promise.resolve(store.count(entry, now() - this.at, ends))
-    // It may come later, and be given back then.
+    // An answer that comes after `timeout` still says what `giveBack` has to refund.
     this.receipt = answer.catch(() => 0)
     return within(answer, timeout, unavailable)
   }
 
   /**
-   * Gives it back where it was told of.
-   * @throws StoreUnavailableError when that is not known to be done within `timeout` milliseconds
+   * Gives the slot back in the store, if the store has counted it.
+   * @throws StoreUnavailableError when the store does not confirm that within `timeout` milliseconds
    */
   giveBack(refund: Store['refund'], timeout: number): Promise<void> {
     this.over = true

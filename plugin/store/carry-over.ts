@@ -7,33 +7,37 @@ import type { Outage } from './outage.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
 import { Hearing } from './watched.js'
 
-/** So many are told at a time. */
+/** How many entries are carried over in one batch. */
 const TOGETHER = 32
 
 export interface CarryOverOptions {
-  /** How long a call may take, in milliseconds; so often is it looked whether the store answers. */
+  /** How long a call may take, in milliseconds; also the interval at which a lost store is asked whether it answers. */
   timeout: number
   /** The present tick of a clock that never steps. */
   now: () => number
-  /** Of the store, or of that part of it which has these. */
+  /** Finds the outage of the store, or of the cluster node that has the keys of these entries. */
   outageOf: (entries: readonly Entry[]) => Outage
-  /** Whether an error is of what stands under one key. */
+  /** Whether an error concerns one request alone, and so says nothing about the store or its `node`. */
   isOfRequest: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
   isOfWrites: (error: unknown) => boolean
-  /** Hears why so many entries stay uncounted, or may, if they were told. */
+  /**
+   * Called with the reason and the number of entries that are given up. They stay uncounted, unless the store has
+   * counted an entry and only its answer was lost.
+   */
   onUncounted: (error: unknown, entries: number) => void
 }
 
 /**
- * Carries to a store what was admitted elsewhere while it was lost. The outage is over when the first are told: were it
- * when all are, it would never be where more is admitted meanwhile than told. Each is told once, after the store has
- * answered a look: told again, it could count twice.
+ * Carries over to a store the sends that were admitted elsewhere while the store was lost. The outage is over when the
+ * first batch is carried over. If it lasted until the last batch, it would never end while more is admitted than
+ * carried over. The store is told of an entry only after it has answered a `peek`. It is told again only if it has
+ * certainly not counted the entry: otherwise the entry could count twice.
  */
 export class CarryOver {
   private readonly backlog: Backlog
   private readonly carrying = new Map<Outage, Promise<void>>()
-  /** What waits no more, and has no answer yet. */
+  /** Entries that have left the backlog, but have no answer yet. */
   private readonly telling = new Set<Carried>()
   private timer: NodeJS.Timeout | undefined
 
@@ -45,35 +49,39 @@ export class CarryOver {
     this.backlog = new Backlog(options.outageOf, options.onUncounted)
   }
 
-  /** Whether anything waits to be told, since an outage. */
+  /** Whether any entry waits to be carried over since this outage. */
   waits(outage: Outage): boolean {
     return this.backlog.has(outage)
   }
 
-  /** Whether it may have to be told of anything: also of what waits for a node that others have taken the place of. */
+  /**
+   * Whether entries may have to be carried over to the store or node of this outage. They may also wait under the
+   * outage of a node whose slots other nodes have taken over.
+   */
   concerns(outage: Outage): boolean {
     const { backlog } = this
     return !backlog.isEmpty && (backlog.has(outage) || backlog.outages.some(({ lost }) => !lost))
   }
 
   /**
-   * Takes what a store has counted in the place of the lost one.
-   * @param uncounted whether the lost one has not, and never will
-   * @returns how it is settled in both
+   * Queues the slots that another store has counted in place of the lost one.
+   * @param store the store that has counted them
+   * @param uncounted resolves to true if the lost store has not counted them, and never will
+   * @returns how to settle them in both stores
    */
   take(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
     const at = this.options.now()
     const carried = taken.map(each => new Carried(each, at, uncounted))
     this.backlog.add(outage, carried)
     this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
-    // It came back while this was decided.
+    // The store came back while this was being decided.
     if (!outage.lost) this.look()
     return new Hearing(store, given =>
       this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
     )
   }
 
-  /** Finds what is to be told of these, or just is. */
+  /** Finds the slots of these entries that wait to be carried over, or are being carried over now. */
   of(entries: readonly Entry[]): Carried[] {
     return [...this.telling, ...this.backlog.all].filter(({ taken: { entry } }) => {
       const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
@@ -81,12 +89,12 @@ export class CarryOver {
     })
   }
 
-  /** Tells no more of these, and gives back what was told. */
+  /** Gives up these slots where they still wait, and refunds them in the store where they were carried over. */
   async giveBack(carried: readonly Carried[]): Promise<void> {
     await Promise.all(carried.map(each => each.giveBack(this.refund, this.options.timeout)))
   }
 
-  /** Carries what waits for stores that answer. */
+  /** Starts to carry over what waits to each store or node that answers, unless that is under way already. */
   look(): void {
     const idle = ({ outages }: Backlog) => outages.filter(outage => !this.carrying.has(outage))
     for (const outage of idle(this.backlog)) this.backlog.move(outage)
@@ -96,7 +104,7 @@ export class CarryOver {
     }
   }
 
-  /** Looks once more, and waits for what is told. */
+  /** Tries once more to carry over what waits, and then gives up the rest. */
   async close(): Promise<void> {
     clearInterval(this.timer)
     this.look()
@@ -114,7 +122,7 @@ export class CarryOver {
       this.backlog.delete(outage)
     } catch (error) {
       const onlyReads = this.options.isOfWrites(error)
-      // Who asks a store that may be read is told its refusals meanwhile.
+      // A store that takes no writes still refuses, so decisions go on asking it: this is no further failure.
       if (outage.silent || (outage.lost && !onlyReads)) outage.failed(error, onlyReads)
     }
     if (!this.backlog.isEmpty) return
@@ -122,7 +130,7 @@ export class CarryOver {
     this.timer = undefined
   }
 
-  /** Looks at what one of them is about. @throws when the store does not answer */
+  /** Peeks at the first entry. @throws when the store does not answer */
   private async ask(first: Carried | undefined, { node }: Outage): Promise<void> {
     const { timeout, isOfRequest } = this.options
     const answer = Promise.resolve(first && this.store.peek([first.taken.entry]))
@@ -132,10 +140,10 @@ export class CarryOver {
   }
 
   /**
-   * Tells of the oldest.
-   * @param answers since when the store does
-   * @returns whether any was counted
-   * @throws why the others have to wait on
+   * Tells the store of the oldest batch.
+   * @param answers since when the store answers, by the monotonic clock
+   * @returns whether the store counted any of it
+   * @throws the error for which the other entries have to wait longer
    */
   private async tell(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
     const { now, timeout, isOfRequest, onUncounted } = this.options
@@ -151,7 +159,7 @@ export class CarryOver {
       const { reason } = answer
       const ofRequest = isOfRequest(reason, outage.node)
       if (!ofRequest) failure = reason
-      // Nothing is counted then.
+      // Then the store has certainly not counted the entry.
       if (isUnsent(reason) || (isReply(reason) && !ofRequest)) back.push(some[i] as Carried)
       else lost.push(reason)
     }

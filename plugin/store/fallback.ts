@@ -9,21 +9,24 @@ import type { StandIn } from './stand-in.js'
 import type { Entry, Store } from './store.js'
 
 export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
-  /** Decides while the primary store does not, until this is closed: this memory, or a 503 (`deny`), or nobody (`allow`). */
+  /**
+   * What decides while the primary store does not: this memory, a 503 (`deny`), or nothing, so that everything is
+   * admitted uncounted (`allow`). After `close` it is a 503 in any case.
+   */
   otherwise: StandIn | 'deny' | 'allow'
-  /** Hears of what is of one request alone: others are decided by the store, or by this node of it, as before. */
+  /** Called with an error that concerns one request alone: the store, or its node, still decides all others. */
   onError: (error: unknown) => void
-  /** Hears why what was counted by an answer that came too late could not be given back. */
+  /** Called with the error when the slots of an answer that came too late could not be given back. */
   onKept: (error: unknown) => void
 }
 
-/** A store that may fail, and what holds meanwhile. */
+/** A store that may be lost, and what decides in its place meanwhile. */
 export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
   private readonly carryOver: CarryOver
   private readonly otherwise: Otherwise
-  /** What is given back just now. */
+  /** Refunds under way. */
   private readonly underWay = new Set<Promise<void>>()
 
   constructor(
@@ -42,7 +45,7 @@ export class Fallback implements Reserver {
       clear: async entries => {
         const waiting = this.carryOver.of(entries)
         await followed.clear(entries)
-        // Some may have been told meanwhile.
+        // Some of these may have been carried over during the clear, and would count again.
         await this.carryOver.giveBack(waiting)
       }
     }
@@ -86,7 +89,7 @@ export class Fallback implements Reserver {
     }
   }
 
-  /** Waits for what is given back just now, since not all callers do, and the client may be closed next. */
+  /** Waits for the refunds under way, since not every caller does, and the client may be closed next. */
   async close(): Promise<void> {
     this.otherwise.close()
     await this.carryOver.close()
@@ -102,14 +105,18 @@ export class Fallback implements Reserver {
     return done
   }
 
-  /** What waits to be carried over is asked about first: until then decisions need not wait for an answer. */
+  /**
+   * Whether decisions leave a lost store to the carry-over: while entries wait, that asks anyway whether the store
+   * answers, so no request has to wait for it.
+   */
   private isBehind(outage: Outage): boolean {
     return outage.silent && this.carryOver.waits(outage)
   }
 
   private answered(outage: Outage, entries: readonly Entry[], asked: number, wrote: boolean | null): void {
     outage.answered(wrote, asked)
-    // If the slot has moved meanwhile, another node has answered: others may have found it lost while the client connected to it.
+    // If the hash slot has moved meanwhile, another node has answered. Other requests may have taken that node for lost
+    // while the client was connecting to it.
     const current = this.options.outageOf(entries)
     if (current.isLostSince(asked)) current.answered(wrote)
     if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.look()
@@ -117,7 +124,8 @@ export class Fallback implements Reserver {
 
   private failed(outage: Outage, asked: number, error: unknown): void {
     const { isOfRequest, isOfWrites, onError } = this.options
-    // Lost with an earlier connection, or on its way to another node.
+    // When the store has answered a later call, it is not lost: only this call was, with an earlier connection or on
+    // its way to another node.
     const lost = error instanceof StoreUnavailableError && outage.hasAnsweredSince(asked)
     if (lost || isOfRequest(error, outage.node)) onError(error)
     else outage.failed(error, isOfWrites(error))

@@ -4,7 +4,7 @@ import { within } from '../within.js'
 import type { Reserver } from './reserver.js'
 import type { Store } from './store.js'
 
-/** What is thrown where no answer came in time. */
+/** The error to throw when an answer does not come in time. */
 export function unavailable(): Error {
   return new StoreUnavailableError()
 }
@@ -17,7 +17,7 @@ function away(cause: unknown): never {
 export function inTime(store: Store, timeout: number): Reserver['store'] {
   const call = <T>(answer: Awaitable<T>): Awaitable<T> =>
     isPromise(answer) ? within(answer, timeout, unavailable) : answer
-  // What an app asks for itself has nothing to fall to.
+  // What an app itself asks for has no fallback, so each failure becomes a StoreUnavailableError.
   const asked = <T>(answer: Awaitable<T>): Awaitable<T> => {
     const found = call(answer)
     return isPromise(found) ? found.catch(away) : found

@@ -1,20 +1,20 @@
 import type { Entry, Spec, Taken } from './store.js'
 
-/** So many notes are kept, the latest. */
+/** How many notes are kept: the latest ones. */
 const PLACES = 2 ** 16
-/** Of an identity. */
+/** Characters of an identity. */
 const CHARS = 22
-/** In place of a time, of a note that is no send: a clear that was asked for, and one that is done. */
+/** In place of the time, in a note of a clear: the primary store was asked to clear, or has done so. */
 export const CLEARING = -1
 export const CLEARED = 0
 
-/** What was counted elsewhere of late, to be counted here in time: a note costs a tenth of that. */
+/** Notes of what the primary store has counted, to be counted in the memory later: a note costs a tenth of counting. */
 export class Journal {
   private readonly specs: (Spec | undefined)[] = []
   private readonly identities = Buffer.alloc(PLACES * CHARS)
-  /** Of a count the end of its period, of others the value. */
+  /** For a calendar limit the end of its period; for others the `value` of the entry. */
   private readonly values = new Float64Array(PLACES)
-  /** When it was counted there, then its receipt here. */
+  /** When the primary store counted it, in ticks of the memory; once it is counted in the memory, its receipt there. */
   private readonly times = new Float64Array(PLACES)
   private noted = 0
   private counted = 0
@@ -24,7 +24,7 @@ export class Journal {
     return this.noted
   }
 
-  /** Whether all before this number is counted, or gone. */
+  /** Whether every note before this number is counted, or overwritten. */
   isCounted(next: number): boolean {
     return next <= Math.max(this.counted, this.noted - PLACES)
   }
@@ -37,7 +37,11 @@ export class Journal {
     this.times[place] = at
   }
 
-  /** Counts the earliest that is not counted yet. @param count gives the receipt @returns whether there was one */
+  /**
+   * Counts the earliest note that is not counted yet.
+   * @param count counts in the memory and returns the receipt
+   * @returns whether there was such a note
+   */
   countNext(count: (entry: Entry, at: number, ends: number) => number): boolean {
     this.counted = Math.max(this.counted, this.noted - PLACES)
     if (this.counted === this.noted) return false
@@ -51,7 +55,7 @@ export class Journal {
     return true
   }
 
-  /** Says that what a note asked to be cleared is. @returns whether nothing behind it is counted yet */
+  /** Marks the clear of a note as done. @returns whether neither this note nor a later one is counted yet */
   clear(note: number): boolean {
     const waits = note >= Math.max(this.counted, this.noted - PLACES)
     if (waits) this.times[note % PLACES] = CLEARED
@@ -60,7 +64,9 @@ export class Journal {
 
   /**
    * Strikes out the note of a spec among those of one decision.
-   * @returns the receipt of what was counted for it, 0 for none
+   * @param first number of the decision's first note
+   * @param count how many notes the decision has
+   * @returns the receipt in the memory, 0 when the note was not counted there
    */
   strike(spec: Spec, first: number, count: number): number {
     for (let note = Math.max(first, this.noted - PLACES); note < first + count; note++) {

@@ -2,13 +2,13 @@ import type { Entry, Facts, Store, Taken } from './store.js'
 import { locksOf, takenOf } from './taken.js'
 
 /**
- * What a store counts for a decision that could not wait for its answer. Where that is lost with its connection, its locks at
- * least are given back.
+ * What a store counts for a decision that did not wait for its answer. If the answer is lost with its connection, at
+ * least the locks are released.
  */
 export class Late {
   private readonly taken: Promise<Taken[]>
 
-  /** @param onKept hears why something that was counted could not be given back */
+  /** @param onKept called with the error when a counted slot could not be given back */
   constructor(
     private readonly entries: readonly Entry[],
     private readonly token: string,

@@ -9,13 +9,13 @@ import type { Entry, Facts, Taken } from './store.js'
 import { takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 
-/** What decides while a store does not: a memory, a 503 (`deny`), or nobody (`allow`). */
+/** Decides while a store is lost: by a stand-in memory, by a 503 (`deny`), or by admitting all, uncounted (`allow`). */
 export class Otherwise {
   private closed = false
 
   /**
-   * @param store settles what the lost one has counted
-   * @param onKept hears why what was counted by an answer that came too late could not be given back
+   * @param store settles what the lost store has counted
+   * @param onKept called with the error when the slots of an answer that came too late could not be given back
    */
   constructor(
     private readonly means: StandIn | 'deny' | 'allow',
@@ -25,8 +25,8 @@ export class Otherwise {
   ) {}
 
   /**
-   * Decides, and has the lost store told of it when that is back.
-   * @param uncounted whether the lost store has not counted it, and never will
+   * Decides, and queues the admitted sends to be carried over to the lost store when it is back.
+   * @param uncounted resolves to true if the lost store has not counted this decision, and never will
    */
   async reserve(
     outage: Outage,
@@ -42,8 +42,8 @@ export class Otherwise {
   }
 
   /**
-   * Decides in the place of an answer that failed, or could not be waited for. What the store admits too late goes with
-   * what was decided here: both stay counted, or both are given back.
+   * Decides in place of a store whose answer failed or did not come in time. If the store admits after all, its slots
+   * share the fate of the decision made here: both stay counted, or both are given back.
    */
   async reserveAfter(
     answer: Promise<Facts>,
@@ -64,7 +64,7 @@ export class Otherwise {
         : await this.reserve(outage, entries, token, uncounted)
       admitted = facts === null || facts[1] === 1
       if (facts === null) {
-        // Counted nowhere, nobody will release its locks.
+        // No settlement follows a decision that was counted nowhere, so the locks of a late answer are released here.
         late.giveBack(({ spec }) => spec.kind === 'lock')
         return { facts, store, takeBack: () => late.giveBack() }
       }
@@ -72,14 +72,15 @@ export class Otherwise {
         late.giveBack(entry => taken.some(each => each.entry === entry))
       return { facts, store: new Hearing(store, given) }
     } finally {
-      // What was refused was not sent.
+      // After a refusal nothing is sent, so nothing stays counted.
       if (!admitted) late.giveBack()
     }
   }
 
   /**
-   * Holds the slots until the store has answered, which has still to be told of what this knows: so both have to admit.
-   * @returns `refused` where this does not; what gives the slots back
+   * Takes the slots in the stand-in memory until the store has answered. While entries wait to be carried over, the
+   * store does not know them: so both have to admit.
+   * @returns `refused`: the decision of the memory, where it refuses; `release` gives the slots back
    */
   async hold(entries: readonly Entry[], token: string): Promise<{ refused?: Reserved; release: () => void }> {
     const { means } = this
@@ -104,7 +105,7 @@ export class Otherwise {
   private async ask(call: (memory: ReturnType<StandIn['caughtUp']>) => Facts): Promise<Reserved> {
     const { means, store } = this
     if (typeof means === 'object') await means.catchUp()
-    // After the end of the app, what this memory counts would reach nobody: so it decides no more.
+    // After the app has closed, what the memory counts would never be carried over. So nothing is admitted any more.
     if (means === 'deny' || this.closed) throw new StoreUnavailableError()
     if (means === 'allow') return { facts: null, store }
     const memory = means.caughtUp()

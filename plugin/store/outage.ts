@@ -1,23 +1,23 @@
 interface OutageEvents {
-  /** Hears when it is lost, with the first error. */
+  /** Called when the store is lost, with the first error. */
   onLost?: (error: unknown) => void
-  /** Hears when it is back. */
+  /** Called when the store is back. */
   onBack?: () => void
-  /** Hears of each failure. */
+  /** Called after each failure. */
   onFailure?: () => void
 }
 
-/** Whether something answers. While it does not, it is asked again after each `timeout`, by one who needs it. */
+/** Whether a store, or one node of a cluster, answers. While it is lost, one caller per `timeout` asks it again. */
 export class Outage {
   private until = 0
   private onlyReads = false
-  /** By the monotonic clock: when the latest question was asked that it has answered, and when it was lost. */
+  /** By the monotonic clock: when the latest call was made that the store has answered, and when the store was lost. */
   private lastAnswered = 0
   private lostAt = 0
 
   /**
-   * @param timeout in milliseconds
-   * @param node of a cluster, that answers or does not; '' where it is not known, or there is none
+   * @param timeout how long a lost store is not asked after a failure, in milliseconds
+   * @param node the cluster node that this is about; '' where the node is not known, or there is no cluster
    */
   constructor(
     private readonly timeout: number,
@@ -29,12 +29,12 @@ export class Outage {
     return this.until !== 0
   }
 
-  /** Whether it is lost, and may not be read either. */
+  /** Whether the store is lost, and cannot be read either. */
   get silent(): boolean {
     return this.lost && !this.onlyReads
   }
 
-  /** Whether to ask now. */
+  /** Whether the caller may ask the store now. While the store is lost, one caller per `timeout` may. */
   mayAsk(): boolean {
     if (!this.lost) return true
     const now = performance.now()
@@ -44,37 +44,39 @@ export class Outage {
   }
 
   /**
-   * Whether to read it now. Where only reads are answered this takes nobody's turn: of a decision several identities may be
-   * on one node, and each has to be looked at before any is counted.
+   * Whether the caller may read the store now. While the store takes no writes, a read uses up no turn: a decision on
+   * several identities, which may be on one node, peeks at each of them before it counts any.
    */
   mayRead(): boolean {
     return this.silent ? this.mayAsk() : performance.now() >= this.until
   }
 
-  /** Whether it has answered what was asked of it later than that. */
+  /** Whether the store has answered a call that was made later than `asked`. */
   hasAnsweredSince(asked: number): boolean {
     return this.lastAnswered > asked
   }
 
-  /** Whether it is lost, and was not yet then. */
+  /** Whether the store is lost, and was not lost yet at `asked`. */
   isLostSince(asked: number): boolean {
     return this.lost && this.lostAt > asked
   }
 
   /**
-   * @param wrote whether it has written what it was asked to; null: it was only read
-   * @param asked when it was asked
+   * Notes that the store has answered a call.
+   * @param wrote whether the call has written; null for a call that only reads
+   * @param asked when the call was made, by the monotonic clock
    */
   answered(wrote: boolean | null, asked = 0): void {
     this.lastAnswered = Math.max(this.lastAnswered, asked)
-    // That it can be read was known.
+    // It was known before that the store can be read.
     if (!this.lost || (this.onlyReads && wrote === null)) return
-    // The next one may ask at once, and finds out whether it takes writes.
+    // A refusal writes nothing, so it does not tell whether the store takes writes again. The next caller may ask at
+    // once, and finds out.
     this.until = this.onlyReads && !wrote ? performance.now() : 0
     if (!this.lost) this.events.onBack?.()
   }
 
-  /** @param onlyReads whether it answers, and takes no writes */
+  /** Notes that a call failed. @param onlyReads whether the store answers, but takes no writes */
   failed(error: unknown, onlyReads = false): void {
     const { lost } = this
     const now = performance.now()

@@ -1,26 +1,26 @@
 import { isReply } from './client.js'
 
-/** So often is it looked in the first time-out, at equal intervals, whether to call again. */
+/** How often it is checked during the first `timeout`, at equal intervals, whether to call again. */
 const CHECKS = 10
-/** And once in each later one: a client takes several to find its connection silent, and to make another. */
+/** How often after that, once per `timeout`: a client may take several to notice a silent connection and replace it. */
 const LATER_CHECKS = 14
 
-/** Replies that change when the client is with the right server, or the server is ready, has room, or can save. */
+/** Error replies that may pass: once the client has the right server, or the server is ready, has room or can save. */
 const TRANSIENT =
   /\b(?:READONLY|MASTERDOWN|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MOVED|OOM|MISCONF)\b|cluster is down and readonly/
 
-/** Who calls. */
+/** The caller of `retry`. */
 export interface Caller {
-  /** What the client talks through; undefined of a cluster, which has many. */
+  /** The client's connection; undefined for a cluster, whose client has many. */
   readonly connection: unknown
   readonly closed: boolean
 }
 
 /**
- * Makes an idempotent call, and again after it failed or its connection was lost: with
- * `autoResendUnfulfilledCommands: false` ioredis never settles what a lost connection has left unanswered.
- * @param timeout how long who asked waits, in milliseconds. It is retried for fifteen times as long
- * @returns when it is done; rejects with the last failure before who asked is gone
+ * Makes an idempotent call, and makes it again after it failed or its connection was lost: with
+ * `autoResendUnfulfilledCommands: false` ioredis never settles a call that a lost connection has left unanswered.
+ * @param timeout how long the caller waits, in milliseconds; the call is retried for fifteen times as long
+ * @returns resolves once a call has succeeded; rejects with the last failure before the caller stops waiting
  */
 export function retry(call: () => Promise<unknown>, caller: Caller, timeout: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -56,7 +56,7 @@ export function retry(call: () => Promise<unknown>, caller: Caller, timeout: num
   })
 }
 
-/** Whether it may be answered otherwise by a new connection. */
+/** Whether the call may succeed when it is made again. */
 function isTransient(error: unknown): boolean {
   return !isReply(error) || TRANSIENT.test(error.message)
 }

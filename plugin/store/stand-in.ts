@@ -6,17 +6,18 @@ import { takenOf } from './taken.js'
 import { Hearing } from './watched.js'
 
 const COUNTING_MS = 1_000
-/** For how long it counts at a time, in milliseconds. */
+/** How long one round of counting takes, in milliseconds. */
 const COUNTING_BUDGET_MS = 2
 
 type Following = Pick<Store, 'clear' | 'block' | 'unblock'>
 
 /**
- * The memory that decides while another store does not. The sends which that one admits here are noted, and counted
- * little by little; all the rest when the memory has to decide. Locks, attempts and what is only observed are not.
+ * The memory that decides while the primary store is lost. The sends that the primary store admits in this process are
+ * noted in a journal and counted in the memory little by little; when the memory has to decide, all the rest is counted
+ * first. Locks, attempts and what is only observed are not noted.
  */
 export class StandIn {
-  /** Grows whenever somebody is blocked here. */
+  /** Grows whenever this process blocks somebody. */
   blockings = 0
   private readonly journal = new Journal()
   private readonly counting: NodeJS.Timeout
@@ -26,12 +27,12 @@ export class StandIn {
     this.counting = setInterval(() => this.countFor(COUNTING_BUDGET_MS), COUNTING_MS).unref()
   }
 
-  /** The clock of what it counts, in ticks. */
+  /** The present tick of the clock by which the memory counts. */
   get now(): number {
     return this.memory.ticks
   }
 
-  /** Counts what is noted, in as many turns of the event loop as it takes; what is noted meanwhile is left. */
+  /** Counts all notes made so far, in as many turns of the event loop as it takes. Notes made meanwhile are left. */
   catchUp(): Promise<void> {
     this.catchingUp ??= this.countInTurns().finally(() => {
       this.catchingUp = undefined
@@ -39,23 +40,24 @@ export class StandIn {
     return this.catchingUp
   }
 
-  /** The memory, with all that is noted counted: in one go what was not before. */
+  /** The memory, with every note counted. Notes that were not counted yet are counted now, in one go. */
   caughtUp(): MemoryStore {
     this.countFor(Number.POSITIVE_INFINITY)
     return this.memory
   }
 
   /**
-   * Notes what the other store has admitted.
-   * @param blockings as they were when it was asked
-   * @returns how it is settled in both
+   * Notes what the primary store has admitted.
+   * @param blockings the value of `blockings` when the primary store was asked
+   * @returns how to settle it in the primary store and in the memory
    */
   note(entries: readonly Entry[], facts: Facts, store: Settling, blockings: number): Settling {
     const at = this.memory.ticks
     const { next } = this.journal
     const current = blockings === this.blockings
     for (const { entry, ends } of takenOf(entries, facts)) {
-      // Admitted there, so another process has unblocked whoever is blocked here; unless this answer is older than the block.
+      // The primary store admits this identity. So if it is blocked here, another process has unblocked it, unless this
+      // answer is older than the block.
       if (current) this.memory.unblock([entry])
       if (isSend(entry)) this.journal.note(entry, ends, at)
     }
@@ -63,17 +65,18 @@ export class StandIn {
     return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
   }
 
-  /** Clears, blocks and unblocks in that store, then in the memory. */
+  /** Clears, blocks and unblocks in the primary store, then in the memory. */
   following(store: Following): Following {
     return {
       clear: async entries => {
-        // What is asked of that store later counts behind this clear, though its answer may be heard first: notes mark the place.
+        // What the primary store is asked after this clear stays counted there, though its answer may come first. So
+        // notes mark the place of the clear in the journal.
         const { next } = this.journal
         const asked = this.memory.ticks
         for (const entry of entries) this.journal.note(entry, 0, CLEARING)
         await store.clear(entries)
         for (const [i, entry] of entries.entries()) {
-          // The memory is cleared now, unless something that came behind the note is counted there already.
+          // Clears the memory now, unless it has already counted a send that was noted after the clear.
           const first = this.journal.clear(next + i) || this.memory.latest(entry) <= asked
           if (first) this.memory.clear([entry])
         }
@@ -90,7 +93,7 @@ export class StandIn {
     }
   }
 
-  /** Gives back what was held while the other store was asked. */
+  /** Gives back slots that were held while the primary store was asked. */
   release(taken: readonly Taken[], token: string): void {
     this.memory.giveBack(taken, token)
   }

@@ -1,7 +1,7 @@
 import { factsOf } from '../limits/index.js'
 import { type Entry, type Facts, PASSES, type Taken } from './store.js'
 
-/** What a reservation counted, as a refund names it. */
+/** The slots that a reservation counted, in the form that `refund` takes. */
 export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): Taken<E>[] {
   const taken: Taken<E>[] = []
   let head = 2
@@ -14,7 +14,10 @@ export function takenOf<E extends Entry>(entries: readonly E[], facts: Facts): T
   return taken
 }
 
-/** The facts as though these had not been counted. Of different values nobody knows whether one was counted before, too. */
+/**
+ * The facts as though the slots `given` had not been counted. Distinct entries stay as they are: the facts do not tell
+ * whether the value had been counted before as well.
+ */
 export function uncounted(entries: readonly Entry[], facts: Facts, given: readonly Taken[]): Facts {
   const left = [...facts]
   let head = 2
@@ -25,7 +28,7 @@ export function uncounted(entries: readonly Entry[], facts: Facts, given: readon
   return left
 }
 
-/** The locks that a reservation may have taken, as a refund names them: their token tells whether it has. */
+/** The locks that a reservation may have taken, in the form that `refund` takes: its token tells whether they were. */
 export function locksOf(entries: readonly Entry[]): Taken[] {
   return entries.filter(({ spec }) => spec.kind === 'lock').map(entry => ({ entry, receipt: 1, ends: 0 }))
 }

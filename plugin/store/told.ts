@@ -3,12 +3,13 @@ import { BLOCKED, type Entry, type Facts, PASSES } from './store.js'
 
 /** A decision that refused. Times are ticks of this process's clock. */
 export interface KnownRefusal {
-  /** What the store answered, and when. */
+  /** What the store answered. */
   facts: Facts
+  /** When it answered. */
   answered: number
-  /** Until then everything that refused goes on refusing, unless something is given back. */
+  /** Until then every entry that refused goes on refusing, unless one of its slots is given back. */
   until: number
-  /** Entry by entry; nothing of what is not sure to last. */
+  /** What the refusal tells of each entry; undefined for an entry whose state may not last. */
   told: readonly (Told | undefined)[]
 }
 
@@ -30,7 +31,10 @@ export class Told {
     return this.state !== PASSES
   }
 
-  /** When its block and the limits that refuse cease to, in ticks from the store's answer; Infinity without an end. */
+  /**
+   * When the entry's block ends, and when each of its limits that refuses has a slot again, in ticks from the store's
+   * answer; Infinity for a block without an end.
+   */
   get resets(): number[] {
     const { entry, head } = this
     const { facts } = this.refusal
@@ -40,13 +44,13 @@ export class Told {
     return this.state === BLOCKED ? [facts[head + 1] as number, ...resets] : resets
   }
 
-  /** Writes its facts as they are at that tick. @param head where they begin */
+  /** Writes the entry's facts as they are at the tick `now`. @param head where to write them */
   write(facts: number[], head: number, now: number): void {
     const { refusal, head: from } = this
     const told = refusal.facts
     const later = now - refusal.answered
     facts[head] = this.state
-    // A block has not ended, else the refusal would not be told any more.
+    // The block has not ended: else the refusal would have.
     facts[head + 1] = this.state === BLOCKED ? (told[from + 1] as number) - later : 0
     for (let i = 2; i < factsOf(this.entry.spec); i += 2) {
       const reset = told[from + i + 1] as number
@@ -56,12 +60,12 @@ export class Told {
   }
 }
 
-/** Whether a refusal lasts: a lock ends any time, and a limit that comes from a request is that of no other. */
+/** Whether a refusal lasts: a lock may end at any time, and a limit that comes from a request holds for no other. */
 export function isLasting({ spec, max, zoned }: Entry): boolean {
   return spec.kind !== 'lock' && max === undefined && !zoned
 }
 
-/** Whether they ask the same of the same: a rule that was replaced has another spec. */
+/** Whether `b` asks what `a` asked, and its refusal lasts. A rule that was replaced has another spec. */
 export function isSame(a: Entry, b: Entry): boolean {
   return a.spec === b.spec && a.identity === b.identity && a.value === b.value && isLasting(b)
 }

@@ -2,9 +2,9 @@ import type { Awaitable } from '../awaitable.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
 
 /**
- * The same store.
- * @param ended hears twice of entries that are given back, cleared, blocked or unblocked: before the call, since not all
- *   callers wait for its end, and after it, since other calls may have been answered meanwhile
+ * The same store, which reports what may end a refusal.
+ * @param ended called with the entries that are given back, cleared, blocked or unblocked, twice: before the call,
+ *   since not all callers wait for its end, and after it, since other calls may have been answered meanwhile
  */
 export function watched(store: Store, ended: (entries: readonly Entry[]) => void): Store {
   const end = async (entries: readonly Entry[], call: () => Awaitable<void>) => {
@@ -33,9 +33,9 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
   }
 }
 
-/** Settles as that store does. */
+/** Settles as `store` does, and reports refunds. */
 export class Hearing implements Settling {
-  /** @param given hears of what is given back, and may have to wait for something itself */
+  /** @param given called with the slots that are given back; the refund also waits for what it returns */
   constructor(
     private readonly store: Settling,
     private readonly given: (taken: readonly Taken[]) => Awaitable<void>
