@@ -1,25 +1,25 @@
 import { setImmediate } from 'node:timers'
 
-// As it is when this is loaded: a test may replace it with one that waits for a clock of its own.
+// Taken when the module is loaded: a test may replace `process.nextTick` by one that waits for a fake clock.
 const { nextTick } = process
 
-/** So many are worth a call of their own. */
+/** How many calls are worth a command of their own. */
 const LEAST = 8
-/** So many leave together at most: Redis is at nothing else while it decides, 20 µs each. */
+/** How many calls leave together at most: Redis does nothing else while it decides, 20 µs each. */
 const MOST = 32
 
 /**
- * Gathers what is asked in one turn of the event loop, so that it leaves together: alone, each costs Redis and this
- * process as much again. It leaves
- * - when it holds `LEAST` and half of all that have no answer yet, or `MOST`: Redis is at one half while this process is at
- *   the other;
- * - else at the end of the turn, or at the next tick where nothing was on its way.
+ * Gathers the calls of one turn of the event loop, so that they leave together: alone, each would cost Redis and this
+ * process twice as much. The batch leaves
+ * - as soon as it holds `LEAST` calls and half of all that have no answer yet, or `MOST`: so Redis works on one half
+ *   while this process works on the other;
+ * - else at the end of the turn, or at the next tick if no call was under way.
  */
 export class Batch<T> {
   private gathered: T[] = []
   private unanswered = 0
 
-  /** @param send sends what was gathered */
+  /** @param send sends the gathered calls */
   constructor(private readonly send: (together: T[]) => void) {}
 
   add(asked: T): void {
@@ -29,12 +29,12 @@ export class Batch<T> {
     else if (count === 1) (idle ? nextTick : setImmediate)(() => this.flush())
   }
 
-  /** Hears how many were answered. */
+  /** Notes that `count` calls were answered. */
   answered(count: number): void {
     this.unanswered = Math.max(this.unanswered - count, 0)
   }
 
-  /** Hears that nothing which is on its way will be answered any more. */
+  /** Notes that no call under way will be answered any more. */
   lost(): void {
     this.unanswered = this.gathered.length
   }

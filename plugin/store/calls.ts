@@ -14,8 +14,8 @@ class Call {
 }
 
 /**
- * Calls scripts: those that leave together (batch.ts) in one write, to each node of a cluster, decisions by one script in
- * one call, and so refunds.
+ * Calls scripts. Calls that leave together (batch.ts) leave in one write, on a cluster in one write to each node. Among
+ * them decisions by the same script share a command, and so do refunds, but not on a cluster.
  */
 export class Calls {
   private readonly client: RedisClient & Binary
@@ -30,10 +30,10 @@ export class Calls {
     this.client = client as RedisClient & Binary
   }
 
-  /** @returns what Redis answered; of a script that decides an `Answer` */
+  /** @returns the reply of Redis; of a script that decides an `Answer` */
   call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const { stream } = this.client
-    // What a lost connection has left unanswered may never settle (retry.ts).
+    // Calls that a lost connection has left unanswered may never settle (retry.ts).
     if (stream !== this.stream) this.batch.lost()
     this.stream = stream
     return new Promise((resolve, reject) => this.batch.add(new Call(script, keys, args, resolve, reject)))
@@ -48,8 +48,8 @@ export class Calls {
   }
 
   /**
-   * Gathers calls into commands; where keys are sharded each is one of its own. No decision overtakes another call. A refund overtakes
-   * decisions alone, and takes nothing from them.
+   * Gathers calls into commands; where keys are sharded each call is a command of its own. A decision overtakes no call
+   * but decisions by other scripts. A refund overtakes decisions alone, and takes nothing from them.
    */
   private commandsOf(calls: readonly Call[]): Call[][] {
     const commands: Call[][] = []
@@ -80,12 +80,14 @@ export class Calls {
       this.batch.answered(calls.length)
       for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
     } catch (error) {
-      // Nothing was written, or only what may be told twice: asked one by one, what fails for one fails for no other.
+      // The command has written nothing, or refunds, which may be repeated. So each call is made alone: what fails for
+      // one fails for no other.
       if (calls.length > 1 && isReply(error)) {
         for (const call of calls) void this.run([call])
         return
       }
-      // In a pipeline of its own making, one that has written, a cluster's client neither follows nor learns.
+      // With `enableAutoPipelining`, a cluster's client follows no MOVED in a pipeline in which another command has
+      // written, and does not learn from it where the slot is.
       if ((error as Error).message?.startsWith('MOVED')) this.client.refreshSlotsCache?.()
       this.batch.answered(calls.length)
       for (const { reject } of calls) reject(withoutCommand(error))

@@ -1,9 +1,9 @@
 import type { Binary, ClusterNode, NodeEvents, RedisClient } from './client.js'
 
-/** Those whose errors are handled: apps may share one, and come and go. */
+/** Clients whose errors are handled already: apps may share a client, and come and go. */
 const handled = new WeakSet<RedisClient>()
 
-/** Handles errors that ioredis leaves unhandled, so that they would end the process. */
+/** Handles errors that ioredis leaves unhandled: they would end the process. */
 export function handleErrors(client: RedisClient): void {
   if (handled.has(client)) return
   handled.add(client)
@@ -16,7 +16,7 @@ export function handleErrors(client: RedisClient): void {
   ;(client as RedisClient & NodeEvents).on('+node', handleNode)
 }
 
-/** An `ASKING` whose answer is lost with its connection. */
+/** Handles the rejection of an `ASKING` whose answer is lost with its connection. */
 function handleAsking(node: ClusterNode): void {
   const { asking } = node
   node.asking = (...callback) => {
@@ -27,8 +27,8 @@ function handleAsking(node: ClusterNode): void {
 }
 
 /**
- * Of a connection's errors all but the first: over TLS one that has brought a broken record stands on, and the next write
- * is an error, too. Nothing comes over it any more, so it ends.
+ * Handles all errors of a socket but the first, which ioredis handles. A TLS socket that has received a broken record
+ * stays open, and its next write fails, too. Nothing arrives there any more, so the socket is destroyed.
  */
 function handleStreams(client: Pick<Binary, 'stream' | 'on'>): void {
   const handleStream = () => {

@@ -1,6 +1,6 @@
 export type Argument = string | number
 
-/** What is asked of a Redis client; ioredis has it, and `evalshaBuffer` and `evalBuffer`, which its types lack. */
+/** What the plugin needs of a Redis client. ioredis has it all, and also `Binary`, which its types lack. */
 export interface RedisClient {
   set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>
@@ -8,45 +8,45 @@ export interface RedisClient {
   script(load: 'LOAD', text: string): Promise<unknown>
   isCluster?: boolean
   options?: object
-  /** Of a cluster: its nodes, as far as they are known. */
+  /** Only of a cluster: its nodes, as far as the client knows them. */
   nodes?(role: 'all' | 'master'): ClusterNode[]
-  /** Of a cluster: the names of the nodes that have each hash slot, its master first. */
+  /** Only of a cluster: for each hash slot the addresses of the nodes that have it, the master first. */
   slots?: string[][]
-  /** Of a cluster: finds out anew which node has what. */
+  /** Only of a cluster: looks up again which node has which hash slots. */
   refreshSlotsCache?(): void
 }
 
-/** Of a cluster: a node, and the client's connection to it. */
+/** A node of a cluster, and the client's connection to it. */
 export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'>, Pick<Binary, 'stream' | 'on'> {
   status: string
   options: { host?: string | undefined; port?: number | undefined }
-  /** Lets a command pass to a slot that is on its way there. */
+  /** Lets the next command through to a hash slot that is being moved to this node. */
   asking(...callback: never[]): Promise<unknown>
 }
 
 type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unknown>
 
 /**
- * What every ioredis has and its types lack: calls that answer in bytes. `callBuffer`, which they have, loses the name of
- * its command when the client pipelines by itself.
+ * What every client of ioredis has, though its types lack it: calls that answer in bytes. The types have `callBuffer`,
+ * but that loses the name of its command with `enableAutoPipelining`.
  */
 export interface Binary {
   evalshaBuffer: Eval
   evalBuffer: Eval
-  /** Of its connection (`stream.Duplex`); a cluster has none, nor has one that was never connected. */
+  /** The socket (`stream.Duplex`); a cluster's client has none, nor has one that was never connected. */
   stream?: {
     cork(): void
     uncork(): void
     destroy(): void
     on(event: 'error', listener: () => void): unknown
   }
-  /** `ready` once it is connected; before, while it tries to be, `connecting` or `connect`. */
+  /** `ready` once the client is connected; `connecting` or `connect` while it connects. */
   status?: string
   on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown
   off(event: 'ready' | 'close', listener: () => void): unknown
 }
 
-/** What a cluster's client tells of its nodes. */
+/** What a cluster's client emits when a node joins. */
 export interface NodeEvents {
   on(event: '+node', listener: (node: ClusterNode) => void): unknown
 }
@@ -58,28 +58,29 @@ export function isClient(value: unknown): value is RedisClient & Binary {
 }
 
 /**
- * Whether Redis itself has answered with this error, which then begins with a code. Its class tells that only where no
- * bundler has shortened the names of classes, by which ioredis 5 names its errors.
+ * Whether the error is a reply of Redis: its message then begins with a code. The error's name tells less, since
+ * ioredis 5 takes it from the class, whose name a bundler may shorten.
  */
 export function isReply(error: unknown): error is Error {
   return error instanceof Error && /^[A-Z][A-Z0-9_]+ /.test(error.message)
 }
 
-/** Whether a client without a queue for the time between two connections has turned a command away. */
+/** Whether a client without an offline queue has turned a command away, as it was not connected. */
 export function isUnsent(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Stream isn't writeable")
 }
 
 const QUEUED = 'a MULTI is open on the client of redis; give it a client of its own'
 
-/** Whether somebody's `MULTI` has taken in what was asked: it will be done by their `EXEC`. */
+/** Whether the command became part of somebody's `MULTI` on the same client: their `EXEC` will run it. */
 export function isQueued(error: unknown): boolean {
   return error instanceof Error && error.message === QUEUED
 }
 
 /**
- * What Redis has answered. @throws where it has only queued what was asked, behind somebody's `MULTI` on the same
- * connection: the answer will be among those of their `EXEC`
+ * Returns the reply of Redis.
+ * @throws Error when Redis has only queued the command behind somebody's `MULTI` on the same connection: the answer
+ *   will be among those of their `EXEC`
  */
 export function answered<T>(reply: T): T {
   const { length } = (reply ?? {}) as { length?: number }

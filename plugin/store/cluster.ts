@@ -4,23 +4,24 @@ import type { Reserved, Reserver } from './reserver.js'
 import type { Entry, Settling } from './store.js'
 import { takenOf } from './taken.js'
 
-/** Decides on entries of one identity at a time, wherever it lives. */
+/** Decides on the entries of one identity at a time, on whichever node has its keys. */
 export interface Nodes extends Reserver {
-  /** The decision as it would be; changes nothing. */
+  /** The decision that `reserve` would make; changes nothing. */
   peek(entries: readonly Entry[]): Awaitable<Reserved>
 }
 
 /**
- * Redis Cluster: one script call for each identity, since each may live on another node; of a node that is lost, whatever
- * decides in its place.
- * All are looked at before any is counted. They are counted one after another, everywhere in the same order (Havender,
- * "Avoiding deadlock in multitasking systems", 1968), so that of many who want the same somebody is admitted; when one
- * refuses, those before it are given back.
+ * Redis Cluster: one script call for each identity, since each may be on another node. For a lost node decides what
+ * stands in for it.
+ *
+ * A decision peeks at all identities before it counts any. It counts them one after another, in an order that is the
+ * same in every process (Havender, "Avoiding deadlock in multitasking systems", 1968), so that of many requests that
+ * want the same slots some are admitted. When an identity refuses, those counted before it are given back.
  */
 export class Cluster implements Reserver {
   readonly store: Reserver['store']
 
-  /** @param report hears of what could not be given back */
+  /** @param report called with the error when slots of a refusal could not be given back */
   constructor(
     private readonly nodes: Nodes,
     private readonly report: (error: unknown) => void
@@ -60,7 +61,7 @@ export class Cluster implements Reserver {
     await Promise.all(given.map(each => each.catch(this.report)))
   }
 
-  /** @param givenBack whether nothing stays counted */
+  /** @param givenBack whether what was counted was given back, so that nothing stays counted */
   private join(
     entries: readonly Entry[],
     groups: readonly Group[],
@@ -71,7 +72,8 @@ export class Cluster implements Reserver {
     const facts = all.some(each => each !== null) ? merge(entries, groups, all, givenBack) : null
     const uncounted = facts?.[1] === 1 && all.includes(null)
     const stores = new Map(groups.map(({ identity }, i) => [identity, (found[i] as Reserved).store]))
-    // What a memory has decided holds in this process alone, and what was allowed uncounted nowhere.
+    // A part that a memory decided holds in this process alone, and a part that was admitted uncounted holds nowhere.
+    // So it names the store of the whole decision.
     const other = uncounted ? 'none' : [...stores.values()].find(({ name }) => name !== this.store.name)?.name
     return { facts, store: settledBy(other ?? this.store.name, identity => stores.get(identity) as Settling) }
   }
@@ -99,7 +101,7 @@ function scattered(store: Reserver['store']): Reserver['store'] {
   }
 }
 
-/** Settles what was counted of each identity where it was. */
+/** Settles the slots of each identity in the store that has counted them. */
 function settledBy(name: string, storeOf: (identity: string) => Settling): Settling {
   return {
     name,

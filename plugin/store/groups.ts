@@ -5,11 +5,11 @@ import { type Entry, type Facts, PASSES, UNKNOWN } from './store.js'
 export interface Group {
   identity: string
   entries: Entry[]
-  /** Their places among all entries. */
+  /** The index of each entry among all entries of the decision. */
   places: number[]
 }
 
-/** In the order in which everybody counts. */
+/** Groups the entries by identity, in the order in which every process counts them. */
 export function groupsOf(entries: readonly Entry[]): Group[] {
   const groups = new Map<string, Group>()
   for (const [place, entry] of entries.entries()) {
@@ -23,7 +23,7 @@ export function groupsOf(entries: readonly Entry[]): Group[] {
 
 /**
  * The facts of all groups as those of one store, in the order of the entries.
- * @param found null for what was allowed without being asked about
+ * @param found the facts of each group; null for a group that was admitted without a question
  * @param givenBack whether nothing stays counted: then no entry has a receipt
  */
 export function merge(
@@ -43,7 +43,8 @@ export function merge(
       const part = facts?.slice(head, head + factsOf(spec)) ?? [UNKNOWN, ...Array(factsOf(spec) - 1).fill(0)]
       const passes = part[0] === PASSES
       if (passes && givenBack) part[1] = 0
-      // Each node has its clock: a wait is by its own; the end of a period, for a refund, stays the same instant.
+      // Each node has its own clock, and waiting times go by that. But a refund names the end of the period in which it
+      // was counted (`takenOf`), so that has to stay the same instant on the clock of the first group.
       if (passes && spec.kind === 'count' && part[1] !== 0)
         part[3] = (part[3] as number) + ((facts?.[0] as number) - now)
       parts[group.places[i] as number] = part

@@ -2,7 +2,7 @@ import type { RedisClient } from './client.js'
 import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
 
-/** The client's option by which it reaches nodes under other names than the cluster gives them. */
+/** The option `natMap` of a client that reaches nodes under other addresses than the cluster names. */
 type NatMap = Record<string, Reached> | ((node: string) => Reached | null | undefined)
 
 interface Reached {
@@ -10,13 +10,14 @@ interface Reached {
   port: number
 }
 
-/** What ioredis says of a connection that is lost, and of one that is not there yet. */
+/** What ioredis says when a connection is lost, or not made yet. */
 const TURNED_AWAY = 'Connection is closed.'
 
 /**
- * The outages of a cluster's nodes, of which each may be lost alone; asked for entries of one identity.
- * @param prefix begins the names of its keys
- * @param outageOf makes that of a node, '' while it is not known
+ * Keeps an outage for each node of a cluster, since each may be lost alone.
+ * @param prefix begins the names of the keys
+ * @param outageOf makes the outage of a node, '' while the node is not known
+ * @returns what finds the outage for entries of one identity
  */
 export function outagesOf(
   client: RedisClient,
@@ -25,7 +26,7 @@ export function outagesOf(
 ): (entries: readonly Entry[]) => Outage {
   const nodeOf = nodesOf(client, prefix)
   const outages = new Map<string, Outage>()
-  /** For each node a slot that it had: to look through all slots takes longer than a decision. */
+  /** For each node a hash slot that it had: to search all slots takes longer than a decision. */
   const slots = new Map<string, number>()
   const hasSlots = (node: string) => {
     if (nodeAt(client, slots.get(node) ?? 0) === node) return true
@@ -35,7 +36,7 @@ export function outagesOf(
   }
   return ([entry]) => {
     const node = nodeOf(entry?.identity ?? '')
-    // Nobody would ask again a node that has no slots any more, nor '' once it is known who has which: their outages end.
+    // Nobody asks a node again that has lost its slots, nor '' once the nodes are known. So their outages end here.
     for (const [other, outage] of outages)
       if (node !== '' && outage.lost && !hasSlots(other)) outage.answered(true)
     const outage = outages.get(node) ?? outageOf(node)
@@ -44,31 +45,34 @@ export function outagesOf(
   }
 }
 
-/** The node that has the keys of an identity, as far as the client of a cluster knows. @param prefix begins their names */
+/**
+ * Finds the node that has the keys of an identity; '' where the client of the cluster does not know it.
+ * @param prefix begins the names of the keys
+ */
 export function nodesOf(client: RedisClient, prefix: string): (identity: string) => string {
   const full = fullPrefix(client, prefix)
   return identity => nodeAt(client, slotOf(`${full}{${identity}}`)) ?? ''
 }
 
-/** The node that has a slot, as the client reaches it, where that is known. */
+/** The address at which the client reaches the node that has a hash slot; undefined where it is not known. */
 function nodeAt({ slots, options }: RedisClient, slot: number): string | undefined {
   const node = slots?.[slot]?.[0]
   if (node === undefined) return undefined
   const { natMap } = (options ?? {}) as { natMap?: NatMap }
-  // When a slot has moved, the client notes the name that the cluster gives.
+  // After a slot has moved, the client notes the address that the cluster names.
   const mapped = typeof natMap === 'function' ? natMap(node) : natMap?.[node]
   return mapped ? `${mapped.host}:${mapped.port}` : node
 }
 
-/** With that of the client before it. */
+/** The prefix with the client's own (`keyPrefix`) before it. */
 export function fullPrefix(client: RedisClient, prefix: string): string {
   const { keyPrefix = '' } = (client.options ?? {}) as { keyPrefix?: string }
   return keyPrefix + prefix
 }
 
 /**
- * Whether an error says nothing of the node that was asked: a client turns commands away while it connects to another one,
- * to which they were sent on.
+ * Whether an error says nothing about the node that was asked. If the client is connected to that node, the command was
+ * redirected to another one, and turned away because the client is still connecting there.
  */
 export function isOfOther(client: RedisClient, node: string, error: unknown): boolean {
   if (!(error instanceof Error) || error.message !== TURNED_AWAY) return false
@@ -76,7 +80,7 @@ export function isOfOther(client: RedisClient, node: string, error: unknown): bo
   return asked?.status === 'ready'
 }
 
-/** What a byte makes of the CRC before it. */
+/** Table of the CRC, by byte. */
 const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1

@@ -1,13 +1,14 @@
 import { isQueued } from './client.js'
 
-// What is none of ours, of another type or another length; a slot that is half moved, the keys on both sides, so that a
-// cluster's client is sent from one to the other, or one to whose place the client does not follow: of one that pipelines
-// by itself, not even where it has learned of the move before it sends what it has gathered.
+// Errors about one key. It holds a value that is not the plugin's: of another type, or too short. Or its hash slot is
+// moving: while the slot is half moved, with keys on both nodes, a cluster's client is sent from one to the other; or
+// the client does not follow the slot to its new node. With `enableAutoPipelining` it also refuses a pipeline that it
+// gathered before it learned of the move.
 const OF_KEY =
   /\bWRONGTYPE\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b|same slots allocation group/
 
-// Its memory is full, it is a replica, it cannot save, or has too few replicas; its user may not, or its cluster is down
-// and may be read, in words of their own within a script.
+// Redis takes no writes: its memory is full, it is a replica, it cannot save, it has too few replicas, its user may not
+// write, or its cluster is down but may be read. For the last two a script has other words.
 const OF_WRITES =
   /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
 
@@ -18,7 +19,7 @@ export function isOfWrites(error: unknown): boolean {
 
 /** Whether an error is about what stands under a key, and says nothing of Redis. */
 export function isOfKey(error: unknown): boolean {
-  // A RangeError where it was this process that read too short a value, to look; nor does somebody's `MULTI` tell of Redis.
+  // A RangeError: a `peek` found a value that is too short. A `MULTI` of somebody else says nothing about Redis.
   if (error instanceof RangeError || isQueued(error)) return true
   return error instanceof Error && OF_KEY.test(error.message)
 }

@@ -8,10 +8,13 @@ import { type Script, scripts } from './scripts.js'
 import { type Entry, EPOCH_MS, type Facts, keeperOf, type Store, type Taken, TICKS_PER_MS } from './store.js'
 
 const NONE = Buffer.alloc(0)
-/** By our clock; by that of Redis; and again, where one that was asked by our clock stood before it in the same call. */
+/**
+ * How often a decision is asked for: by this process's clock, then by Redis's, and once more where it shared the second
+ * call with a decision that still went by this process's clock.
+ */
 const MOST_ASKED = 3
 
-/** One Redis, one script call a decision at most; every process on it shares every limit. */
+/** A Redis server or cluster. A decision takes one script call or shares one. All processes on it share every limit. */
 export class RedisStore implements Store, Caller {
   readonly name = 'redis'
   closed = false
@@ -19,7 +22,7 @@ export class RedisStore implements Store, Caller {
   private readonly mixtures = new Mixtures()
   /** Begins the name of every identity's keys. */
   private readonly head: string
-  // Redis's clock less ours, in milliseconds: which calendar periods to name to it.
+  // Redis's clock less this process's, in milliseconds. It tells which calendar periods to name in a call.
   private ahead = 0
 
   /**
@@ -51,7 +54,7 @@ export class RedisStore implements Store, Caller {
   async peek(entries: readonly Entry[]): Promise<Facts> {
     const reply = await this.run(scripts.peek, entries)
     const [ticks, values] = reply as [number | string, (Buffer | null)[]]
-    // As text, of a client with `stringNumbers`.
+    // A client with `stringNumbers` gives text.
     const now = Number(ticks)
     this.setClock(now)
     const found = values.map(value => new Value(value ?? NONE, 0, value?.length ?? 0))
@@ -74,7 +77,7 @@ export class RedisStore implements Store, Caller {
 
   async renew(entry: Entry, token: string): Promise<boolean> {
     const renewed = await this.run(scripts.renew, [entry], [token, ttlOf(entry)])
-    // As text, of a client with `stringNumbers`.
+    // A client with `stringNumbers` gives text.
     return Number(renewed) === 1
   }
 
@@ -94,7 +97,7 @@ export class RedisStore implements Store, Caller {
     return (this.client as RedisClient & Binary).stream
   }
 
-  /** The client is its owner's to close. */
+  /** Leaves the client open: its owner closes it. */
   close(): void {
     this.closed = true
   }
@@ -108,7 +111,7 @@ export class RedisStore implements Store, Caller {
     return this.calls.call(script, keys, args)
   }
 
-  /** @param past when it was decided elsewhere; left out: it is decided now */
+  /** @param past how long ago it was decided elsewhere, and the end of its period there; left out: it is decided now */
   private async decide(
     script: Script,
     entries: readonly Entry[],
@@ -125,7 +128,7 @@ export class RedisStore implements Store, Caller {
       }
       const { now, values, admitted } = (await this.run(script, entries, args)) as Answer
       if (admitted !== undefined) return factsFrom(entries, values, now - ago, admitted, now)
-      // Named by our clock, the periods missed Redis's: ask again by its own.
+      // The calendar periods that were named do not contain Redis's clock: ask again, by that clock.
       this.setClock(now)
     }
     throw new Error('the calendar periods of Redis cannot be determined')
@@ -140,7 +143,7 @@ function ttlOf({ spec }: Entry): number {
   return spec.ttl
 }
 
-/** The same without a limit on what is used; of a calendar limit there has to be one. */
+/** The same entry without limits. A calendar limit has to have one, so its `max` is out of reach. */
 function boundless(entry: Entry): Entry {
   const { spec } = entry
   const limits = spec.kind === 'count' ? spec.limits.map(limit => ({ ...limit, max: 2 ** 48 })) : []

@@ -4,20 +4,20 @@ import { textOf } from './lua.js'
 export interface Script {
   text: string
   sha: string
-  /** It makes decisions: so many in one call at most. */
+  /** How many decisions one call makes at most; undefined for a script that makes none. */
   decides?: number
-  /** It gives back what was taken: of so many in one call at most. */
+  /** For how many decisions one call gives slots back at most; undefined for a script that gives none back. */
   refunds?: number
-  /** Its last argument, of all decisions of a call. */
+  /** The last argument of each call, which holds for all its decisions: their specs. */
   told?: string
-  /** Redis cannot know it yet: it is sent whole. */
+  /** Whether this process has not sent the script yet: the first call sends it whole. */
   fresh?: boolean
 }
 
-/** Redis is at nothing else while it gives back: of logs of 1,000, each takes 70 µs. */
+/** Redis does nothing else while it gives back: with logs of 1,000 stamps, each refund takes 70 µs. */
 const MOST_REFUNDS = 8
 
-/** The scripts of `lua/` that are called as they are. */
+/** The scripts of `lua/` that are sent as they stand there. */
 export const scripts = {
   refund: { ...scriptOf(textOf('refund')), refunds: MOST_REFUNDS },
   renew: scriptOf(textOf('renew')),
