@@ -5,14 +5,14 @@ import { type Entry, type Facts, PASSES, type Spec, TICKS_PER_MS } from './store
 
 const HOUR = 3_600_000 * TICKS_PER_MS
 const NOTHING: Fields = { length: 0, at: () => 0 }
-/** The end of a block that has none. */
+/** How a block without an end is stored. */
 const FOR_EVER = 2 ** 48 - 1
 
-/** A Redis value as fields: six bytes each; a blocked one ends in six more and a `B`. */
+/** A value of Redis as fields of six bytes each. A blocked value ends in six more bytes and a `B`. */
 export class Value implements Fields {
   readonly length: number
 
-  /** @param size in bytes, from `start` on; 0: there is none */
+  /** @param size in bytes, from `start` on; 0 when there is no value */
   constructor(
     private readonly bytes: Buffer,
     private readonly start: number,
@@ -25,26 +25,26 @@ export class Value implements Fields {
     return this.bytes.readUIntBE(this.start + index * 6, 6)
   }
 
-  /** Infinity: until it is unblocked; 0 when it is not blocked. */
+  /** When the block ends, in ticks; Infinity for a block without an end, 0 for no block. */
   blockedUntil(): number {
     const until = this.size % 6 === 1 ? this.at(this.length) : 0
     return until === FOR_EVER ? Number.POSITIVE_INFINITY : until
   }
 }
 
-/** What the script that decides says of one decision. */
+/** What the script `reserve` answers on one decision. */
 export interface Answer {
   /** The clock of Redis, in ticks. */
   now: number
-  /** The values of the keys from before. */
+  /** The values of the keys as the decision found them. */
   values: Value[]
-  /** 0 or 1; nothing when the calendar periods that it was told do not hold its clock. */
+  /** 0 or 1; undefined when the calendar periods named in the call do not contain Redis's clock. */
   admitted: number | undefined
 }
 
 /**
- * What the script that decides has answered, of so many decisions. One packed answer is read in a fifth of the time that a
- * client takes for a list.
+ * Reads the answer of the script `reserve` on so many decisions. Reading one packed answer takes a fifth of the time
+ * that a client takes for a list.
  */
 export function answersOf(packed: Buffer, decisions: number): Answer[] {
   const reader = new Reader(packed)
@@ -64,13 +64,13 @@ class Reader {
 
   constructor(private readonly bytes: Buffer) {}
 
-  /** Of a list. */
+  /** The length of a list. */
   length(): number {
     const type = this.bytes[this.at++] as number
     return type === ARRAY_16 ? this.number(2) : type - ARRAY
   }
 
-  /** Strings; `false` where there is no key. */
+  /** Strings, with `false` in place of a key that does not exist. */
   values(count: number): Value[] {
     const values: Value[] = new Array(count)
     for (let i = 0; i < count; i++) {
@@ -100,7 +100,8 @@ class Reader {
   }
 }
 
-// Types of MessagePack: arrays and strings of up to 15 and 31, and those whose length follows (strings': 1, 2, 4 bytes).
+// Types of MessagePack: arrays of up to 15 items, strings of up to 31 bytes, and those whose length follows (for
+// strings in 1, 2 or 4 bytes).
 const ARRAY = 0x90
 const TEXT = 0xa0
 const FALSE = 0xc2
@@ -108,11 +109,11 @@ const TEXT_8 = 0xd9
 const ARRAY_16 = 0xdc
 
 /**
- * Facts are reckoned here, not in Redis, whose time is everybody's.
- * @param values those from before
- * @param ticks the clock of Redis, or when it was decided elsewhere
- * @param admitted what the script decided, if it did
- * @param clock that of Redis, by which blocks end
+ * Computes the facts in this process, since all processes share the time of Redis.
+ * @param values the values as the decision found them
+ * @param ticks the clock of Redis, or the time at which it was decided elsewhere
+ * @param admitted what the script decided; left out after a `peek`
+ * @param clock the clock of Redis, by which blocks end
  */
 export function factsFrom(
   entries: readonly Entry[],
@@ -145,7 +146,7 @@ export function factsFrom(
   return facts
 }
 
-/** Whether it is of a clock that was wrong, as the script that decides sees it. */
+/** Whether a value was written by a clock that was wrong, by the same measure as in the script `reserve`. */
 function isAhead(value: Value, spec: Spec, ticks: number): boolean {
   return value.length > 0 && value.at(0) - ticks > kindOf(spec).furthest(spec) * TICKS_PER_MS + HOUR
 }

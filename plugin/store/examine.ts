@@ -10,17 +10,18 @@ interface Log {
 }
 
 /**
- * Looks at a Redis at start, and whenever it is connected to anew: whether its other processes have this one's secret, and
- * whether it keeps live keys. While it does not answer, limits hold as `onStoreError` says; it is looked at as soon as it does.
+ * Looks at Redis at start and at each new connection: whether the other processes on it have the same secret, and
+ * whether it keeps live keys. While Redis does not answer, `onStoreError` says what holds, and it is looked at as soon
+ * as it answers.
  */
 export class Examination {
   private beginning: Promise<void> | undefined
   private begun = false
   private checking: NodeJS.Timeout | undefined
-  /** Whether it was asked for while it looked, and may have looked past what is new. */
+  /** Whether another look was asked for during one, which may have missed what is new. */
   private missed = false
   private closed = false
-  /** What an answer after the start has told: others use another secret. */
+  /** The error that a look after the start has found: other processes use another secret. */
   private mismatch: Error | null = null
   private stopListening = () => {}
 
@@ -36,7 +37,7 @@ export class Examination {
   ) {}
 
   /**
-   * Begins once, for whoever asks first; others wait for the same.
+   * Begins with the first call; later calls wait for the same start.
    * @throws SecretMismatchError when Redis answers in time, and others use another secret
    */
   begin(): Awaitable<void> {
@@ -45,12 +46,12 @@ export class Examination {
     return this.beginning
   }
 
-  /** @throws SecretMismatchError when it was found after the start, and not otherwise since */
+  /** @throws SecretMismatchError when a look after the start has found one, and no later look has succeeded */
   verify(): void {
     if (this.mismatch !== null) throw this.mismatch
   }
 
-  /** Looks again: it may have begun empty, or another one may have its place. */
+  /** Looks again: Redis may have begun empty, or another server may have taken its place. */
   again(): void {
     if (this.closed) return
     this.missed = this.checking !== undefined
@@ -89,14 +90,14 @@ export class Examination {
   }
 
   /**
-   * Waits for the answer, and asks again where it failed or was lost.
-   * @param asked the connection when it began to look
+   * Waits for a look to end, and looks again when it failed or its answer was lost.
+   * @param asked the connection when the look began
    */
   private follow(looked: Promise<void>, asked: unknown): void {
     let failed = false
     const check = () => {
       const { connection } = this.redis
-      // What a lost connection has left unanswered may never settle (retry.ts).
+      // A call that a lost connection has left unanswered may never settle (retry.ts).
       const lost = connection !== undefined && connection !== asked
       if (!failed && !lost) return
       this.follow(this.look(), connection)
@@ -119,7 +120,10 @@ export class Examination {
     )
   }
 
-  /** A client that queues nothing fails while it is connecting: the first requests should not find Redis lost for that. */
+  /**
+   * Looks, and looks again once a client has connected that had no offline queue for the first try: else the first
+   * requests would find Redis lost.
+   */
   private async firstLook(): Promise<void> {
     try {
       await this.look()
@@ -130,14 +134,14 @@ export class Examination {
   }
 
   private async look(): Promise<void> {
-    // What cannot be asked is not known.
+    // If this cannot be found out, there is no warning.
     const mistaken = await this.redis.mistaken().catch(() => undefined)
     if (mistaken !== undefined) this.log.warn(mistaken)
     try {
-      // Before the nodes are asked, since a client still connecting to a cluster knows none.
+      // This comes before any question to the nodes: a client that is still connecting to a cluster knows none.
       await this.redis.verify(this.fingerprint)
     } catch (error) {
-      // Another try would find the same.
+      // The client is the wrong one, so another try would fail as well.
       if (mistaken !== undefined && !(error instanceof SecretMismatchError)) return
       throw error
     }

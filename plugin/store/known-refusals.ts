@@ -6,30 +6,31 @@ import { isLasting, isSame, type KnownRefusal, Told } from './told.js'
 const NONE: readonly Told[] = []
 
 /**
- * What is known to be refused. An entry that is full stays full until its slot returns, which the store has told, or until
- * something is given back, cleared or unblocked (`drop`). Times are ticks of this process's clock.
+ * Remembers refusals. An entry that is full stays full until its slot returns, at a time that the store has told, or
+ * until something is given back, cleared or unblocked (`drop`). Times are ticks of this process's clock.
  */
 export class KnownRefusals {
-  // By identity, oldest first; one a spec.
+  // By identity, oldest first. Of each identity one for each series.
   private readonly known = new Map<string, Told[]>()
 
   /**
-   * @param ticks how long a refusal is known at most
-   * @param maxKeys of how many identities refusals are known at most; beyond it the oldest tenth goes
+   * @param ticks how long a refusal is remembered at most
+   * @param maxKeys for how many identities refusals are remembered at most; beyond that the oldest tenth is dropped
    */
   constructor(
     private readonly ticks: number,
     private readonly maxKeys: number
   ) {}
 
-  /** Of how many identities refusals are kept, with those whose time is over. */
+  /** For how many identities refusals are held, with those whose time is over. */
   get size(): number {
     return this.known.size
   }
 
   /**
    * @param facts by which the store refused
-   * @param asked when it was asked: it looked between that and its answer, and counts from the former
+   * @param asked when the store was asked: it decided between this and `answered`, and the refusal counts from this
+   * @param answered when the store answered
    */
   remember(entries: readonly Entry[], facts: Facts, asked: number, answered: number): void {
     // The entries of a rule are known together, or not at all.
@@ -38,13 +39,14 @@ export class KnownRefusals {
     const refusal: KnownRefusal = { facts, answered, until: asked + this.ticks, told }
     let head = 2
     for (const [i, { spec, identity, value }] of entries.entries()) {
-      // The entry of a request holds its rule, which may be replaced before this is forgotten.
+      // A copy, since a request's entry refers to its rule, which may be replaced before this is forgotten.
       const each = new Told({ spec, identity, value }, head, refusal)
       head += factsOf(spec)
-      // It was not asked about, as where its node of a cluster is lost: nothing is known of it.
+      // The store was not asked about this entry, as when its node of a cluster is lost. Nothing is known of it.
       if (each.state === UNKNOWN) continue
       const lasts = !fleeting.has(spec.rule)
-      // The waiting time is that of all that refuse. Without one that may end any time, it would be wrong: so none is kept.
+      // The waiting time is that of all entries that refuse. Without this one, whose refusal may end at any time, it
+      // would be wrong. So nothing of this decision is remembered.
       if (!lasts && each.refuses && !spec.observed) return
       if (!lasts) continue
       told[i] = each
@@ -55,7 +57,7 @@ export class KnownRefusals {
     if (this.known.size > this.maxKeys) this.dropOldest()
   }
 
-  /** The decision as far as it is known, when that is enough to refuse. */
+  /** The facts as far as they are known, if that is enough to refuse; else undefined. */
   recall(entries: readonly Entry[], now: number): Facts | undefined {
     if (this.known.size === 0) return undefined
     const found: (Told | undefined)[] = new Array(entries.length)
@@ -79,14 +81,14 @@ export class KnownRefusals {
     return facts
   }
 
-  /** Forgets what is known of an entry, and of all others of its rule. */
+  /** Forgets what is known of an entry, and of all other entries of its rule for this identity. */
   drop({ identity, spec }: Entry): void {
     const others = this.known.get(identity)?.filter(({ entry }) => entry.spec.rule !== spec.rule)
     if (others?.length === 0) this.known.delete(identity)
     else if (others) this.known.set(identity, others)
   }
 
-  /** A tenth together: to find its first entry, a `Map` passes over the places of those that it has lost. */
+  /** Drops a tenth at once: to find its first entry, a `Map` passes over the places of all that were deleted. */
   private dropOldest(): void {
     const left = Math.ceil(this.maxKeys * 0.9)
     for (const identity of this.known.keys()) {
@@ -109,7 +111,7 @@ export class KnownRefusals {
   }
 }
 
-/** What passed beside one of the refusals found. */
+/** What is known of an entry that passed, from a refusal of other entries that was found. */
 function passedIn(found: readonly (Told | undefined)[], entry: Entry): Told | undefined {
   for (let i = 0; i < found.length; i++) {
     const all = found[i]?.refusal.told

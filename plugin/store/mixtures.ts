@@ -4,22 +4,22 @@ import { type Script, scriptOf } from './scripts.js'
 import { type Entry, keeperOf, type Spec } from './store.js'
 
 /**
- * How many mixtures have a script of their own, in an app. Who asks may choose among a rule's optional keys, so there
+ * How many mixtures of specs have a script of their own, in an app. A request may choose among optional keys, so there
  * may be very many mixtures, and Redis may keep every script that it has seen.
  */
 const MOST = 64
 
-/** Redis is at nothing else while it makes the decisions of one call: of so many short logs, some half a millisecond. */
+/** The most work of one call, in short logs: it takes some half a millisecond, in which Redis does nothing else. */
 const WORK = 200
 
 const body = textOf('reserve')
 
-/** For every mixture: it is told the specs with each call. */
+/** The script for any mixture: its specs are passed with each call. */
 export const anyMixture = scriptOf(
   `local entries, specs, past = unpack(cjson.decode(table.remove(ARGV)))\n${body}`
 )
 
-/** What is written of these entries before the script of their own, or told to `anyMixture`. */
+/** The specs of these entries, as they are written before a script of their own, or passed to `anyMixture`. */
 function specsOf(entries: readonly Entry[]): string {
   const specs: (number | string | boolean)[] = []
   for (const entry of entries) {
@@ -27,7 +27,7 @@ function specsOf(entries: readonly Entry[]): string {
     const { code, describe } = kindOf(spec)
     const numbers = describe(entry)
     const next = specs.length + 5 + numbers.length
-    // A lock lasts as long as its holder takes it to.
+    // A lock lasts as long as its holder expects, so its own spec tells, even if its rule was replaced.
     const { ttl } = spec.kind === 'lock' ? spec : keeperOf(spec)
     specs.push(code, spec.observed && spec.rule, `${ttl}`, next, ...numbers)
   }
@@ -41,17 +41,17 @@ function decidesOf(entries: readonly Entry[]): number {
 }
 
 /**
- * The scripts that decide: one for each mixture of specs that are asked about together, with these written before
- * it, so that Redis decodes nothing.
+ * The scripts that decide: one for each mixture of specs that are decided on together. The specs are written before the
+ * script, so that Redis decodes nothing.
  */
 export class Mixtures {
   private readonly root = new Branch()
-  /** By the specs before them: rules that were replaced by their like keep theirs. */
+  /** By the specs written before them: when rules are replaced by equal ones, the script stays the same. */
   private readonly scripts = new Map<string, Script>()
 
   /**
-   * One that is told the specs for a mixture that has none: its limits come from this request, its rules were replaced since,
-   * or there are too many.
+   * The script that decides on these entries. The specs are passed with each call if the mixture has no script of its
+   * own: because limits come from this request, rules were replaced since, or there are too many mixtures.
    */
   scriptFor(entries: readonly Entry[]): Script {
     let branch: Branch | undefined = this.root
@@ -78,7 +78,7 @@ export class Mixtures {
 
   private make(entries: readonly Entry[], specs: string): Script | undefined {
     if (this.scripts.size === MOST) return undefined
-    // An array of JSON and a table of Lua differ in their brackets.
+    // An array of JSON and a table of Lua differ only in their brackets.
     const text = `local entries, specs, past = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
     const script: Script = { ...scriptOf(text), decides: decidesOf(entries), fresh: true }
     this.scripts.set(specs, script)
@@ -86,7 +86,7 @@ export class Mixtures {
   }
 }
 
-/** One that counts what was admitted elsewhere before. It is told first how many ticks ago that was. */
+/** The script that counts what was admitted elsewhere before. Its first argument is how many ticks ago that was. */
 export function pastOf(entry: Entry): Script {
   return toldOf([entry], specsOf([entry]), true)
 }
@@ -96,7 +96,7 @@ function toldOf(entries: readonly Entry[], specs: string, past = false): Script 
   return { text, sha, decides: decidesOf(entries), told: `[${entries.length},${specs},${past}]` }
 }
 
-/** Mixtures that begin with the same specs; they go with the specs. */
+/** A tree of the mixtures that begin with the same specs. Its branches are freed with the specs. */
 class Branch {
   readonly next = new WeakMap<Spec, Branch>()
   script: Script | undefined

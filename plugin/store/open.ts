@@ -32,12 +32,12 @@ interface Opened {
   receipts: Receipts
   identity: IdentityOptions
   /**
-   * Looks at the store once, before it decides: when the server starts, or a call comes before that. Afterwards it answers
-   * at once, so that nobody waits a turn.
+   * Examines the store once, before it decides: when the server starts, or when a call comes before that. Afterwards it
+   * returns at once, so that no caller waits a turn.
    * @throws SecretMismatchError
    */
   begin(): Awaitable<void>
-  /** @throws SecretMismatchError where that was found after the start */
+  /** @throws SecretMismatchError when a mismatch was found after the start */
   verify(): void
 }
 
@@ -94,7 +94,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
       onLost: (error: unknown) => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
       onBack() {
         fastify.log.info(what, 'redis decides again')
-        // Behind the same connection, or on a node that was there before, it may be another one.
+        // Behind the same connection, or on the same node, it may be another Redis by now.
         examination.again()
       },
       onFailure: () => client.refreshSlotsCache?.()
@@ -134,7 +134,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   }
 }
 
-/** What memory has counted its own app alone can give back, whoever else has the secret. */
+/** Receipts of the memory store: its own app alone can open them, whoever else has the secret. */
 function ofMemory(): Receipts {
   return new Receipts({
     secret: randomBytes(32).toString('base64url'),

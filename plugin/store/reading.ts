@@ -2,11 +2,12 @@ import { factsOf, kindOf } from '../limits/index.js'
 import type { Fields, Now } from '../limits/kind.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from './store.js'
 
-// As long as the longest facts so far. It begins with a fraction, so that V8 holds doubles in it: the clock is no small integer.
+// As long as the longest facts so far. The fraction makes V8 keep doubles in it from the start, since the clock is no
+// small integer.
 const blank = [0.5]
 
 /**
- * The facts before any entry is read, at their final length. A copy, no literal: V8 may make those in the old
+ * The facts before any entry is read, at their final length. They are copied, since V8 may make literals in the old
  * generation at once (docs/speed.md).
  * @param now ticks of the wall clock
  */
@@ -21,9 +22,9 @@ export function factsAt(now: number, entries: readonly Entry[]): number[] {
 }
 
 /**
- * Writes the facts of one entry as it stands, nothing counted, and what they mean for the whole.
- * @param head where they begin
- * @param blockedFor ticks until its block ends; not above 0 when there is none
+ * Writes the facts of one entry as it stands, with nothing counted. If the entry refuses, the decision does.
+ * @param head where the entry's facts begin
+ * @param blockedFor ticks until the entry's block ends; 0 or less when there is none
  */
 export function readEntry(
   facts: number[],
@@ -40,7 +41,7 @@ export function readEntry(
   if (!passes && !spec.observed) facts[1] = 0
 }
 
-/** Rules that are only observed and would refuse, or nothing: those are not counted. */
+/** The numbers of observed rules that would refuse, which are therefore not counted; undefined when there are none. */
 export function observedRefusals(entries: readonly Entry[], facts: Facts): Set<number> | undefined {
   let refused: Set<number> | undefined
   let head = 2

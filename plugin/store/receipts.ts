@@ -5,7 +5,7 @@ import type { Spec, Taken } from './store.js'
 
 const CIPHER = 'aes-256-gcm'
 const VERSION = 1
-// In bytes. A text has a head (the version, and by which secret it was made), a salt, what it says, and a tag.
+// Lengths in bytes. A receipt has a head (the version, and an id of secret and scope), a salt, its contents, and a tag.
 const ID = 6
 const HEAD = 1 + ID
 const SALT = 16
@@ -16,11 +16,11 @@ const IV = 12
 const ALTERED = 'was altered or cut short on its way'
 
 interface ReceiptsOptions {
-  /** Shared by all that may open what is made here. */
+  /** The secret of all who may open receipts that are made here. */
   secret: string
-  /** What they have in common beside it. */
+  /** What all of them have in common beside the secret. */
   scope: string
-  /** Ends the sentence on one that was made under another of these: `the receipt …`. */
+  /** What is wrong with a receipt of another secret or scope. It ends a sentence that begins with `the receipt`. */
   foreign: string
 }
 
@@ -34,8 +34,9 @@ type Said = [
 ]
 
 /**
- * What was taken, as a text that passes through strangers' hands: AES-256-GCM, so that it tells them nothing and they cannot
- * make one. Each has a key of its own, by HKDF: a salt of 128 bits never comes twice, as an IV of 96 might among many.
+ * Writes taken slots as a text that may pass through strangers' hands. It is encrypted by AES-256-GCM, so it tells
+ * strangers nothing, and they cannot make one. Each receipt has a key of its own, by HKDF: a salt of 128 bits never
+ * comes twice, as an IV of 96 bits might among many receipts.
  */
 export class Receipts {
   private readonly head: Buffer
@@ -44,7 +45,7 @@ export class Receipts {
     this.head = Buffer.concat([Buffer.of(VERSION), this.derive('id', Buffer.alloc(0), ID)])
   }
 
-  /** @param taken none of it a lock */
+  /** @param taken slots, none of them a lock */
   make(taken: readonly Taken[]): string {
     const said = taken.map(
       ({ entry: { spec, identity }, receipt, ends }): Said => [
@@ -63,7 +64,7 @@ export class Receipts {
   }
 
   /**
-   * @param ruleOf the number here of the rule that keeps something under this name
+   * @param ruleOf gives the number, in this process, of the rule that has a spec of this name
    * @throws ReceiptError
    */
   open(text: unknown, ruleOf: (name: string) => number): Taken[] {
@@ -91,7 +92,7 @@ export class Receipts {
     const bytes = Buffer.from(text, 'base64url')
     if (bytes[0] !== VERSION || bytes.length < HEAD + SALT + TAG) throw new ReceiptError(none)
     if (!bytes.subarray(0, HEAD).equals(this.head)) throw new ReceiptError(this.options.foreign)
-    // Buffer passes over what is no base64url.
+    // Buffer skips characters that are not base64url.
     if (bytes.toString('base64url') !== text) throw new ReceiptError(ALTERED)
     return bytes
   }
@@ -103,13 +104,13 @@ export class Receipts {
 
   private derive(what: string, salt: Buffer, length: number): Buffer {
     const { secret, scope } = this.options
-    // Hashed: what is said there has 1,024 bytes at most.
+    // The scope is hashed, since HKDF takes at most 1,024 bytes of info.
     const info = `fastify-send-limit receipt ${what} ${hash('sha256', scope)}`
     return Buffer.from(hkdfSync('sha256', secret, salt, info, length))
   }
 }
 
-/** A spec as far as a refund looks at it: its rule may be gone, or never have been here. */
+/** A spec with what a refund needs of it. Its rule may be gone, or may never have been in this process. */
 function specOf(kind: Spec['kind'], name: string, series: number, rule: number): Spec {
   return {
     kind,
@@ -120,7 +121,7 @@ function specOf(kind: Spec['kind'], name: string, series: number, rule: number):
     forgettable: false,
     limits: [],
     present: {},
-    // How long it lives is not known: as far as memory keeps its stamps by that, it may be for ever.
+    // The time to live is not known. Memory chooses the width of stamps by it: without an end, any stamp fits.
     ttl: Number.POSITIVE_INFINITY,
     keep: 0,
     per: 'day',

@@ -8,7 +8,7 @@ const OF_KEY =
   /\bWRONGTYPE\b|data string too short|(?:Cluster redirections.*|^)\b(?:TRYAGAIN|MOVED|ASK)\b|same slots allocation group/
 
 // Redis takes no writes: its memory is full, it is a replica, it cannot save, it has too few replicas, its user may not
-// write, or its cluster is down but may be read. For the last two a script has other words.
+// write, or its cluster is down but may be read. Within a script, the last two are worded differently.
 const OF_WRITES =
   /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
 

@@ -6,16 +6,16 @@ import { type Entry, type Facts, PASSES, type Store, TICKS_PER_MS } from './stor
 import { watched } from './watched.js'
 
 interface RefusalCacheOptions {
-  /** How long a refusal is known at most, in milliseconds. */
+  /** How long a refusal is remembered at most, in milliseconds. */
   ms: number
   clock?: Pick<Clock, 'monotonic'>
-  /** Of how many identities refusals are known at most; beyond it the oldest tenth goes. */
+  /** For how many identities refusals are remembered at most; beyond that the oldest tenth is dropped. */
   maxKeys?: number
 }
 
 /**
- * Refuses without a trip what the store behind it has just refused. What admits is always asked.
- * What ends a refusal before its time is heard of in this process alone (`watch`).
+ * Refuses what the store has just refused, without a trip to the store. Before anything is admitted, the store is
+ * asked. What ends a refusal before its time is noticed only in this app (`watch`).
  */
 export class RefusalCache {
   private readonly known: KnownRefusals
@@ -27,12 +27,12 @@ export class RefusalCache {
     this.clock = clock
   }
 
-  /** Of how many identities refusals are kept, with those whose time is over. */
+  /** For how many identities refusals are held, with those whose time is over. */
   get size(): number {
     return this.known.size
   }
 
-  /** The same reserver, which is not asked about what is known to be refused. */
+  /** The same reserver behind the cache: it is not asked about what is known to be refused. */
   over(reserver: Reserver): Reserver {
     const cache = { ...reserver.store, name: 'cache' }
     return {
@@ -46,7 +46,7 @@ export class RefusalCache {
     }
   }
 
-  /** The same store, from which the end of a refusal is heard. Nothing of this process may go around it. */
+  /** The same store, watched for what ends a refusal. All calls of this app have to go through it. */
   watch(store: Store): Store {
     return watched(store, entries => this.forget(entries))
   }
@@ -56,7 +56,7 @@ export class RefusalCache {
     const asked = this.now()
     const reserved = await reserver.reserve(entries, token)
     const { facts, store } = reserved
-    // What stands in for the store knows less. And if a refusal was ended meanwhile, this answer may be older than that.
+    // A stand-in for the store knows less. And if a refusal was ended meanwhile, this answer may be older than its end.
     const sure = store.name === reserver.store.name && endings === this.endings
     if (!sure || !facts) return reserved
     this.correct(entries, facts)
@@ -64,7 +64,10 @@ export class RefusalCache {
     return reserved
   }
 
-  /** What is only observed is asked about though it is known to refuse: it may have been ended elsewhere. */
+  /**
+   * Forgets the refusals of observed entries that pass by now: they may have been ended elsewhere. An observed entry is
+   * asked about though its refusal is known.
+   */
   private correct(entries: readonly Entry[], facts: Facts): void {
     let head = 2
     for (const entry of entries) {

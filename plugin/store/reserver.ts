@@ -1,25 +1,25 @@
 import { type Awaitable, isPromise } from '../awaitable.js'
 import type { Entry, Facts, Settling, Store } from './store.js'
 
-/** The facts of a decision and where it was counted; without facts: allowed, counted nowhere. */
+/** The facts of a decision and the store that has counted it. Without facts it is admitted, and counted nowhere. */
 export interface Reserved {
   facts: Facts | null
   store: Settling
-  /** When it was decided, by the monotonic clock, where that is known. */
+  /** When it was decided, by the monotonic clock, if that is known. */
   at?: number
-  /** Without facts: gives back what was counted all the same, by an answer that comes too late. */
+  /** Only without facts: gives back what the store has counted all the same, by an answer that comes too late. */
   takeBack?(): void
 }
 
-/** Decides somewhere, whatever happens to the first choice. */
+/** Decides, even when the store of first choice is lost. */
 export interface Reserver {
   reserve(entries: readonly Entry[], token: string): Awaitable<Reserved>
-  /** For everything but decisions; its calls end in time. */
+  /** The store for everything but decisions; its calls end in time. */
   readonly store: Omit<Store, 'reserve' | 'count' | 'close'>
   close(): Awaitable<void>
 }
 
-/** One store, and nothing behind it. */
+/** One store, with nothing to stand in for it. */
 export function alone(store: Store): Reserver {
   return {
     store,

@@ -5,7 +5,7 @@ import { scripts } from './scripts.js'
 
 const FINGERPRINT_SECONDS = 30 * 86_400
 
-/** Where the client of a single server is wrong. */
+/** Warnings for a client of a single server that speaks to something else, by the mode of that server. */
 const MISTAKEN: Record<string, string> = {
   cluster:
     'the client of redis is for a single server, and this is a node of a cluster; pass a Cluster of ioredis, or set sharded: true where a proxy stands before it',
@@ -23,9 +23,9 @@ interface ClientOptions {
   sentinelCommandTimeout?: number
 }
 
-/** Who is told of a client's connections, by one listener for all: apps may share a client, and come and go. */
+/** Whom to call at new connections of a client. One listener serves all: apps may share a client, and come and go. */
 const hearers = new WeakMap<RedisClient, Set<() => void>>()
-/** Clients that are waited for, by all of these together. */
+/** For each client that is connecting, one wait that all callers share. */
 const connecting = new WeakMap<RedisClient, Promise<boolean>>()
 
 function listenTo(client: RedisClient): Set<() => void> {
@@ -39,7 +39,7 @@ function listenTo(client: RedisClient): Set<() => void> {
   return hearing
 }
 
-/** @returns whether it is connected now */
+/** Waits for a client that is connecting. @returns whether it is connected now */
 function waitFor(client: RedisClient & Binary): Promise<boolean> {
   const waiting = new Promise<boolean>(resolve => {
     const ready = () => end(true)
@@ -57,7 +57,7 @@ function waitFor(client: RedisClient & Binary): Promise<boolean> {
   return waiting
 }
 
-/** What there is to know of a Redis, or of the masters of a cluster, and to bring there, before it decides. */
+/** What to find out about Redis, or the masters of a cluster, and what to load there, before it decides. */
 export class RedisServer {
   constructor(
     private readonly client: RedisClient,
@@ -65,27 +65,27 @@ export class RedisServer {
     private readonly sharded = client.isCluster === true
   ) {}
 
-  /** What the client talks through; undefined while it is not ready, and of a cluster, which has many. */
+  /** The client's connection; undefined while the client is not ready, and for a cluster, whose client has many. */
   get connection(): unknown {
     const { status, stream } = this.client as RedisClient & Binary
     return status === 'ready' ? stream : undefined
   }
 
-  /** Waits for a client that is connecting. @returns whether it was, and is connected now */
+  /** Waits for a client that is connecting. @returns whether it was connecting, and is connected now */
   async connected(): Promise<boolean> {
     const client = this.client as RedisClient & Binary
     if (client.status !== 'connecting' && client.status !== 'connect') return false
     return connecting.get(client) ?? waitFor(client)
   }
 
-  /** Tells of each connection that is made anew, and of a cluster of each node that joins. @returns what ends that */
+  /** Calls `hear` at each new connection, and at each node that joins a cluster. @returns what ends these calls */
   onConnection(hear: () => void): () => void {
     const hearing = hearers.get(this.client) ?? listenTo(this.client)
     hearing.add(hear)
     return () => hearing.delete(hear)
   }
 
-  /** What the client should not do, and the option that ends it. */
+  /** Warnings of what the client should not do, each with the option that ends it. */
   get warnings(): string[] {
     const { isCluster, options = {} } = this.client
     const { redisOptions = options } = options as { redisOptions?: object }
@@ -107,10 +107,10 @@ export class RedisServer {
     return found
   }
 
-  /** @returns what the client should speak to instead; undefined where it is right */
+  /** @returns a warning, if a client of a single server speaks to something else; else undefined */
   async mistaken(): Promise<string | undefined> {
     if (this.sharded) return undefined
-    // `server_mode` in Valkey.
+    // `redis_mode`; in Valkey `server_mode`.
     const [, mode = ''] = /_mode:(\w+)/.exec(await this.client.info('server')) ?? []
     return MISTAKEN[mode] ?? ((await this.takesAnyKeys()) ? undefined : MISTAKEN.proxy)
   }
@@ -122,7 +122,7 @@ export class RedisServer {
    */
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
-    // First, since one that takes no writes may be read.
+    // Reads first, since a Redis that takes no writes may still be read.
     let found = answered(await this.client.get(key))
     if (found === null) {
       const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
@@ -135,13 +135,13 @@ export class RedisServer {
     await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS)
   }
 
-  /** Brings the scripts there, so that none is sent whole when a request waits. */
+  /** Loads the scripts that depend on no rules, so that none of them is sent whole while a request waits. */
   async load(): Promise<void> {
     const texts = [anyMixture, ...Object.values(scripts)].map(({ text }) => text)
     await Promise.all(this.nodes().flatMap(node => texts.map(text => node.script('LOAD', text))))
   }
 
-  /** What it may do to live keys when its memory is full; `noeviction`: nothing. */
+  /** What Redis, or any master of a cluster, may do to live keys when its memory is full; `noeviction` for nothing. */
   async evictionPolicy(): Promise<string> {
     const found = await Promise.all(
       this.nodes().map(

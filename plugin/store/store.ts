@@ -2,25 +2,25 @@ import type { Awaitable } from '../awaitable.js'
 import type { Period } from '../calendar.js'
 
 /**
- * What every store does. Memory and Redis are two readings of this page.
+ * What every store does. The memory store and the Redis store both do what is said here.
  *
  * A store keeps four kinds of things, one per rule, identity and kind:
  * - a **log**: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
- * - a **count** of one calendar period: its end, how many are used, the last receipt (they count up from the clock), which
- *   receipts were refunded.
+ * - a **count** of one calendar period: its end, how many are used, the last receipt (receipts count up from the
+ *   clock), and which receipts were refunded.
  * - a **lock**: its end and its holder's token.
- * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to. Of each
- *   limit: *used* is how many values other than the request's own have a pair in the window; a slot returns when the
- *   last pair of the `max`-th newest of them (of the oldest, when there are fewer) leaves it. It passes when fewer than
- *   `max` are used. The own value, when it has a pair in the window, always does so, unless `max` other values were
- *   counted after it (`max` was lowered): the `max` newest values may be repeated, and then *used* is `max` - 1 at
- *   most. So who passes goes on passing as time goes by, and a `max` of 0 refuses all.
- *   The newest pair of each value stands in front, the others behind: of each value at least 500 / `max` in all. So a
- *   refund is exact while fewer than that are in flight at once, from one identity to one value.
+ * - a **distinct log**: pairs of a stamp, as in a log, and the number of the value that was sent to. For each limit,
+ *   *used* is how many values other than the request's own have a pair in the window. A slot returns when the last pair
+ *   of the `max`-th newest of these values (of the oldest, when there are fewer) leaves the window. The limit passes
+ *   when fewer than `max` are used. If the own value has a pair in the window, the limit always passes, unless `max`
+ *   other values were counted after it (`max` was lowered): the `max` newest values may be repeated, and then *used* is
+ *   at most `max` - 1. So a value that passes goes on passing as time goes by, and a `max` of 0 refuses all.
+ *   The newest pair of each value stands in front, the others behind: at least 500 / `max` pairs of each value in all.
+ *   So a refund is exact while fewer than that are in flight at once, from one identity to one value.
  *
- * Times are ticks of 10 µs, fine enough to give each stamp of a key an instant of its own, coarse enough
- * to fit 48 bits until 2109. All of them come from the store's own clock.
+ * Times are ticks of 10 µs: fine enough to give each stamp of a key an instant of its own, coarse enough to fit 48 bits
+ * until 2109. All times come from the store's own clock.
  */
 export const TICKS_PER_MS = 100
 /** 2020-01-01T00:00:00Z, in milliseconds since the epoch. */
@@ -34,26 +34,26 @@ export function toTicks(ms: number): number {
 /** One limit of a spec. */
 export interface Limit {
   max: number
-  /** Length of the window, in milliseconds; of a day 24 hours, also where the clock is set, of a month 30 days. */
+  /** Length of the window, in milliseconds. A day has 24 hours, even when the clocks change; a month has 30 days. */
   windowMs: number
 }
 
 interface SpecBase {
-  /** Ends the key's name; unique to the spec. */
+  /** The last part of the key's name: that of the rule, and what distinguishes its keys (lua/README.md). */
   name: string
-  /** Number of the rule: its entries stand and fall together. */
+  /** Number of the rule: all entries of a rule are counted, or none is. */
   rule: number
-  /** Small number of what is kept by this spec and of this kind of key, unique in this process. */
+  /** A small number for this name and kind of identity, unique in this app: a rule keeps it when it is replaced. */
   series: number
-  /** Counted as if it were in force, but refuses nothing. */
+  /** Whether the rule is only observed: it is counted as if it were in force, but refuses nothing. */
   observed: boolean
-  /** May be forgotten when memory is full: of the series that has most keys the oldest. */
+  /** Whether keys may be dropped when memory is full: the oldest of the series that has the most keys. */
   forgettable: boolean
-  /** How long the thing lives after it was last counted in, in milliseconds; a count, which ends with its period, at most. */
+  /** How long a key lives after the last count in it, in milliseconds; at most so long for a calendar count. */
   ttl: number
-  /** In the order of its facts. Of a count and of a lock there is one. */
+  /** In the order of the entry's facts. A count and a lock have one. */
   limits: readonly Limit[]
-  /** Of all specs of its series: the one that took the place of others, as long as it is in force. */
+  /** Shared by all specs of the series: the spec that is in force, if any. */
   present: { spec?: Spec | undefined }
 }
 
@@ -73,28 +73,28 @@ export interface LockSpec extends SpecBase {
   kind: 'lock'
 }
 
-/** Each `max` is of different values, 100 at most. */
+/** Each `max` is a number of different values, 100 at most. */
 export interface DistinctSpec extends SpecBase {
   kind: 'distinct'
 }
 
 export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
 
-/** By which spec is kept what this one counts: a request may have begun under a rule that was replaced since. */
+/** The spec by which the counts of this one are kept: a request may have begun under a rule that was replaced since. */
 export function keeperOf<S extends Spec>(spec: S): S {
   return (spec.present.spec ?? spec) as S
 }
 
-/** One thing that a decision looks at: what is kept, and for whom. */
+/** One thing that a decision looks at: what is kept (a spec), and for whom. */
 export interface Entry {
   spec: Spec
-  /** 22 characters, a keyed hash; for the memory that is nobody's stand-in the text itself, of which it keeps a hash. */
+  /** A keyed hash of 22 characters. With the store `memory` it is the text itself, of which that store keeps a hash. */
   identity: string
   /** In place of the spec's own `max`, limit by limit, for this decision alone. */
   max?: readonly number[] | undefined
-  /** Where different values are counted: the number of this request's, below 2^48, from a keyed hash. */
+  /** Where different values are counted: the number of this request's value, below 2^48, from a keyed hash. */
   value?: number | undefined
-  /** Its time zone comes from this request. */
+  /** Whether the time zone comes from this request. */
   zoned?: boolean
 }
 
@@ -110,16 +110,16 @@ export const REFUSES = 0
 export const PASSES = 1
 export const BLOCKED = 2
 /**
- * Not asked: left out by the refusal cache, or on a lost node of a cluster with `onStoreError: 'allow'`. Its numbers say
- * nothing.
+ * The entry was not asked about: it was left out by the refusal cache, or is on a lost node of a cluster with
+ * `onStoreError: 'allow'`. Its other facts mean nothing.
  */
 export const UNKNOWN = 3
 
 /**
- * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry
- * its state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted; of a blocked one the ticks until its
+ * What a store answers, as one flat list: `now` (ticks of the wall clock), admitted (1 or 0), then for each entry its
+ * state (REFUSES, PASSES, BLOCKED), its receipt (0 when nothing was counted; for a blocked entry the ticks until its
  * block ends, Infinity without an end), and for each of its limits two numbers: how many were used before this one, and
- * the ticks until a slot returns (0 when none is used, but for a count).
+ * the ticks until a slot returns (for a count until its period ends; else 0 when none is used).
  */
 export type Facts = readonly number[]
 
@@ -127,18 +127,18 @@ export interface Store {
   readonly name: string
 
   /**
-   * Decides over all entries at once. Admitted when every entry that is not observed passes; then each entry is
-   * counted, but those of an observed rule of which one does not pass. Refused: nothing changes.
+   * Decides over all entries at once. It admits when every entry that is not observed passes. Then each entry is
+   * counted, except the entries of an observed rule of which one does not pass. A refusal changes nothing.
    * @param token 24 characters, the holder's name on every lock taken here
    * @throws StoreFullError when a live limit would have to be forgotten
    */
   reserve(entries: readonly Entry[], token: string): Awaitable<Facts>
 
   /**
-   * Counts what was admitted elsewhere, whatever is used here, as of so many ticks ago, or of what was counted last here
-   * where that is later.
-   * @param ends of a count the end of its period, in ticks
-   * @returns its receipt; 0 when it was not counted: it is over, there is no room, or in Redis it is blocked
+   * Counts what was admitted elsewhere, even beyond `max`. It counts as of `ago` ticks ago, or as of just after what
+   * was counted last here, if that is later.
+   * @param ends for a count the end of its period, in ticks
+   * @returns the receipt; 0 when it was not counted: its time is over, there is no room, or in Redis it is blocked
    */
   count(entry: Entry, ago: number, ends?: number): Awaitable<number>
 
@@ -146,8 +146,8 @@ export interface Store {
   peek(entries: readonly Entry[]): Awaitable<Facts>
 
   /**
-   * Gives back exactly these slots, none where there are none, and the locks held under `token`. What is gone, or given
-   * back before, is left alone.
+   * Gives back exactly these slots, and the locks among them that are held under `token`. Slots that are gone, or were
+   * given back before, are left alone.
    */
   refund(taken: readonly Taken[], token: string): Awaitable<void>
 
@@ -157,7 +157,7 @@ export interface Store {
   /** Forgets what is counted; blocks stay. */
   clear(entries: readonly Entry[]): Awaitable<void>
 
-  /** Blocks the identities for `ms` milliseconds, 0: until unblocked. What is counted stays. */
+  /** Blocks the identities for `ms` milliseconds, or with 0 until they are unblocked. What is counted stays. */
   block(entries: readonly Entry[], ms: number): Awaitable<void>
 
   unblock(entries: readonly Entry[]): Awaitable<void>
@@ -165,8 +165,8 @@ export interface Store {
   close(): Awaitable<void>
 }
 
-/** Where a decision was counted, as far as its settlement goes. */
+/** What a settlement needs of the store that has counted a decision. */
 export interface Settling extends Pick<Store, 'name' | 'refund' | 'renew'> {
-  /** Where several stores have decided together: the one that has counted this identity. */
+  /** Where several stores have decided together: the name of the one that has counted this identity. */
   nameOf?(identity: string): string
 }
