@@ -3,7 +3,7 @@ import type { Arena } from './arena.js'
 import { REACH } from './page.js'
 import { keeperOf, type Spec, TICKS_PER_MS } from './store.js'
 
-/** Whether a cell of this spec holds nothing but stamps, of which none is asked for that is older than 127 days. */
+/** Whether a cell of this spec holds nothing but stamps, none of which is needed once it is 127 days old. */
 function ofStamps(spec: Spec): boolean {
   return spec.kind === 'log' && keeperOf(spec).ttl * TICKS_PER_MS < REACH
 }
@@ -17,7 +17,7 @@ export class ArenaCell implements Cell {
 
   constructor(private readonly arena: Arena) {}
 
-  /** Turns to the record of an identity, there or not. @param steady now, in ticks, for what is to expire */
+  /** Points the cell at the record of an identity, if there is one. @param steady the present tick, for `expire` */
   open(identity: string, spec: Spec, steady = 0): this {
     this.#identity = identity
     this.#spec = spec
@@ -26,7 +26,7 @@ export class ArenaCell implements Cell {
     return this
   }
 
-  /** Keeps no text any longer that it was opened for. */
+  /** Forgets the texts that the cell was opened for. */
   forget(): void {
     this.#identity = ''
     this.arena.forget()

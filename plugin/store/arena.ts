@@ -3,33 +3,34 @@ import { Queues } from './queues.js'
 import { placeOf, Records } from './records.js'
 import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
 
-/** Of each record: the address of its fields. */
+/** The word of a record that holds the address of its fields. */
 const CELL = 5
-/** To find the records of a page all are looked at; so many of them for each cell that was freed before. */
+/** How many records are looked at for each cell that was freed before: to vacate a page, all of them are. */
 const LOOKS = 1_024
-/** A new record's first field: it has not expired. */
+/** The first field of a new record, by which it has not expired. */
 const UNSET = 2 ** 48 - 1
 
 interface ArenaOptions {
   /** The most records at a time; each takes about 28 bytes beside its fields. */
   maxKeys: number
-  /** Bound in bytes of all fields, 5 or 6 bytes each: 128 for each key when left out, never less than 2.2 MiB. */
+  /** How many bytes all fields may take, 5 or 6 each. Left out: 128 for each key. Never less than 2.2 MiB. */
   maxBytes?: number
-  /** Whether live records of a series may go when the arena is full, asked each time; left out: none. */
+  /** Whether live records of a series may be dropped when the arena is full, asked each time. Left out: none may. */
   evictable?: (series: number) => boolean
 }
 
 /**
- * A bounded number of records in typed arrays. A record belongs to an identity (any text, of which a hash is kept) and a
- * series (0 to 65,535), and is a run of fields, integers below 2^48.
- * The records of a series stand in a queue by the time of their last touch and expire from its head, each so long
- * after its first field as was told at the last touch in the series. All times are of one clock of the caller's that never
- * goes back; they are below 2^48.
+ * A bounded number of records in typed arrays. A record belongs to an identity (any text, of which the arena keeps a
+ * hash) and to a series (0 to 65,535). It is a run of fields, which are integers below 2^48.
  *
- * When there is no room for a record, room that is left here and there is brought together; where that does not do, an
- * expired one is freed, else of the evictable series that has most records the one that was touched first, and so on; other
- * live records are never dropped. So a handle is good until `expire`, or `resize` or `remove` of another record; 0 is no
- * record. What is beyond a record's fields throws a RangeError.
+ * The records of a series stand in a queue, in the order of their last touch, and expire from its head. The last touch
+ * in a series tells how long after its first field each of its records expires. All times are below 2^48, and come from
+ * one clock of the caller that never goes back.
+ *
+ * When there is no room for a record, free cells of several pages are first brought together. If that does not suffice,
+ * records are dropped until there is room: an expired one, else the one that was touched first in the evictable series
+ * with the most records. Other live records are never dropped. So a handle is valid until `expire`, or until `resize`
+ * or `remove` of another record; 0 is no record. Access beyond the fields of a record throws a RangeError.
  */
 export class Arena {
   readonly #maxKeys: number
@@ -64,7 +65,7 @@ export class Arena {
     return this.#index.find(identity, series)
   }
 
-  /** Looks for several at once, which is faster than for one after another: then `find` knows them. */
+  /** Looks for several records at once, which is faster than one after another: then `find` knows them. */
   findAll(wanted: readonly Wanted[]): void {
     this.#index.findAll(wanted)
   }
@@ -94,13 +95,13 @@ export class Arena {
   }
 
   /**
-   * Gives `record`, or when that is 0 a record of this identity and series, `n` fields (1 to 2,048), adding and
-   * removing at the end; new fields hold anything until they are set. What has expired is told by the time of the
-   * latest `expire`, and a new record has not until its first field is set.
-   * @param stamps whether all fields are times, the first one the latest; one that is older than it by 127 days or
-   * more is kept as that old. Such fields take 5 bytes, others 6
-   * @returns the record; 0 when there is no room, and then it is as it was (never so for fewer fields)
-   * @throws RangeError when the record, `series` or `n` is none
+   * Gives `n` fields (1 to 2,048) to `record`, or when that is 0 to the record of this identity and series, which may
+   * be new. Fields are added and removed at the end; new fields hold anything until they are set. Where room is needed,
+   * the latest `expire` tells what has expired. A new record does not expire before its first field is set.
+   * @param stamps whether all fields are times, the first one the latest. They take 5 bytes each, other fields 6. A
+   *   time that is older than the first one by 127 days or more is kept as that old
+   * @returns the record; 0 when there is no room, which leaves the record as it was (never for fewer fields)
+   * @throws RangeError when there is no such record, `series` or `n`
    */
   resize(identity: string, series: number, record: number, n: number, stamps = false): number {
     if (!(n > 0 && n <= MAX_FIELDS && series >= 0 && series <= 0xffff))
@@ -139,14 +140,15 @@ export class Arena {
     this.#size--
   }
 
-  /** Keeps no text any longer that it was asked about. */
+  /** Forgets the texts that the arena was asked about. */
   forget(): void {
     this.#index.forget()
   }
 
   /**
-   * Frees at most `budget` records that have expired at `now`, queue by queue, and looks at no more queues for the next one.
-   * @returns how many
+   * Frees at most `budget` records that have expired at `now`, queue by queue. To find the next one, it looks at no
+   * more than `budget` queues.
+   * @returns how many were freed
    */
   expire(now: number, budget: number): number {
     this.#now = now
@@ -173,11 +175,11 @@ export class Arena {
     return record
   }
 
-  /** Frees one record, but not `keep`, that may go. @returns whether there was one */
+  /** Drops one record that may go, other than `keep`. @returns whether there was one */
   #drop(keep: number): boolean {
     let record = this.#queues.expired(this.#now, keep)
     if (record === 0) {
-      // For the next `expire`: until there is no room, what waits costs less than to look for it.
+      // So that the next `expire` finds what has expired behind live records. While there is room, that may wait.
       this.#queues.mix()
       record = this.#queues.evictable(keep)
     }
@@ -185,7 +187,7 @@ export class Arena {
     return record !== 0
   }
 
-  /** Empties a page into the free cells of others. @returns whether there was one for which they do */
+  /** Vacates a page: its cells move to free cells of other pages. @returns whether there was such a page */
   #vacate(): boolean {
     const page = this.#slabs.sparsest(Math.floor(this.#maxKeys / LOOKS))
     if (page === NONE) return false
@@ -205,7 +207,7 @@ export class Arena {
     return this.#slabs.get(this.#cell(record), 0)
   }
 
-  // Also finds a handle that was freed: its length is 0.
+  // Also rejects the handle of a record that was freed: its length is 0.
   #check(record: number, index: number): void {
     if (!(index >= 0 && index < this.length(record))) throw new RangeError(`field ${index} of ${record}`)
   }

@@ -1,20 +1,22 @@
 import { HalfSipHash } from './half-sip-hash.js'
 import type { Entry } from './store.js'
 
-/** Who is blocked in memory, and until when, in ticks: Infinity for who is until unblocked. Of identities it keeps a hash. */
+/**
+ * Who is blocked in memory, by a hash of the identity, and until when, in ticks; Infinity for a block without an end.
+ */
 export class Blocks {
   private readonly ends = new Map<string, number>()
   private swept = this.ends.entries()
-  /** In which somebody may be blocked: for the others no hash is reckoned. */
+  /** The series in which somebody may be blocked: for all others no hash is computed. */
   private readonly series = new Set<number>()
   private readonly hash = new HalfSipHash()
 
-  /** How many are held, those included that have ended and are not dropped yet. */
+  /** How many blocks are held, with those that have ended but are not dropped yet. */
   get size(): number {
     return this.ends.size
   }
 
-  /** Ticks until its block ends; not above 0 when there is none. */
+  /** Ticks until the block of an entry ends; 0 or less when there is none. */
   left(entry: Entry, now: number): number {
     const until = this.series.has(entry.spec.series) ? this.ends.get(this.nameOf(entry)) : undefined
     return until === undefined ? 0 : until - now
@@ -29,7 +31,7 @@ export class Blocks {
     if (this.series.has(entry.spec.series)) this.ends.delete(this.nameOf(entry))
   }
 
-  /** Looks at so many more, round after round, and drops those that have ended at `now`. */
+  /** Looks at the next `looks` blocks, and after the last one begins anew; drops those that have ended at `now`. */
   sweep(now: number, looks: number): void {
     for (let left = Math.min(looks, this.ends.size + 1); left > 0; left--) {
       const { value: block } = this.swept.next()
@@ -39,7 +41,7 @@ export class Blocks {
     if (this.ends.size === 0) this.series.clear()
   }
 
-  /** Keeps no text any longer that it was asked about. */
+  /** Forgets the text that it was asked about last. */
   forget(): void {
     this.hash.forget()
   }

@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { hasher } from '../identity/digest.js'
 
-/** A hash by OpenSSL is faster from so many characters on. */
+/** From how many characters on a hash by OpenSSL is faster. */
 const LONG = 256
 const digest = hasher('sha256', randomBytes(16).toString('hex'))
 
-/** What is read of a text, in place of which it may stand in this process. */
+/** The text itself, or of a long one a hash, which stands for the text in this process. */
 export function brief(text: string): string {
   return text.length < LONG ? text : digest(text)
 }
 
 /**
- * HalfSipHash-1-3 with 64 bits, under a key of this process: what a table takes whose keys strangers may choose
- * (Aumasson and Bernstein, SipHash: a fast short-input PRF, 2012; HalfSipHash, for words of 32 bits, is that of the
- * tables of Linux). Of a short text it costs a quarter of a hash by OpenSSL, so of a long one it reads such a hash. It tells
- * texts apart in this process and is shown to nobody.
+ * HalfSipHash-1-3 with 64 bits, under a key of this process: a hash for tables whose keys strangers may choose
+ * (Aumasson and Bernstein, SipHash: a fast short-input PRF, 2012; HalfSipHash, for words of 32 bits, is what the tables
+ * of Linux use). For a short text it costs a quarter of a hash by OpenSSL. For a long text it reads such a hash. It
+ * tells texts apart in this process and is shown to nobody.
  */
 export class HalfSipHash {
   /** The two halves of the hash of the text that was read last. */
@@ -22,7 +22,7 @@ export class HalfSipHash {
   second = 0
   readonly #a: number
   readonly #b: number
-  // A rule asks for it once for each of its limits.
+  // The text that was read last: a rule asks for the same one once for each of its limits.
   #last: string | undefined
 
   /** @param key of 8 bytes */
@@ -37,20 +37,20 @@ export class HalfSipHash {
     this.#absorb(brief(text))
   }
 
-  /** Keeps no text any longer that it has read. */
+  /** Forgets the text that was read last. */
   forget(): void {
     this.#last = undefined
   }
 
   #absorb(text: string): void {
-    // As a number of 32 bits from the start, like the others: else V8 makes an object of it each round.
+    // `| 0`: a number of 32 bits from the start, like the others, else V8 allocates an object for it each round.
     let a = this.#a | 0
     let b = this.#b ^ 0xee
     let c = this.#a ^ 0x6c796765
     let d = this.#b ^ 0x74656462
     const { length } = text
     const pairs = length >>> 1
-    // A round for each two characters, for the end, and three for each half.
+    // One round for each two characters, one for the end, and three for each half of the hash.
     for (let round = 0; round < pairs + 7; round++) {
       let word = 0
       if (round < pairs) word = text.charCodeAt(2 * round) | (text.charCodeAt(2 * round + 1) << 16)

@@ -1,18 +1,18 @@
 import { HalfSipHash } from './half-sip-hash.js'
 import { placeOf, type Records } from './records.js'
 
-// Of each record: two words of its key (the second: 16 bits of it, and the series), and the next record of its
-// bucket. The last of a bucket has the bucket's number there, as its complement.
+// The words of a record: two for its key (the second: 16 bits of the hash, and the series), and one for the next record
+// of its bucket. The last record of a bucket has there the complement of the bucket's number.
 const REST = 1
 const CHAIN = 2
-// Of each bucket: its first record, and above that of which eighths of all keys it has some, a bit for each. Most of what is
-// not there is so not looked for record by record, each of them in another line of the caches.
+// The word of a bucket: its first record, and above that a bit for each eighth of all keys, set when the bucket has a
+// key of that eighth. So most keys that are not there are not looked for record by record, each in another cache line.
 const RECORD = 2 ** 24 - 1
 const eighthOf = (word: number) => 1 << (24 + (word >>> 29))
-/** With fewer buckets an identity would be told by fewer than 64 bits. */
+/** With fewer buckets, identities would be told apart by fewer than 64 bits. */
 const MIN_BUCKETS = 2 ** 16
 
-/** In place of a record: where it would be is known, but not yet whether it is there. */
+/** In place of a record: its bucket is known, but not yet whether it is there. */
 const SOUGHT = -1
 
 /** Whose record is wanted. */
@@ -21,10 +21,12 @@ export interface Wanted {
   spec: { series: number }
 }
 
-/** What was last looked for in a series. A decision finds all its records, then reads all, before it writes the first. */
+/**
+ * What was last looked for in a series: a decision finds all its records, then reads all, before it writes the first.
+ */
 interface Last {
   identity: string | undefined
-  /** 0 where there is none. */
+  /** 0 when there is none. */
   record: number
   bucket: number
   word: number
@@ -32,17 +34,17 @@ interface Last {
 }
 
 /**
- * Finds the record of an identity in a series, which has one at most. Of an identity 64 bits of a hash count, under a key of
- * this process: 48 are kept, the bucket tells the others. So of 16 million keys in a series two are taken for one with odds of
- * 1 to 140,000, of 60,000 with 1 to 10,000 million, and nobody can bring that about. Should it happen, two share a limit: too
- * few messages rather than too many.
+ * Finds the record of an identity in a series: there is one at most. Identities are told apart by 64 bits of a hash,
+ * under a key of this process. 48 of them are kept in the record; the bucket tells the others. The odds that of 16
+ * million keys in a series two are taken for one are 1 to 140,000, of 60,000 keys 1 to 10,000 million, and nobody can
+ * bring that about. Should it happen, two identities share a limit: too few messages rather than too many.
  */
 export class KeyIndex {
   readonly #records: Records
   readonly #buckets: Int32Array
   readonly #hash = new HalfSipHash()
   readonly #lasts: (Last | undefined)[] = []
-  /** Room for those that `findAll` looks for. */
+  /** The keys that `findAll` looks for; one array for all calls. */
   readonly #sought: Last[] = []
 
   constructor(records: Records, maxKeys: number) {
@@ -63,7 +65,9 @@ export class KeyIndex {
     return this.#seek(identity, series).record
   }
 
-  /** Looks for all of them, of each series one: the processor fetches their buckets at once. Then `find` knows where they are. */
+  /**
+   * Looks for one key in each series: the processor fetches all their buckets at once. Then `find` knows the records.
+   */
   findAll(wanted: readonly Wanted[]): void {
     const sought = this.#sought
     let count = 0
@@ -77,7 +81,7 @@ export class KeyIndex {
     for (let i = 0; i < count; i++) this.#follow(sought[i] as Last)
   }
 
-  /** Takes a record for what `find` has not found; the caller keeps count. */
+  /** Takes a record for a key that `find` has not found. The caller counts the records. */
   add(identity: string, series: number): number {
     const last = this.#seek(identity, series)
     const records = this.#records
@@ -93,7 +97,7 @@ export class KeyIndex {
     return record
   }
 
-  /** Releases it. */
+  /** Takes a record out of its bucket and releases it. */
   remove(record: number): void {
     const records = this.#records
     const last = this.#lasts[this.series(record)]
@@ -116,7 +120,7 @@ export class KeyIndex {
     records.release(record)
   }
 
-  /** Keeps no text any longer that it was asked about. */
+  /** Forgets the texts that it was asked about. */
   forget(): void {
     this.#hash.forget()
     for (const last of this.#lasts) if (last) last.identity = undefined
@@ -135,7 +139,7 @@ export class KeyIndex {
     return last
   }
 
-  /** Reckons where it would be. */
+  /** Computes where the record would be. */
   #aim(last: Last, identity: string, series: number): void {
     const hash = this.#hash
     hash.read(identity)
@@ -146,13 +150,13 @@ export class KeyIndex {
     last.rest = (hash.first >>> 16) | (series << 16)
   }
 
-  /** Takes the first record of the bucket, if it may be there. */
+  /** Goes to the first record of the bucket, if the key may be there. */
   #enter(last: Last): void {
     const bucket = this.#buckets[last.bucket] as number
     last.record = bucket & eighthOf(last.word) && bucket & RECORD
   }
 
-  /** Goes on from there to its own, if it is there. */
+  /** Goes on from there to the record of the key, or to 0 if there is none. */
   #follow(last: Last): void {
     const records = this.#records
     let { record } = last

@@ -27,23 +27,26 @@ interface MemoryOptions {
 
 const SWEEP_MS = 1_000
 const SWEEP_BUDGET = 2_000
-/** No period that has begun by then ends later than a field can tell, early in 2109. */
+/** A period that has begun by this tick ends before the latest time that a field can hold, early in 2109. */
 const LAST_WALL = 2 ** 48 - 32 * 86_400_000 * TICKS_PER_MS
-/** Blocks that a sweep looks at: to pass 500,000 takes 20 ms, to drop them 100. */
+/** How many blocks a sweep looks at: for 500,000 it takes 20 ms to look at them, and 100 ms to drop them. */
 const SWEPT_BLOCKS = 10_000
 
-/** The embedded store: this process alone, bounded, cleaned as it is used and once a second. It keeps no text longer. */
+/**
+ * The embedded store of one app. It is bounded, and drops expired keys as it is used and once a second. It forgets
+ * within a second the texts that it was asked about.
+ */
 export class MemoryStore implements Store {
   readonly name = 'memory'
   private readonly arena: Arena
   private readonly cell: ArenaCell
   private readonly clock: Clock
-  /** The tick before the first one of the clock that never steps. */
+  /** The tick of the monotonic clock just before this store began: its own ticks count from there. */
   private readonly origin: number
   private readonly forgettable = new Set<number>()
   private readonly blocks = new Blocks()
   private readonly sweeper: NodeJS.Timeout
-  // The last receipt given back. None is given out twice, though two decisions may share a tick.
+  // The latest receipt that may have been given back. None is given out twice, though two decisions may share a tick.
   private spent = 0
 
   constructor({ maxKeys = 1_000_000, clock = systemClock }: MemoryOptions = {}) {
@@ -54,12 +57,12 @@ export class MemoryStore implements Store {
     this.sweeper = setInterval(() => this.sweep(), SWEEP_MS).unref()
   }
 
-  /** How many keys are live. */
+  /** How many keys are held, with those that have expired but are not dropped yet. */
   get size(): number {
     return this.arena.size
   }
 
-  /** Now, by the clock of rolling limits. */
+  /** The present tick of the clock that never steps, by which rolling limits and locks count. */
   get ticks(): number {
     return Math.floor(this.clock.monotonic() * TICKS_PER_MS) - this.origin
   }
@@ -75,7 +78,7 @@ export class MemoryStore implements Store {
       const { spec } = entry
       if (!skipped?.has(spec.rule)) {
         const receipt = this.charge(entry, now, token)
-        // What is only observed refuses nobody, for want of room neither.
+        // An observed rule refuses nobody, not even for want of room.
         if (receipt === 0 && !spec.observed) {
           this.undo(takenOf(entries, facts), token)
           throw new StoreFullError()
@@ -99,12 +102,12 @@ export class MemoryStore implements Store {
     return this.read(entries, this.now())
   }
 
-  /** @throws StoreFullError when some of it stays counted */
+  /** @throws StoreFullError when a slot stays counted for want of room */
   refund(taken: readonly Taken[], token: string): void {
     if (!this.giveBack(taken, token)) throw new StoreFullError()
   }
 
-  /** @returns false when there was no room to remember that some of it was given back: that stays counted */
+  /** @returns false when there was no room to note that a slot was given back: that slot stays counted */
   giveBack(taken: readonly Taken[], token: string): boolean {
     let all = true
     for (const {
@@ -124,7 +127,7 @@ export class MemoryStore implements Store {
     return renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
   }
 
-  /** The last receipt given out; 0 for none, and of a lock. */
+  /** The last receipt that was given out for an entry; 0 when there is none, and for a lock. */
   latest({ identity, spec }: Entry): number {
     return kindOf(spec).latest(this.cell.open(identity, spec))
   }
@@ -139,7 +142,7 @@ export class MemoryStore implements Store {
 
   block(entries: readonly Entry[], ms: number): void {
     const ends = ms === 0 ? Number.POSITIVE_INFINITY : this.ticks + ms * TICKS_PER_MS
-    // Two for each, so that none pile up behind those that have ended.
+    // Looks at two blocks for each new one, so that those that have ended do not pile up.
     this.blocks.sweep(this.ticks, entries.length * 2)
     for (const entry of entries) this.blocks.set(entry, ends)
   }
@@ -152,7 +155,8 @@ export class MemoryStore implements Store {
     clearInterval(this.sweeper)
   }
 
-  // What a decision counted before it found no room. Many may be refused so, one after another: none leaves a trace.
+  // Takes back what a decision counted before it found no room. It leaves no trace, since many may be refused so one
+  // after another.
   private undo(taken: readonly Taken[], token: string): void {
     for (const each of taken) {
       const { identity, spec } = each.entry
@@ -162,7 +166,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** Notes whether its series may be forgotten: its rule may have been replaced by one that counts otherwise. */
+  /** Notes whether the entry's series may be forgotten: its rule may have replaced one that counts otherwise. */
   private mark({ spec }: Entry): void {
     const { forgettable, series } = keeperOf(spec)
     if (forgettable) this.forgettable.add(series)
@@ -188,10 +192,11 @@ export class MemoryStore implements Store {
     return facts
   }
 
-  // From 1: a receipt of 0 means that nothing was counted, and one ahead of the clock would leave its window late.
+  // Ticks begin at 1, since a receipt of 0 means that nothing was counted; a receipt ahead of the clock would leave its
+  // window late.
   private now(): Now {
     const steady = this.ticks
-    // A machine that has not heard of the time yet is in 1970, or after 2109.
+    // A machine that does not know the time yet may be in 1970, or after 2109.
     const wall = Math.min(Math.max(toTicks(this.clock.wall()), 0), LAST_WALL)
     return { steady, wall, fresh: Math.max(steady, this.spent + 1) }
   }

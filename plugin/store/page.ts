@@ -1,32 +1,32 @@
 /** Bytes of a page. */
 export const PAGE_BYTES = 3 * 2 ** 14
-/** Of stamps, how much older than the first one can be told, in ticks: 127 days. */
+/** How much older than the first stamp of a cell the others can be, in ticks: 127 days. */
 export const REACH = 2 ** 40
 
 const LOW = 2 ** 32
 
 /**
- * Cells of one size and width. A field's lower 32 bits stand in one half of the page, the rest, in bytes, in the
- * other: two bytes a field where it may be any integer below 2^48; one where fields are stamps, none of them above
- * the first. Of those 40 bits are kept, and of the first one its upper 8 more, which is as good as 48 of each: a
- * stamp is the latest instant, not after the first one, that ends in its 40 bits.
+ * A page of cells of one size and width. The lower 32 bits of each field stand in one part of the page, the other bits
+ * in bytes in another part: two bytes a field where fields may be any integer below 2^48; one byte where fields are
+ * stamps, none of them above the first. Of each stamp 40 bits are kept, and of the first one its upper 8 bits as well.
+ * That is as good as 48 bits of each: a stamp is the latest instant, not after the first one, that ends in its 40 bits.
  */
 export class Page {
   readonly #buffer = new ArrayBuffer(PAGE_BYTES)
   readonly #low = new Uint32Array(this.#buffer)
   readonly #rest = new Uint8Array(this.#buffer)
-  /** Where the upper halves begin, and how many bytes a cell has there. */
+  /** Where the part with the other bits begins, and how many bytes a cell has there. */
   #upper = 0
   #width = 0
-  /** Fields a cell; a page that got empty may serve another size. */
+  /** How many fields a cell has; an empty page may be opened again for another size. */
   size = 0
   stamps = false
   /** Cells that fit, and cells in use. */
   cells = 0
   used = 0
-  /** Cells behind this one were not used since the page got its size. */
+  /** The cells from this one on were not used since the page was opened. */
   #fresh = 0
-  /** Last freed cell + 1; its first field names the one freed before it. */
+  /** The cell that was freed last, plus 1; 0 for none. Its first field names the one freed before it. */
   #freed = 0
 
   open(size: number, stamps: boolean): void {

@@ -1,9 +1,9 @@
 import { placeOf, type Records } from './records.js'
 
-// Of each record: its neighbours.
+// The words of a record for its neighbours in the queue.
 const BEFORE = 3
 const NEXT = 4
-/** First fields may be ahead of the clock, each by a little of its own. */
+/** How much later records may expire: their first fields may be ahead of the clock, each by a little of its own. */
 const SPARE = 2 ** 16
 
 interface Queue {
@@ -16,7 +16,7 @@ interface Queue {
   life: number
   /** First field of the record that was touched last. */
   last: number
-  /** Whether some expire sooner than when they were touched: others before them may live longer. */
+  /** Whether records expire sooner than they did when touched, so that records before them may live longer. */
   lowered: boolean
 }
 
@@ -27,17 +27,18 @@ interface QueueOptions {
 }
 
 /**
- * One queue of records for each series. What a record's expiry counts from is its first field: the newest stamp of
- * a log, the end of a lock or of a period. How long after it is one number for the whole queue.
- * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its
- * end and breaks nothing. Where that may be long, the queue is mixed from then on: one head after another is sent to the
- * tail.
+ * One queue of records for each series. A record's expiry counts from its first field, which is the newest stamp of a
+ * log, or the end of a lock or of a period. How long after that it expires is one number for the whole queue.
+ *
+ * A queue is looked at from its head alone: a record that expires before the head waits for it, which delays its end
+ * and breaks nothing. Where the wait may be long, the queue counts as mixed from then on: its heads are sent to the
+ * tail, one after another.
  */
 export class Queues {
   readonly #records: Records
   readonly #series: (Queue | undefined)[] = []
   readonly #queues: Queue[] = []
-  /** In which some may expire before one that stands before them. */
+  /** Queues in which a record may expire before one that stands ahead of it. */
   readonly #mixed: Queue[] = []
   readonly #options: QueueOptions
   #turn = 0
@@ -73,8 +74,8 @@ export class Queues {
   }
 
   /**
-   * Moves a record to its queue's tail. From now on all of the queue expire as long after their first fields as this one
-   * does, and up to `SPARE` later.
+   * Moves a record to its queue's tail. From now on all records of the queue expire as long after their first fields as
+   * this one does, and up to `SPARE` later.
    */
   touch(record: number, series: number, expiry: number): void {
     const queue = this.#queue(series)
@@ -85,12 +86,12 @@ export class Queues {
     this.#toTail(record, queue)
   }
 
-  /** Hears that the first field of a record has become an earlier one. */
+  /** Notes that the first field of a record has become an earlier time. */
   lower(series: number): void {
     this.#queue(series).lowered = true
   }
 
-  /** Mixes the queues in which some may have expired behind one that lives, but those from which any may go. */
+  /** Marks queues as mixed in which records may have expired behind a live one, unless any of their records may go. */
   mix(): void {
     for (const queue of this.#queues) {
       if (!queue.lowered || this.#options.evictable(queue.series)) continue
@@ -101,7 +102,7 @@ export class Queues {
 
   /**
    * Looks at the head of the next mixed queue.
-   * @returns it where it has expired; else 0, and it is sent to the tail; undefined where no queue is mixed
+   * @returns the head, if it has expired; else 0, and the head is sent to the tail; undefined when no queue is mixed
    */
   nextOfMixed(now: number): number | undefined {
     const queue = this.#mixed.shift()
@@ -114,9 +115,10 @@ export class Queues {
   }
 
   /**
-   * A record that has expired, but not `keep`, of the queue that gave the last one or the next that has one at its head;
-   * or 0.
-   * @param looks at how many queues it looks at most: of an app of a thousand rules a decision must not look at all
+   * Finds an expired record other than `keep`: in the queue that gave the last one, or in the next queue that has one
+   * at its head.
+   * @param looks how many queues are looked at, at most: in an app of a thousand rules, a decision must not look at all
+   * @returns the record, or 0
    */
   expired(now: number, keep: number, looks = this.#queues.length): number {
     for (let left = Math.min(looks, this.#queues.length); left > 0; left--) {
@@ -129,8 +131,9 @@ export class Queues {
   }
 
   /**
-   * The head of the longest evictable queue, but not `keep`; or 0. So a flood that fills one queue leaves the others what
-   * they have, and beside a series that keeps its records for hours one for a minute has its share.
+   * Finds the first record, other than `keep`, of the longest evictable queue; or 0. So a flood that fills one queue
+   * leaves the others what they have, and a series that keeps records for a minute has its share beside one that keeps
+   * them for hours.
    */
   evictable(keep: number): number {
     let found = 0
@@ -155,7 +158,7 @@ export class Queues {
     return this.#options.first(record) + life
   }
 
-  /** The first of a queue, `keep` aside. */
+  /** The first record of a queue other than `keep`; or 0. */
   #first(queue: Queue, keep: number): number {
     return queue.head === keep ? (this.#records.wordsOf(keep)[placeOf(keep) + NEXT] as number) : queue.head
   }

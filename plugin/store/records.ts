@@ -1,19 +1,19 @@
-/** Records for which memory is taken at a time, as a power of two. */
+/** For how many records memory is allocated at a time, as a power of two. */
 const CHUNK_BITS = 13
 const CHUNK = 2 ** CHUNK_BITS
 const MASK = CHUNK - 1
-/** Of each record so many words, side by side, so that few lines of the caches have all of it. */
+/** How many words a record has. They stand side by side, so that few cache lines hold all of them. */
 const WIDTH = 6
 
-/** Where the first word of a record stands in `wordsOf` it. */
+/** The index of a record's first word in `wordsOf(record)`. */
 export function placeOf(record: number): number {
   return (record & MASK) * WIDTH
 }
 
 /**
- * Numbers of records, from 1 on, given out again once released. Each record has six words of 32 bits (0 to 2 are for the
- * index, 3 and 4 for the queues, 5 for the address of its fields) and a length; what they hold at first is open.
- * Memory is taken as records come into use, a little at a time, and none of it ever moves.
+ * Records, by numbers from 1 on; the number of a released record is given out again. Each record has six words of 32
+ * bits (0 to 2 are for the index, 3 and 4 for the queues, 5 for the address of its fields) and a length; at first they
+ * may hold anything. Memory is allocated as records come into use, a little at a time, and never moves.
  */
 export class Records {
   readonly #words = [new Int32Array(CHUNK * WIDTH)]
@@ -21,12 +21,12 @@ export class Records {
   #unused = 0
   #fresh = 1
 
-  /** Bytes of what is taken. */
+  /** Bytes of the allocated memory. */
   get bytes(): number {
     return this.#words.length * CHUNK * (WIDTH * Int32Array.BYTES_PER_ELEMENT + Uint16Array.BYTES_PER_ELEMENT)
   }
 
-  /** @returns a record; the caller keeps count */
+  /** @returns a record; the caller counts the records */
   take(): number {
     const record = this.#unused
     if (record !== 0) {
@@ -45,12 +45,12 @@ export class Records {
     this.#unused = record
   }
 
-  /** The words of a record, among others', from `placeOf` it on. */
+  /** The array that holds the words of a record, from `placeOf(record)` on, among those of others. */
   wordsOf(record: number): Int32Array {
     return this.#words[record >>> CHUNK_BITS] as Int32Array
   }
 
-  /** The first record in use, from one on, of which a word has `value` above its last `bits` bits; or 0. */
+  /** The first record in use, from `from` on, whose word number `word` has `value` above its last `bits` bits; or 0. */
   next(from: number, word: number, bits: number, value: number): number {
     let at = placeOf(from) + word
     for (let chunk = from >>> CHUNK_BITS; chunk < this.#words.length; chunk++, at = word) {
@@ -64,7 +64,7 @@ export class Records {
     return 0
   }
 
-  /** Of 0, which is no record: 0. */
+  /** How many fields a record has; 0 for 0, which is no record. */
   length(record: number): number {
     return (this.#lengths[record >>> CHUNK_BITS] as Uint16Array)[record & MASK] as number
   }

@@ -10,37 +10,36 @@ export const MAX_FIELDS = Math.max(...SIZES)
 export const NONE = -1
 
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
-/** The last bits of an address name the cell in its page: as many cells as the smallest ones make. */
+/** How many bits at the end of an address name the cell in its page: enough for a page of the smallest cells. */
 export const CELL_BITS = 13
 const CELL_MASK = (1 << CELL_BITS) - 1
 
 /** All pages of one size and width. */
 interface Kind {
-  /** Those with room. */
+  /** The pages with room. */
   readonly open: Set<number>
-  /** How many cells are free in them. */
+  /** How many cells are free. */
   free: number
-  /** How many a page has. */
+  /** How many cells a page has. */
   cells: number
 }
 
 /**
- * Cells of 1 to 2,048 fields, a field being an integer of 48 bits. A page (48 KiB) holds cells of one size and
- * width; once empty it serves any again, so that a shift from short cells to long ones wastes no room. Where there is no
- * page left, a larger cell serves as well.
- * A cell's address is its page's number and its own number there.
+ * Cells of 1 to 2,048 fields; a field is an integer of 48 bits. A page (48 KiB) holds cells of one size and width. An
+ * empty page may serve any size and width again, so that a shift from short cells to long ones wastes no room. When no
+ * page is left, a larger cell serves as well. The address of a cell is the number of its page and its own number there.
  *
- * Cells of stamps take a byte less for all fields but the first. No stamp may be above the first one; one that
- * is older by 127 days (`REACH`) or more is kept as that old.
+ * Cells of stamps take a byte less for all fields but the first. No stamp may be above the first one; a stamp that is
+ * older than the first one by 127 days (`REACH`) or more is kept as that old.
  */
 export class Slabs {
   readonly #maxPages: number
   readonly #pages: Page[] = []
   readonly #empty: number[] = []
-  /** For each size, those of stamps behind the others. */
+  /** One kind for each size; after them one for each size of stamps. */
   readonly #kinds = [...SIZES, ...SIZES].map((): Kind => ({ open: new Set(), free: 0, cells: 1 }))
 
-  /** @param maxBytes bound of all pages together; not less than one page for each size and width, 2.2 MiB */
+  /** @param maxBytes bound of all pages together; at least one page for each size and width fits, 2.2 MiB */
   constructor(maxBytes: number) {
     this.#maxPages = Math.max(this.#kinds.length, Math.floor(maxBytes / PAGE_BYTES))
   }
@@ -53,7 +52,7 @@ export class Slabs {
     return this.#page(cell).get(cell & CELL_MASK, index)
   }
 
-  /** @param length fields in use: a new first stamp may leave the last of them out of reach */
+  /** @param length fields in use: a new first stamp may put the last of them out of reach (`REACH`) */
   set(cell: number, index: number, value: number, length: number): void {
     const page = this.#page(cell)
     const at = cell & CELL_MASK
@@ -69,14 +68,14 @@ export class Slabs {
   }
 
   /**
-   * A cell for `n` fields in place of `cell` (or NONE) with its `length` fields; fields that are new hold anything.
-   * @returns its address, or NONE when there is no room, and then `cell` is as it was (never so for fewer)
+   * Gives a cell for `n` fields in place of `cell` (or NONE) with its `length` fields; new fields hold anything.
+   * @returns its address; NONE when there is no room, which leaves `cell` as it was (never for fewer fields)
    */
   resize(cell: number, length: number, n: number, stamps: boolean): number {
     const size = SIZES[CLASS[n] as number] as number
     const from = cell === NONE ? undefined : this.#page(cell)
     if (from?.size === size && from.stamps === stamps) return cell
-    // From a larger cell of its kind it moves to a smaller one alone.
+    // A cell that is larger than needed moves only to a smaller one of its kind.
     const below = from?.stamps === stamps && from.size > size ? from.size : Number.POSITIVE_INFINITY
     const to = this.#allocate(size, stamps, below)
     if (from === undefined) return to
@@ -98,9 +97,10 @@ export class Slabs {
   }
 
   /**
-   * Of a size and width of which a page's worth of cells is free, and `spare` more or as many again, the page with fewest in
-   * use; or NONE. It is filled last from then on: when each of its cells has been `moved` at once, it is empty.
-   * @param spare so the next ones that need such a cell do not take the page back
+   * Finds a page to vacate: of a size and width that has a page's worth of free cells, and `spare` more or as many
+   * again, the page with the fewest cells in use; or NONE. From then on that page is filled last. So when each of its
+   * cells has been `moved` at once, it is empty.
+   * @param spare cells to leave free, so that the next calls do not need the page again at once
    */
   sparsest(spare: number): number {
     const open = this.#kinds.find(({ free, cells }) => free >= cells + Math.min(spare, cells))?.open
