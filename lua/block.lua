@@ -5,12 +5,12 @@
   ARGV[1]    for how many milliseconds; 0 for ever (a key without expiry)
   ARGV[i+1]  time to live of what is counted under key i, in milliseconds
 
-  An error, for a block that ends, where the clock of this server is before 2020 or after 2109.
+  Returns an error, for a block that ends, if the clock of this server is before 2020 or after 2109.
 ]]
 local time = redis.call('TIME')
 local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
 local span = tonumber(ARGV[1])
--- Such an end could not be told, and Redis would forget the key as its clock is put right.
+-- The end of the block could not be stored, and Redis would expire the key once its clock is put right.
 if span > 0 and (now < 2 ^ 32 or now >= 2 ^ 48) then
   return redis.error_reply('CLOCK this server is before 2020 or after 2109')
 end

@@ -4,7 +4,7 @@
   KEYS[i]   the keys
   Returns { now, values }; now in ticks of 10 µs since 2020
 
-  An error where the clock of this server is before 2020 or after 2109.
+  Returns an error if the clock of this server is before 2020 or after 2109.
 ]]
 local time = redis.call('TIME')
 local now = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)

@@ -1,10 +1,10 @@
 --[[
-  Gives back what reservations took: each its stamps of logs, its ones of counts, its locks, its pairs of distinct logs.
-  Told again, or told of what is gone or is somebody else's, it changes nothing.
+  Gives back what reservations took: of each its stamps in logs, its ones in counts, its locks, its pairs in distinct
+  logs. What was given back before, is gone, or is somebody else's lock is left alone.
 
-  KEYS       of each reservation the keys of what it took, behind that of a count the key of its refunds
-  ARGV       of each reservation a flat JSON array: the token of its locks, then of each thing that it took kind (1 log,
-             2 count, 3 lock, 4 distinct log), receipt, and the end of the period it was counted in (0 but for a count)
+  KEYS       for each reservation the keys of what it took; behind the key of a count comes the key of its refunds
+  ARGV       for each reservation a flat JSON array: the token of its locks, then for each thing that it took the kind
+             (1 log, 2 count, 3 lock, 4 distinct log), the receipt, and for a count the end of its period, else 0
 ]]
 local LOG, COUNT, DISTINCT = 1, 2, 4
 -- Where the fields of a pair begin.
@@ -30,14 +30,14 @@ local function without(log, stamp)
   if low == high and field(log, low) == stamp then return log:sub(1, low * 6 - 6) .. log:sub(low * 6 + 1) end
 end
 
--- Where the first pair stands, from a place on, of which the field that begins at `offset` is these bytes.
+-- Where the first pair stands, at or behind `from`, whose field at `offset` has these bytes.
 local function find(log, from, offset, bytes)
   local at = log:find(bytes, from, true)
   while at and (at - 1) % 12 ~= offset do at = log:find(bytes, at + 1, true) end
   return at and at - offset
 end
 
--- The same of a distinct log. Where it was the newest of its value, the one before it stands in its place.
+-- A distinct log without the pair of `stamp`. If that was the newest of its value, the pair before it takes its place.
 local function unpaired(log, stamp)
   local taken = find(log, 1, STAMP, struct.pack('>I6', stamp))
   if not taken then return end
@@ -58,8 +58,8 @@ local function unpaired(log, stamp)
   return #behind > 12 and front .. behind or front
 end
 
--- A Redis that is full takes a value only of a script that has written before: here `key`, with the value and the expiry
--- that it has.
+-- A Redis that is full takes a value only from a script that has written before. So this writes `key` first, with the
+-- value and the expiry that it has.
 local function write(key, value, ...)
   local done = redis.pcall(...)
   if type(done) ~= 'table' or not done.err then return done end
@@ -75,9 +75,9 @@ local function write(key, value, ...)
   return redis.call(...)
 end
 
--- Notes under the key of its refunds that a count gives a receipt back: six bytes say from which receipt on, then a bit for
--- each. Those of an earlier count begin before its first one, or, by a clock that was ahead, behind its next one. Where
--- they are lost, what was issued so far passes for refunded.
+-- Notes, under the key of a count's refunds, that a receipt was given back: six bytes name a receipt, and from that one
+-- on there is a bit for each. Refunds of an earlier count begin before the first receipt of this one, or, by a clock
+-- that was ahead, behind its next one. If refunds are lost, all receipts issued so far pass for refunded.
 local function noted(key, whole, refunds, receipt, count)
   local header = redis.call('GETRANGE', refunds, 0, 5)
   local since = #header == 6 and field(header, 1) or 0
@@ -89,7 +89,7 @@ local function noted(key, whole, refunds, receipt, count)
   return receipt >= since and write(key, whole, 'SETBIT', refunds, 48 + receipt - since, 1) == 0
 end
 
--- What is left of a value; nothing when what was taken is not in it.
+-- What is left of a value without what was taken; nothing when that is not in it.
 local function left_of(key, whole, value, kind, receipt, ends, refunds, token)
   if kind == LOG then return without(value, receipt) end
   if kind == DISTINCT then return unpaired(value, receipt) end
@@ -102,8 +102,8 @@ local function left_of(key, whole, value, kind, receipt, ends, refunds, token)
     if receipt < first or over <= now then return end
     local count = { first = first, issued = issued, refunded = refunded, over = over }
     if not noted(key, whole, refunds, receipt, count) then return end
-    -- Requests that count nothing must not fill Redis. A count that begins anew issues later receipts, unless these were
-    -- ahead of the clock.
+    -- A count with nothing counted is deleted: requests that are refunded must not fill Redis. A new count issues later
+    -- receipts, unless those of this one were ahead of the clock.
     if used == 1 and issued < ticks then
       redis.call('DEL', refunds)
       return ''
@@ -113,7 +113,7 @@ local function left_of(key, whole, value, kind, receipt, ends, refunds, token)
   if value:sub(7) == token then return '' end
 end
 
--- Of each thing that was taken: its key, that of its refunds, its reservation, and where it stands in that.
+-- For each thing that was taken: its key, the key of its refunds, its reservation, and its place in that.
 local keys, refunds, reservations, places, n, at = {}, {}, {}, {}, 0, 0
 for _, told in ipairs(ARGV) do
   local taken = cjson.decode(told)

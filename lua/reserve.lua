@@ -1,56 +1,58 @@
 --[[
   Makes one decision after another, each over all its keys at once: whether one more may go. If so, it is counted under
-  every one of them. A refusal writes nothing. Each decision finds what those before it have counted; all that they count
-  is written at the end, so an error writes nothing either, unless the user lacks a right to write (docs/redis.md).
+  every one of them. A refusal writes nothing. Each decision finds what those before it have counted. All of that is
+  written at the end, so an error writes nothing either, unless the user lacks a right to write (docs/redis.md).
 
-  KEYS[i]    of each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
-  ARGV       of each decision, where `past`, how many ticks ago it was made elsewhere, and of a count the end of its period
-             there, else 0; then what it or the calendar adds, for those entries that need it, in the order of its keys:
+  KEYS[i]    for each decision one key per entry: a log, a count, a lock or a distinct log (layouts: README.md)
+  ARGV       for each decision, if `past`: how many ticks ago it was made elsewhere, and for a count the end of its
+             period there, else 0. Then one argument for each entry that needs one, in the order of its keys:
                count     starts of the period before, of this one, of the next, and its end: '1 2 3 4'
                lock      the token, 24 characters
                distinct  the value
-  `entries`  how many keys a decision has,
-  `specs`    what each of them keeps, a flat table in their order, and
-  `past`     whether all were made elsewhere before; they are locals of the first line, which the caller writes. Of `specs`:
+  `entries`, `specs` and `past` are locals of the first line, which the caller writes:
+  `entries`  how many keys a decision has
+  `past`     whether all decisions were made elsewhere before
+  `specs`    what each key keeps, a flat table in the order of the keys:
                log       1, rule, ttl, next, keep, and of each limit: max, window
                count     2, rule, ttl, next, max
                lock      3, rule, ttl, next
                distinct  4, rule, ttl, next, and of each limit: max, window
-             `rule` is false when in force, the number of the rule when it is only observed; ttl: ms, as text;
-             `next` is where the next entry begins.
+             `rule` is false for a rule in force, its number for one that is only observed; `ttl` is in milliseconds,
+             as text; `next` is where the next entry begins.
 
-  Returns, packed by cmsgpack, one list: the values of KEYS, each as its decision found it; of each decision whether it
-  admits (0, 1), or false when the boundaries do not hold this server's clock, and for all behind it, to keep their order:
-  ask again with that clock; and the clock.
-  What is used, what is left and the receipts follow from those, so the caller reckons them.
+  Returns one list, packed by cmsgpack: the values of KEYS, each as its decision found it; for each decision whether it
+  admits (0, 1); and the clock. A decision whose boundaries do not contain this server's clock is false, as are all
+  behind it, to keep their order: ask again by that clock.
+  What is used, what is left and the receipts follow from these, so the caller computes them.
 
-  An error where the clock of this server is before 2020 or after 2109.
+  Returns an error if the clock of this server is before 2020 or after 2109.
 
-  A log whose newest stamp lies ahead by more than its time to live and an hour is of a clock that was wrong, and begins
-  anew; a lock whose end lies ahead by more than 25 hours is free.
+  A log whose newest stamp lies ahead by more than its time to live and an hour was written by a clock that was wrong,
+  and begins anew; a lock whose end lies ahead by more than 25 hours is free.
 
   Times are ticks of 10 µs since 2020, spans are ticks, unless said otherwise.
 ]]
 local LOG, COUNT, LOCK = 1, 2, 3
--- So many pairs the values of a distinct log keep at least, in equal shares; half as many again are there at most.
+-- How many pairs the values of a distinct log keep at least, in equal shares; at most, half as many again are there.
 local SHARED, SPARE = 500, 1.5
 -- Divides the newest pairs from the earlier ones.
 local DIVIDER = '\0\0\0\0\0\0\0\0\0\0\0\0'
--- A log holds so many more of what was admitted elsewhere: what those had pushed out, no refund of them would bring back.
+-- How many stamps more a log may hold by what was admitted elsewhere: a stamp that those pushed out would not come back
+-- when they are refunded.
 local BESIDE = 1000
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
--- By so much more than its time to live the newest stamp of a log may lie ahead.
+-- By how much more than its time to live the newest stamp of a log may lie ahead.
 local HOUR = 360000000
--- No lock lasts longer than a day; here, too, an hour more.
+-- No lock lasts longer than a day. As with logs, an hour more is allowed.
 local LONGEST_LOCK = 8640000000 + HOUR
 
 local keys, given, call, read, pack, sub = KEYS, ARGV, redis.call, struct.unpack, struct.pack, string.sub
 local time = call('TIME')
 local clock = (time[1] - 1577836800) * 100000 + math.floor(time[2] / 10)
 local now = clock
--- What no stamp can tell would pass for long ago; in the first half day of 2020 `now` would be packed shorter than it is
--- read.
+-- A time that no stamp can hold would pass for long ago. In the first half day of 2020 `now` would be packed shorter
+-- than the caller reads it.
 if now < 2 ^ 32 or now >= 2 ^ 48 then return redis.error_reply('CLOCK this server is before 2020 or after 2109') end
 local values = call('MGET', unpack(keys))
 local total, stamp = #keys, pack('>I6', now)
@@ -58,7 +60,7 @@ local decisions = total / entries
 
 -- What this decision would write, and for how long.
 local made, lives = {}, {}
--- What all of them write: the place of its key, the value, the time to live; and of each such key its number here.
+-- What all decisions write: the place of each key, its value, its time to live; and the number of each key in these.
 local places, news, ttls, number, writes = {}, {}, {}, {}, 0
 
 for d = 0, decisions - 1 do
@@ -108,11 +110,11 @@ for d = 0, decisions - 1 do
       local ends, used, issued = 0
       more = more + 1
       if value ~= '' then ends, used, issued = read('>I6I6I6', value) end
-      -- a period that has begun ends when it ends, should the rule's time zone change meanwhile; one that would last
+      -- a period that has begun keeps its end, even if the rule's time zone changes meanwhile; one that would last
       -- longer than in any zone was begun by a clock that was ahead
       if ends <= now or ends - now > life * 100 + ZONES then
         local before, this, following, last = given[more]:match('(%S+) (%S+) (%S+) (%S+)')
-        -- receipts begin at the clock: those of a count that was cleared are over, unless they were ahead of it
+        -- receipts begin at the clock: so those of a count that was cleared are past, unless they were ahead of it
         ends, used, issued, value = following + 0, 0, now - 1, ''
         if now < this + 0 then ends = this + 0 elseif now >= ends then ends = last + 0 end
         if now < before + 0 or now >= ends then
@@ -123,7 +125,7 @@ for d = 0, decisions - 1 do
       if used >= specs[at + 4] then passes = false end
       if over and (over ~= ends or over <= clock) then passes = false end
       new = pack('>I6I6I6', ends, used + 1, issued + 1)
-      -- how many were refunded
+      -- the field that tells how many were refunded
       if #value > 18 then new = new .. sub(value, 19) end
       life = math.ceil((ends - clock) / 100)
     elseif kind == LOCK then
@@ -136,7 +138,8 @@ for d = 0, decisions - 1 do
       more = more + 1
       local own = given[more] + 0
       if value ~= '' and read('>I6', value) - now > life * 100 + HOUR then value = '' end
-      -- how many newest pairs there are, and how many in the time to live; `mine`, 0 for none, and the others' stamps
+      -- how many newest pairs there are (`newest`), how many of them in the time to live (`live`); the stamp of the own
+      -- value (`mine`), 0 for none, and those of the others
       local newest, live, since, others, mine, place = #value / 12, 0, now - life * 100, {}, 0
       -- a request that began under a former rule may look further back than the present one keeps
       for j = at + 5, next - 1, 2 do since = math.min(since, now - specs[j]) end
@@ -157,7 +160,7 @@ for d = 0, decisions - 1 do
         if not again and (max == 0 or others[max] > now - window) then passes = false end
       end
       local behind = math.max(#value - newest * 12 - 12, 0)
-      -- nobody else has to know the earlier ones
+      -- the caller does not need the earlier pairs
       if behind > 0 and #values[first + i] % 6 == 0 then values[first + i] = sub(value, 1, newest * 12) end
       if passes then
         local stamped, before = value ~= '' and math.max(now, read('>I6', value) + 1) or now, ''
@@ -213,7 +216,7 @@ for d = 0, decisions - 1 do
   end
 end
 
--- Something of another type, of which MGET tells nothing, is not overwritten: then MSETNX writes none of them.
+-- A key of another type, of which MGET tells nothing, is not overwritten: if there is one, MSETNX writes none of them.
 local missing, n = {}, 0
 for i = 1, writes do
   local place = places[i]
@@ -222,7 +225,7 @@ end
 if n > 0 and call('MSETNX', unpack(missing)) == 0 then
   return redis.error_reply('WRONGTYPE a key of these limits holds something else')
 end
--- By instants, since Redis makes those of spans; each is printed once.
+-- Keys expire at instants, since Redis would compute those from spans; each instant is formatted once.
 local ms, instants = math.floor(time[1] * 1000 + time[2] / 1000), {}
 for i = 1, writes do
   local place, ttl = places[i], ttls[i]
