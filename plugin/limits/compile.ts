@@ -15,15 +15,15 @@ import { LOCK_MAX_MS } from './lock.js'
 
 /** The log of a larger rolling `max` would cost too much; calendar limits count any number. */
 const ROLLING_MAX = 1_000
-/** Each of so many different values keeps a stamp or more. */
+/** The highest `max` of different values: each value keeps a stamp or more. */
 const DISTINCT_MAX = 100
 const CALENDAR_MAX = 2 ** 31
 const LOCK_MIN_MS = 100
-/** What is told of a calendar period, in milliseconds: a month is 30 days; it ends where the calendar says. */
+/** How long a calendar period is said to be, in milliseconds: a month is 30 days. Its end comes from the calendar. */
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 /**
- * Longest time a count lives, in milliseconds: its period, as long as a clock that is set back makes it. That is half an
- * hour where the hour is longer for it (Lord Howe Island), and two hours at most (Troll).
+ * How long a count lives at most, in milliseconds: its period at its longest, when the clocks go back in it. That adds
+ * half an hour to an hour (Lord Howe Island), and up to two hours to the longer periods (Troll).
  */
 const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month: 2_685_600_000 }
 
@@ -31,7 +31,7 @@ const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month:
 type Named = (
   suffix: string
 ) => Pick<Spec, 'name' | 'rule' | 'series' | 'observed' | 'forgettable' | 'present'>
-/** What a rule keeps, and the `max` of each limit as it was given. */
+/** One thing that a rule keeps, and the `max` of each of its limits as it was given. */
 interface Structure {
   spec: Spec
   max: readonly (number | MaxFunction)[]
@@ -108,7 +108,7 @@ function calendarLimit(limit: unknown, path: string, named: Named): Structure & 
 /** The log that all rolling limits of a rule share. */
 function sharedLog(rolling: readonly Rolling[], named: Named, distinct: boolean): Structure {
   const shared = {
-    // Redis forgets in whole milliseconds, and a stamp may be many ticks ahead of the clock (lua/README.md).
+    // Redis expires keys in whole milliseconds, and a stamp may be many ticks ahead of the clock (lua/README.md).
     ttl: Math.max(...rolling.map(each => each.windowMs)) + 2,
     limits: rolling.map(({ ceiling, windowMs }) => ({ max: ceiling, windowMs }))
   }

@@ -2,19 +2,19 @@ import { boundaries } from '../calendar.js'
 import { type CountSpec, type Entry, EPOCH_MS, type Limit, TICKS_PER_MS, toTicks } from '../store/store.js'
 import type { Cell, Fields, Kind } from './kind.js'
 
-// The wall clock may be set back: in memory a count outlives its period by an hour.
+// The wall clock may be set back, so in memory a count outlives its period by an hour.
 const SLACK = 3_600_000 * TICKS_PER_MS
-// Between the same moment of the day in the first and the last time zone.
+// The time between the same moment of the day in the first and in the last time zone.
 const ZONES = 27 * 3_600_000 * TICKS_PER_MS
-// Its fields. From the first refund on there are more: which were refunded, a bit for each receipt from that of the
-// field before on.
+// The fields of a count. From the first refund on there are more: `SINCE`, a receipt, then from that one on a bit for
+// each receipt that tells whether it was refunded.
 const END = 0
 const USED = 1
 const ISSUED = 2
 const SINCE = 3
 const BITS = 4
 const WORD = 48
-// So many fields of bits a count has at most: what was issued before the receipts that they are of passes for refunded.
+// How many fields of bits a count has at most. Receipts that were issued before the first bit pass for refunded.
 const MOST_WORDS = 2_000
 
 /**
@@ -36,7 +36,7 @@ export const count: Kind<CountSpec> = {
 
   charge(cell, now, { spec }, _token, known) {
     const { wall } = now
-    // Counted elsewhere in a period that is over here.
+    // The period in which another store has counted is over here.
     if (known !== 0 && (known <= wall || (cell.length > 0 && cell.at(END) > known))) return 0
     const live = known === 0 ? isLive(cell, wall, spec) : cell.length > 0 && cell.at(END) === known
     const used = live ? cell.at(USED) : 0
@@ -55,7 +55,7 @@ export const count: Kind<CountSpec> = {
   refund(cell, receipt, end) {
     if (cell.length === 0 || cell.at(END) !== end || receipt > cell.at(ISSUED)) return true
     const since = cell.length > SINCE ? cell.at(SINCE) : cell.at(ISSUED) - cell.at(USED) + 1
-    // Issued before the count was cleared, or so long ago that it passes for refunded.
+    // The receipt was issued before the count was cleared, or so long ago that it passes for refunded.
     if (receipt < since) return true
     if (!reach(cell, receipt, since)) return false
     const place = receipt - cell.at(SINCE)
@@ -65,12 +65,13 @@ export const count: Kind<CountSpec> = {
     if (Math.floor(word / bit) % 2 === 1) return true
     cell.set(field, word + bit)
     cell.set(USED, cell.at(USED) - 1)
-    // With nothing counted it goes: requests that are all refunded must not fill the store. A new count has later receipts.
+    // A count with nothing counted is dropped: requests that are all refunded must not fill the store. A new count
+    // issues later receipts.
     return cell.at(USED) > 0 || cell.resize(0)
   },
 
   undo(cell) {
-    // It may be gone, to make room for what the same decision counted after it.
+    // The count may have been dropped to make room for what the same decision counted after it.
     if (cell.length === 0) return
     cell.set(USED, cell.at(USED) - 1)
     cell.set(ISSUED, cell.at(ISSUED) - 1)
@@ -79,7 +80,7 @@ export const count: Kind<CountSpec> = {
 
   repeatable: false,
 
-  // It judges its end itself, as a time zone may move it.
+  // `isLive` judges the end of a count, since the time zone may move it.
   furthest: () => Number.POSITIVE_INFINITY,
 
   describe: ({ spec, max }) => [mostOf(spec, max)],
@@ -103,14 +104,17 @@ function mostOf({ limits }: CountSpec, max: Entry['max']): number {
   return max?.[0] ?? (limits[0] as Limit).max
 }
 
-// A period that has begun ends when it ends, should the rule's time zone change meanwhile. One that would last longer
+// A period that has begun keeps its end, even if the rule's time zone changes meanwhile. One that would last longer
 // than in any zone was begun by a clock that was ahead.
 function isLive(fields: Fields, wall: number, { ttl }: CountSpec): boolean {
   const left = fields.length > 0 ? fields.at(END) - wall : 0
   return left > 0 && left <= ttl * TICKS_PER_MS + ZONES
 }
 
-/** Makes the bits reach this receipt. @returns false when there is no room */
+/**
+ * Extends the bits to this receipt, and drops the first ones if there are too many.
+ * @returns false if there is no room
+ */
 function reach(cell: Cell, receipt: number, since: number): boolean {
   const had = Math.max(cell.length - BITS, 0)
   const needed = Math.floor((receipt - since) / WORD) + 1

@@ -2,21 +2,21 @@ import { type DistinctSpec, keeperOf, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind } from './kind.js'
 import { DIVIDER, endOfNewest, find, type Pair, pairsOf, STAMP, VALUE, without, write } from './pairs.js'
 
-/** So many pairs all values together keep at least, in equal shares; half as many again are there at most. */
+/** How many pairs all values together keep at least, in equal shares. At most, half as many again are there. */
 const SHARED = 500
 const SPARE = 1.5
 
 /**
- * Rolling limits on how many different values. In front stands the newest pair of each value, newest first, the stamps
- * strictly decreasing; behind the divider, if there are any, those before it, of each value newest first. They are kept for
- * the case that the newest is given back.
+ * Rolling limits on the number of different values. In front stands the newest pair of each value, newest first, the
+ * stamps strictly decreasing. Behind the divider stand the earlier pairs, if there are any, those of each value newest
+ * first. They are kept for the case that the newest pair of a value is given back.
  */
 export const distinct: Kind<DistinctSpec> = {
   code: 4,
 
   read(facts, at, pairs, { steady }, { spec: { limits }, max, value = 0 }) {
     const { own, others } = newest(pairs, value)
-    // Of them, those counted after the own value: all, where it is not counted.
+    // How many other values were counted after the own value: all, if that is not counted.
     const ahead = newer(others, own)
     let passes = true
     for (const [i, limit] of limits.entries()) {
@@ -41,15 +41,15 @@ export const distinct: Kind<DistinctSpec> = {
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
     const end = endOfNewest(cell)
-    // How many fields in front stay, as they are not over; and how many stand there then, with the new pair in place of the
-    // value's own one, or beside the others.
+    // `live`: how many fields in front stay, as their stamps still count. `front`: how many stand there afterwards,
+    // with the new pair in place of the value's own pair, or beside the others.
     let live = 0
     while (live < end && live < SHARED * 2 && cell.at(live) > since) live += 2
     const own = find(cell, 0, live, VALUE, value)
-    // What another store has admitted may be more values than there are places: then the newest stay.
+    // Another store may have admitted more values than there are places. Then the newest stay.
     if (own < 0) live = Math.min(live, SHARED * 2 - 2)
     const front = own < 0 ? live + 2 : live
-    // What goes behind: the own pair, and all that is there.
+    // What stands behind afterwards: the value's own former pair, and all pairs that are there already.
     let earlier: Pair[] = own < 0 ? [] : [[cell.at(own), value]]
     let kept = Math.max(length - end - 2, 0)
     const share = Math.floor(SHARED / Math.max(front / 2, ...limits.map(({ max }) => max)))
@@ -85,7 +85,7 @@ export const distinct: Kind<DistinctSpec> = {
     const [at, value] = [cell.at(behind), cell.at(behind + VALUE)]
     let place = taken
     while (place + 2 < end && cell.at(place + 2) > at) place += 2
-    // By a move to its start the cell hears that it expires sooner.
+    // At least one pair is moved: a move to the start of the cell tells that it expires sooner (`Arena.move`).
     cell.move(taken, taken + 2, Math.max(place - taken, 2))
     write(cell, place, [at, value])
     return without(cell, behind, end)
@@ -98,7 +98,7 @@ export const distinct: Kind<DistinctSpec> = {
   describe: ({ spec: { limits }, max }) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
-  // A hundred values, or the most that is kept behind them.
+  // As for a hundred values, or for the most pairs that are kept behind them.
   work: () => 25,
 
   argument: ({ value = 0 }) => `${value}`
@@ -122,7 +122,7 @@ function newer(stamps: readonly number[], since: number): number {
   return first < 0 ? stamps.length : first
 }
 
-/** Of each value so many, newest first, that are later than `since`. */
+/** The newest `share` pairs of each value, as far as they are later than `since`. */
 function newestOfEach(pairs: readonly Pair[], share: number, since: number): Pair[] {
   const times = new Map<number, number>()
   return pairs.filter(([at, value]) => {

@@ -35,7 +35,7 @@ export function isRequestValue(value: unknown): value is RequestValue {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A `max` as it was given, or how the request brings it. @throws OptionError */
+/** A `max` as it was given, or a function that reads it from the request. @throws OptionError */
 export function compileMax({ max }: Amount, at: string): number | MaxFunction {
   return isRequestValue(max) ? fromRequest(max, isNumber, 'a number', `${at}.max`) : max
 }
@@ -44,7 +44,7 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number' && !Number.isNaN(value)
 }
 
-/** A time zone as it was given, or how the request brings it. @throws OptionError */
+/** A time zone as it was given, or a function that reads it from the request. @throws OptionError */
 export function compileTimeZone(
   timeZone: string | TimeZoneFunction | RequestValue,
   at: string
@@ -60,7 +60,8 @@ export function compileTimeZone(
  * Compiles `{ value: "request.account.quota" }` to a function of the request.
  * @param what what the value must be, for errors
  * @returns the function; it throws FunctionError with the path when the value is missing or something else
- * @throws OptionError when the path does not start at `request`, or leads to what a client sends: that must not choose its own limit
+ * @throws OptionError when the path does not start at `request`, or leads to what a client sends: that must not choose
+ *   its own limit
  */
 function fromRequest<T>(
   value: RequestValue,
@@ -70,7 +71,7 @@ function fromRequest<T>(
 ): (source: object) => T {
   conform(RequestPath, value, at)
   const { value: path } = value
-  // Before it is read as the path of a key: what would be right for one is wrong here.
+  // Checked before `compilePath`: what would be right for the path of a key is wrong here.
   if (!path.startsWith('request.') || SENT.has(path.split('.')[1] ?? ''))
     throw wrongOption(
       `${at}.value`,

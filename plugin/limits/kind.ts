@@ -6,12 +6,12 @@ export interface Fields {
   at(index: number): number
 }
 
-/** The same in memory, where it is changed in place. */
+/** Fields in memory, where they are changed in place. */
 export interface Cell extends Fields {
   set(index: number, value: number): void
   /** Copies `count` fields inside the cell. */
   move(to: number, from: number, count: number): void
-  /** Adds or removes fields at the end; to none: forgets the cell. @returns false when there is no room */
+  /** Adds or removes fields at the end; a length of 0 forgets the cell. @returns false when there is no room */
   resize(length: number): boolean
   /** Forgets the cell this many ticks from now. */
   expire(after: number): void
@@ -21,7 +21,7 @@ export interface Cell extends Fields {
 export interface Now {
   steady: number
   wall: number
-  /** The least receipt that was never given back: `steady`, or later. */
+  /** The earliest receipt that was never given back: `steady`, or later. */
   fresh: number
 }
 
@@ -35,39 +35,45 @@ export interface Kind<S extends Spec> {
   /** The kind's number in the scripts. */
   readonly code: number
   /**
-   * Writes two facts a limit: used before, and ticks until a slot returns.
-   * @param at where they begin
-   * @returns whether one more may go
+   * Writes two facts for each limit: how many are used, and the ticks until a slot returns.
+   * @param at where these facts begin
+   * @returns whether one more may be counted
    */
   read(facts: number[], at: number, fields: Fields, now: Now, entry: EntryOf<S>): boolean
-  /** What the next one counted is called, above every receipt that this cell gave out before. */
+  /** The receipt of what is counted next: above every receipt that this cell gave out before. */
   receipt(fields: Fields, now: Now, spec: S): number
   /**
-   * Counts one.
-   * @param ends where a calendar limit was counted by another store, the end of its period there; else 0
+   * Counts one more.
+   * @param ends if another store has counted it under a calendar limit, the end of its period there; else 0
    * @returns its receipt; 0 when there is no room, or its period is over here
    */
   charge(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
   /** The last receipt given out; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /**
-   * Gives back what the receipt names; leaves alone what is gone, or somebody else's.
-   * @returns false when there is no room to remember it: then it stays counted
+   * Gives back the slot that the receipt names. A slot that is gone, or somebody else's lock, is left alone.
+   * @returns false when there is no room to note the refund: then the slot stays counted
    */
   refund(cell: Cell, receipt: number, ends: number, token: string): boolean
-  /** Where a refund leaves a trace: undoes the last charge, of whose receipt nobody has heard. */
+  /** Undoes the last charge, whose receipt nobody knows. Only for a kind whose refunds leave a trace. */
   undo?(cell: Cell): void
-  /** Whether the same request, once counted and done, passes again at once: what it holds is free, or counts it no more. */
+  /**
+   * Whether the same request passes again at once after it was counted and is done: its lock is free again, or its
+   * value is not counted a second time.
+   */
   readonly repeatable: boolean
   /**
-   * How far ahead its first field is at most, in milliseconds. What is further by more than an hour was written by a clock
-   * that was wrong.
+   * How far ahead of the clock the first field is at most, in milliseconds. A value whose first field is further ahead
+   * by more than an hour was written by a clock that was wrong.
    */
   furthest(spec: S): number
-  /** What the script that decides is told of an entry, after its time to live. */
+  /** What the script `reserve` is told of an entry, beside what it is told of entries of every kind. */
   describe(entry: EntryOf<S>): readonly number[]
-  /** What deciding on it costs that script at most; a short log costs 1. */
+  /** What a decision on a spec costs that script at most; on a short log it costs 1. */
   work(spec: S): number
-  /** What that script is told with each call, if anything. @param wall milliseconds since the epoch, by the store's clock */
+  /**
+   * The argument of that script for each decision, if any.
+   * @param wall milliseconds since the epoch, by the store's clock
+   */
   argument(entry: EntryOf<S>, wall: number, token: string): string | undefined
 }

@@ -41,7 +41,7 @@ export const lock: Kind<LockSpec> = {
   argument: (_entry, _wall, token) => token
 }
 
-/** Prolongs a lock that is still the holder's. @returns whether it is */
+/** Prolongs a lock that is still held under `token`. @returns whether it is */
 export function renew(cell: Cell, now: Now, spec: LockSpec, token: string): boolean {
   if (!isHolder(cell, token) || cell.at(0) <= now.steady) return false
   prolong(cell, now, spec)

@@ -1,7 +1,7 @@
 import { keeperOf, type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
-/** A log holds at most so many stamps more than its rule needs: those of what another store has admitted. */
+/** How many stamps of sends that another store has admitted a log may hold beside those that its rule needs. */
 const BESIDE = 1_000
 
 /**
@@ -64,8 +64,8 @@ export const log: Kind<LogSpec> = {
 }
 
 /**
- * How many stamps a log may hold: what it keeps, and up to `BESIDE` more while all are live, as where another store has
- * admitted some of them. Were one of these pushed out, no refund could bring it back.
+ * How many stamps a log may hold: `keep`, or up to `BESIDE` more while more are live, as when another store has admitted
+ * some. A stamp that those pushed out would not come back when they are refunded.
  */
 function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
   let windowMs = 0

@@ -5,10 +5,10 @@ export type Pair = [stamp: number, value: number]
 export const STAMP = 0
 export const VALUE = 1
 
-/** Divides the newest pair of each value, in front, from those before them. */
+/** Divides the newest pair of each value, in front, from the earlier pairs. */
 export const DIVIDER: Pair = [0, 0]
 
-/** Where the divider stands, or would. */
+/** Where the divider stands, or would stand. */
 export function endOfNewest(pairs: Fields): number {
   const end = find(pairs, 0, pairs.length, STAMP, DIVIDER[STAMP])
   return end < 0 ? pairs.length : end
@@ -20,13 +20,13 @@ export function pairsOf(pairs: Fields, from: number, to: number): Pair[] {
   return found
 }
 
-/** The first pair of which a field is this; -1 where there is none. */
+/** The index of the first pair whose `field` is `wanted`; -1 when there is none. */
 export function find(pairs: Fields, from: number, to: number, field: number, wanted: number): number {
   for (let i = from; i < to; i += 2) if (pairs.at(i + field) === wanted) return i
   return -1
 }
 
-/** Takes a pair out of a cell, and with the last one behind the divider that, too. @param end where it stands */
+/** Takes a pair out of a cell; with the last one behind the divider, the divider as well. @param end its index */
 export function without(cell: Cell, pair: number, end: number): boolean {
   const { length } = cell
   if (pair > end && length === end + 4) return cell.resize(end)
