@@ -87,8 +87,8 @@ export class Planner {
       planOf(plan.route, resolve(members, all, this.filters))
     )
     // The specs of rules that are gone are no longer in force.
-    for (const { present } of specsOf(this.shared)) present.spec = undefined
-    for (const spec of specsOf(shared)) spec.present.spec = spec
+    for (const { inForce } of specsOf(this.shared)) inForce.spec = undefined
+    for (const spec of specsOf(shared)) spec.inForce.spec = spec
     this.shared = shared
     this.limiter.rules = all
     for (const [i, plan] of plans.entries()) (this.routes[i] as Planned).plan = plan

@@ -29,7 +29,7 @@ export class RuleCompiler {
    * For each series, what holds the spec in force. It outlives a rule that is removed: if the rule comes back, a
    * request that began before finds the new spec.
    */
-  private readonly present: CompiledRule['specs'][number]['present'][] = []
+  private readonly inForce: CompiledRule['specs'][number]['inForce'][] = []
 
   constructor(private readonly identity: IdentityOptions) {}
 
@@ -60,7 +60,7 @@ export class RuleCompiler {
       const series = this.series.of(`${kinds} ${known}`)
       if (series > MOST_SERIES)
         throw wrongOption(`${at}.name`, name, 'This process has counted under too many names: restart it.')
-      return { ...base, name: known, series, present: (this.present[series] ??= {}) }
+      return { ...base, name: known, series, inForce: (this.inForce[series] ??= {}) }
     }
     const structures =
       lock === undefined

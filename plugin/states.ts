@@ -19,7 +19,7 @@ export interface RuleState {
 }
 
 /** One entry about which the store is asked for a rule. In a list, all entries of a rule stand together. */
-export interface Applied extends Entry {
+export interface RuleEntry extends Entry {
   /** The name of the rule. */
   name: string
 }
@@ -27,7 +27,11 @@ export interface Applied extends Entry {
 const NONE: readonly LimitState[] = []
 
 /** What is left of the rules with these names, as a verdict says it. */
-export function statesOf(applied: readonly Applied[], facts: Facts, names: ReadonlySet<string>): RuleState[] {
+export function statesOf(
+  applied: readonly RuleEntry[],
+  facts: Facts,
+  names: ReadonlySet<string>
+): RuleState[] {
   const states = new States(names.size)
   let head = 2
   for (const each of applied) {
@@ -48,7 +52,7 @@ export class States {
     this.list = new Array(most)
   }
 
-  add({ name, spec }: Applied, limits: readonly LimitState[]): void {
+  add({ name, spec }: RuleEntry, limits: readonly LimitState[]): void {
     if (limits.length === 0) return
     if (spec.rule === this.rule) this.list[this.count - 1]?.limits.push(...limits)
     else this.list[this.count++] = { name, limits: limits as LimitState[] }

@@ -1,7 +1,7 @@
 import type { CompiledRule } from './compiled-rule.js'
 import type { Source } from './identity/path.js'
 import { isAllowed, maxOf, specOf } from './per-request.js'
-import type { Applied } from './states.js'
+import type { RuleEntry } from './states.js'
 import { HalfSipHash } from './store/half-sip-hash.js'
 import type { Facts, Spec } from './store/store.js'
 import { admittedVerdict, type Verdict, type Violation, verdictFrom } from './verdict.js'
@@ -12,7 +12,7 @@ const hash = new HalfSipHash()
  * An entry that a store may be asked about: a rule that applies to a request, the identity that it counts, and one of
  * its specs.
  */
-export class Subject implements Applied {
+export class Subject implements RuleEntry {
   /** @param blocked whether the identity is on the rule's block list; then the store is not asked about it */
   constructor(
     readonly rule: CompiledRule,

@@ -1,5 +1,5 @@
 import { factsOf, kindOf } from './limits/index.js'
-import { type Applied, isCharged, limitsAt, type RuleState, States } from './states.js'
+import { isCharged, limitsAt, type RuleEntry, type RuleState, States } from './states.js'
 import { BLOCKED, type Facts, TICKS_PER_MS } from './store/store.js'
 
 /** A limit that refuses; or a block or a filter that does, with a `windowMs` of 0. */
@@ -42,7 +42,7 @@ export function admittedVerdict(): Verdict {
 }
 
 /** Turns the facts of any store into a verdict. */
-export function verdictFrom(applied: readonly Applied[], facts: Facts): Verdict {
+export function verdictFrom(applied: readonly RuleEntry[], facts: Facts): Verdict {
   const verdict = admittedVerdict()
   verdict.allowed = facts[1] === 1
   let head = 2

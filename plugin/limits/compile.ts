@@ -30,7 +30,7 @@ const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month:
 /** Names and numbers one thing that a rule keeps. The suffix ends the name of its keys. */
 type Named = (
   suffix: string
-) => Pick<Spec, 'name' | 'rule' | 'series' | 'observed' | 'forgettable' | 'present'>
+) => Pick<Spec, 'name' | 'rule' | 'series' | 'observed' | 'forgettable' | 'inForce'>
 /** One thing that a rule keeps, and the `max` of each of its limits as it was given. */
 interface Structure {
   spec: Spec

@@ -85,7 +85,7 @@ export const count: Kind<CountSpec> = {
 
   describe: ({ spec, max }) => [mostOf(spec, max)],
 
-  work: () => 1,
+  cost: () => 1,
 
   argument({ spec: { per, timeZone } }, wall) {
     const starts = boundaries(per, timeZone, wall)

@@ -1,4 +1,4 @@
-import { type DistinctSpec, keeperOf, TICKS_PER_MS } from '../store/store.js'
+import { type DistinctSpec, specInForce, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind } from './kind.js'
 import { DIVIDER, endOfNewest, find, type Pair, pairsOf, STAMP, VALUE, without, write } from './pairs.js'
 
@@ -36,7 +36,7 @@ export const distinct: Kind<DistinctSpec> = {
 
   charge(cell, now, { spec, value = 0 }) {
     const { limits } = spec
-    const { ttl } = keeperOf(spec)
+    const { ttl } = specInForce(spec)
     const { length } = cell
     const stamp = distinct.receipt(cell, now, spec)
     const since = now.steady - ttl * TICKS_PER_MS
@@ -93,13 +93,13 @@ export const distinct: Kind<DistinctSpec> = {
 
   repeatable: true,
 
-  furthest: spec => keeperOf(spec).ttl,
+  furthest: spec => specInForce(spec).ttl,
 
   describe: ({ spec: { limits }, max }) =>
     limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS]),
 
   // As for a hundred values, or for the most pairs that are kept behind them.
-  work: () => 25,
+  cost: () => 25,
 
   argument: ({ value = 0 }) => `${value}`
 }

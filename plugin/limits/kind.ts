@@ -70,7 +70,7 @@ export interface Kind<S extends Spec> {
   /** What the script `reserve` is told of an entry, beside what it is told of entries of every kind. */
   describe(entry: EntryOf<S>): readonly number[]
   /** What a decision on a spec costs that script at most; on a short log it costs 1. */
-  work(spec: S): number
+  cost(spec: S): number
   /**
    * The argument of that script for each decision, if any.
    * @param wall milliseconds since the epoch, by the store's clock

@@ -36,7 +36,7 @@ export const lock: Kind<LockSpec> = {
 
   describe: () => [],
 
-  work: () => 1,
+  cost: () => 1,
 
   argument: (_entry, _wall, token) => token
 }

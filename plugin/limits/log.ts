@@ -1,4 +1,4 @@
-import { keeperOf, type Limit, type LogSpec, TICKS_PER_MS } from '../store/store.js'
+import { type Limit, type LogSpec, specInForce, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
 /** How many stamps of sends that another store has admitted a log may hold beside those that its rule needs. */
@@ -29,10 +29,10 @@ export const log: Kind<LogSpec> = {
   receipt: (stamps, { fresh }) => Math.max(fresh, log.latest(stamps) + 1),
 
   charge(cell, now, { spec }) {
-    const keeper = keeperOf(spec)
-    const { keep, ttl } = keeper
+    const inForce = specInForce(spec)
+    const { keep, ttl } = inForce
     const stamp = log.receipt(cell, now, spec)
-    const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, keeper))
+    const length = Math.min(cell.length + 1, cell.length < keep ? keep : roomIn(cell, now, inForce))
     if (!cell.resize(length)) return 0
     cell.move(1, 0, length - 1)
     cell.set(0, stamp)
@@ -51,14 +51,14 @@ export const log: Kind<LogSpec> = {
 
   repeatable: false,
 
-  furthest: spec => keeperOf(spec).ttl,
+  furthest: spec => specInForce(spec).ttl,
 
   describe: ({ spec, max }) => [
-    keeperOf(spec).keep,
+    specInForce(spec).keep,
     ...spec.limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
-  work: spec => 1 + keeperOf(spec).keep / 100,
+  cost: spec => 1 + specInForce(spec).keep / 100,
 
   argument: () => undefined
 }

@@ -1,11 +1,11 @@
 import type { Cell } from '../limits/kind.js'
 import type { Arena } from './arena.js'
 import { REACH } from './page.js'
-import { keeperOf, type Spec, TICKS_PER_MS } from './store.js'
+import { type Spec, specInForce, TICKS_PER_MS } from './store.js'
 
 /** Whether a cell of this spec holds nothing but stamps, none of which is needed once it is 127 days old. */
 function ofStamps(spec: Spec): boolean {
-  return spec.kind === 'log' && keeperOf(spec).ttl * TICKS_PER_MS < REACH
+  return spec.kind === 'log' && specInForce(spec).ttl * TICKS_PER_MS < REACH
 }
 
 /** A record of the arena as a cell; one object serves every record in turn. */

@@ -1,7 +1,7 @@
 import { KeyIndex, type Wanted } from './key-index.js'
 import { Queues } from './queues.js'
 import { placeOf, Records } from './records.js'
-import { CELL_BITS, MAX_FIELDS, NONE, Slabs } from './slabs.js'
+import { CELL_BITS, MAX_FIELDS, NO_CELL, Slabs } from './slabs.js'
 
 /** The word of a record that holds the address of its fields. */
 const CELL = 5
@@ -110,10 +110,10 @@ export class Arena {
     const known = record === 0 ? this.find(identity, series) : record
     const length = this.length(known)
     if (length === 0 && this.#size === this.#maxKeys && !this.#drop(0)) return 0
-    let place = NONE
-    while (place === NONE) {
-      place = this.#slabs.resize(length === 0 ? NONE : this.#cell(known), length, n, stamps)
-      if (place === NONE && !this.#vacate() && !this.#drop(known)) return 0
+    let place = NO_CELL
+    while (place === NO_CELL) {
+      place = this.#slabs.resize(length === 0 ? NO_CELL : this.#cell(known), length, n, stamps)
+      if (place === NO_CELL && !this.#vacate() && !this.#drop(known)) return 0
     }
     const resized = length === 0 ? this.#add(identity, series) : known
     this.#records.wordsOf(resized)[placeOf(resized) + CELL] = place
@@ -190,7 +190,7 @@ export class Arena {
   /** Vacates a page: its cells move to free cells of other pages. @returns whether there was such a page */
   #vacate(): boolean {
     const page = this.#slabs.sparsest(Math.floor(this.#maxKeys / LOOKS))
-    if (page === NONE) return false
+    if (page === NO_CELL) return false
     const next = (from: number) => this.#records.next(from, CELL, CELL_BITS, page)
     for (let record = next(1); record !== 0; record = next(record + 1)) {
       const place = this.#slabs.moved(this.#cell(record), this.length(record))

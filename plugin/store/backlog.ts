@@ -3,7 +3,7 @@ import type { Outage } from './outage.js'
 import type { Entry } from './store.js'
 
 /** How many entries may wait for a store, or for one of its nodes. Beyond that, the oldest sixteenth is dropped. */
-const MOST = 2 ** 16
+const MAX_WAITING = 2 ** 16
 
 /** Entries that wait to be carried over: a list for each outage, of the store or of one of its nodes, oldest first. */
 export class Backlog {
@@ -35,14 +35,15 @@ export class Backlog {
   }
 
   /** The list itself, not a copy: the caller removes the entries that it carries over. */
-  of(outage: Outage): Carried[] {
+  listOf(outage: Outage): Carried[] {
     return this.lists.get(outage) ?? []
   }
 
   add(outage: Outage, carried: readonly Carried[]): void {
-    const list = this.of(outage)
+    const list = this.listOf(outage)
     list.push(...carried)
-    if (list.length > MOST) this.tellDropped(list.splice(0, MOST / 16), `more than ${MOST} wait`)
+    if (list.length > MAX_WAITING)
+      this.reportDropped(list.splice(0, MAX_WAITING / 16), `more than ${MAX_WAITING} wait`)
     this.lists.set(outage, list)
   }
 
@@ -55,7 +56,7 @@ export class Backlog {
    * the slots now.
    */
   move(outage: Outage): void {
-    const list = this.of(outage)
+    const list = this.listOf(outage)
     const nodeOf = ({ taken }: Carried) => this.outageOf([taken.entry])
     if (list[0] === undefined || nodeOf(list[0]) === outage) return
     this.delete(outage)
@@ -63,11 +64,11 @@ export class Backlog {
   }
 
   /** Drops every entry. */
-  drop(why: string): void {
-    for (const list of this.lists.values()) this.tellDropped(list, why)
+  dropAll(why: string): void {
+    for (const list of this.lists.values()) this.reportDropped(list, why)
   }
 
-  private tellDropped(carried: readonly Carried[], why: string): void {
+  private reportDropped(carried: readonly Carried[], why: string): void {
     const { length } = carried.filter(({ over }) => !over)
     if (length > 0) this.onDropped(new Error(why), length)
   }

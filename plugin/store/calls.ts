@@ -1,6 +1,13 @@
 import { answersOf } from './answer.js'
 import { Batch } from './batch.js'
-import { type Argument, answered, type Binary, isReply, type RedisClient, withoutCommand } from './client.js'
+import {
+  type Argument,
+  type IoredisExtras,
+  isReply,
+  notQueued,
+  type RedisClient,
+  withoutCommand
+} from './client.js'
 import type { Script } from './scripts.js'
 
 class Call {
@@ -18,16 +25,16 @@ class Call {
  * them decisions by the same script share a command, and so do refunds, but not on a cluster.
  */
 export class Calls {
-  private readonly client: RedisClient & Binary
+  private readonly client: RedisClient & IoredisExtras
   private readonly batch = new Batch<Call>(calls => this.send(calls))
-  private stream: Binary['stream']
+  private stream: IoredisExtras['stream']
 
   /** @param sharded whether the keys of several calls may be on different nodes */
   constructor(
     client: RedisClient,
     private readonly sharded: boolean
   ) {
-    this.client = client as RedisClient & Binary
+    this.client = client as RedisClient & IoredisExtras
   }
 
   /** @returns the reply of Redis; of a script that decides an `Answer` */
@@ -55,9 +62,9 @@ export class Calls {
     const commands: Call[][] = []
     const open = new Map<Script | string, Call[]>()
     for (const call of calls) {
-      const { decides, refunds, told } = call.script
-      const most = decides ?? refunds ?? 1
-      const same = told ?? call.script
+      const { maxDecisions, maxRefunds, sharedArgument } = call.script
+      const most = maxDecisions ?? maxRefunds ?? 1
+      const same = sharedArgument ?? call.script
       const others = open.get(same)
       if (others !== undefined && others.length < most) {
         others.push(call)
@@ -66,7 +73,7 @@ export class Calls {
       const command = [call]
       commands.push(command)
       const gathers = most > 1 && !this.sharded
-      if (!gathers || refunds) open.clear()
+      if (!gathers || maxRefunds) open.clear()
       if (gathers) open.set(same, command)
     }
     return commands
@@ -75,8 +82,8 @@ export class Calls {
   private async run(calls: readonly Call[]): Promise<void> {
     const { script } = calls[0] as Call
     try {
-      const reply = answered(await this.reply(script, calls))
-      const answers = script.decides ? answersOf(reply as Buffer, calls.length) : [reply]
+      const reply = notQueued(await this.reply(script, calls))
+      const answers = script.maxDecisions ? answersOf(reply as Buffer, calls.length) : [reply]
       this.batch.answered(calls.length)
       for (const [i, { resolve }] of calls.entries()) resolve(answers[i])
     } catch (error) {
@@ -97,15 +104,15 @@ export class Calls {
   private async reply(script: Script, calls: readonly Call[]): Promise<unknown> {
     const keys = calls.flatMap(call => call.keys)
     const args = calls.flatMap(call => call.args)
-    if (script.told !== undefined) args.push(script.told)
-    if (!script.fresh) {
+    if (script.sharedArgument !== undefined) args.push(script.sharedArgument)
+    if (!script.unsent) {
       try {
         return await this.client.evalshaBuffer(script.sha, keys.length, ...keys, ...args)
       } catch (error) {
         if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       }
     }
-    script.fresh = false
+    script.unsent = false
     return this.client.evalBuffer(script.text, keys.length, ...keys, ...args)
   }
 }

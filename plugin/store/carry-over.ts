@@ -5,7 +5,7 @@ import { isReply, isUnsent } from './client.js'
 import { unavailable } from './in-time.js'
 import type { Outage } from './outage.js'
 import type { Entry, Settling, Store, Taken } from './store.js'
-import { Hearing } from './watched.js'
+import { WatchedSettling } from './watched.js'
 
 /** How many entries are carried over in one batch. */
 const TOGETHER = 32
@@ -18,9 +18,9 @@ export interface CarryOverOptions {
   /** Finds the outage of the store, or of the cluster node that has the keys of these entries. */
   outageOf: (entries: readonly Entry[]) => Outage
   /** Whether an error concerns one request alone, and so says nothing about the store or its `node`. */
-  isOfRequest: (error: unknown, node: string) => boolean
+  isRequestError: (error: unknown, node: string) => boolean
   /** Whether an error says that the store takes no writes, though it may still be read. */
-  isOfWrites: (error: unknown) => boolean
+  isWriteError: (error: unknown) => boolean
   /**
    * Called with the reason and the number of entries that are given up. They stay uncounted, unless the store has
    * counted an entry and only its answer was lost.
@@ -69,20 +69,20 @@ export class CarryOver {
    * @param uncounted resolves to true if the lost store has not counted them, and never will
    * @returns how to settle them in both stores
    */
-  take(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
+  queue(taken: readonly Taken[], outage: Outage, store: Settling, uncounted: Promise<boolean>): Settling {
     const at = this.options.now()
     const carried = taken.map(each => new Carried(each, at, uncounted))
     this.backlog.add(outage, carried)
-    this.timer ??= setInterval(() => this.look(), this.options.timeout).unref()
+    this.timer ??= setInterval(() => this.start(), this.options.timeout).unref()
     // The store came back while this was being decided.
-    if (!outage.lost) this.look()
-    return new Hearing(store, given =>
+    if (!outage.lost) this.start()
+    return new WatchedSettling(store, given =>
       this.giveBack(carried.filter(({ taken: { entry } }) => given.some(each => each.entry === entry)))
     )
   }
 
   /** Finds the slots of these entries that wait to be carried over, or are being carried over now. */
-  of(entries: readonly Entry[]): Carried[] {
+  find(entries: readonly Entry[]): Carried[] {
     return [...this.telling, ...this.backlog.all].filter(({ taken: { entry } }) => {
       const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
       return entries.some(same)
@@ -95,7 +95,7 @@ export class CarryOver {
   }
 
   /** Starts to carry over what waits to each store or node that answers, unless that is under way already. */
-  look(): void {
+  start(): void {
     const idle = ({ outages }: Backlog) => outages.filter(outage => !this.carrying.has(outage))
     for (const outage of idle(this.backlog)) this.backlog.move(outage)
     for (const outage of idle(this.backlog)) {
@@ -107,21 +107,21 @@ export class CarryOver {
   /** Tries once more to carry over what waits, and then gives up the rest. */
   async close(): Promise<void> {
     clearInterval(this.timer)
-    this.look()
+    this.start()
     await Promise.all(this.carrying.values())
-    this.backlog.drop('the app ends')
+    this.backlog.dropAll('the app ends')
   }
 
   private async carry(outage: Outage): Promise<void> {
-    const waiting = this.backlog.of(outage)
+    const waiting = this.backlog.listOf(outage)
     const asked = performance.now()
     try {
-      await this.ask(waiting[0], outage)
+      await this.probe(waiting[0], outage)
       const answers = performance.now()
       while (waiting.length > 0) outage.answered(await this.tell(waiting, outage, answers), asked)
       this.backlog.delete(outage)
     } catch (error) {
-      const onlyReads = this.options.isOfWrites(error)
+      const onlyReads = this.options.isWriteError(error)
       // A store that takes no writes still refuses, so decisions go on asking it: this is no further failure.
       if (outage.silent || (outage.lost && !onlyReads)) outage.failed(error, onlyReads)
     }
@@ -131,11 +131,11 @@ export class CarryOver {
   }
 
   /** Peeks at the first entry. @throws when the store does not answer */
-  private async ask(first: Carried | undefined, { node }: Outage): Promise<void> {
-    const { timeout, isOfRequest } = this.options
+  private async probe(first: Carried | undefined, { node }: Outage): Promise<void> {
+    const { timeout, isRequestError } = this.options
     const answer = Promise.resolve(first && this.store.peek([first.taken.entry]))
     await within(answer, timeout, unavailable).catch(error => {
-      if (!isOfRequest(error, node)) throw error
+      if (!isRequestError(error, node)) throw error
     })
   }
 
@@ -146,7 +146,7 @@ export class CarryOver {
    * @throws the error for which the other entries have to wait longer
    */
   private async tell(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
-    const { now, timeout, isOfRequest, onUncounted } = this.options
+    const { now, timeout, isRequestError, onUncounted } = this.options
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
     for (const each of some) this.telling.add(each)
     const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout, answers)))
@@ -157,7 +157,7 @@ export class CarryOver {
     for (const [i, answer] of told.entries()) {
       if (answer.status === 'fulfilled') continue
       const { reason } = answer
-      const ofRequest = isOfRequest(reason, outage.node)
+      const ofRequest = isRequestError(reason, outage.node)
       if (!ofRequest) failure = reason
       // Then the store has certainly not counted the entry.
       if (isUnsent(reason) || (isReply(reason) && !ofRequest)) back.push(some[i] as Carried)

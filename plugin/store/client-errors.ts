@@ -1,4 +1,4 @@
-import type { Binary, ClusterNode, NodeEvents, RedisClient } from './client.js'
+import type { ClusterNode, IoredisExtras, NodeEvents, RedisClient } from './client.js'
 
 /** Clients whose errors are handled already: apps may share a client, and come and go. */
 const handled = new WeakSet<RedisClient>()
@@ -7,7 +7,7 @@ const handled = new WeakSet<RedisClient>()
 export function handleErrors(client: RedisClient): void {
   if (handled.has(client)) return
   handled.add(client)
-  if (!client.isCluster) return handleStreams(client as RedisClient & Binary)
+  if (!client.isCluster) return handleStreams(client as RedisClient & IoredisExtras)
   const handleNode = (node: ClusterNode) => {
     handleAsking(node)
     handleStreams(node)
@@ -30,7 +30,7 @@ function handleAsking(node: ClusterNode): void {
  * Handles all errors of a socket but the first, which ioredis handles. A TLS socket that has received a broken record
  * stays open, and its next write fails, too. Nothing arrives there any more, so the socket is destroyed.
  */
-function handleStreams(client: Pick<Binary, 'stream' | 'on'>): void {
+function handleStreams(client: Pick<IoredisExtras, 'stream' | 'on'>): void {
   const handleStream = () => {
     const { stream } = client
     stream?.on('error', () => stream.destroy())

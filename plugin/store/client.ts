@@ -17,7 +17,9 @@ export interface RedisClient {
 }
 
 /** A node of a cluster, and the client's connection to it. */
-export interface ClusterNode extends Pick<RedisClient, 'info' | 'script'>, Pick<Binary, 'stream' | 'on'> {
+export interface ClusterNode
+  extends Pick<RedisClient, 'info' | 'script'>,
+    Pick<IoredisExtras, 'stream' | 'on'> {
   status: string
   options: { host?: string | undefined; port?: number | undefined }
   /** Lets the next command through to a hash slot that is being moved to this node. */
@@ -30,7 +32,7 @@ type Eval = (script: string, keys: number, ...args: Argument[]) => Promise<unkno
  * What every client of ioredis has, though its types lack it: calls that answer in bytes. The types have `callBuffer`,
  * but that loses the name of its command with `enableAutoPipelining`.
  */
-export interface Binary {
+export interface IoredisExtras {
   evalshaBuffer: Eval
   evalBuffer: Eval
   /** The socket (`stream.Duplex`); a cluster's client has none, nor has one that was never connected. */
@@ -51,8 +53,8 @@ export interface NodeEvents {
   on(event: '+node', listener: (node: ClusterNode) => void): unknown
 }
 
-export function isClient(value: unknown): value is RedisClient & Binary {
-  const { evalshaBuffer, evalBuffer, on } = (value ?? {}) as Partial<Binary>
+export function isClient(value: unknown): value is RedisClient & IoredisExtras {
+  const { evalshaBuffer, evalBuffer, on } = (value ?? {}) as Partial<IoredisExtras>
   // A pipeline has the commands and is no client.
   return [evalshaBuffer, evalBuffer, on].every(each => typeof each === 'function')
 }
@@ -82,7 +84,7 @@ export function isQueued(error: unknown): boolean {
  * @throws Error when Redis has only queued the command behind somebody's `MULTI` on the same connection: the answer
  *   will be among those of their `EXEC`
  */
-export function answered<T>(reply: T): T {
+export function notQueued<T>(reply: T): T {
   const { length } = (reply ?? {}) as { length?: number }
   if (length === 'QUEUED'.length && String(reply) === 'QUEUED') throw new Error(QUEUED)
   return reply

@@ -135,7 +135,7 @@ export class Examination {
 
   private async look(): Promise<void> {
     // If this cannot be found out, there is no warning.
-    const mistaken = await this.redis.mistaken().catch(() => undefined)
+    const mistaken = await this.redis.wrongServer().catch(() => undefined)
     if (mistaken !== undefined) this.log.warn(mistaken)
     try {
       // This comes before any question to the nodes: a client that is still connecting to a cluster knows none.

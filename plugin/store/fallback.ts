@@ -2,22 +2,22 @@ import { StoreUnavailableError } from '../errors.js'
 import { within } from '../within.js'
 import { CarryOver, type CarryOverOptions } from './carry-over.js'
 import { inTime, unavailable } from './in-time.js'
-import { Otherwise } from './otherwise.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import type { StandIn } from './stand-in.js'
 import type { Entry, Store } from './store.js'
+import { Substitute } from './substitute.js'
 
 export interface FallbackOptions extends Omit<CarryOverOptions, 'now'> {
   /**
    * What decides while the primary store does not: this memory, a 503 (`deny`), or nothing, so that everything is
    * admitted uncounted (`allow`). After `close` it is a 503 in any case.
    */
-  otherwise: StandIn | 'deny' | 'allow'
+  substitute: StandIn | 'deny' | 'allow'
   /** Called with an error that concerns one request alone: the store, or its node, still decides all others. */
   onError: (error: unknown) => void
   /** Called with the error when the slots of an answer that came too late could not be given back. */
-  onKept: (error: unknown) => void
+  onRefundFailed: (error: unknown) => void
 }
 
 /** A store that may be lost, and what decides in its place meanwhile. */
@@ -25,7 +25,7 @@ export class Fallback implements Reserver {
   readonly store: Reserver['store']
   private readonly standIn: StandIn | undefined
   private readonly carryOver: CarryOver
-  private readonly otherwise: Otherwise
+  private readonly substitute: Substitute
   /** Refunds under way. */
   private readonly underWay = new Set<Promise<void>>()
 
@@ -34,8 +34,8 @@ export class Fallback implements Reserver {
     private readonly options: FallbackOptions
   ) {
     const store = inTime(primary, options.timeout)
-    const { otherwise } = options
-    this.standIn = typeof otherwise === 'string' ? undefined : otherwise
+    const { substitute } = options
+    this.standIn = typeof substitute === 'string' ? undefined : substitute
     const refund: Store['refund'] = (taken, token) => this.follow(Promise.resolve(store.refund(taken, token)))
     const followed = { ...store, ...this.standIn?.following(store), refund }
     const now = () => this.standIn?.now ?? 0
@@ -43,20 +43,20 @@ export class Fallback implements Reserver {
     this.store = {
       ...followed,
       clear: async entries => {
-        const waiting = this.carryOver.of(entries)
+        const waiting = this.carryOver.find(entries)
         await followed.clear(entries)
         // Some of these may have been carried over during the clear, and would count again.
         await this.carryOver.giveBack(waiting)
       }
     }
-    this.otherwise = new Otherwise(otherwise, this.store, this.carryOver, options.onKept)
+    this.substitute = new Substitute(substitute, this.store, this.carryOver, options.onRefundFailed)
   }
 
   async reserve(entries: readonly Entry[], token: string): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (this.isBehind(outage) || !outage.mayAsk()) return this.otherwise.reserve(outage, entries, token)
-    const held = this.carryOver.concerns(outage) ? await this.otherwise.hold(entries, token) : undefined
+    if (this.isBehind(outage) || !outage.takeTurn()) return this.substitute.reserve(outage, entries, token)
+    const held = this.carryOver.concerns(outage) ? await this.substitute.hold(entries, token) : undefined
     if (held?.refused) return held.refused
     const asked = performance.now()
     const blockings = this.standIn?.blockings ?? 0
@@ -70,14 +70,14 @@ export class Fallback implements Reserver {
     } catch (error) {
       held?.release()
       this.failed(outage, asked, error)
-      return this.otherwise.reserveAfter(answer, error, outage, entries, token)
+      return this.substitute.reserveAfter(answer, error, outage, entries, token)
     }
   }
 
   async peek(entries: readonly Entry[]): Promise<Reserved> {
     const { timeout, outageOf } = this.options
     const outage = outageOf(entries)
-    if (this.isBehind(outage) || !outage.mayRead()) return this.otherwise.peek(entries)
+    if (this.isBehind(outage) || !outage.mayRead()) return this.substitute.peek(entries)
     const asked = performance.now()
     try {
       const facts = await within(Promise.resolve(this.primary.peek(entries)), timeout, unavailable)
@@ -85,13 +85,13 @@ export class Fallback implements Reserver {
       return { facts, store: this.store }
     } catch (error) {
       this.failed(outage, asked, error)
-      return this.otherwise.peek(entries)
+      return this.substitute.peek(entries)
     }
   }
 
   /** Waits for the refunds under way, since not every caller does, and the client may be closed next. */
   async close(): Promise<void> {
-    this.otherwise.close()
+    this.substitute.close()
     await this.carryOver.close()
     await Promise.allSettled(this.underWay)
     await this.primary.close()
@@ -119,15 +119,15 @@ export class Fallback implements Reserver {
     // while the client was connecting to it.
     const current = this.options.outageOf(entries)
     if (current.isLostSince(asked)) current.answered(wrote)
-    if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.look()
+    if (!outage.lost && this.carryOver.waits(outage)) this.carryOver.start()
   }
 
   private failed(outage: Outage, asked: number, error: unknown): void {
-    const { isOfRequest, isOfWrites, onError } = this.options
+    const { isRequestError, isWriteError, onError } = this.options
     // When the store has answered a later call, it is not lost: only this call was, with an earlier connection or on
     // its way to another node.
     const lost = error instanceof StoreUnavailableError && outage.hasAnsweredSince(asked)
-    if (lost || isOfRequest(error, outage.node)) onError(error)
-    else outage.failed(error, isOfWrites(error))
+    if (lost || isRequestError(error, outage.node)) onError(error)
+    else outage.failed(error, isWriteError(error))
   }
 }

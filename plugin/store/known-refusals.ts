@@ -1,9 +1,9 @@
 import { factsOf } from '../limits/index.js'
+import { asksTheSame, isLasting, KnownEntry, type KnownRefusal } from './known-entry.js'
 import { factsAt } from './reading.js'
 import { type Entry, type Facts, UNKNOWN } from './store.js'
-import { isLasting, isSame, type KnownRefusal, Told } from './told.js'
 
-const NONE: readonly Told[] = []
+const NONE: readonly KnownEntry[] = []
 
 /**
  * Remembers refusals. An entry that is full stays full until its slot returns, at a time that the store has told, or
@@ -11,7 +11,7 @@ const NONE: readonly Told[] = []
  */
 export class KnownRefusals {
   // By identity, oldest first. Of each identity one for each series.
-  private readonly known = new Map<string, Told[]>()
+  private readonly known = new Map<string, KnownEntry[]>()
 
   /**
    * @param ticks how long a refusal is remembered at most
@@ -35,12 +35,12 @@ export class KnownRefusals {
   remember(entries: readonly Entry[], facts: Facts, asked: number, answered: number): void {
     // The entries of a rule are known together, or not at all.
     const fleeting = new Set(entries.filter(entry => !isLasting(entry)).map(({ spec }) => spec.rule))
-    const told: (Told | undefined)[] = new Array(entries.length)
-    const refusal: KnownRefusal = { facts, answered, until: asked + this.ticks, told }
+    const known: (KnownEntry | undefined)[] = new Array(entries.length)
+    const refusal: KnownRefusal = { facts, answered, until: asked + this.ticks, entries: known }
     let head = 2
     for (const [i, { spec, identity, value }] of entries.entries()) {
       // A copy, since a request's entry refers to its rule, which may be replaced before this is forgotten.
-      const each = new Told({ spec, identity, value }, head, refusal)
+      const each = new KnownEntry({ spec, identity, value }, head, refusal)
       head += factsOf(spec)
       // The store was not asked about this entry, as when its node of a cluster is lost. Nothing is known of it.
       if (each.state === UNKNOWN) continue
@@ -49,18 +49,18 @@ export class KnownRefusals {
       // would be wrong. So nothing of this decision is remembered.
       if (!lasts && each.refuses && !spec.observed) return
       if (!lasts) continue
-      told[i] = each
+      known[i] = each
       if (each.refuses) refusal.until = Math.min(refusal.until, ...each.resets.map(reset => asked + reset))
     }
     if (refusal.until <= answered) return
-    for (const each of told) if (each?.refuses) this.keep(each)
+    for (const each of known) if (each?.refuses) this.keep(each)
     if (this.known.size > this.maxKeys) this.dropOldest()
   }
 
   /** The facts as far as they are known, if that is enough to refuse; else undefined. */
   recall(entries: readonly Entry[], now: number): Facts | undefined {
     if (this.known.size === 0) return undefined
-    const found: (Told | undefined)[] = new Array(entries.length)
+    const found: (KnownEntry | undefined)[] = new Array(entries.length)
     let first: KnownRefusal | undefined
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
@@ -73,8 +73,8 @@ export class KnownRefusals {
     let head = 2
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i] as Entry
-      const told = found[i] ?? passedIn(found, entry)
-      if (told) told.write(facts, head, now)
+      const known = found[i] ?? passedIn(found, entry)
+      if (known) known.write(facts, head, now)
       else facts[head] = UNKNOWN
       head += factsOf(entry.spec)
     }
@@ -97,27 +97,27 @@ export class KnownRefusals {
     }
   }
 
-  private keep(told: Told): void {
-    const { identity, spec } = told.entry
+  private keep(known: KnownEntry): void {
+    const { identity, spec } = known.entry
     const others = this.known.get(identity)?.filter(({ entry }) => entry.spec.series !== spec.series) ?? []
     this.known.delete(identity)
-    this.known.set(identity, [...others, told])
+    this.known.set(identity, [...others, known])
   }
 
-  private find(entry: Entry, now: number): Told | undefined {
-    for (const told of this.known.get(entry.identity) ?? NONE)
-      if (isSame(told.entry, entry)) return now < told.refusal.until ? told : undefined
+  private find(entry: Entry, now: number): KnownEntry | undefined {
+    for (const known of this.known.get(entry.identity) ?? NONE)
+      if (asksTheSame(known.entry, entry)) return now < known.refusal.until ? known : undefined
     return undefined
   }
 }
 
 /** What is known of an entry that passed, from a refusal of other entries that was found. */
-function passedIn(found: readonly (Told | undefined)[], entry: Entry): Told | undefined {
+function passedIn(found: readonly (KnownEntry | undefined)[], entry: Entry): KnownEntry | undefined {
   for (let i = 0; i < found.length; i++) {
-    const all = found[i]?.refusal.told
+    const all = found[i]?.refusal.entries
     for (let k = 0; all !== undefined && k < all.length; k++) {
-      const told = all[k]
-      if (told !== undefined && !told.refuses && isSame(told.entry, entry)) return told
+      const known = all[k]
+      if (known !== undefined && !known.refuses && asksTheSame(known.entry, entry)) return known
     }
   }
 }

@@ -10,9 +10,9 @@ import { factsAt, observedRefusals, readEntry } from './reading.js'
 import {
   type Entry,
   type Facts,
-  keeperOf,
   type LockSpec,
   type Store,
+  specInForce,
   type Taken,
   TICKS_PER_MS,
   toTicks
@@ -93,7 +93,7 @@ export class MemoryStore implements Store {
   count(entry: Entry, ago: number, ends = 0): number {
     const now = this.now()
     this.arena.expire(now.steady, 2)
-    if (ago >= keeperOf(entry.spec).ttl * TICKS_PER_MS) return 0
+    if (ago >= specInForce(entry.spec).ttl * TICKS_PER_MS) return 0
     this.mark(entry)
     return this.charge(entry, { ...now, fresh: Math.max(now.steady - ago, this.spent + 1) }, '', ends)
   }
@@ -168,7 +168,7 @@ export class MemoryStore implements Store {
 
   /** Notes whether the entry's series may be forgotten: its rule may have replaced one that counts otherwise. */
   private mark({ spec }: Entry): void {
-    const { forgettable, series } = keeperOf(spec)
+    const { forgettable, series } = specInForce(spec)
     if (forgettable) this.forgettable.add(series)
     else if (this.forgettable.size > 0) this.forgettable.delete(series)
   }

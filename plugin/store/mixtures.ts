@@ -1,13 +1,13 @@
 import { kindOf } from '../limits/index.js'
 import { textOf } from './lua.js'
 import { type Script, scriptOf } from './scripts.js'
-import { type Entry, keeperOf, type Spec } from './store.js'
+import { type Entry, type Spec, specInForce } from './store.js'
 
 /**
  * How many mixtures of specs have a script of their own, in an app. A request may choose among optional keys, so there
  * may be very many mixtures, and Redis may keep every script that it has seen.
  */
-const MOST = 64
+const MAX_SCRIPTS = 64
 
 /** The most work of one call, in short logs: it takes some half a millisecond, in which Redis does nothing else. */
 const WORK = 200
@@ -28,15 +28,15 @@ function specsOf(entries: readonly Entry[]): string {
     const numbers = describe(entry)
     const next = specs.length + 5 + numbers.length
     // A lock lasts as long as its holder expects, so its own spec tells, even if its rule was replaced.
-    const { ttl } = spec.kind === 'lock' ? spec : keeperOf(spec)
+    const { ttl } = spec.kind === 'lock' ? spec : specInForce(spec)
     specs.push(code, spec.observed && spec.rule, `${ttl}`, next, ...numbers)
   }
   return JSON.stringify(specs)
 }
 
 /** How many decisions on such entries one call makes at most. */
-function decidesOf(entries: readonly Entry[]): number {
-  const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).work(spec), 0)
+function maxDecisionsOf(entries: readonly Entry[]): number {
+  const work = entries.reduce((sum, { spec }) => sum + kindOf(spec).cost(spec), 0)
   return Math.max(1, Math.floor(WORK / work))
 }
 
@@ -56,7 +56,8 @@ export class Mixtures {
   scriptFor(entries: readonly Entry[]): Script {
     let branch: Branch | undefined = this.root
     for (const { spec, max, zoned } of entries) {
-      if (max !== undefined || zoned || keeperOf(spec) !== spec) return toldOf(entries, specsOf(entries))
+      if (max !== undefined || zoned || specInForce(spec) !== spec)
+        return sharedScriptOf(entries, specsOf(entries))
       branch = branch?.next.get(spec)
     }
     return branch?.script ?? this.add(entries)
@@ -65,7 +66,7 @@ export class Mixtures {
   private add(entries: readonly Entry[]): Script {
     const specs = specsOf(entries)
     const script = this.scripts.get(specs) ?? this.make(entries, specs)
-    if (script === undefined) return toldOf(entries, specs)
+    if (script === undefined) return sharedScriptOf(entries, specs)
     let branch = this.root
     for (const { spec } of entries) {
       const next = branch.next.get(spec) ?? new Branch()
@@ -77,10 +78,10 @@ export class Mixtures {
   }
 
   private make(entries: readonly Entry[], specs: string): Script | undefined {
-    if (this.scripts.size === MOST) return undefined
+    if (this.scripts.size === MAX_SCRIPTS) return undefined
     // An array of JSON and a table of Lua differ only in their brackets.
     const text = `local entries, specs, past = ${entries.length}, {${specs.slice(1, -1)}}\n${body}`
-    const script: Script = { ...scriptOf(text), decides: decidesOf(entries), fresh: true }
+    const script: Script = { ...scriptOf(text), maxDecisions: maxDecisionsOf(entries), unsent: true }
     this.scripts.set(specs, script)
     return script
   }
@@ -88,12 +89,17 @@ export class Mixtures {
 
 /** The script that counts what was admitted elsewhere before. Its first argument is how many ticks ago that was. */
 export function pastOf(entry: Entry): Script {
-  return toldOf([entry], specsOf([entry]), true)
+  return sharedScriptOf([entry], specsOf([entry]), true)
 }
 
-function toldOf(entries: readonly Entry[], specs: string, past = false): Script {
+function sharedScriptOf(entries: readonly Entry[], specs: string, past = false): Script {
   const { text, sha } = anyMixture
-  return { text, sha, decides: decidesOf(entries), told: `[${entries.length},${specs},${past}]` }
+  return {
+    text,
+    sha,
+    maxDecisions: maxDecisionsOf(entries),
+    sharedArgument: `[${entries.length},${specs},${past}]`
+  }
 }
 
 /** A tree of the mixtures that begin with the same specs. Its branches are freed with the specs. */

@@ -74,7 +74,7 @@ export function fullPrefix(client: RedisClient, prefix: string): string {
  * Whether an error says nothing about the node that was asked. If the client is connected to that node, the command was
  * redirected to another one, and turned away because the client is still connecting there.
  */
-export function isOfOther(client: RedisClient, node: string, error: unknown): boolean {
+export function isRedirectError(client: RedisClient, node: string, error: unknown): boolean {
   if (!(error instanceof Error) || error.message !== TURNED_AWAY) return false
   const asked = client.nodes?.('all').find(({ options }) => `${options.host}:${options.port}` === node)
   return asked?.status === 'ready'

@@ -14,11 +14,11 @@ import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
 import { Fallback } from './fallback.js'
 import { MemoryStore } from './memory.js'
-import { fullPrefix, isOfOther, outagesOf } from './nodes.js'
+import { fullPrefix, isRedirectError, outagesOf } from './nodes.js'
 import { Outage } from './outage.js'
 import { Receipts } from './receipts.js'
 import { RedisStore } from './redis.js'
-import { isOfKey, isOfWrites } from './redis-errors.js'
+import { isKeyError, isWriteError } from './redis-errors.js'
 import { RefusalCache } from './refusal-cache.js'
 import { alone, type Reserver } from './reserver.js'
 import { RedisServer } from './server.js'
@@ -104,17 +104,18 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const outage = outageOf()
   const fallback = new Fallback(cache?.watch(redis) ?? redis, {
     timeout,
-    otherwise: onStoreError === 'memory' ? new StandIn(new MemoryStore(options)) : onStoreError,
+    substitute: onStoreError === 'memory' ? new StandIn(new MemoryStore(options)) : onStoreError,
     outageOf: client.isCluster ? outagesOf(client, prefix, outageOf) : () => outage,
-    isOfRequest: (error, node) => isOfKey(error) || isOfOther(client, node, error),
-    isOfWrites,
+    isRequestError: (error, node) => isKeyError(error) || isRedirectError(client, node, error),
+    isWriteError,
     onError: error => fastify.log.error({ err: error, onStoreError }, 'redis cannot decide on a request'),
     onUncounted: (error, entries) =>
       fastify.log.error(
         { err: error, entries, onStoreError },
         'what was admitted without redis may stay uncounted there'
       ),
-    onKept: error => fastify.log.error({ err: error, onStoreError }, `what redis counted too late ${STAYS}`)
+    onRefundFailed: error =>
+      fastify.log.error({ err: error, onStoreError }, `what redis counted too late ${STAYS}`)
   })
   const report = (error: unknown) =>
     fastify.log.error({ err: error }, `what was counted for a refusal ${STAYS}`)

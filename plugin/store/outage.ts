@@ -35,7 +35,7 @@ export class Outage {
   }
 
   /** Whether the caller may ask the store now. While the store is lost, one caller per `timeout` may. */
-  mayAsk(): boolean {
+  takeTurn(): boolean {
     if (!this.lost) return true
     const now = performance.now()
     if (now < this.until) return false
@@ -48,7 +48,7 @@ export class Outage {
    * several identities, which may be on one node, peeks at each of them before it counts any.
    */
   mayRead(): boolean {
-    return this.silent ? this.mayAsk() : performance.now() >= this.until
+    return this.silent ? this.takeTurn() : performance.now() >= this.until
   }
 
   /** Whether the store has answered a call that was made later than `asked`. */

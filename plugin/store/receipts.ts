@@ -120,7 +120,7 @@ function specOf(kind: Spec['kind'], name: string, series: number, rule: number):
     observed: false,
     forgettable: false,
     limits: [],
-    present: {},
+    inForce: {},
     // The time to live is not known. Memory chooses the width of stamps by it: without an end, any stamp fits.
     ttl: Number.POSITIVE_INFINITY,
     keep: 0,

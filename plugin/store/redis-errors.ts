@@ -13,12 +13,12 @@ const OF_WRITES =
   /\b(?:OOM|READONLY|MISCONF|NOREPLICAS|NOPERM)\b|can't run this command|ACL failure in script|cluster is down and readonly/
 
 /** Whether an error says that Redis takes no writes, though it may still be read. */
-export function isOfWrites(error: unknown): boolean {
+export function isWriteError(error: unknown): boolean {
   return error instanceof Error && OF_WRITES.test(error.message)
 }
 
 /** Whether an error is about what stands under a key, and says nothing of Redis. */
-export function isOfKey(error: unknown): boolean {
+export function isKeyError(error: unknown): boolean {
   // A RangeError: a `peek` found a value that is too short. A `MULTI` of somebody else says nothing about Redis.
   if (error instanceof RangeError || isQueued(error)) return true
   return error instanceof Error && OF_KEY.test(error.message)

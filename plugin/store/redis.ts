@@ -1,11 +1,19 @@
 import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
-import type { Argument, Binary, RedisClient } from './client.js'
+import type { Argument, IoredisExtras, RedisClient } from './client.js'
 import { Mixtures, pastOf } from './mixtures.js'
 import { type Caller, retry } from './retry.js'
 import { type Script, scripts } from './scripts.js'
-import { type Entry, EPOCH_MS, type Facts, keeperOf, type Store, type Taken, TICKS_PER_MS } from './store.js'
+import {
+  type Entry,
+  EPOCH_MS,
+  type Facts,
+  type Store,
+  specInForce,
+  type Taken,
+  TICKS_PER_MS
+} from './store.js'
 
 const NONE = Buffer.alloc(0)
 /**
@@ -45,7 +53,7 @@ export class RedisStore implements Store, Caller {
   }
 
   async count(entry: Entry, ago: number, ends = 0): Promise<number> {
-    if (ago >= keeperOf(entry.spec).ttl * TICKS_PER_MS) return 0
+    if (ago >= specInForce(entry.spec).ttl * TICKS_PER_MS) return 0
     const past = boundless(entry)
     const [, admitted, , receipt = 0] = await this.decide(pastOf(past), [past], '', { ago, ends })
     return admitted === 1 ? receipt : 0
@@ -94,7 +102,7 @@ export class RedisStore implements Store, Caller {
   }
 
   get connection(): unknown {
-    return (this.client as RedisClient & Binary).stream
+    return (this.client as RedisClient & IoredisExtras).stream
   }
 
   /** Leaves the client open: its owner closes it. */

@@ -1,12 +1,12 @@
 import { SecretMismatchError } from '../errors.js'
-import { answered, type Binary, type NodeEvents, type RedisClient } from './client.js'
+import { type IoredisExtras, type NodeEvents, notQueued, type RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { scripts } from './scripts.js'
 
 const FINGERPRINT_SECONDS = 30 * 86_400
 
 /** Warnings for a client of a single server that speaks to something else, by the mode of that server. */
-const MISTAKEN: Record<string, string> = {
+const WRONG_SERVER: Record<string, string> = {
   cluster:
     'the client of redis is for a single server, and this is a node of a cluster; pass a Cluster of ioredis, or set sharded: true where a proxy stands before it',
   proxy: 'redis takes no keys of several hash slots in one call, as behind a proxy; set sharded: true',
@@ -34,13 +34,13 @@ function listenTo(client: RedisClient): Set<() => void> {
   const tell = () => {
     for (const hear of hearing) hear()
   }
-  ;(client as RedisClient & Binary).on('ready', tell)
+  ;(client as RedisClient & IoredisExtras).on('ready', tell)
   ;(client as RedisClient & NodeEvents).on('+node', tell)
   return hearing
 }
 
 /** Waits for a client that is connecting. @returns whether it is connected now */
-function waitFor(client: RedisClient & Binary): Promise<boolean> {
+function waitFor(client: RedisClient & IoredisExtras): Promise<boolean> {
   const waiting = new Promise<boolean>(resolve => {
     const ready = () => end(true)
     const closed = () => end(false)
@@ -67,13 +67,13 @@ export class RedisServer {
 
   /** The client's connection; undefined while the client is not ready, and for a cluster, whose client has many. */
   get connection(): unknown {
-    const { status, stream } = this.client as RedisClient & Binary
+    const { status, stream } = this.client as RedisClient & IoredisExtras
     return status === 'ready' ? stream : undefined
   }
 
   /** Waits for a client that is connecting. @returns whether it was connecting, and is connected now */
   async connected(): Promise<boolean> {
-    const client = this.client as RedisClient & Binary
+    const client = this.client as RedisClient & IoredisExtras
     if (client.status !== 'connecting' && client.status !== 'connect') return false
     return connecting.get(client) ?? waitFor(client)
   }
@@ -108,11 +108,11 @@ export class RedisServer {
   }
 
   /** @returns a warning, if a client of a single server speaks to something else; else undefined */
-  async mistaken(): Promise<string | undefined> {
+  async wrongServer(): Promise<string | undefined> {
     if (this.sharded) return undefined
     // `redis_mode`; in Valkey `server_mode`.
     const [, mode = ''] = /_mode:(\w+)/.exec(await this.client.info('server')) ?? []
-    return MISTAKEN[mode] ?? ((await this.takesAnyKeys()) ? undefined : MISTAKEN.proxy)
+    return WRONG_SERVER[mode] ?? ((await this.takesAnyKeys()) ? undefined : WRONG_SERVER.proxy)
   }
 
   /**
@@ -123,7 +123,7 @@ export class RedisServer {
   async verify(fingerprint: string): Promise<void> {
     const key = `${this.prefix}secret`
     // Reads first, since a Redis that takes no writes may still be read.
-    let found = answered(await this.client.get(key))
+    let found = notQueued(await this.client.get(key))
     if (found === null) {
       const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
       if (first === 'OK') return
@@ -154,7 +154,11 @@ export class RedisServer {
   /** Whether one call may name keys of several hash slots, which a proxy before shards refuses. */
   private async takesAnyKeys(): Promise<boolean> {
     const keys = ['a', 'b'].map(tag => `${this.prefix}{${tag}}`)
-    const asked = (this.client as RedisClient & Binary).evalBuffer(scripts.peek.text, keys.length, ...keys)
+    const asked = (this.client as RedisClient & IoredisExtras).evalBuffer(
+      scripts.peek.text,
+      keys.length,
+      ...keys
+    )
     const refused = await asked.then(
       () => '',
       (error: Error) => error.message

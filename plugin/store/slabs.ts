@@ -7,7 +7,7 @@ const SIZES = [
 /** The most fields that one cell holds. */
 export const MAX_FIELDS = Math.max(...SIZES)
 /** The address of no cell. */
-export const NONE = -1
+export const NO_CELL = -1
 
 const CLASS = Uint8Array.from({ length: MAX_FIELDS + 1 }, (_, n) => SIZES.findIndex(size => size >= n))
 /** How many bits at the end of an address name the cell in its page: enough for a page of the smallest cells. */
@@ -73,13 +73,13 @@ export class Slabs {
    */
   resize(cell: number, length: number, n: number, stamps: boolean): number {
     const size = SIZES[CLASS[n] as number] as number
-    const from = cell === NONE ? undefined : this.#page(cell)
+    const from = cell === NO_CELL ? undefined : this.#page(cell)
     if (from?.size === size && from.stamps === stamps) return cell
     // A cell that is larger than needed moves only to a smaller one of its kind.
     const below = from?.stamps === stamps && from.size > size ? from.size : Number.POSITIVE_INFINITY
     const to = this.#allocate(size, stamps, below)
     if (from === undefined) return to
-    if (to === NONE) return n > from.size ? NONE : cell
+    if (to === NO_CELL) return n > from.size ? NO_CELL : cell
     return this.#move(cell, to, Math.min(length, n))
   }
 
@@ -104,7 +104,7 @@ export class Slabs {
    */
   sparsest(spare: number): number {
     const open = this.#kinds.find(({ free, cells }) => free >= cells + Math.min(spare, cells))?.open
-    if (open === undefined) return NONE
+    if (open === undefined) return NO_CELL
     const used = (number: number) => this.#pages[number]?.used as number
     const page = [...open].reduce((least, number) => (used(number) < used(least) ? number : least))
     open.delete(page) // until its first cell is free
@@ -134,8 +134,8 @@ export class Slabs {
 
   #allocate(size: number, stamps: boolean, below: number): number {
     const { value: open = this.#openPage(size, stamps) } = this.#kindOf(size, stamps).open.values().next()
-    const number = open === NONE ? this.#largerPage(size, stamps, below) : open
-    if (number === NONE) return NONE
+    const number = open === NO_CELL ? this.#largerPage(size, stamps, below) : open
+    if (number === NO_CELL) return NO_CELL
     const page = this.#pages[number] as Page
     const cell = page.take()
     const kind = this.#kindOf(page.size, stamps)
@@ -151,12 +151,12 @@ export class Slabs {
       const [number] = this.#kindOf(larger, stamps).open
       if (number !== undefined) return number
     }
-    return NONE
+    return NO_CELL
   }
 
   #openPage(size: number, stamps: boolean): number {
     const number = this.#empty.pop() ?? this.#pages.length
-    if (number >= this.#maxPages) return NONE
+    if (number >= this.#maxPages) return NO_CELL
     if (number === this.#pages.length) this.#pages.push(new Page())
     const page = this.#pages[number] as Page
     const kind = this.#kindOf(size, stamps)

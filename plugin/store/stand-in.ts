@@ -3,7 +3,7 @@ import { CLEARED, CLEARING, Journal } from './journal.js'
 import type { MemoryStore } from './memory.js'
 import type { Entry, Facts, Settling, Store, Taken } from './store.js'
 import { takenOf } from './taken.js'
-import { Hearing } from './watched.js'
+import { WatchedSettling } from './watched.js'
 
 const COUNTING_MS = 1_000
 /** How long one round of counting takes, in milliseconds. */
@@ -62,7 +62,7 @@ export class StandIn {
       if (isSend(entry)) this.journal.note(entry, ends, at)
     }
     const count = this.journal.next - next
-    return count > 0 ? new Hearing(store, given => this.giveBack(given, next, count)) : store
+    return count > 0 ? new WatchedSettling(store, given => this.giveBack(given, next, count)) : store
   }
 
   /** Clears, blocks and unblocks in the primary store, then in the memory. */

@@ -54,7 +54,7 @@ interface SpecBase {
   /** In the order of the entry's facts. A count and a lock have one. */
   limits: readonly Limit[]
   /** Shared by all specs of the series: the spec that is in force, if any. */
-  present: { spec?: Spec | undefined }
+  inForce: { spec?: Spec | undefined }
 }
 
 export interface LogSpec extends SpecBase {
@@ -81,8 +81,8 @@ export interface DistinctSpec extends SpecBase {
 export type Spec = LogSpec | CountSpec | LockSpec | DistinctSpec
 
 /** The spec by which the counts of this one are kept: a request may have begun under a rule that was replaced since. */
-export function keeperOf<S extends Spec>(spec: S): S {
-  return (spec.present.spec ?? spec) as S
+export function specInForce<S extends Spec>(spec: S): S {
+  return (spec.inForce.spec ?? spec) as S
 }
 
 /** One thing that a decision looks at: what is kept (a spec), and for whom. */

@@ -34,7 +34,7 @@ export function watched(store: Store, ended: (entries: readonly Entry[]) => void
 }
 
 /** Settles as `store` does, and reports refunds. */
-export class Hearing implements Settling {
+export class WatchedSettling implements Settling {
   /** @param given called with the slots that are given back; the refund also waits for what it returns */
   constructor(
     private readonly store: Settling,

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Applied } from '../../plugin/states.js'
+import type { RuleEntry } from '../../plugin/states.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, observed, oneRule, sentTo } from './specs.js'
 
@@ -48,7 +48,7 @@ function zoned(spec: Spec, who: number): Spec {
 }
 
 /** The same, with the names of the rules. */
-export function appliedOf({ rules: asked, max }: Asked): Applied[] {
+export function appliedOf({ rules: asked, max }: Asked): RuleEntry[] {
   return asked.flatMap(each =>
     entriesOf({ rules: [each], max }).map(entry => ({ ...entry, name: `rule ${each.rule}` }))
   )

@@ -18,7 +18,7 @@ let last = 0
 
 function base(ttl: number) {
   const n = ++last
-  return { name: `s${n}`, rule: n, series: n, observed: false, forgettable: false, ttl, present: {} }
+  return { name: `s${n}`, rule: n, series: n, observed: false, forgettable: false, ttl, inForce: {} }
 }
 
 /** Rolling limits, `[max, window in ms]` each. */

@@ -31,8 +31,8 @@ const layers: readonly (readonly string[])[] = [
   ['store/examine'],
   ['store/refusal-cache', 'store/cluster'],
   ['store/fallback', 'store/nodes', 'store/redis', 'options'],
-  ['store/otherwise'],
-  ['store/stand-in', 'store/carry-over', 'store/late'],
+  ['store/substitute'],
+  ['store/stand-in', 'store/carry-over', 'store/late-answer'],
   ['store/backlog'],
   ['store/memory', 'store/carried'],
   [
@@ -64,7 +64,7 @@ const layers: readonly (readonly string[])[] = [
     'identity/path',
     'identity/part'
   ],
-  ['store/told', 'states', 'store/redis-errors'],
+  ['store/known-entry', 'states', 'store/redis-errors'],
   ['limits/index', 'store/arena'],
   ['limits/log', 'limits/count', 'limits/lock', 'limits/distinct'],
   ['limits/pairs'],
@@ -201,14 +201,14 @@ const only: Record<string, readonly string[]> = {
     'store/reserver',
     'store/watched'
   ],
-  'store/known-refusals': ['limits/index', 'store/store', 'store/reading', 'store/told'],
+  'store/known-refusals': ['limits/index', 'store/store', 'store/reading', 'store/known-entry'],
   'store/watched': ['awaitable', 'store/store'],
-  'store/told': ['store/store', 'limits/index'],
+  'store/known-entry': ['store/store', 'limits/index'],
   'store/in-time': ['awaitable', 'errors', 'within', 'store/reserver', 'store/store'],
   'store/fallback': [
     'store/carry-over',
     'store/in-time',
-    'store/otherwise',
+    'store/substitute',
     'store/outage',
     'store/reserver',
     'store/store',
@@ -216,10 +216,10 @@ const only: Record<string, readonly string[]> = {
     'errors',
     'within'
   ],
-  'store/otherwise': [
+  'store/substitute': [
     'store/carry-over',
     'store/client',
-    'store/late',
+    'store/late-answer',
     'store/outage',
     'store/reserver',
     'store/store',
@@ -241,7 +241,7 @@ const only: Record<string, readonly string[]> = {
   ],
   'store/backlog': ['store/carried', 'store/outage', 'store/store'],
   'store/carried': ['store/in-time', 'store/store', 'within'],
-  'store/late': ['store/store', 'store/taken'],
+  'store/late-answer': ['store/store', 'store/taken'],
   'store/redis-errors': ['store/client'],
   'store/journal': ['store/store'],
   'limits/log': ['limits/kind', 'store/store'],

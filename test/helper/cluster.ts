@@ -2,7 +2,7 @@ import { Cluster as Client, type ClusterOptions } from 'ioredis'
 import { Cluster } from '../../plugin/store/cluster.js'
 import { Fallback } from '../../plugin/store/fallback.js'
 import { Outage } from '../../plugin/store/outage.js'
-import { isOfKey, isOfWrites } from '../../plugin/store/redis-errors.js'
+import { isKeyError, isWriteError } from '../../plugin/store/redis-errors.js'
 import type { Store } from '../../plugin/store/store.js'
 import type { Clock } from './clock.js'
 import { contentsOf, type RedisServer, startRedis } from './redis.js'
@@ -147,13 +147,13 @@ export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
   }
   const options = {
     timeout: PATIENCE_MS,
-    otherwise: 'deny',
+    substitute: 'deny',
     outageOf: () => outage,
-    isOfRequest: isOfKey,
-    isOfWrites
+    isRequestError: isKeyError,
+    isWriteError
   } as const
   const cluster = new Cluster(
-    new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onKept() {} }),
+    new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onRefundFailed() {} }),
     fail
   )
   const reserve: Store['reserve'] = async (entries, token) =>

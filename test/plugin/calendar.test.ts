@@ -298,7 +298,7 @@ t.test('however many spellings of a zone are asked for, each is known', async t 
 })
 
 t.test('no period outlives the count of it', async t => {
-  const named = () => ({ name: 'a', rule: 0, series: 0, observed: false, forgettable: false, present: {} })
+  const named = () => ({ name: 'a', rule: 0, series: 0, observed: false, forgettable: false, inForce: {} })
   const ttlOf = (limit: Limit) => compileLimits([limit], 'limits', named)[0]?.spec.ttl as number
   for (const [per, timeZone, day] of [
     ['hour', 'Australia/Lord_Howe', '2026-04-05'],

@@ -1,18 +1,18 @@
 import t from 'tap'
-import type { Applied } from '../../plugin/states.js'
+import type { RuleEntry } from '../../plugin/states.js'
 import { BLOCKED, type Entry, type Facts, PASSES, REFUSES } from '../../plugin/store/store.js'
 import { type Verdict, verdictFrom } from '../../plugin/verdict.js'
 import { count, distinct, entry, lock, log } from '../contract/specs.js'
 
 const NOW = 1_000_000
 let rules = 0
-const made = (name: string, entries: Entry[], observed: boolean): Applied[] => {
+const made = (name: string, entries: Entry[], observed: boolean): RuleEntry[] => {
   rules++
   return entries.map(each => ({ ...each, name, spec: { ...each.spec, rule: rules, observed } }))
 }
 const rule = (name: string, ...entries: Entry[]) => made(name, entries, false)
 const watched = (name: string, ...entries: Entry[]) => made(name, entries, true)
-const decide = (rules: Applied[][], facts: Facts) => verdictFrom(rules.flat(), facts)
+const decide = (rules: RuleEntry[][], facts: Facts) => verdictFrom(rules.flat(), facts)
 const verdict = (changes: Partial<Verdict>): Verdict => ({
   allowed: true,
   retryAfterMs: 0,
@@ -228,7 +228,7 @@ t.test('an observed rule is told apart, and nobody waits for it', async t => {
     'beside a limit that refuses'
   )
   const locked = decide(
-    [watched('lock', entry(lock(30_000))), applied[1] as Applied[]],
+    [watched('lock', entry(lock(30_000))), applied[1] as RuleEntry[]],
     [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]
   )
   t.strictSame([locked.refusal, locked.retryAfterMs], ['exceeded', 1])

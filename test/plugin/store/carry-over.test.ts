@@ -61,13 +61,13 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   const outage = new Outage(timeout)
   const fallback = new Fallback(primary, {
     timeout,
-    otherwise: standIn,
+    substitute: standIn,
     outageOf: ([entry]) => state.nodeOf?.(entry as Entry) ?? outage,
-    isOfRequest: error => error === KEY,
-    isOfWrites: error => error === FULL,
+    isRequestError: error => error === KEY,
+    isWriteError: error => error === FULL,
     onError() {},
     onUncounted: (error, entries) => heard.push(error, entries),
-    onKept: error => heard.push(error)
+    onRefundFailed: error => heard.push(error)
   })
   t?.teardown(() => fallback.close())
   const used = (entries: readonly Entry[]) => usedOf(entries, memory.peek(entries))

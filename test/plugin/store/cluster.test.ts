@@ -4,7 +4,7 @@ import { Fallback } from '../../../plugin/store/fallback.js'
 import { groupsOf, merge } from '../../../plugin/store/groups.js'
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
-import { isOfKey, isOfWrites } from '../../../plugin/store/redis-errors.js'
+import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
 import {
   BLOCKED,
   type Entry,
@@ -42,9 +42,15 @@ t.test('what was allowed without an answer is taken back when another node refus
   }
   // An identity each: that one is late makes no other look lost.
   const outageOf = () => new Outage(50)
-  const options = { timeout: 50, otherwise: 'allow', outageOf, isOfRequest: isOfKey, isOfWrites } as const
+  const options = {
+    timeout: 50,
+    substitute: 'allow',
+    outageOf,
+    isRequestError: isKeyError,
+    isWriteError
+  } as const
   const cluster = new Cluster(
-    new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onKept() {} }),
+    new Fallback(nodes, { ...options, onError() {}, onUncounted() {}, onRefundFailed() {} }),
     error => t.fail(`${error}`)
   )
   const { facts } = await cluster.reserve([first, second], '')

@@ -237,7 +237,7 @@ async function late(t: Test, { end = false, connect = undefined as unknown } = {
     verify: () =>
       new Promise<void>((resolve, reject) => answers.push(error => (error ? reject(error) : resolve()))),
     connected: async () => false,
-    mistaken: async () => undefined,
+    wrongServer: async () => undefined,
     onConnection: () => () => {}
   }
   const log = { warn() {}, error: (what: object) => void errors.push(what) }

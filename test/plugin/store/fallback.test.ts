@@ -6,7 +6,7 @@ import { Fallback, type FallbackOptions } from '../../../plugin/store/fallback.j
 import { MemoryStore } from '../../../plugin/store/memory.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { isOfKey, isOfWrites } from '../../../plugin/store/redis-errors.js'
+import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
 import { alone, type Reserved } from '../../../plugin/store/reserver.js'
 import { RedisServer } from '../../../plugin/store/server.js'
 import { StandIn } from '../../../plugin/store/stand-in.js'
@@ -31,10 +31,16 @@ import { until } from '../../helper/until.js'
 
 const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
-type Otherwise = FallbackOptions['otherwise']
+type Substitute = FallbackOptions['substitute']
 
 /** Of Redis, where nobody hears of its errors. */
-const QUIET = { isOfRequest: isOfKey, isOfWrites, onError() {}, onUncounted() {}, onKept() {} }
+const QUIET = {
+  isRequestError: isKeyError,
+  isWriteError,
+  onError() {},
+  onUncounted() {},
+  onRefundFailed() {}
+}
 
 /** A client that goes on trying, as @fastify/redis has one. */
 function connect(t: Test, { port }: Server, options: RedisOptions = {}): Redis {
@@ -48,16 +54,23 @@ function connect(t: Test, { port }: Server, options: RedisOptions = {}): Redis {
   return client
 }
 
-async function open(t: Test, otherwise: Otherwise, redis: RedisOptions = {}) {
+async function open(t: Test, substitute: Substitute, redis: RedisOptions = {}) {
   const server = await startRedis(t)
   const client = connect(t, server, redis)
   const store = new RedisStore(client, 'test:')
   const changes: string[] = []
   const note = (change: string) => () => void changes.push(change)
-  const hears = { onError: note('error'), onUncounted: note('uncounted'), onKept: note('kept') }
+  const hears = { onError: note('error'), onUncounted: note('uncounted'), onRefundFailed: note('kept') }
   const outage = new Outage(TIMEOUT_MS, { onLost: note('lost'), onBack: note('back') })
   const outageOf = () => outage
-  const options = { timeout: TIMEOUT_MS, otherwise, outageOf, isOfRequest: isOfKey, isOfWrites, ...hears }
+  const options = {
+    timeout: TIMEOUT_MS,
+    substitute,
+    outageOf,
+    isRequestError: isKeyError,
+    isWriteError,
+    ...hears
+  }
   const fallback = new Fallback(store, options)
   t.teardown(() => fallback.close())
   return { server, client, store, fallback, changes }
@@ -272,8 +285,8 @@ t.test('what an open MULTI has taken in counts once, by its EXEC', async t => {
 t.test('an admission that comes late', async t => {
   type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown
   const specs = [count(5, 'month'), log([5, 60_000]), lock(60_000)]
-  const late = async (t: Test, otherwise: Otherwise, settle: Settle = () => {}) => {
-    const { server, client, store, fallback } = await open(t, otherwise)
+  const late = async (t: Test, substitute: Substitute, settle: Settle = () => {}) => {
+    const { server, client, store, fallback } = await open(t, substitute)
     const entries = specs.map(spec => entry(spec))
     await store.reserve([entry(log([1, 60_000]))], '')
     process.kill(server.pid, 'SIGSTOP')
@@ -340,8 +353,8 @@ t.test('an admission that comes late', async t => {
 })
 
 t.test('an admission whose answer is lost with its connection leaves no lock', async t => {
-  for (const otherwise of ['deny', 'allow', new StandIn(new MemoryStore())] as const) {
-    const { server, client, store, fallback } = await open(t, otherwise, {
+  for (const substitute of ['deny', 'allow', new StandIn(new MemoryStore())] as const) {
+    const { server, client, store, fallback } = await open(t, substitute, {
       autoResendUnfulfilledCommands: false
     })
     const entries = [entry(log([5, 60_000])), entry(lock(600_000))]
@@ -354,7 +367,7 @@ t.test('an admission whose answer is lost with its connection leaves no lock', a
     await until(async () => (await scriptCalls(server.client)).all > before, 'its call')
     client.stream.destroy()
     const reserved = await answer
-    if (typeof otherwise !== 'string') {
+    if (typeof substitute !== 'string') {
       const { facts, store } = reserved as Reserved
       await store.refund(takenOf(entries, named(entries, facts ?? [])).slice(1), holder)
     }
@@ -445,8 +458,8 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
 })
 
 t.test('after the end nothing stands in for Redis', async t => {
-  for (const otherwise of [new StandIn(new MemoryStore()), 'allow'] as const) {
-    const { client, fallback } = await open(t, otherwise)
+  for (const substitute of [new StandIn(new MemoryStore()), 'allow'] as const) {
+    const { client, fallback } = await open(t, substitute)
     const entries = [entry(log([1, 60_000]))]
     await fallback.close()
     t.equal(
@@ -475,13 +488,13 @@ t.test('it closes both stores', async t => {
   const outage = new Outage(TIMEOUT_MS)
   const fallback = new Fallback(new Closing('the primary'), {
     timeout: TIMEOUT_MS,
-    otherwise: new StandIn(new Closing('the other')),
+    substitute: new StandIn(new Closing('the other')),
     outageOf: () => outage,
-    isOfRequest: isOfKey,
-    isOfWrites,
+    isRequestError: isKeyError,
+    isWriteError,
     onError() {},
     onUncounted() {},
-    onKept() {}
+    onRefundFailed() {}
   })
   await fallback.close()
   t.strictSame(closed, ['the primary', 'the other'])
@@ -539,7 +552,7 @@ t.test(
         }
       })
       const options = { timeout: TIMEOUT_MS, ...QUIET }
-      const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => owner })
+      const fallback = new Fallback(primary, { ...options, substitute: 'deny', outageOf: () => owner })
       t.teardown(() => fallback.close())
       fail('before')
       t.equal((await fallback.reserve([entry(log([1, 60_000]))], '')).facts?.[1], 1)
@@ -561,7 +574,7 @@ t.test('that it takes no writes is an outage, whatever it has answered meanwhile
   })
   const outage = new Outage(10_000)
   const options = { timeout: 10_000, ...QUIET }
-  const fallback = new Fallback(primary, { ...options, otherwise: 'deny', outageOf: () => outage })
+  const fallback = new Fallback(primary, { ...options, substitute: 'deny', outageOf: () => outage })
   t.teardown(() => fallback.close())
   const first = fallback.reserve([entry(log([1, 60_000]))], '')
   await fallback.reserve([entry(log([1, 60_000]))], '')
@@ -601,7 +614,7 @@ t.test('memory: a decision waits until what was noted is counted, and nothing el
   const primary = new MemoryStore()
   const outage = new Outage(10_000)
   const options = { timeout: 10_000, ...QUIET }
-  const fallback = new Fallback(primary, { ...options, otherwise: standIn, outageOf: () => outage })
+  const fallback = new Fallback(primary, { ...options, substitute: standIn, outageOf: () => outage })
   t.teardown(() => fallback.close())
   const spec = log([1, 60_000])
   const [others, mine] = [[entry(spec, 1)], [entry(spec, 2)]]
@@ -629,8 +642,13 @@ t.test('memory: an admission that was asked for before a block does not end it',
     }
   }
   const outage = new Outage(10_000)
-  const otherwise = new StandIn(new MemoryStore())
-  const fallback = new Fallback(slow, { timeout: 10_000, otherwise, outageOf: () => outage, ...QUIET })
+  const substitute = new StandIn(new MemoryStore())
+  const fallback = new Fallback(slow, {
+    timeout: 10_000,
+    substitute,
+    outageOf: () => outage,
+    ...QUIET
+  })
   t.teardown(() => fallback.close())
   const entries = [entry(log([5, 60_000]))]
   const asked = fallback.reserve(entries, '')

@@ -105,8 +105,8 @@ t.test(
     for (const days of [1, 200]) {
       const { store, time } = open(t)
       const [former, present] = [log([1, 60_000]), log([9, days * DAY_MS])]
-      Object.assign(present, { series: former.series, present: former.present })
-      former.present.spec = present
+      Object.assign(present, { series: former.series, inForce: former.inForce })
+      former.inForce.spec = present
       const at = store.ticks
       time.advanceMs((days - 1) * DAY_MS + 61_000)
       t.not(store.count(entry(former), store.ticks - at), 0)

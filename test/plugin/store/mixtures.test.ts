@@ -63,12 +63,12 @@ t.test('what a request brings of its own is in no script', t => {
 t.test('a call makes several decisions, but of the slowest one', t => {
   const slow = Array.from({ length: 9 }, () => entry(distinct([100, 60_000])))
   const decides = [slow.slice(0, 2), slow, slow.map(each => ({ ...each, max: [1] }))].map(
-    entries => new Mixtures().scriptFor(entries).decides
+    entries => new Mixtures().scriptFor(entries).maxDecisions
   )
   t.strictSame(decides, [4, 1, 1])
   const [long, underWay] = [log([1_000, 60_000]), log([1, 60_000])]
-  underWay.present.spec = long
-  for (const spec of [long, underWay]) t.equal(new Mixtures().scriptFor([entry(spec)]).decides, 18)
+  underWay.inForce.spec = long
+  for (const spec of [long, underWay]) t.equal(new Mixtures().scriptFor([entry(spec)]).maxDecisions, 18)
   t.end()
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { RedisClient } from '../../../plugin/store/client.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
-import { isOfOther, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
+import { isRedirectError, nodesOf, outagesOf, slotOf } from '../../../plugin/store/nodes.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 
@@ -26,7 +26,7 @@ t.test(
     const closed = new Error('Connection is closed.')
     const isOf = (status: string, error: unknown, node = 'a:1') => {
       const nodes = () => [{ status, options: { host: 'a', port: 1 } }]
-      return isOfOther({ nodes } as unknown as RedisClient, node, error)
+      return isRedirectError({ nodes } as unknown as RedisClient, node, error)
     }
     t.ok(isOf('ready', closed))
     t.notOk(isOf('end', closed))
@@ -111,13 +111,13 @@ t.test(
       })
     const fallback = new Fallback({ name: 'redis', reserve } as unknown as Store, {
       timeout: 5_000,
-      otherwise: 'deny',
+      substitute: 'deny',
       outageOf,
-      isOfRequest: () => false,
-      isOfWrites: () => false,
+      isRequestError: () => false,
+      isWriteError: () => false,
       onError() {},
       onUncounted() {},
-      onKept() {}
+      onRefundFailed() {}
     })
     const reserved = fallback.reserve(entries, '')
     slots.fill(['b'], 1)

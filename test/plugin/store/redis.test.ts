@@ -531,7 +531,7 @@ t.test('what a clock that was far ahead has logged is not for the clock that was
     t.equal((await store.reserve([after], ''))[1], 1)
     time.advanceMs(-2 * 3_600_000)
     const { spec } = before
-    spec.present.spec = { ...spec, ttl: day }
+    spec.inForce.spec = { ...spec, ttl: day }
     const underWay = await store.reserve([before], '')
     t.strictSame(
       [underWay[1], usedOf([before], underWay)],

@@ -9,7 +9,7 @@ import { Cluster } from '../../../plugin/store/cluster.js'
 import { Fallback } from '../../../plugin/store/fallback.js'
 import { Outage } from '../../../plugin/store/outage.js'
 import { RedisStore } from '../../../plugin/store/redis.js'
-import { isOfKey, isOfWrites } from '../../../plugin/store/redis-errors.js'
+import { isKeyError, isWriteError } from '../../../plugin/store/redis-errors.js'
 import { RefusalCache } from '../../../plugin/store/refusal-cache.js'
 import { alone } from '../../../plugin/store/reserver.js'
 import { type Entry, REFUSES, UNKNOWN } from '../../../plugin/store/store.js'
@@ -715,13 +715,13 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
   const [full, lost] = [entry(spec, 'x'), entry(log([5, 60_000]), 'y')]
   const nodes = new Fallback(cache.watch(new RedisStore(client, 'half:')), {
     timeout: 60_000,
-    otherwise: 'allow',
+    substitute: 'allow',
     outageOf: ([first]) => (first?.identity === lost.identity ? down : up),
-    isOfRequest: isOfKey,
-    isOfWrites,
+    isRequestError: isKeyError,
+    isWriteError,
     onError() {},
     onUncounted() {},
-    onKept() {}
+    onRefundFailed() {}
   })
   const reserver = cache.over(new Cluster(nodes, () => {}))
   await reserver.reserve([full], '')

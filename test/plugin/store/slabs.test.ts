@@ -1,12 +1,12 @@
 import t from 'tap'
-import { CELL_BITS, NONE, Slabs } from '../../../plugin/store/slabs.js'
+import { CELL_BITS, NO_CELL, Slabs } from '../../../plugin/store/slabs.js'
 
 t.test('what gets shorter stays where there is no smaller cell', async t => {
   const slabs = new Slabs(0)
-  const larger = slabs.resize(NONE, 0, 1_536, false)
+  const larger = slabs.resize(NO_CELL, 0, 1_536, false)
   const filled: number[] = []
-  const fill = () => slabs.resize(NONE, 0, 1_024, false)
-  for (let cell = fill(); cell !== NONE; cell = fill()) filled.push(cell)
+  const fill = () => slabs.resize(NO_CELL, 0, 1_024, false)
+  for (let cell = fill(); cell !== NO_CELL; cell = fill()) filled.push(cell)
   const [cell, other] = filled as [number, number]
   const shorter = () => slabs.resize(cell, 1_024, 700, false)
   t.equal(shorter(), cell)
@@ -19,17 +19,17 @@ t.test('what gets shorter stays where there is no smaller cell', async t => {
 t.test('a page is emptied where its cells are free, and some more or twice as many', async t => {
   const slabs = new Slabs(0)
   const filled: number[] = []
-  const fill = () => slabs.resize(NONE, 0, 1_024, false)
-  for (let cell = fill(); cell !== NONE; cell = fill()) filled.push(cell)
+  const fill = () => slabs.resize(NO_CELL, 0, 1_024, false)
+  for (let cell = fill(); cell !== NO_CELL; cell = fill()) filled.push(cell)
   // Of each page, which holds eight, two.
   const ours = filled.filter((_, i) => i % 8 < 2)
   for (const cell of ours.splice(0, 10)) slabs.free(cell)
-  t.equal(slabs.sparsest(3), NONE)
+  t.equal(slabs.sparsest(3), NO_CELL)
   const third = filled[2 * 8 + 2] as number
   slabs.free(third)
   t.equal(slabs.sparsest(3), third >>> CELL_BITS, 'the one with fewest in use')
   for (const cell of ours.splice(0, 4)) slabs.free(cell)
-  t.equal(slabs.sparsest(9), NONE)
+  t.equal(slabs.sparsest(9), NO_CELL)
   slabs.free(ours.shift() as number)
-  t.not(slabs.sparsest(9), NONE)
+  t.not(slabs.sparsest(9), NO_CELL)
 })

@@ -1,27 +1,27 @@
 import { StoreUnavailableError } from '../errors.js'
 import type { CarryOver } from './carry-over.js'
 import { isQueued } from './client.js'
-import { Late } from './late.js'
+import { LateAnswer } from './late-answer.js'
 import type { Outage } from './outage.js'
 import type { Reserved, Reserver } from './reserver.js'
 import { isSend, type StandIn } from './stand-in.js'
 import type { Entry, Facts, Taken } from './store.js'
 import { takenOf } from './taken.js'
-import { Hearing } from './watched.js'
+import { WatchedSettling } from './watched.js'
 
 /** Decides while a store is lost: by a stand-in memory, by a 503 (`deny`), or by admitting all, uncounted (`allow`). */
-export class Otherwise {
+export class Substitute {
   private closed = false
 
   /**
    * @param store settles what the lost store has counted
-   * @param onKept called with the error when the slots of an answer that came too late could not be given back
+   * @param onRefundFailed called with the error when the slots of an answer that came too late could not be given back
    */
   constructor(
     private readonly means: StandIn | 'deny' | 'allow',
     private readonly store: Reserver['store'],
     private readonly carryOver: CarryOver,
-    private readonly onKept: (error: unknown) => void
+    private readonly onRefundFailed: (error: unknown) => void
   ) {}
 
   /**
@@ -38,7 +38,7 @@ export class Otherwise {
     const { facts, store } = reserved
     const taken = facts?.[1] === 1 ? takenOf(entries, facts).filter(({ entry }) => isSend(entry)) : []
     if (taken.length === 0) return reserved
-    return { facts, store: this.carryOver.take(taken, outage, store, uncounted) }
+    return { facts, store: this.carryOver.queue(taken, outage, store, uncounted) }
   }
 
   /**
@@ -52,7 +52,7 @@ export class Otherwise {
     entries: readonly Entry[],
     token: string
   ): Promise<Reserved> {
-    const late = new Late(entries, token, answer, this.store.refund, this.onKept)
+    const late = new LateAnswer(entries, token, answer, this.store.refund, this.onRefundFailed)
     const uncounted = answer.then(
       facts => facts[1] !== 1,
       () => true
@@ -70,7 +70,7 @@ export class Otherwise {
       }
       const given = (taken: readonly Taken[]) =>
         late.giveBack(entry => taken.some(each => each.entry === entry))
-      return { facts, store: new Hearing(store, given) }
+      return { facts, store: new WatchedSettling(store, given) }
     } finally {
       // After a refusal nothing is sent, so nothing stays counted.
       if (!admitted) late.giveBack()

@@ -10,11 +10,11 @@ export interface KnownRefusal {
   /** Until then every entry that refused goes on refusing, unless one of its slots is given back. */
   until: number
   /** What the refusal tells of each entry; undefined for an entry whose state may not last. */
-  told: readonly (Told | undefined)[]
+  entries: readonly (KnownEntry | undefined)[]
 }
 
 /** What a refusal tells of one entry. */
-export class Told {
+export class KnownEntry {
   /** @param head where the entry's facts begin */
   constructor(
     readonly entry: Entry,
@@ -66,6 +66,6 @@ export function isLasting({ spec, max, zoned }: Entry): boolean {
 }
 
 /** Whether `b` asks what `a` asked, and its refusal lasts. A rule that was replaced has another spec. */
-export function isSame(a: Entry, b: Entry): boolean {
+export function asksTheSame(a: Entry, b: Entry): boolean {
   return a.spec === b.spec && a.identity === b.identity && a.value === b.value && isLasting(b)
 }

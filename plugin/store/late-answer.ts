@@ -5,16 +5,16 @@ import { locksOf, takenOf } from './taken.js'
  * What a store counts for a decision that did not wait for its answer. If the answer is lost with its connection, at
  * least the locks are released.
  */
-export class Late {
+export class LateAnswer {
   private readonly taken: Promise<Taken[]>
 
-  /** @param onKept called with the error when a counted slot could not be given back */
+  /** @param onRefundFailed called with the error when a counted slot could not be given back */
   constructor(
     private readonly entries: readonly Entry[],
     private readonly token: string,
     answer: Promise<Facts>,
     private readonly refund: Store['refund'],
-    private readonly onKept: (error: unknown) => void
+    private readonly onRefundFailed: (error: unknown) => void
   ) {
     this.taken = answer.then(
       facts => takenOf(entries, facts),
@@ -29,6 +29,6 @@ export class Late {
         this.token
       )
     give(locksOf(this.entries)).catch(() => {})
-    this.taken.then(give).catch(this.onKept)
+    this.taken.then(give).catch(this.onRefundFailed)
   }
 }
