@@ -1,11 +1,11 @@
 --[[
-  Ends a code for good, one that has expired or failed, too: no other may follow it.
+  Cancels a code for good, also one that has expired or failed: no resend may follow.
 
   KEYS[1]   the hash (layout: put.lua)
-  Returns 1 when it was ended, 0 when it was verified or cancelled before.
+  Returns 1 when the code was cancelled, 0 when there is none or it was verified or cancelled before.
 ]]
 local held = redis.call('HMGET', KEYS[1], 'sealed', 'ended')
--- told that it has ended, the caller must be right: the try that used it up is not taken back any more
+-- The caller is told that the code was verified. That must stay true: without `by`, uncheck.lua cannot undo it.
 if held[2] == 'verified' then redis.call('HDEL', KEYS[1], 'by') end
 if not held[1] or held[2] == 'verified' or held[2] == 'cancelled' then return 0 end
 begin_writing(KEYS[1])

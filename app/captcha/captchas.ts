@@ -7,29 +7,29 @@ import { canonical, type Values } from '../templates/params.js'
 import { codeOf, codePolicy } from './code.js'
 import type { Checked, Kept, Records, Terms } from './records.js'
 
-/** Whose a code is, and what for. */
+/** What a code is requested with: recipient, purpose and circumstances. */
 export interface Asked {
   channel: Channel
   to: string
   identity: string
   masked: string
   purpose: string
-  /** The language of its messages, as in `en`. */
+  /** The language of the code's messages, such as `en`. */
   locale: string
-  /** Id of the account that asked for it; null: none did. */
+  /** Id of the account that requested the code; null when there was none. */
   account: string | null
-  /** Whether no message goes, for a recipient who is no user, and nobody is to see that. */
+  /** Whether no message is sent, since the caller knows no such user (`send: false`). No answer may show that. */
   withheld: boolean
-  /** Whether its purpose concealed, when it was asked for, what becomes of its messages. */
+  /** Whether, when the code was requested, its purpose concealed what becomes of messages. */
   concealed: boolean
-  /** What it is bound to, as its message shows it; left out: to nothing. */
+  /** The values that the code is bound to, as its message shows them. Left out: it is bound to none. */
   params?: Values
 }
 
-/** A code by its id, as it stood when it was looked up. */
+/** A code as it stood when it was looked up by its id. */
 export interface Captcha extends Asked {
   id: string
-  /** How long the code is, whatever the policy has become since. */
+  /** The length of the code. A later change of the policy does not affect it. */
   digits: number
   kept: Kept
 }
@@ -39,31 +39,35 @@ export interface Issued {
   id: string
   generation: number
   code: string
-  /** How long it is valid, in milliseconds. */
+  /** How long the code is valid, in milliseconds. */
   lifeMs: number
-  /** Takes it back: the code before it is valid again, and a first one is forgotten, unless it was sent again. */
+  /**
+   * Takes the code back. After a resend, the former code is valid again. A first code is forgotten, unless it has been
+   * resent meanwhile. A code that was resent unchanged (`resend: "reuse"`) stays.
+   */
   undo(): Promise<void>
 }
 
 export interface Captchas {
-  /** Makes a code under an id of its own. @throws a problem (503) */
+  /** Makes a code under a new id. @throws a problem (503) */
   start(asked: Asked): Promise<Issued>
-  /** @returns null for an id that is unknown, or another account's */
+  /** @returns null when the id is unknown or belongs to another account */
   find(id: string, account: string | null): Promise<Captcha | null>
   /**
-   * Counts a try of it; the right code is used up.
-   * @param code undefined for one that cannot be right
-   * @param params what it is said to be bound to: anything else than that makes every code a wrong one
+   * Counts a try of the code. The right code is used up by it.
+   * @param code the code as given; undefined counts as a wrong one
+   * @param params the values that the caller takes the code to be bound to. If they differ from the code's own, every
+   * code is wrong.
    */
   check(captcha: Captcha, code: string | undefined, params?: Values): Promise<Checked>
   /**
-   * The code to send again: the next one, which ends the former, or the same one, as the policy says.
-   * @returns null when the code was verified or cancelled, or is to be the same and has ended
+   * The code for a resend. By the policy's `resend` it is the next code, which ends the former, or the same code.
+   * @returns null when the code was verified or cancelled; also when the same code is to be sent and has ended
    */
   renew(captcha: Captcha): Promise<Issued | null>
-  /** Ends it for good: it cannot be sent again. @returns false when it was verified or cancelled before */
+  /** Ends the code for good: it cannot be resent. @returns false when it was verified or cancelled before */
   cancel(captcha: Captcha): Promise<boolean>
-  /** Notes which sender took the message; `''`: none is known to have. */
+  /** Notes which sender took the message; `''` when no sender is known to have taken it. */
   noteSender(issued: Issued, sender: string): Promise<void>
 }
 
@@ -72,13 +76,13 @@ export const ID_PATTERN = '^[A-Za-z0-9_-]{22}$'
 
 interface Options {
   records: Records
-  /** Keys are derived from it; it is not in Redis. */
+  /** All keys are derived from the secret. It is never in Redis. */
   secret: string
   /** The policy in force. */
   policy: () => Policy
 }
 
-/** What is sealed. */
+/** The members of a code that the store gets sealed (encrypted). */
 type About = Omit<Captcha, 'id' | 'kept'>
 
 export function captchasOf({ records, secret, policy }: Options): Captchas {
@@ -86,7 +90,7 @@ export function captchasOf({ records, secret, policy }: Options): Captchas {
   const keys = { code: derive('code'), seal: derive('seal'), id: derive('id'), params: derive('params') }
   const keyOf = (id: string) => keyedHash(keys.id, id)
   const hashOf = (params: Values) => keyedHash(keys.params, canonical(params))
-  // As most codes are.
+  // Hashed once, since most codes are bound to nothing.
   const unbound = hashOf({})
   const paramsOf = (params: Values | undefined) => (params === undefined ? unbound : hashOf(params))
 

@@ -1,11 +1,11 @@
 --[[
-  Counts a try and in the same step ends the code when it was right, or when that was the last try.
+  Counts a try. In the same step, ends the code if the try was right, or was the last one.
 
   KEYS[1]   the hash (layout: put.lua)
   ARGV[1]   generation whose code was given; 0 for a wrong code
-  ARGV[2]   names this try among all others
+  ARGV[2]   token of this try alone
 
-  Returns { verified (0, 1), tries left, tried (0: there was no code to try, 1) }.
+  Returns { verified (0, 1), tries left, tried (0 when there was no code to try, else 1) }.
 ]]
 local held = redis.call('HMGET', KEYS[1], 'generation', 'left', 'ends', 'ended')
 if not held[1] or held[4] ~= '' or tonumber(held[3]) <= now() then return { 0, 0, 0 } end

@@ -2,21 +2,21 @@ import { createHmac } from 'node:crypto'
 import type { Policy } from '../policy.js'
 import { canonical, type Values } from '../templates/params.js'
 
-/** What a code is derived from: it is kept nowhere. */
+/** What a code is derived from. The code itself is stored nowhere. */
 interface CodeOf {
   id: string
-  /** The recipient's one spelling. */
+  /** The canonical form of the recipient: all spellings of one recipient have the same. */
   identity: string
   purpose: string
-  /** Tells the codes of one id apart. */
+  /** Distinguishes the codes of one id. */
   generation: number
-  /** What it is bound to, if to anything. */
+  /** The values that the code is bound to, if any. */
   params?: Values
 }
 
 /**
- * The code: an HMAC-SHA-256 under the key, truncated as in RFC 4226, section 5.3, but to eight bytes rather than
- * four, so that up to ten digits are uniform (to within 10^10 / 2^63).
+ * Derives the code: an HMAC-SHA-256 under the key, truncated as in RFC 4226, section 5.3, but to eight bytes rather
+ * than four, so that up to ten digits are uniform (to within 10^10 / 2^63).
  */
 export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
   const bound = of.params === undefined ? [] : [canonical(of.params)]
@@ -27,12 +27,14 @@ export function codeOf(key: Buffer, of: CodeOf, digits: number): string {
   return String(number % 10n ** BigInt(digits)).padStart(digits, '0')
 }
 
-/** How long a code is valid, as its message tells: in whole minutes, and no longer, but for a code of less than one. */
+/** The lifetime that the message of a code states, in whole minutes: rounded down, but to no less than one. */
 export function minutesOf(lifeMs: number): number {
   return Math.max(Math.floor(lifeMs / 60_000), 1)
 }
 
-/** How codes of a purpose are: by its own `code` over that of the policy; by the latter alone when the purpose is gone. */
+/**
+ * Settings for codes of a purpose: the policy's `code`, overridden by the purpose's own, if that purpose still exists.
+ */
 export function codePolicy({ purposes, code }: Policy, purpose: string): Policy['code'] {
   return { ...code, ...purposes[purpose]?.code }
 }

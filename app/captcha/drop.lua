@@ -1,5 +1,5 @@
 --[[
-  Forgets a code, unless one was made or given out again.
+  Deletes the record of a first code, unless a resend has made another code or given the same one out again.
 
   KEYS[1]   the hash (layout: put.lua)
 ]]

@@ -5,22 +5,22 @@ import { type Checked, type Kept, RETENTION_MS, type Records, type Terms, UNTRIE
 
 type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends: Resend[] }
 
-/** What a resend has made, and what was before it. */
+/** The generation that a resend made, and the state of the code before it. */
 interface Resend {
   token: string
   generation: number
   former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'sender'>
 }
 
-/** How many that are over go with a call: for 100,000 at once it would take 25 ms. */
+/** The most records that one call deletes after their retention: deleting 100,000 at once would take 25 ms. */
 const SWEPT = 1_000
 
 /**
- * Records of this process. Bounded: rather than forget a live code, it takes no more. No method awaits anything, which
- * is what makes each one step.
+ * Records in the memory of this process. Their number is bounded: when it is reached, `put` throws rather than forget a
+ * live code. No method awaits anything, so each call is one step.
  */
 export class MemoryRecords implements Records {
-  // In the order of their ends, as all are kept equally long.
+  // Ordered by `until`, since all records are kept for the same time.
   private readonly held = new OldestFirst<string, Held>()
 
   constructor(
@@ -57,7 +57,7 @@ export class MemoryRecords implements Records {
     const { sealed, generation, attemptsLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
     const former = { generation, attemptsLeft, expiresAt, ended, sender }
-    // More than these are not under way at once.
+    // No more than nine resends are under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
     return this.kept(held)
@@ -120,7 +120,7 @@ export class MemoryRecords implements Records {
     return held !== undefined && held.ended === '' && this.kept(held).lifeMs > 0 ? held : undefined
   }
 
-  /** The record of a code that another may follow. */
+  /** The record of a code that may be resent or cancelled. */
   private renewable(key: string): Held | undefined {
     const held = this.find(key)
     return held?.ended === 'verified' || held?.ended === 'cancelled' ? undefined : held

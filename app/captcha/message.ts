@@ -7,13 +7,14 @@ import { codePolicy, minutesOf } from './code.js'
 import { localeOfCode } from './prepare.js'
 
 interface AskedMessage extends Pick<Asked, 'channel' | 'to' | 'purpose'> {
-  /** Left out: as `Accept-Language` says. */
+  /** Left out: the language that `Accept-Language` asks for. */
   locale?: string | undefined
   params?: Given | undefined
 }
 
 /**
- * The message of a code, by the policy and the templates in force: those that it was asked for under may be gone.
+ * Renders the message of a code by the policy and the templates in force, which may have been replaced since the code
+ * was requested.
  * @throws a problem (422): PARAMS_INVALID, TEXT_TOO_LONG
  */
 export function messageOf(
@@ -30,8 +31,9 @@ export function messageOf(
 }
 
 /**
- * What a code is to be bound to, as its message shows it; null: to nothing. Known before anything is counted.
- * @throws a problem (422): PARAMS_INVALID unless it is asked for with just what its purpose names, TEXT_TOO_LONG
+ * The values that a code is to be bound to, as its message shows them; null for none. Called before anything is
+ * counted: it renders the longest message that the code can have, so that one that cannot be rendered is refused here.
+ * @throws a problem (422): PARAMS_INVALID unless exactly the params that the purpose names are given, TEXT_TOO_LONG
  */
 export function boundTo(request: FastifyRequest, asked: AskedMessage): Values | null {
   const { policy } = request.server

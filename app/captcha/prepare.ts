@@ -9,9 +9,9 @@ import { codeTemplate } from '../templates/codes.js'
 import type { Asked, Captcha } from './captchas.js'
 
 /**
- * Finds out what a send of this purpose needs to know, before anything is counted.
- * @param pointer where it stands in the body, if it does
- * @throws a problem (403, 422) when the purpose is unknown or not for this account
+ * Notes on the request what sending for this purpose needs, before anything is counted.
+ * @param pointer JSON pointer of the purpose in the body, if the body names it
+ * @throws a problem (403, 422) when the purpose is unknown or not allowed to this account
  */
 export function preparePurpose(request: FastifyRequest, purpose: string, pointer?: string): void {
   const { conceal = false } = purposeOf(request.server.policy, purpose, pointer)
@@ -22,8 +22,8 @@ export function preparePurpose(request: FastifyRequest, purpose: string, pointer
 }
 
 /**
- * @param pointer where its name stands in the body, if it does
- * @throws a problem (422) when there is none of that name
+ * @param pointer JSON pointer of the name in the body, if the body holds it
+ * @throws a problem (422) when the policy has no purpose of that name
  */
 export function purposeOf({ purposes }: Policy, name: string, pointer?: string): Policy['purposes'][string] {
   const known = Object.hasOwn(purposes, name) ? purposes[name] : undefined
@@ -36,8 +36,9 @@ export function purposeOf({ purposes }: Policy, name: string, pointer?: string):
 }
 
 /**
- * Notes that nothing is to be sent, whatever the answer says: how a server treats those alike whom it knows, and others.
- * @throws a problem (422) where the purpose conceals nothing, or whoever asks holds no key: it would only cost them
+ * Notes that nothing is to be sent, while the answer reads as usual. A server asks for this (`send: false`), so that
+ * strangers are answered like its users.
+ * @throws a problem (422) when the purpose is not concealed or the caller has no key: withholding would gain nothing
  */
 export function withhold(request: FastifyRequest): void {
   if (!request.concealed || request.caller !== 'key') {
@@ -48,8 +49,8 @@ export function withhold(request: FastifyRequest): void {
 }
 
 /**
- * The language of a code: of those that have both a text and the words for its purpose, the best one.
- * @param given as `localeOf` takes it
+ * The best language for a code, of those that have both a template and the words for its purpose.
+ * @param given the tag that the body names, as in `localeOf`
  */
 export function localeOfCode(
   request: FastifyRequest,
@@ -63,8 +64,8 @@ export function localeOfCode(
 }
 
 /**
- * Looks a code up for its request.
- * @throws a problem (404) when there is none of that id for the account
+ * Looks a code up and notes it on the request.
+ * @throws a problem (404) when the account has no code of that id
  */
 export async function prepareCaptcha(request: FastifyRequest, id: string): Promise<Captcha> {
   const captcha = await findCaptcha(request, id)
@@ -73,10 +74,10 @@ export async function prepareCaptcha(request: FastifyRequest, id: string): Promi
   return captcha
 }
 
-/** What is answered about a code that cannot be sent or called off any more. */
+/** The problem (410) for a code that can no longer be resent or cancelled. */
 export const ended = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
 
-/** Looks a code up and notes it on the request; null when there is none. */
+/** Looks a code up and notes it on the request; null when the account has none of that id. */
 export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {
   request.endUserIp = endUserOf(request)
   request.captcha = await request.server.captchas.find(id, request.account?.id ?? null)

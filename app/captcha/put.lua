@@ -1,17 +1,17 @@
 --[[
-  Keeps a code, its first generation or the next.
+  Stores a code: the first generation of a new record, or the next one of an existing record.
 
-  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one, and one more for each reuse),
-            left (tries), ends (ms since the epoch), ended ('' or how), by (the try that verified it), sender
-            (that took its message, or ''), and resends: what was before each of the last ones, in JSON
-  ARGV[1]   what is sealed; '' to make the next generation of what is there
+  KEYS[1]   a hash: sealed, generation (the valid one), made (the last one made, plus one for each reuse), left (tries),
+            ends (ms since the epoch), ended ('' or how), by (token of the try that verified the code), sender (which
+            took its message, or ''), resends (JSON: the last nine, each [token, generation, state before it])
+  ARGV[1]   the sealed text of a new record; '' to make the next generation of the existing one
   ARGV[2]   lifetime of the code, in milliseconds
   ARGV[3]   tries
   ARGV[4]   how long the record is kept, in milliseconds
-  ARGV[5]   names a resend among all others
+  ARGV[5]   token of this resend alone
 
-  Returns the record as it was before: now, sealed, generation, made, left, ends, ended, sender; nothing when there is no
-  record to go on from, or it was verified or cancelled.
+  Returns the record as it was before: now, sealed, generation, made, left, ends, ended, sender; now alone for a new
+  record; nil when there is no record to make the next generation of, or its code was verified or cancelled.
 ]]
 local ms = now()
 local sealed, generation, before = ARGV[1], 1, { ms }
@@ -22,7 +22,7 @@ if sealed == '' then
   sealed, generation = held[1], held[3] + 1
   local resends = cjson.decode(held[8] or '[]')
   resends[#resends + 1] = { ARGV[5], generation, { held[2], held[4], held[5], held[6], held[7] } }
-  -- more are not under way at once
+  -- no more than nine are under way at once, so none that may be taken back is dropped
   if #resends > 9 then table.remove(resends, 1) end
   redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
 end

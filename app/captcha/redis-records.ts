@@ -8,13 +8,13 @@ import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type T
 const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sender', 'drop'] as const
 type Name = (typeof SCRIPTS)[number]
 
-/** Records that all instances on one Redis share, by its clock; one script a call, one key a script. */
+/** Records in Redis, shared by all instances and timed by the clock of Redis. Each call is one script on one key. */
 export class RedisRecords implements Records {
   private readonly scripts: Scripts<Name>
 
   /**
-   * @param client without a time limit of its own
-   * @param timeoutMs how long an answer is waited for
+   * @param client must have no command timeout of its own
+   * @param timeoutMs how long to wait for an answer of Redis
    */
   constructor(
     client: Redis,
@@ -35,7 +35,7 @@ export class RedisRecords implements Records {
     const token = randomUUID()
     const reply = await this.answered(
       this.ask('check', key, generation, token),
-      // Used up, and nobody was told that the code was right.
+      // The try may have used the code up, and nobody was told that it was right.
       () => this.run('uncheck', key, token)
     )
     const [verified, attemptsLeft, tried] = reply as [number, number, number]
@@ -45,14 +45,14 @@ export class RedisRecords implements Records {
   async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<Kept | null> {
     const reply = await this.answered(
       this.ask('put', key, '', lifeMs, tries, RETENTION_MS, token),
-      // Made, and nobody will get it.
+      // The next code may have been made, and nobody will get it.
       () => this.run('restore', key, token)
     )
     return keptOf(reply)
   }
 
   async restore(key: string, token: string): Promise<void> {
-    // Else the one valid code would be one that nobody has.
+    // Repeated until it succeeds: otherwise the one valid code would be a code that nobody has.
     await askedAgain(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
   }
 

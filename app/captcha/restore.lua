@@ -1,9 +1,9 @@
 --[[
-  Takes a resend back: what was before it is valid again, unless something has ended its code; where another resend
-  has come after it, that one is what comes after what was before.
+  Takes a resend back: the state before it is restored, unless the code that the resend made has ended. If a later
+  resend has replaced that code, the state before this resend becomes the state before the later one.
 
   KEYS[1]   the hash (layout: put.lua)
-  ARGV[1]   the resend, as put.lua was told it
+  ARGV[1]   token of the resend, as given to put.lua
 ]]
 local held = redis.call('HMGET', KEYS[1], 'generation', 'ended', 'resends')
 local resends = cjson.decode(held[3] or '[]')

@@ -8,9 +8,9 @@ import type { Asked, Issued } from './captchas.js'
 import { messageOf } from './message.js'
 
 /**
- * Sends a code and answers 202; for a concealed purpose it answers first, alike for every recipient, and sends then. A
- * message that surely did not go out is refunded; for a concealed purpose only when the message itself was not the reason.
- * @throws a problem that says how the message could not be sent
+ * Sends a code and answers 202. For a concealed purpose it answers first, alike for every recipient, and then sends. A
+ * message that surely was not sent is refunded; for a concealed purpose, only if the reason was not the message itself.
+ * @throws a problem that says why the message could not be sent
  */
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, asked: Asked, issued: Issued) {
   const { server } = request
@@ -30,7 +30,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     resendAt: iso(now + (reply.limit?.retryAfterMs ?? 0))
   }
   if (request.concealed) {
-    // From before it is sent: nobody is told of an answer that has left already.
+    // Listen before sending the answer: once it has left, no event tells of it.
     const left = finished(reply.raw).catch(() => {})
     reply.code(202).send(answer)
     await server.afterwards(sendUnseen(request, reply, issued, left))
@@ -51,18 +51,18 @@ async function sendUnseen(
   issued: Issued,
   left: Promise<void>
 ): Promise<void> {
-  // A lock that is held would tell that something is being sent.
+  // A lock that is still held would reveal that a message is being sent.
   await reply.limit?.release()
-  // What sending takes must not show in the time of the answer.
+  // The duration of sending must not show in the time of the answer.
   await left
   try {
     await noteSender(request, issued, await dispatch(request, reply.limit))
   } catch (error) {
-    // What is said of the message must not show later either, in the code or in what is counted.
+    // What the provider says of the message must not show later either, by a code taken back or a send refunded.
     const { outcome, ofMessage } = undeliveredOf(error)
     if (outcome === 'limited' || outcome === 'refused' || ofMessage) return
     if (outcome === 'failed') await reply.limit?.refund()
-    // Codes that cost nothing would fill the store while a provider fails.
+    // Otherwise, codes that cost nothing would fill the store while a provider fails.
     await undone(error, request, issued)
   }
 }
@@ -76,7 +76,10 @@ async function noteSender({ server, log }: FastifyRequest, issued: Issued, sende
   }
 }
 
-/** Takes the code back, unless its message may have gone out: then it must be of use. @returns whether it did */
+/**
+ * Takes the code back, unless its message may have been sent and the code must work.
+ * @returns whether it was taken back
+ */
 async function undone(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
