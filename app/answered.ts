@@ -1,17 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A connection that leaves so many pings in a row without an answer is dead: its other end may be gone without a word. */
+/** After this many unanswered pings in a row, a connection counts as dead: its other end may have vanished silently. */
 export const SILENT = 10
-/** Over a silent connection each takes as long as two pings, so half as many outlast it; three more are for the next connection. */
+/**
+ * How often a call is repeated at most. On a silent connection each try takes as long as two pings, so half as many
+ * tries as pings outlast it. Three more are for the next connection.
+ */
 const TRIES = SILENT / 2 + 3
 
 /**
- * What Redis answers, waited for `ms` milliseconds at most. What came while this process was busy is read first; the second
- * half of the time begins when the first timer fires, since what was asked may have left behind that.
- * @param unavailable makes the problem that is thrown, with its cause
- * @param takeBack undoes what the command did, if it did anything. Where no answer came in time it is called at once, and
- * again until it succeeds, `TRIES` times at most; and once more if the answer comes late, since a cluster may have carried
- * the command out meanwhile
+ * Waits for an answer of Redis, `ms` milliseconds at most. Answers that arrived while this process was busy are read
+ * before the time-out. The second half of the time starts only when the first timer fires: a busy process may have sent
+ * the command no sooner than that.
+ * @param unavailable makes the error to throw, to which the cause is added
+ * @param takeBack undoes the command, in case it was carried out. Called at once when the command fails or is not
+ * answered in time, and again until it succeeds, `TRIES` times at most. Called once more if an answer comes late, since
+ * a cluster may have carried out the command meanwhile
  */
 export async function answered<T>(
   command: Promise<T>,
@@ -39,12 +43,12 @@ export async function answered<T>(
   }
 }
 
-/** The same of a command that may be carried out twice: where no answer came it is asked again, as `takeBack` would be. */
+/** Like `answered`, for a command that may be carried out twice: it is repeated in the way that `takeBack` is. */
 export function askedAgain<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
   return answered(ask(), ms, unavailable, () => answered(ask(), ms, unavailable))
 }
 
-/** Asks until there is an answer, but `TRIES` times at most, `ms` milliseconds after each failure. */
+/** Calls `ask` until it succeeds, `TRIES` times at most, with a pause of `ms` milliseconds after each failure. */
 async function untilDone(ask: () => Promise<unknown>, ms: number): Promise<void> {
   for (let tries = TRIES; tries > 0; tries--) {
     try {

@@ -1,9 +1,9 @@
 import type { SendLimitOptions } from '../plugin/index.js'
 
-/** Milliseconds of a clock that never steps, and of the wall clock. */
+/** A monotonic clock, which never steps, and the wall clock, both in milliseconds. */
 export type Clock = NonNullable<SendLimitOptions['clock']>
 
-/** An instant by both clocks. */
+/** An instant, by both clocks. */
 export interface Instant {
   monotonic: number
   wall: number
@@ -11,7 +11,7 @@ export interface Instant {
 
 export const systemClock: Clock = { monotonic: () => performance.now(), wall: () => Date.now() }
 
-/** As answers tell a time: ISO 8601, UTC. @param ms since the epoch */
+/** A time as answers give it: ISO 8601, UTC. @param ms since the epoch */
 export const iso = (ms: number) => new Date(ms).toISOString()
 
 export function instantIn(ms: number, clock: Clock): Instant {
@@ -19,8 +19,8 @@ export function instantIn(ms: number, clock: Clock): Instant {
 }
 
 /**
- * Milliseconds until then; 0 or less: it is over, by one clock at least. While a machine is suspended, the one that never
- * steps stands still; the other may be set back.
+ * Milliseconds until an instant, by the clock that reaches it first; 0 or less when it has passed. Both clocks are
+ * read, since the monotonic one stands still while a machine is suspended, and the wall clock may be set back.
  */
 export function msUntil({ monotonic, wall }: Instant, clock: Clock): number {
   return Math.min(monotonic - clock.monotonic(), wall - clock.wall())

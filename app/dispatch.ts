@@ -5,9 +5,10 @@ import { problem } from './problem.js'
 import { checkLock, undeliveredOf } from './senders/deliver.js'
 
 /**
- * Sends the request's message and tells the audit trail what became of it. Where it is withheld, or the recipient blocked,
- * nothing is sent: that this is asked for at all means that the answer conceals it.
- * @returns the sender that took it; `''`: none
+ * Sends the message of a request and records the outcome in the audit trail. When the message is withheld or the
+ * recipient blocked, nothing is sent. Such a request gets this far only for a concealed purpose, whose answer does not
+ * tell.
+ * @returns the sender that took the message; `''` when nothing was sent
  * @throws a problem that says why the message could not be sent
  */
 export async function dispatch(request: FastifyRequest, decision: Decision | null): Promise<string> {
@@ -33,7 +34,8 @@ export async function dispatch(request: FastifyRequest, decision: Decision | nul
 }
 
 /**
- * For a message that is sent behind its answer, where nothing is held any more: whether it may be sent is asked before.
+ * Checks that a request still holds its `Idempotency-Key` and lock. For a message that is sent after its answer, when
+ * neither is held any more: the check comes before the answer.
  * @throws a problem (503)
  */
 export function checkHeld(request: FastifyRequest, decision: Decision | null): void {
@@ -52,7 +54,7 @@ function tellFailure(error: unknown, request: FastifyRequest, latencyMs: number)
   request.server.audit({ ...sendOf(request).fact, sender, outcome, ...why, latencyMs }, request)
 }
 
-/** The request's message, and what the audit trail says of it, whatever becomes of it. */
+/** The message of a request, and the members of its audit event that do not depend on the outcome. */
 function sendOf({ message, purpose }: FastifyRequest) {
   if (message === null) throw new Error('there is no message to send')
   const { template, segments } = message
@@ -65,7 +67,11 @@ function sendOf({ message, purpose }: FastifyRequest) {
   return { message, fact }
 }
 
-/** A process that stood still for long may have lost the key, and somebody else may be sending. @throws a problem (503) */
+/**
+ * Checks that the lease of the `Idempotency-Key` still runs. A process that stood still for long may have lost the key,
+ * and another request may be sending.
+ * @throws a problem (503)
+ */
 function checkLease({ server, idempotency }: FastifyRequest): void {
   if (!idempotency || msUntil(idempotency.until, server.clock) > 0) return
   const detail = 'The message was not sent, since its Idempotency-Key was lost, and was not counted.'

@@ -8,13 +8,13 @@ export type Scripts<Name extends string> = Record<
   (keys: readonly string[], ...args: Argument[]) => Promise<unknown>
 >
 
-/** What is defined on a client stands among its commands. */
+/** ioredis makes each script that is defined on a client a method of that client. */
 type Commands = Record<string, (...args: Argument[]) => Promise<unknown>>
 
 /**
- * The scripts of a folder of `app/`, each a function of its keys and arguments; a call is one trip. Those that are called in
- * one step of the event loop leave in one write, but for a cluster, whose client has no stream. Before each stand `now.lua`
- * and the folder's `prelude.lua`.
+ * The scripts of a folder of `app/`, each as a function of its keys and arguments. `now.lua` and the folder's
+ * `prelude.lua` are prepended to each. A call is one round trip. Calls of one step of the event loop leave in one
+ * write, except on a cluster, whose client has no stream.
  */
 export function scriptsOf<Name extends string>(
   client: Redis,

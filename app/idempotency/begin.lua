@@ -1,14 +1,14 @@
 --[[
-  Takes a slot, or says what became of the one that has it.
+  Takes a slot, or tells how the request stands that has taken it.
 
   KEYS[1]   the slots of one scope, a hash: key -> state (R, F), body (22 characters), and the token of
             the holder (R: running) or the answer (F: finished)
-  KEYS[2]   when they end, a sorted set: key by milliseconds since 1970; of the same cluster slot
+  KEYS[2]   when the slots end, a sorted set: keys by milliseconds since 1970; in the same cluster slot
   ARGV[1]   key
   ARGV[2]   body
   ARGV[3]   token
   ARGV[4]   lease (ms)
-  ARGV[5]   how many slots a scope has
+  ARGV[5]   the most slots that a scope may have
   ARGV[6]   how long an answer is kept (ms), longer than any lease
 
   Returns { state }: begun, running, other-body or full; or { finished, answer }.
@@ -16,9 +16,9 @@
 local slots, ends = KEYS[1], KEYS[2]
 local ms = now()
 
--- Before anything is written: a Redis that takes no writes is still read.
+-- Read before anything is written, so that a Redis that takes no writes still answers repetitions.
 local value = redis.call('HGET', slots, ARGV[1])
--- Without its end, which Redis has evicted, it would never go.
+-- A slot without an end, since Redis has evicted KEYS[2], counts as ended: it would never go otherwise.
 if value and tonumber(redis.call('ZSCORE', ends, ARGV[1]) or 0) > ms then
   if string.sub(value, 2, 23) ~= ARGV[2] then return { 'other-body' } end
   if string.sub(value, 1, 1) == 'R' then return { 'running' } end
@@ -30,7 +30,7 @@ local function drop(key)
   redis.call('ZREM', ends, key)
 end
 
--- the oldest that does not run; those that run end soonest and so come first
+-- drops the oldest finished slot; running slots come first in `ends`, since they end soonest
 local function drop_oldest()
   local from, keys = 0, nil
   repeat
@@ -48,7 +48,7 @@ local function drop_oldest()
 end
 
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', ms)) do drop(key) end
--- What was kept by a clock that was ahead would pass for newer than what comes now, and stay for too long.
+-- Slots kept while the clock was ahead would pass for newer than those of now, and stay too long: end them in time.
 local latest = ms + ARGV[6]
 local ahead = redis.call('ZRANGEBYSCORE', ends, '(' .. latest, '+inf')
 for i, key in ipairs(ahead) do redis.call('ZADD', ends, latest - #ahead + i, key) end
@@ -56,7 +56,7 @@ for i, key in ipairs(ahead) do redis.call('ZADD', ends, latest - #ahead + i, key
 if redis.call('ZCARD', ends) >= tonumber(ARGV[5]) and not drop_oldest() then return { 'full' } end
 redis.call('HSET', slots, ARGV[1], 'R' .. ARGV[2] .. ARGV[3])
 redis.call('ZADD', ends, ms + ARGV[4], ARGV[1])
--- Also what has lost its expiry, as a copy may, ends with the last that is kept.
+-- Set each time, so that keys that have lost their expiry, as copies may, still expire with their last slot.
 local last = string.format('%.0f', redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
 for _, name in ipairs(KEYS) do redis.call('PEXPIREAT', name, last) end
 return { 'begun' }

@@ -2,7 +2,7 @@
   Forgets a slot, if it is this holder's.
 
   KEYS[1]   the slots of one scope (layout: begin.lua)
-  KEYS[2]   when they end
+  KEYS[2]   when the slots end
   ARGV[1]   key
   ARGV[2]   token
 ]]

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 
-/** The most that is kept of one body, in bytes. */
+/** The largest body that is kept, in bytes. */
 const MAX_BYTES = 16_384
 const KEPT_HEADERS = ['content-type', 'content-language']
 
@@ -10,10 +10,10 @@ interface Kept {
   body: string
 }
 
-/** Whether a repetition gets this answer again, rather than another try: 504, too, after which the message may have gone. */
+/** Whether a repetition gets this answer again, not another try. Also after 504: the message may have been sent. */
 export const isKept = (status: number) => (status >= 200 && status < 300) || status === 422 || status === 504
 
-/** @returns the answer as text; undefined for one that is too large or no text */
+/** @returns the answer as text; undefined when its body is too large or is not text */
 export function textOf(reply: FastifyReply, payload: unknown): string | undefined {
   const body = payload ?? ''
   if (typeof body !== 'string' || Buffer.byteLength(body) > MAX_BYTES) return undefined
@@ -22,10 +22,10 @@ export function textOf(reply: FastifyReply, payload: unknown): string | undefine
   return JSON.stringify({ status: reply.statusCode, headers, body } satisfies Kept)
 }
 
-/** Answers as the first time. */
+/** Sends the kept answer again. */
 export function replay(reply: FastifyReply, text: string): FastifyReply {
   const { status, headers, body } = JSON.parse(text) as Kept
-  // With a serializer of its own, a reply keeps its content type as it is.
+  // When a reply has its own serializer, Fastify leaves the content type as it is.
   reply.code(status).headers(headers).header('idempotency-replayed', 'true').serializer(asIs)
   return reply.send(body === '' ? undefined : body)
 }

@@ -5,24 +5,26 @@ import type { Answers, Begun, Bounds, Slot } from './answers.js'
 interface Entry {
   slot: Slot
   body: string
-  /** Empty once it is finished. */
+  /** Empty once the slot is finished. */
   token: string
   answer: string
   until: number
 }
 
-/** How many answers that have ended go with a call: for 10,000 at once it would take 10 ms. */
+/** The most expired answers that one call drops: dropping 10,000 at once would take 10 ms. */
 const SWEPT = 1_000
 
-/** Answers of this process. No method awaits anything, which is what makes each one step. */
+/** Answers in the memory of this process. No method awaits anything, so each call is atomic. */
 export class MemoryAnswers implements Answers {
-  // Each in the order in which they end: leases are equally long, and answers are kept equally long.
+  // Both ordered by `until`: all leases are equally long, and all answers are kept for the same time.
   private readonly running = new OldestFirst<Entry, Entry>()
   private readonly finished = new OldestFirst<Entry, Entry>()
-  // In the order in which they began or finished.
+  // By scope and key; the entries of a scope in the order in which they began or finished.
   private readonly scopes = new Map<string, Map<string, Entry>>()
 
-  /** @param max of all scopes together; past it, the oldest finished slot goes, whosever it is */
+  /**
+   * @param bounds with `max`, the most slots of all scopes together; beyond them, the oldest finished slot of any goes
+   */
   constructor(
     private readonly clock: Clock,
     private readonly bounds: Bounds & { max: number }
@@ -32,7 +34,7 @@ export class MemoryAnswers implements Answers {
     const now = this.clock.monotonic()
     this.sweep(now)
     const found = this.scopes.get(slot.scope)?.get(slot.key)
-    // Of many answers that have ended, more may stay.
+    // The sweep may have left expired answers.
     if (found !== undefined && found.until > now) return begunBefore(found, body)
     if (found !== undefined) this.drop(found)
     if (!this.makeRoom(slot.scope)) return { is: 'full' }
@@ -91,7 +93,7 @@ export class MemoryAnswers implements Answers {
     return entry !== undefined
   }
 
-  /** Drops every lease that has ended, of answers some at a time. */
+  /** Drops all slots whose lease has ended, and up to `SWEPT` expired answers. */
   private sweep(now: number): void {
     while (this.dropEnded(this.running, now));
     for (let left = SWEPT; left > 0 && this.dropEnded(this.finished, now); left--);
@@ -102,7 +104,7 @@ export class MemoryAnswers implements Answers {
   }
 }
 
-/** The oldest. */
+/** The oldest finished entry of a scope. */
 function finishedIn(own: ReadonlyMap<string, Entry>): Entry | undefined {
   for (const entry of own.values()) if (entry.token === '') return entry
   return undefined

@@ -3,13 +3,13 @@ import { canonicalIp } from '../../plugin/index.js'
 import { keyedHash } from '../keyed-hash.js'
 import type { Slot } from './answers.js'
 
-/** A request with a key, by keyed hashes alone. */
+/** A request with an `Idempotency-Key`, as keyed hashes only. */
 interface Named {
   slot: Slot
   body: string
 }
 
-/** Names requests: one name for equal ones, whatever the order of the members in their bodies. */
+/** Names requests. Equal requests get the same name, whatever the order of members in their bodies. */
 export function namingOf(secret: string): (key: string, request: FastifyRequest) => Named {
   const hash = (use: string, parts: unknown) =>
     keyedHash(secret, `idempotency ${use} ${JSON.stringify(parts, inOrder)}`)
@@ -17,12 +17,12 @@ export function namingOf(secret: string): (key: string, request: FastifyRequest)
     const { method, routeOptions, params } = request
     const scope = hash('scope', ownerOf(request))
     const named = [scope, method, routeOptions.url, params, key]
-    // With the rest in it, equal bodies of different requests are not seen to be equal.
+    // Hashed together with `named`, so that nobody sees that different requests have the same body.
     return { slot: { scope, key: hash('key', named) }, body: hash('body', [named, request.body]) }
   }
 }
 
-/** The account where a key proves it; who comes without one is a stranger to the others. */
+/** The owner of an `Idempotency-Key`: the account that an API key proves, else the network, with a page's account. */
 function ownerOf({ account, caller, ip }: FastifyRequest) {
   if (account && caller === 'key') return ['account', account.id]
   const address = canonicalIp(ip ?? '')

@@ -1,6 +1,6 @@
--- Stands before the other scripts.
+-- Prepended to each script of this folder, after now.lua.
 
--- What a slot holds (layout: begin.lua) while it runs for the holder of this token; nil for anybody else.
+-- The value of a slot (layout: begin.lua) that is running for the holder of this token; else nil.
 local function running(slots, key, token)
   local value = redis.call('HGET', slots, key)
   if value and string.sub(value, 1, 1) == 'R' and string.sub(value, 24) == token then return value end

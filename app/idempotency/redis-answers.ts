@@ -7,13 +7,13 @@ import type { Answers, Begun, Bounds, Slot } from './answers.js'
 // The braces keep both keys of a scope on one node of a cluster.
 const keysOf = ({ scope }: Slot) => [`idempotency:{${scope}}`, `idempotency:{${scope}}:ends`] as const
 
-/** Answers that all instances on one Redis share. */
+/** Answers in Redis, shared by all instances. */
 export class RedisAnswers implements Answers {
   private readonly scripts: Scripts<'begin' | 'finish' | 'free'>
 
   /**
-   * @param client without a time limit of its own
-   * @param timeoutMs how long an answer is waited for
+   * @param client must have no command timeout of its own
+   * @param timeoutMs how long to wait for an answer of Redis
    */
   constructor(
     client: Redis,
@@ -26,7 +26,7 @@ export class RedisAnswers implements Answers {
   async begin(slot: Slot, body: string, token: string, leaseMs: number): Promise<Begun> {
     const { perScope, keepMs } = this.bounds
     const begun = this.scripts.begin(keysOf(slot), slot.key, body, token, leaseMs, perScope, keepMs)
-    // Begun, and nobody will finish it.
+    // The slot may have been taken, and nobody will finish it.
     const takeBack = () => this.answered(this.askToFree(slot, token))
     const [is, answer] = (await this.answered(begun, takeBack)) as [Begun['is'], string]
     return is === 'finished' ? { is, answer } : { is }
