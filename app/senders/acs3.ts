@@ -7,15 +7,15 @@ interface AccessKey {
   secret: string
 }
 
-/** A call of an API of Alibaba Cloud in RPC style: all that it says is in its query, none in a body. */
+/** A call of an Alibaba Cloud API in RPC style: all parameters are in the query, and the body is empty. */
 interface Call {
   host: string
   action: string
   version: string
   query: Readonly<Record<string, string>>
-  /** When it is made, in milliseconds since 1970. */
+  /** When the call is made, in milliseconds since the epoch. */
   at: number
-  /** Another one for each call. */
+  /** Unique to the call. */
   nonce: string
 }
 
@@ -24,16 +24,16 @@ const ALGORITHM = 'ACS3-HMAC-SHA256'
 const NO_BODY = sha256('')
 
 /**
- * Signs a call as version 3 of Alibaba Cloud's signature says
+ * Signs a call by version 3 of Alibaba Cloud's signature
  * (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
- * @returns its query, and the headers to send with it
+ * @returns the query of the call, and the headers to send with it
  */
 export function signed({ host, action, version, query, at, nonce }: Call, key: AccessKey) {
   const search = Object.keys(query)
     .sort()
     .map(name => `${encode(name)}=${encode(query[name] as string)}`)
     .join('&')
-  // In the order of their names.
+  // Sorted by name, as the signature requires.
   const headers = {
     host,
     'x-acs-action': action,
@@ -52,6 +52,6 @@ export function signed({ host, action, version, query, at, nonce }: Call, key: A
   return { search, headers: { ...headers, accept: 'application/json', authorization } }
 }
 
-/** As RFC 3986 says, which leaves fewer characters as they are than `encodeURIComponent`. */
+/** Percent-encodes as RFC 3986 says, that is, more characters than `encodeURIComponent` does. */
 const encode = (text: string) =>
   encodeURIComponent(text).replace(/[!'()*]/g, char => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)

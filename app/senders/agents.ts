@@ -4,18 +4,21 @@ import type { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 
 const MARK = 'not connected: '
-/** A provider's answer takes some hundred bytes. SDKs gather all that comes, and unpack it: to a thousand times as much. */
+/**
+ * Providers' answers have some hundred bytes. SDKs buffer all that comes and decompress it, to up to a thousand times
+ * as much.
+ */
 const MAX_ANSWER_BYTES = 65_536
 
 /**
- * Agents that make a connection for each request and mark the error of one that never stood, so that a message that
- * surely was not sent can be told from one that may have been. The mark is in the message: some SDKs keep nothing else.
- * An answer without end ends the connection.
+ * Agents that open a connection for each request. They mark the error of a connection that was never established, so
+ * that a message that surely was not sent can be told from one that may have been. The mark is in the error's message,
+ * since some SDKs keep nothing else. An answer that is too long ends its connection.
  * @param sendMs how long sending may take in all, in milliseconds; connecting, handshake included, has two fifths of it
  */
 export function agents(sendMs: number) {
   const connectMs = sendMs * 0.4
-  // Made anew, it would read all root certificates for each connection.
+  // Shared: creating one for each connection would read all root certificates each time.
   const secureContext = createSecureContext()
   return {
     http: marked(new HttpAgent(), 'connect', connectMs),
@@ -23,12 +26,17 @@ export function agents(sendMs: number) {
   }
 }
 
-/** The code of the error when its connection never stood, so that nothing was sent. */
+/**
+ * The code of an error whose connection was never established, so that nothing was sent; undefined for any other error.
+ */
 export function notConnected(error: unknown): string | undefined {
   return new RegExp(`${MARK}(\\w+)`).exec((error as Error).message)?.[1]
 }
 
-/** Not by a listener for data: node-fetch takes one that is there at the end for an answer that broke off. */
+/**
+ * Limits how much a socket may receive. It wraps `push` rather than listen for data: if node-fetch finds such a
+ * listener at the end, it takes the answer for one that broke off.
+ */
 function limit(socket: Duplex): void {
   const push = socket.push.bind(socket)
   let bytes = 0

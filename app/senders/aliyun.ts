@@ -9,8 +9,8 @@ import { inCode, readTemplateCodes } from './template-codes.js'
 import { HOUR_MS, MINUTE_MS, untilMidnightInChina } from './waits.js'
 
 /**
- * Aliyun (Alibaba Cloud) SMS: SendSms of API 2017-05-25. Without its SDK, which makes connections of its own: whether one
- * stood when time was over cannot be told from its errors, nor from their times.
+ * Aliyun (Alibaba Cloud) SMS: SendSms of API 2017-05-25. Without the SDK, which makes its own connections: neither its
+ * errors nor their times tell whether a connection was established when the time was over.
  */
 export const aliyun = provider({
   channels: ['sms'],
@@ -56,12 +56,12 @@ export const aliyun = provider({
   }
 })
 
-/** What Aliyun takes for a mobile number of mainland China, which needs no country code. */
+/** Digits that Aliyun takes for a mobile number of mainland China, which needs no country code. */
 const MAINLAND = /^1[3-9]\d{9}$/
 
 /**
- * The number as Aliyun takes it: with its country code and no plus.
- * @throws SendError for one of North America that would be somebody else's in China
+ * The number as Aliyun takes it: with its country code, except for mainland China, and without a plus.
+ * @throws SendError for a number of North America that Aliyun would take for one of mainland China
  */
 function numberOf({ to }: Message): string {
   if (to.startsWith('+86')) return to.slice(3)
@@ -70,7 +70,7 @@ function numberOf({ to }: Message): string {
   return digits
 }
 
-/** What the API answers. Somebody else, such as a proxy, may have answered in its place. */
+/** An answer of the API. Any type is possible, since a proxy may have answered in its place. */
 interface Answer {
   Code?: unknown
   Message?: unknown
@@ -87,7 +87,7 @@ function answerOf(body: string): Answer {
 
 // As listed at help.aliyun.com/zh/sms/developer-reference/api-error-codes
 const REFUSED = new Set(['isv.MOBILE_NUMBER_ILLEGAL', 'isv.PHONE_NUMBER_ILLEGAL', 'isv.CUSTOMER_REFUSED'])
-/** Countries that are not served, or not by this template; and what a parameter may not hold. */
+/** The country is not served, or not by this template; or a parameter holds what it may not. */
 const OF_MESSAGE = new Set([
   'isv.COUNTRY_RESTRICTED',
   'isv.DOMESTIC_NUMBER_NOT_SUPPORTED',
@@ -100,8 +100,8 @@ const OF_MESSAGE = new Set([
 ])
 const LIMITED = /^(isv\.)?(BUSINESS_LIMIT|(MINUTE|HOUR|DAY|MONTH)_LIMIT)|^VALVE:|^Throttling/
 /**
- * These do not say whether the message was taken; nor does an error that says OK. A nonce that was used, though each call has
- * another one, tells of a call that something on the way has repeated.
+ * Codes that do not say whether the message was taken; nor does an error whose code is OK. Each call has a nonce of its
+ * own, so `SignatureNonceUsed` means that something on the way has repeated the call.
  */
 const UNSURE =
   /^(OK$|SignatureNonceUsed$|isp\.(SYSTEM_ERROR|UNKNOWN|GATEWAY_ERROR)$|InternalError|SystemError)/

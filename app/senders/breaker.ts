@@ -2,18 +2,19 @@ import CircuitBreaker from 'opossum'
 import type { Clock } from '../clock.js'
 import { type Message, type Receipt, SendError, type Sender, sendErrorOf } from './sender.js'
 
-/** Opens when more than half of what was sent within a minute failed, five attempts or more. */
+/** The breaker opens when more than half of at least five attempts within a minute have failed. */
 const WINDOW_MS = 60_000
 const ATTEMPTS = 5
-/** How long an open breaker lets nothing through; then one message tries whether the provider is back. */
+/** How long an open breaker lets nothing through. After that, one message tries whether the provider is back. */
 export const OPEN_MS = 30_000
-/** While that one is under way. */
+/** The waiting time that other messages are told while that trial is under way. */
 const TRIAL_MS = 1_000
 
 /**
- * A sender that is spared while it is broken, and never takes longer than the signal.
- * `limited`, `refused` and what fails for the message's sake are answers of a provider that works.
- * @throws SendError failed, BREAKER_OPEN, with the time until the next try
+ * Puts a circuit breaker before a sender, and gives up a send when the signal aborts, whether or not the sender heeds
+ * it. `limited`, `refused` and failures because of the message are answers of a working provider: they do not count as
+ * failures.
+ * @throws SendError `failed` with BREAKER_OPEN and the time until the next try, while the breaker is open
  */
 export function guarded(sender: Sender, clock: Clock): Sender {
   const { name } = sender
@@ -33,7 +34,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
     volumeThreshold: ATTEMPTS,
     rollingPercentilesEnabled: false,
     enableSnapshots: false,
-    // A lock that is lost is ours.
+    // A lost lock is no fault of the provider.
     errorFilter: ({ outcome, code, ofMessage }: SendError) =>
       outcome === 'limited' || outcome === 'refused' || ofMessage || code === 'LOCK_LOST'
   })
@@ -52,7 +53,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
       } catch (thrown) {
         throw sendErrorOf(thrown, name)
       }
-      // What the breaker itself turns away counts among its messages, and so makes the share of failures smaller.
+      // The breaker counts what it rejects itself among all attempts, which would lower the share of failures.
       if (!breaker.closed && !breaker.pendingClose) throw passedOver()
       return breaker.fire(message, signal).catch(error => {
         throw error instanceof SendError ? error : passedOver()
@@ -65,7 +66,7 @@ export function guarded(sender: Sender, clock: Clock): Sender {
   }
 }
 
-/** Rejects when the signal aborts. A sender that heeds the signal may know more, so it speaks first. */
+/** Rejects when the signal aborts, but after a sender that heeds the signal: its own error may say more. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const give = () => setImmediate(() => reject(new SendError('unknown')))
@@ -73,5 +74,5 @@ function aborted(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** Why nobody waits any longer, as deliver.ts says it. */
+/** Why deliver.ts has aborted the signal: the code of its SendError. */
 const codeOf = ({ reason }: AbortSignal) => String((reason as { code?: unknown } | undefined)?.code)

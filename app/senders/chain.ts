@@ -6,16 +6,16 @@ interface Link {
   weight: number
 }
 
-/** After these nothing has left, so another sender may try. */
+/** Outcomes of a message that surely was not sent, so that another sender may try. */
 const SURELY_NOT = new Set(['failed', 'limited'])
 
 /**
- * Senders one after another: the next is tried only when the one before surely did not send. Equals of a step take
+ * Tries senders one after another: the next only when the one before surely did not send. The senders of a step take
  * turns by weight.
- * @param passedOn hears why the next one is asked
- * @throws SendError of the sender that ended it. When none was left, of those that did not fail for the message's sake
- *   alone, if there are any: failed if one did, else limited if one was, with the shortest waiting time of all, else
- *   BREAKER_OPEN.
+ * @param passedOn called with the error for which the next sender is tried
+ * @throws SendError of the sender after which no other may try. When none is left, failures because of the message are
+ * set   aside unless there are no others; then it is the last `failed` one, if any, else the last `limited` one, if
+ * any, else   BREAKER_OPEN. The latter two have the shortest waiting time of all.
  */
 export function chain(
   steps: readonly (readonly Link[])[],

@@ -1,10 +1,10 @@
-/** A sender and its share among its equals. */
+/** A sender and its weight among the senders of its step. */
 interface Share {
   name: string
   weight: number
 }
 
-/** @param text as in `aliyun:3|tencent:1,twilio`: steps in their order, each with its equals */
+/** @param text as in `aliyun:3|tencent:1,twilio`: steps in order, each with the senders that share it */
 export function readChoice(text: string): Share[][] {
   return text.split(',').map(step =>
     step.split('|').map(each => {
@@ -15,9 +15,9 @@ export function readChoice(text: string): Share[][] {
 }
 
 /**
- * Takes turns by weight: of every `sum of weights` calls each share is first as often as its weight says, evenly spread
- * (smooth weighted round robin, as in nginx).
- * @returns a function that gives all of them, who is first next time in front
+ * Takes turns by weight: in as many calls as the sum of weights, each share is first as often as its weight says,
+ * evenly spread (smooth weighted round robin, as in nginx).
+ * @returns a function that returns all shares, with the one whose turn it is in front
  */
 export function turns<S extends { weight: number }>(shares: readonly S[]): () => S[] {
   const total = shares.reduce((sum, { weight }) => sum + weight, 0)

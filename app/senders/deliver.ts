@@ -9,12 +9,15 @@ import {
   type Undelivered
 } from './sender.js'
 
-/** What an error of `deliver` says of the message; before any other error it surely was not sent. */
+/** What an error of `deliver` says of the message. Any other error means that the message surely was not sent. */
 export function undeliveredOf(error: unknown): Undelivered {
   return (error as { undelivered?: Undelivered }).undelivered ?? sendErrorOf(error, 'none')
 }
 
-/** Somebody else may be sending, and nothing has left here. @throws a problem (503) when the lock is lost */
+/**
+ * Checks, before anything is sent, that a decision has not lost its lock: otherwise another request may be sending.
+ * @throws a problem (503) when the lock is lost
+ */
 export function checkLock(decision: Decision | null): void {
   if (!decision?.signal.aborted) return
   const undelivered = sendErrorOf(new SendError('failed', { code: 'LOCK_LOST' }), 'none')
@@ -23,8 +26,8 @@ export function checkLock(decision: Decision | null): void {
 }
 
 /**
- * Hands a message over and waits for the sender, but no longer than `timeoutMs` milliseconds, nor after the
- * reservation has lost its lock. What may have gone out keeps its slot; what surely has not is given back when the
+ * Hands a message to the sender and waits for it, until `timeoutMs` milliseconds are over or the decision has lost its
+ * lock. A message that may have been sent keeps its slot. The slot of one that surely was not sent is refunded when the
  * handler ends with the problem.
  * @throws a problem, of which `undeliveredOf` tells more
  */
@@ -34,7 +37,7 @@ export async function deliver(
   decision: Decision | null,
   timeoutMs: number
 ): Promise<Receipt> {
-  // An abort of before is not told again.
+  // The signal tells of no abort that came before.
   checkLock(decision)
   const waiting = new AbortController()
   let giveUp = (_error: SendError) => {}
@@ -42,7 +45,7 @@ export async function deliver(
   const stop = (code: string) => {
     const error = new SendError('unknown', { code })
     waiting.abort(error)
-    // What the sender itself says to the abort comes first: it may know that nothing has left.
+    // Later than the sender's own error on the abort, which may say that nothing was sent.
     setImmediate(giveUp, error)
   }
   const lose = () => stop('LOCK_LOST')
@@ -61,14 +64,14 @@ export async function deliver(
   }
 }
 
-/** Whether it is a name as providers give messages, in which the recipient's address does not stand. */
+/** Whether the text can be a provider's name for a message, and does not hold the recipient's number or address. */
 function isReference(text: unknown, { to }: Message): text is string {
   const [number = to] = /\d{7}$/.exec(to) ?? []
   return typeof text === 'string' && /^[!-~]{1,128}$/.test(text) && !text.includes(number)
 }
 
 function problemOf({ outcome, code, retryAfterMs }: SendError, { channel }: Message): ProblemError {
-  /** Says when to come again, where that is known. */
+  /** Adds when to try again, if that is known. */
   const later = (each: ProblemError): ProblemError => {
     if (retryAfterMs === undefined) return each
     each.problem.retryAfterMs = retryAfterMs

@@ -1,6 +1,6 @@
 import { SendError, type Sender } from './sender.js'
 
-/** Stands where no sender is configured: a message that goes nowhere must not look sent. */
+/** Fails every message, where no sender is configured: a message that goes nowhere must not look sent. */
 export const none: Sender = {
   name: 'none',
   async send() {

@@ -14,13 +14,13 @@ import { readTemplateCodes } from './template-codes.js'
 
 interface Opened {
   senders: Senders
-  /** Where the outbox is kept. */
+  /** The outbox, if there is one. */
   outbox: Outbox | null
 }
 
 /**
- * The senders that the configuration chooses. Without a choice it is the outbox in development, and in production none;
- * mail goes by SMTP when SMTP_URL is set.
+ * Opens the senders that the configuration chooses. Without a choice, mail goes by SMTP if SMTP_URL is set. Anything
+ * else goes to the outbox in development, and to no sender in production or with DEV_OUTBOX=off.
  * @throws ConfigError that names the variable at fault, or says what to install
  */
 export async function openSenders(
@@ -75,9 +75,9 @@ export async function openSenders(
 }
 
 /**
- * Holds the codes of the chosen providers against the templates.
- * @param parameters of each template in each language, as in `captcha.zh`
- * @throws ConfigError that names the variable and what there is none of
+ * Checks the template codes of the chosen providers against the templates.
+ * @param parameters the names of parameters of each template in each language, such as `captcha.zh`
+ * @throws ConfigError that names the variable, and the template or parameter at fault
  */
 export function checkCodes(config: Config, parameters: ReadonlyMap<string, readonly string[]>): void {
   for (const { variable, text, codes } of chosenCodes(config)) {
@@ -100,8 +100,8 @@ export function checkCodes(config: Config, parameters: ReadonlyMap<string, reado
 }
 
 /**
- * Says which templates a chosen provider has no code for: it is passed over for them.
- * @param templates as in `captcha.zh`
+ * Warnings that say for which templates a chosen provider has no code. For those, the provider is passed over.
+ * @param templates such as `captcha.zh`
  */
 export function missingCodes(config: Config, templates: readonly string[]): string[] {
   return chosenCodes(config).flatMap(({ variable, codes }) => {
@@ -112,7 +112,7 @@ export function missingCodes(config: Config, templates: readonly string[]): stri
   })
 }
 
-/** The codes of the chosen providers that have any, each as it stands in its variable and read. */
+/** The template codes of each chosen provider that takes them: the text of its variable, and the codes read from it. */
 function chosenCodes(config: Config) {
   const chosen = readChoice(config.SMS_SENDERS ?? '').flat()
   return chosen.flatMap(({ name }) => {

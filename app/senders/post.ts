@@ -13,18 +13,18 @@ interface Post {
   url: URL
   headers: OutgoingHttpHeaders
   body: string
-  /** Breaks it off. */
+  /** Aborts the request. */
   signal: AbortSignal
 }
 
 const NO_ANSWER = { code: 'NO_ANSWER' }
 
 /**
- * Posts without an SDK: once, over a connection of its own, and to no address that an answer names.
- * @param protocol of all addresses, as in `https:`
+ * Posts without an SDK: one try over a connection of its own, and no redirect is followed.
+ * @param protocol the protocol of all URLs, such as `https:`
  * @param sendMs how long sending may take in all, in milliseconds
- * @returns a function that gives the head of an answer, whose body is to be read by `bodyOf` or destroyed. It throws
- * SendError: `failed` when no connection stood, else `unknown`
+ * @returns a function that resolves with the head of the answer, whose body must be read by `bodyOf` or destroyed. It
+ * throws SendError: `failed` when no connection was established, else `unknown`
  */
 export function poster(protocol: string, sendMs: number): (post: Post) => Promise<IncomingMessage> {
   const secure = protocol === 'https:'
@@ -41,13 +41,13 @@ function headOf(request: ClientRequest, body: string): Promise<IncomingMessage> 
       reject(code === undefined ? new SendError('unknown', NO_ANSWER) : new SendError('failed', { code }))
     })
     request.on('response', response => resolve(response.on('error', () => {})))
-    // 101 is no response to Node.
+    // Node emits no `response` for a 101.
     request.on('upgrade', response => resolve(response.destroy()))
     request.end(body)
   })
 }
 
-/** @throws SendError `unknown` when it breaks off or is too long */
+/** @throws SendError `unknown` when the body breaks off or is too long */
 export async function bodyOf(response: IncomingMessage): Promise<string> {
   try {
     return await text(response)

@@ -5,23 +5,23 @@ import type { Channel, Sender } from './sender.js'
 
 type Variable = keyof Config
 
-/** The configuration with some variables surely there. */
+/** The configuration with some variables surely set. */
 type With<V extends Variable> = Config & { [each in V]-?: NonNullable<Config[each]> }
 
-/** What senders can be configured for: an entry of providers.ts. */
+/** A provider that can be configured: an entry of providers.ts. */
 export interface Provider {
   channels: readonly Channel[]
-  /** What must be set. */
+  /** The variables that must be set. */
   needs: readonly Variable[]
-  /** What must be installed, as `npm install` takes it. */
+  /** The packages that must be installed, as `npm install` takes them. */
   packages?: string
-  /** Names of variables that hold template codes. */
+  /** The variable that holds the provider's template codes. */
   templates?: Variable
-  /** Called when everything that is needed is set. @throws an error of `import()` when a package is missing */
+  /** Called when all that `needs` lists is set. @throws an error of `import()` when a package is missing */
   open(config: Config, clock: Clock): Promise<Sender>
 }
 
-/** A provider whose `open` knows that what it needs is set. */
+/** Types a provider so that its `open` sees the variables of `needs` as set. */
 export function provider<const V extends Variable>(
   from: Omit<Provider, 'needs' | 'open'> & {
     needs: readonly V[]
@@ -33,7 +33,7 @@ export function provider<const V extends Variable>(
 
 /**
  * Opens a sender.
- * @param by how it was chosen, as in "SMS_SENDERS names twilio"
+ * @param by how the provider was chosen, as in "SMS_SENDERS names twilio"
  * @throws ConfigError that names the variable that is missing, or says what to install
  */
 export async function openProvider(
@@ -48,7 +48,7 @@ export async function openProvider(
   try {
     return await chosen.open(config, clock)
   } catch (error) {
-    // By its message: loaders that run TypeScript lose the code, ERR_MODULE_NOT_FOUND.
+    // Told by the message, since loaders that run TypeScript lose the code ERR_MODULE_NOT_FOUND.
     if (!(error as Error).message.startsWith('Cannot find package')) throw error
     throw new ConfigError(`${by}: install it with npm install ${chosen.packages}`, { cause: error })
   }

@@ -1,4 +1,4 @@
-/** By which messages go. */
+/** The ways by which messages go. */
 export const CHANNELS = ['sms', 'mail'] as const
 export type Channel = (typeof CHANNELS)[number]
 
@@ -6,43 +6,46 @@ export interface Message {
   channel: Channel
   /** Phone number in E.164, or mail address. */
   to: string
-  /** Mail alone has one. */
+  /** Of mail only. */
   subject?: string
   text: string
-  /** Mail alone has one. */
+  /** Of mail only. */
   html?: string
-  /** What providers that keep the texts themselves are told in place of the text. */
+  /** The name of the template. Providers that keep the texts themselves get its code in place of the text. */
   template: string
-  /** As in `en`. */
+  /** The language of the text, such as `en`. */
   locale: string
   params: Readonly<Record<string, string>>
-  /** How many SMS it takes; SMS alone. */
+  /** How many SMS the text takes; of SMS only. */
   segments?: number
 }
 
-/** Where a message was handed over, and the provider's name for it. */
+/** The sender that took a message, and the provider's name for the message. */
 export interface Receipt {
   sender: string
   reference?: string
 }
 
 /**
- * Why a message did not go out. limited: the provider's own limit; refused: for good, as an invalid number; failed:
- * surely not sent; unknown: may have been sent.
+ * Why a message did not go out. limited: by the provider's own limit; refused: for good, such as an invalid number;
+ * failed: surely not sent, for another reason; unknown: may have been sent.
  */
 export type Failing = 'limited' | 'refused' | 'failed' | 'unknown'
 
 interface Details {
   sender?: string
-  /** The provider's code, or one of ours. */
+  /** The provider's code, or one of this app. */
   code?: string
   /** When the provider would take the message, in milliseconds from now. */
   retryAfterMs?: number
-  /** Whether it is for this message's sake, as for its recipient, channel or language: of the provider it tells nothing. */
+  /**
+   * Whether the reason is this message, such as its recipient, channel or language. Then it says nothing of the
+   * provider.
+   */
   ofMessage?: boolean
 }
 
-/** Says what became of a message, and nothing about whom it was for: a provider's own words may name the recipient. */
+/** Says what became of a message, but not a provider's own words, which may name the recipient. */
 export class SendError extends Error {
   override name = 'SendError'
   sender: string | undefined
@@ -63,22 +66,22 @@ export class SendError extends Error {
   }
 }
 
-/** A code as providers have them; anything else could be somebody's number or address. */
+/** A code in the form that providers use. Anything else is hidden, since it could be somebody's number or address. */
 const readable = (code: string) => (/^(?!.*\d{7})[\w.:-]{1,64}$/.test(code) ? code : 'UNREADABLE')
 
 /** Hands messages to a provider. */
 export interface Sender {
-  /** As in logs and metrics. */
+  /** The name in logs and metrics. */
   readonly name: string
   /**
-   * Whether it can be asked for this message at all: what fails here tells nothing of the provider.
-   * @throws SendError, mostly for the message's sake
+   * Checks whether the provider can be asked for this message at all. A failure here says nothing of the provider.
+   * @throws SendError, mostly because of the message
    */
   check?(message: Message): void
   /**
-   * Done when the provider has the message.
+   * Resolves when the provider has the message.
    * @param signal aborts when nobody waits any longer
-   * @throws SendError; any other error says that the message surely was not sent
+   * @throws SendError; any other error means that the message surely was not sent
    */
   send(message: Message, signal: AbortSignal): Promise<Receipt>
   close?(): void | Promise<void>
@@ -87,7 +90,7 @@ export interface Sender {
 /** One sender for each channel. */
 export type Senders = Record<Channel, Sender>
 
-/** What an answer means that tells no more than its status: it may be that of a proxy. */
+/** What an answer means that says no more than its status, and may be from a proxy. */
 export function statusError(status: number): SendError {
   const sure = status >= 400 && status < 500
   return new SendError(sure ? 'failed' : 'unknown', { code: `HTTP_${status}` })

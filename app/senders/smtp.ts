@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { provider } from './provider.js'
 import { type Message, SendError } from './sender.js'
 
-/** Mail through a server, over connections that are kept. */
+/** Mail through a server, over connections that are kept open. */
 export const smtp = provider({
   channels: ['mail'],
   needs: ['SMTP_URL', 'MAIL_FROM'],
@@ -16,7 +16,7 @@ export const smtp = provider({
       connectionTimeout: ms * 0.4,
       greetingTimeout: ms * 0.4,
       socketTimeout: ms * 0.8,
-      // Once more, when a kept connection turns out to be dead before anything of the message has left.
+      // One more try, when a kept connection turns out to be dead before anything of the message has left.
       maxRequeues: 1,
       disableFileAccess: true,
       disableUrlAccess: true
@@ -35,7 +35,7 @@ export const smtp = provider({
         check(message)
         const { to, subject = '', text, html } = message
         const watch: Watched['watch'] = {}
-        // As an object, so that one address stays one address.
+        // `to` is an object, so that nodemailer does not parse the address and take it for several.
         const mail = {
           from,
           to: { name: '', address: to },
@@ -57,14 +57,15 @@ export const smtp = provider({
   }
 })
 
-/** nodemailer would write spaces in place of these, and so another mailbox. */
+/** Refuses addresses with `<` or `>`: nodemailer would put spaces in their place, and so address another mailbox. */
 function check({ to }: Message): void {
   if (/[<>]/.test(to)) throw new SendError('refused', { code: 'EENVELOPE' })
 }
 
 /**
- * nodemailer leaves ASCII alone, also what mail programs would decode (RFC 2047, section 6.2), and what makes a line of more
- * than 998 characters, as it has nowhere to break (RFC 5322, section 2.1.1).
+ * Encodes a subject that nodemailer, which leaves ASCII alone, would not: one that mail programs would decode (RFC
+ * 2047, section 6.2), or one that makes a line of more than 998 characters, as it has no place to break (RFC 5322,
+ * section 2.1.1).
  */
 function encoded(subject: string) {
   if (!/=\?|[^ ]{900}/.test(subject)) return subject
@@ -73,27 +74,27 @@ function encoded(subject: string) {
 }
 
 interface Watched {
-  /** The message as it is read for the server. */
+  /** The stream from which the message is read for the server; unset until nodemailer makes it. */
   watch: { body?: Readable }
 }
 
 type SmtpError = Error & { code?: string; command?: string; response?: string; responseCode?: number }
 
-/** RFC 3463, section 3.8: a policy, such as a rate, or grey-listing. */
+/** A matter of policy, such as a rate limit or greylisting (RFC 3463, section 3.8). */
 const POLICY = /^\d{3}[ -][45]\.7\./
 
 /**
- * The recipient's address or mailbox (RFC 3463, sections 3.2 and 3.3): some servers, such as Exchange Online, look at it
- * behind the data alone.
+ * A matter of the recipient's address or mailbox (RFC 3463, sections 3.2 and 3.3). Some servers, such as Exchange
+ * Online, check it only after the data.
  */
 const MAILBOX = /^\d{3}[ -][45]\.(?:1\.(?:[1236]|10)|2\.[12])\b/
-/** What Amazon SES and Gmail say at their limits. */
+/** The replies of Amazon SES and Gmail at their limits. */
 const LIMIT = /^(?:454 Throttling|\d{3}[ -][45]\.4\.5)\b/
 
-/** The message is too big, or holds what is not taken (RFC 3463, sections 3.4 and 3.7). */
+/** The message is too big, or its content is not accepted (RFC 3463, sections 3.4 and 3.7). */
 const CONTENT = /^\d{3}[ -][45]\.(?:3\.4|6\.\d{1,3})\b/
 
-/** A mailbox beyond ASCII (RFC 6531): servers without SMTPUTF8, such as Amazon SES, may refuse it behind the data alone. */
+/** A non-ASCII mailbox (RFC 6531). Servers without SMTPUTF8, such as Amazon SES, may refuse it only after the data. */
 const BEYOND_ASCII = /[^\0-\x7f].*@/
 
 function outcomeOf(
@@ -102,8 +103,8 @@ function outcomeOf(
   to: string
 ): SendError {
   const answer = { code: String(responseCode ?? code ?? 'ERROR') }
-  // With 4yz and 5yz a server says that it has not taken the message (RFC 5321, section 4.2.1). All else tells nothing of it,
-  // as 354, which belongs to something else.
+  // By 4yz and 5yz a server says that it has not taken the message (RFC 5321, section 4.2.1). Any other reply, such as
+  // 354, is about something else and does not tell.
   if (responseCode === undefined || responseCode < 400 || responseCode > 599)
     return new SendError(begun ? 'unknown' : 'failed', answer)
   const policy = POLICY.test(response)
@@ -111,9 +112,9 @@ function outcomeOf(
   if (rate || LIMIT.test(response)) return new SendError('limited', answer)
   const behindData = command === 'DATA'
   const ofRecipient = command === 'RCPT TO' || (behindData && MAILBOX.test(response))
-  // A policy of 5yz is about us, as in "relaying denied", not about the mailbox.
+  // A policy with 5yz is about this client, as in "relaying denied", not about the mailbox.
   if (ofRecipient && responseCode >= 500 && !policy) return new SendError('refused', answer)
   const ofMail = behindData && (CONTENT.test(response) || (responseCode >= 500 && BEYOND_ASCII.test(to)))
-  // A server that answers to a recipient works, unless it says goodbye (421).
+  // A server that replies to RCPT works, unless the reply is that it closes (421).
   return new SendError('failed', { ...answer, ofMessage: ofMail || (ofRecipient && responseCode !== 421) })
 }

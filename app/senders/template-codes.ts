@@ -2,11 +2,14 @@ import { type Message, SendError } from './sender.js'
 
 interface TemplateCode {
   code: string
-  /** Names of parameters in the order of the placeholders; without any, all of a message in their order. */
+  /**
+   * Names of parameters in the order of the provider's placeholders; empty for all parameters of a message in their
+   * order.
+   */
   names: readonly string[]
 }
 
-/** How a provider calls our templates: by `name.locale`. */
+/** The provider's codes of templates, by `name.locale`. */
 type TemplateCodes = ReadonlyMap<string, TemplateCode>
 
 /** @param text as in `captcha.zh=SMS_154950909:code,order-shipped.en=SMS_1` */
@@ -21,7 +24,7 @@ export function readTemplateCodes(text: string): TemplateCodes {
 
 /**
  * The provider's code for the template of a message, and its parameters in the provider's order.
- * @throws SendError failed, for the message's sake: TEMPLATE_UNKNOWN, or PARAMETER_MISSING
+ * @throws SendError `failed`, because of the message: TEMPLATE_UNKNOWN or PARAMETER_MISSING
  */
 export function inCode(codes: TemplateCodes, { template, locale, params }: Message) {
   const found = codes.get(`${template}.${locale}`)

@@ -47,7 +47,8 @@ export const tencent = provider({
           TemplateId: code,
           TemplateParamSet: params.map(([, value]) => value)
         }
-        // The SDK leaves the body of an answer that is an error unread, and with it the connection open.
+        // The SDK does not read the body of an error response, and so leaves the connection open: this aborts it at the
+        // end.
         const known = new AbortController()
         const options = { signal: AbortSignal.any([signal, known.signal]) }
         const answer: Answer = await client
@@ -67,7 +68,7 @@ export const tencent = provider({
   }
 })
 
-/** An answer that is a stream of events is none, and its end by an abort would be an error that nobody hears. */
+/** An event stream is no answer of this API. Aborting it emits an error, which must have a listener. */
 function ofThisApi(answer: Answer & { [each in 'eventSource' | 'readline']?: EventEmitter }): Answer {
   for (const events of [answer.eventSource, answer.readline]) events?.on?.('error', () => {})
   return answer
@@ -78,8 +79,8 @@ interface Answer {
 }
 
 /**
- * An error of the SDK, which has a traceId: with the API's code, or the status of an answer that is not the API's, or of
- * the connection. One without it is of an answer that broke off, and so is its code.
+ * An error of the SDK. With a `traceId`, it has the API's code, or the status of an answer that is not the API's, or is
+ * of the connection. Without a `traceId`, the answer broke off, and its code is no code of the API.
  */
 type Broken = Error & { code?: string; httpCode?: number }
 
@@ -98,7 +99,7 @@ const REFUSED = new Set([
   'InvalidParameterValue.InvalidPhoneNumber'
 ])
 const LIMITED = /^(RequestLimitExceeded|LimitExceeded)(\.|$)/
-/** What a parameter may not hold. */
+/** A parameter holds what it may not. */
 const OF_PARAMETERS = new Set([
   'FailedOperation.ContainSensitiveWord',
   'InvalidParameterValue.ContentLengthLimit',
@@ -106,7 +107,7 @@ const OF_PARAMETERS = new Set([
   'InvalidParameterValue.TemplateParameterFormatError',
   'InvalidParameterValue.TemplateParameterLengthLimit'
 ])
-/** Mistakes in what was asked, whatever their name. */
+/** Mistakes in the call, despite their names: the message surely was not sent. */
 const SURE = new Set([
   'InternalError.JsonParseFail',
   'InternalError.RequestTimeException',
@@ -116,16 +117,16 @@ const SURE = new Set([
 ])
 
 function outcomeOf(code: unknown, clock: Clock): SendError {
-  // Codes of the API are texts; any other answer is somebody else's.
+  // Codes of the API are strings; any other answer is not the API's.
   if (typeof code !== 'string' || code === '') return new SendError('unknown', { code: 'NO_ANSWER' })
   if (LIMITED.test(code)) {
     const retryAfterMs = waitOf(code, clock)
     return new SendError('limited', { code, retryAfterMs })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })
-  // Countries that are not served, or not by this template.
+  // UnsupportedOperation: the country is not served, or not by this template.
   const ofMessage = code.startsWith('UnsupportedOperation.') || OF_PARAMETERS.has(code)
-  // Others of InternalError tell of time-outs on the way to the carrier, too.
+  // Other InternalErrors include time-outs on the way to the carrier.
   const unsure = code.startsWith('InternalError') && !SURE.has(code)
   return new SendError(unsure ? 'unknown' : 'failed', { code, ofMessage })
 }

@@ -19,13 +19,13 @@ export const twilio = provider({
       httpsAgent: https,
       maxContentLength: MAX_UNPACKED_BYTES
     })
-    // Its own time-out is for silence alone, and a body may never end.
+    // The SDK's own time-out covers silence only, but a body may never end.
     axios.interceptors.request.use(request =>
       Object.assign(request, { signal: AbortSignal.timeout(config.SEND_TIMEOUT) })
     )
     const client = sdk(config.TWILIO_ACCOUNT_SID, config.TWILIO_AUTH_TOKEN, { httpClient })
     if (config.TWILIO_ENDPOINT !== undefined) client.api.baseUrl = config.TWILIO_ENDPOINT
-    // At the first look the SDK loads them: here, where no request waits for it.
+    // The SDK loads `messages` at the first access: do that here, where no request waits for it.
     const { messages } = client
     const from = config.TWILIO_FROM
     const origin = /^MG\w{32}$/.test(from) ? { messagingServiceSid: from } : { from }
@@ -35,7 +35,7 @@ export const twilio = provider({
         const { sid } = await messages.create({ to, body: text, ...origin }).catch(error => {
           throw outcomeOf(error)
         })
-        // An answer of 2xx that is not the API's, as of a proxy.
+        // A 2xx answer that is not the API's, such as a proxy's.
         if (typeof sid !== 'string' || sid === '') throw new SendError('unknown', { code: 'NO_ANSWER' })
         return { sender: 'twilio', reference: sid }
       }
@@ -51,10 +51,10 @@ interface Answer extends Error {
 
 // As listed at www.twilio.com/docs/api/errors
 const REFUSED = new Set([21211, 21214, 21217, 21265, 21407, 21408, 21610, 21612, 21614, 21635])
-/** A number that a trial account has not verified, one's own, or one that cannot be reached from the sender's. */
+/** The number is not verified by a trial account, is the sender's own, or cannot be reached from the sender's. */
 const OF_MESSAGE = new Set([21219, 21266, 21608, 21659])
 const LIMITED = new Set([14107, 20429, 21611, 63018])
-/** 20503 is "service unavailable": not taken. */
+/** Although the status is 5xx, the message was not taken: 20503 is "service unavailable". */
 const SURE = new Set([20503])
 
 function outcomeOf(error: Answer): SendError {

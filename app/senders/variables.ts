@@ -1,15 +1,15 @@
 import { Type } from 'typebox'
 
-// One template.locale=code, or more of them; after a code, names of parameters in the order of the placeholders.
+// One template.locale=code. Names of parameters, in the order of the placeholders, may follow the code.
 const CODE = '[\\w-]+\\.[\\w-]+=[\\w-]+(:\\w+)*'
 const SENDER = '[a-z][a-z0-9-]*(:[1-9][0-9]{0,2})?'
 const CHOICE = `${SENDER}([,|]${SENDER})*`
 
-// Standard Webhooks: 24 to 64 bytes. Libraries of receivers take no base64 without its padding.
+// Keys of Standard Webhooks have 24 to 64 bytes. Receivers' libraries accept base64 only with its padding.
 const WEBHOOK_KEY = '(?=[^=]{32,86}=*$)([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
 
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
-// What is read from a file may end with a line break or a blank, which no provider and no header takes.
+// A value that was read from a file may end with a line break or a blank, which no provider and no header accepts.
 const line = (description: string) =>
   Type.Optional(
     Type.String({
@@ -36,7 +36,7 @@ const choice = (example: string) =>
     })
   )
 
-/** What configures the senders (docs/senders.md). */
+/** The variables that configure the senders (docs/senders.md). */
 export const SenderVariables = {
   SMS_SENDERS: choice('aliyun:3|tencent:1,twilio'),
   MAIL_SENDERS: choice('smtp,webhook'),
@@ -75,7 +75,7 @@ export const SenderVariables = {
   ),
   TENCENT_ENDPOINT: text('the address of the API; https://sms.tencentcloudapi.com by default'),
   TWILIO_ACCOUNT_SID: Type.Optional(
-    // What stands there by mistake may be the token.
+    // A secret, since the value may be the token by mistake.
     Type.String({
       pattern: '^AC\\w+$',
       writeOnly: true,

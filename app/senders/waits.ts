@@ -3,7 +3,7 @@ export const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 const SHANGHAI_MS = 8 * HOUR_MS
 
-/** Milliseconds until the day ends in China, where providers there count days. It has no daylight saving. */
+/** Milliseconds until midnight in China, by which its providers count days. China has no daylight saving time. */
 export function untilMidnightInChina(wallMs: number): number {
   return DAY_MS - ((wallMs + SHANGHAI_MS) % DAY_MS)
 }

@@ -4,7 +4,7 @@ import { poster } from './post.js'
 import { provider } from './provider.js'
 import { type Message, SendError } from './sender.js'
 
-/** Posts messages to a service of one's own, signed as Standard Webhooks says (standardwebhooks.com). */
+/** Posts messages to a service of the operator's own, signed as Standard Webhooks says (standardwebhooks.com). */
 export const webhook = provider({
   channels: ['sms', 'mail'],
   needs: ['WEBHOOK_URL', 'WEBHOOK_SECRET'],
@@ -17,7 +17,7 @@ export const webhook = provider({
       async send(message, signal) {
         const { id, body, headers } = signed(message, key, clock)
         const response = await post({ url, headers, body, signal })
-        // The status says everything, and a body may never end.
+        // The status says everything. The body is not read, since it may never end.
         response.destroy()
         const { statusCode = 0, headers: told } = response
         if (statusCode >= 200 && statusCode < 300) return { sender: 'webhook', reference: id }
@@ -27,7 +27,7 @@ export const webhook = provider({
   }
 })
 
-/** The body of a message and its headers: the signature covers id, time and body. */
+/** The body and headers for a message. The signature covers id, time and body. */
 function signed(message: Message, key: Buffer, clock: Clock) {
   const id = `msg_${randomUUID()}`
   const now = clock.wall()
@@ -50,8 +50,8 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
   if (status === 429) return new SendError('limited', { code, retryAfterMs })
   if (status === 422) return new SendError('refused', { code })
   if (status === 421) return new SendError('failed', { code, ofMessage: true })
-  // 404 and 410 are about the service's address, not the recipient's. A redirect is not followed; 503 with a time is what
-  // a service says that has taken nothing.
+  // 404 and 410 are about the service's address, not the recipient's. A redirect is not followed. A service that
+  // answers 503 with Retry-After has taken nothing.
   const sure = (status >= 300 && status < 500) || (status === 503 && retryAfterMs !== undefined)
   return new SendError(sure ? 'failed' : 'unknown', { code })
 }
@@ -60,7 +60,7 @@ function outcomeOf(status: number, retryAfter: string | undefined, clock: Clock)
 function waitOf(text: string | undefined, clock: Clock): number | undefined {
   if (text === undefined) return undefined
   if (/^\d{1,7}$/.test(text)) return Number(text) * 1_000
-  // Of other text Date.parse makes dates, too: 1.5 is a day in January.
+  // Date.parse makes dates of other text, too: 1.5 is a day in January.
   const ms = /^[a-z]/i.test(text) ? Date.parse(text) - clock.wall() : Number.NaN
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }
