@@ -1,23 +1,23 @@
 import { problem } from '../problem.js'
 
-/** Who sends. */
+/** A client of the API that sends. */
 export interface Account {
   readonly id: string
-  /** How many messages a calendar day. */
+  /** How many messages the account may send in a calendar day. */
   readonly dailyQuota: number
-  /** IANA time zone whose midnight begins the day. */
+  /** IANA time zone in which the day begins at midnight. */
   readonly timeZone: string
-  /** What codes may be for; everything when left out. */
+  /** The purposes that the account may use; all when left out. */
   readonly purposes?: readonly string[]
-  /** Which templates may be sent; all when left out. */
+  /** The templates that the account may send; all when left out. */
   readonly templates?: readonly string[]
 }
 
-/** What an account has that says nothing else. */
+/** What an account has unless it says otherwise. */
 export const ACCOUNT_DEFAULTS = { dailyQuota: 1_000, timeZone: 'Asia/Shanghai' }
 
 /**
- * Holds what an account wants to send against what it may.
+ * Checks that an account may use a purpose or template.
  * @throws a problem (403)
  */
 export function mayUse({ id: account, ...may }: Account, what: 'purposes' | 'templates', name: string): void {

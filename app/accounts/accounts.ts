@@ -4,36 +4,37 @@ import { sha256 } from '../sha256.js'
 import { ACCOUNT_DEFAULTS, type Account } from './account.js'
 import { readAccounts, wrong } from './file.js'
 
-/** Whom a key names. */
+/** The account that a key names. */
 interface Named {
   account: Account
   revoked: boolean
 }
 
 export interface Accounts {
-  /** Those of ACCOUNTS_FILE, in its order. */
+  /** The accounts of ACCOUNTS_FILE, in its order. */
   readonly listed: readonly Account[]
-  /** Whether an account has this id, of a file or not. */
+  /** Whether any account has this id, from ACCOUNTS_FILE or not. */
   has(id: string): boolean
   byKey(key: string): Named | undefined
-  /** Whose pages have this origin. */
+  /** The account whose pages have this origin. */
   byOrigin(origin: string): Account | undefined
-  /** Who somebody without key and origin is: in development, as long as nothing is configured; else null. */
+  /** The account of requests without key and origin: in development, unless accounts are configured; else null. */
   readonly anonymous: Account | null
 }
 
-/** A key in clear that is shorter can be found by trying. */
+/** A shorter key in clear could be found by trying. */
 const MIN_KEY_LENGTH = 24
 const EVERYBODYS = 'the key of development, which everybody knows'
 const HASH_OF_DEVELOPMENT = sha256(DEVELOPMENT_KEY)
 
 /**
- * The accounts that the configuration names; outside of production without any, the one of development.
+ * Opens the accounts that the configuration names. If it names none, which production does not allow, there is one for
+ * development.
  * @throws ConfigError that names what is wrong, and shows no key
  */
 export function openAccounts(config: Config): Accounts {
   const { ADMIN_KEY, API_KEYS, ACCOUNTS_FILE, NODE_ENV } = config
-  /** By the hash of a key: the time of a look-up tells nothing of it, since nobody knows the seed of a `Map`. */
+  /** By the hash of a key. The time of a look-up reveals nothing of the key, since nobody knows the seed of a `Map`. */
   const keys = new Map<string, Named>()
   const origins = new Map<string, Account>()
   const listed: Account[] = []
@@ -59,13 +60,13 @@ export function openAccounts(config: Config): Accounts {
     }
   }
 
-  // In production one of them is required.
+  // Never in production, where one of the two is required.
   const open = API_KEYS === undefined && ACCOUNTS_FILE === undefined
   const pairs = open ? `${DEVELOPMENT_KEY}:development` : API_KEYS
   const simple = new Map<string, Account>()
   for (const [i, pair] of (pairs?.split(',') ?? []).entries()) {
     const [key = '', id = ''] = pair.split(':')
-    // Written the wrong way round, the id is the key: neither is shown.
+    // Neither is shown: if they are written the wrong way round, the id is the key.
     const mistake = NODE_ENV === 'production' ? weaknessOf(key) : undefined
     if (mistake !== undefined) throw new ConfigError(`API_KEYS[${i}] holds ${mistake}.`)
     if (ids.has(id)) throw new ConfigError(`API_KEYS names the account ${id}, which is in ACCOUNTS_FILE.`)
@@ -96,7 +97,7 @@ function weaknessOf(key: string): string | undefined {
   return `a key of fewer than ${MIN_KEY_LENGTH} characters; write key:account, and make a key by: openssl rand -hex 24`
 }
 
-// The pages of this server, and of a developer's own, on the same machine.
+// For the pages of this server and a developer's own pages, on the same machine.
 function isLoopback(origin: string): boolean {
   return /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.test(origin)
 }

@@ -2,12 +2,12 @@ import cors from '@fastify/cors'
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** How long a browser keeps the answer to its preflight, in seconds. */
+/** How long a browser may cache the answer to its preflight, in seconds. */
 const PREFLIGHT_SECONDS = 600
 
 /**
- * Lets pages of the accounts' origins call the routes of the scope that registers it, and read their answers (CORS).
- * Register it once for each prefix, before the routes.
+ * Lets pages of the accounts' origins call the routes of the scope that registers this plugin, and read the answers
+ * (CORS). Register it once for each prefix, before the routes.
  */
 const browsers: FastifyPluginAsync = async fastify => {
   await fastify.register(cors, {
@@ -18,7 +18,7 @@ const browsers: FastifyPluginAsync = async fastify => {
     exposedHeaders: ['date', 'retry-after', 'ratelimit', 'ratelimit-policy', 'idempotency-replayed'],
     credentials: false,
     maxAge: PREFLIGHT_SECONDS,
-    // Its answer to a broken preflight would be no problem document.
+    // The answer of @fastify/cors to a broken preflight would be no problem document.
     strictPreflight: false
   })
 }

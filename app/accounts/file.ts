@@ -12,11 +12,11 @@ import type { Accounts } from './accounts.js'
 
 const Names = (of: string, pattern: string) =>
   Type.Optional(Type.Array(Type.String({ pattern, description: of }), { uniqueItems: true, maxItems: 100 }))
-// Held against HASH by hand: the value of what may be a key in clear must not be shown.
+// Checked against HASH by code of its own: an error must not show the value, which may be a key in clear.
 const Hashes = { maxItems: 100, writeOnly: true, description: 'a list of SHA-256 hashes of keys' }
 const HASH = /^[0-9a-f]{64}$/
 const HASH_OF_NOTHING = sha256('')
-/** Schemes that browsers know and that are of no page with an origin. */
+/** Schemes that browsers know, but whose pages have no origin. */
 const PAGELESS = new Set(['file:', 'ftp:', 'ws:', 'wss:'])
 
 const AccountSchema = Type.Object(
@@ -43,7 +43,7 @@ const AccountSchema = Type.Object(
   },
   strict
 )
-/** Compiled: `check` takes thirty times as long, and there may be thousands. */
+/** Compiled, since `check` takes thirty times as long, and there may be thousands of accounts. */
 const isAccount = Compile(AccountSchema)
 type AccountEntry = Omit<Static<typeof AccountSchema>, 'keys' | 'revoked'> & {
   keys: string[]
@@ -59,7 +59,7 @@ export function readAccounts(file: string): AccountEntry[] {
   if (!Array.isArray(list)) throw wrong('', 'must be a list of accounts')
   return list.map((each, i) => {
     if (typeof each !== 'object' || each === null) throw wrong(`[${i}]`, 'must be an account: an object')
-    // One that is spread from both takes longer to make, and then to check.
+    // In place: an object spread from defaults and entry takes longer to make, and then to check.
     for (const [name, value] of Object.entries(ACCOUNT_DEFAULTS)) if (!(name in each)) each[name] = value
     const entry = isAccount.Check(each) ? each : check(AccountSchema, each, `ACCOUNTS_FILE[${i}]`)
     checkHashes(entry.keys, `[${i}].keys`)
@@ -77,8 +77,8 @@ export function readAccounts(file: string): AccountEntry[] {
 }
 
 /**
- * Holds what the accounts of the file list against what there is.
- * @throws ConfigError for the first purpose or template that is not there, with its path
+ * Checks that the purposes and templates that the accounts of the file list exist.
+ * @throws ConfigError for the first one that does not, with its path
  */
 export function checkNames(
   { listed }: Pick<Accounts, 'listed'>,
@@ -105,7 +105,7 @@ function checkList(
   }
 }
 
-/** @param path where in the file, with its bracket; '' is the file */
+/** @param path where in the file, such as `[0].id`; '' for the file as a whole */
 export function wrong(path: string, what: string): ConfigError {
   return new ConfigError(`ACCOUNTS_FILE${path} ${what}.`)
 }
@@ -120,7 +120,7 @@ function parse(file: string): unknown {
   try {
     return parseJson(bytes)
   } catch {
-    // The parser's own message would show a piece of the file.
+    // The parser's own message would show a part of the file.
     throw wrong('', 'is no JSON')
   }
 }
@@ -135,8 +135,8 @@ function checkHashes(hashes: readonly unknown[], path: string): void {
   }
 }
 
-// As a browser writes it in the header (RFC 6454, section 6.2): lower case, no default port, no path. Web views of apps and
-// extensions have schemes of their own.
+// An origin as browsers write it in the header (RFC 6454, section 6.2): lower case, no default port, no path. Any
+// scheme, since web views of apps and extensions have schemes of their own.
 function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, host } = new URL(text)

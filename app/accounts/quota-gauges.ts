@@ -8,7 +8,7 @@ import { periodsOf, QUOTA, SERVICE } from './quota.js'
 export interface QuotaGauges {
   /** For `onDecision`. */
   note(event: DecisionEvent, request: FastifyRequest | null): void
-  /** Forgets what is known, of accounts and limits that may be in force no more. */
+  /** Forgets all values, since accounts and limits may no longer be in force. */
   clear(): void
 }
 
@@ -20,13 +20,15 @@ interface Known {
 }
 
 /**
- * Gauges of what is used of each account's quota, and of that of all together, as the last decision of this instance has
- * told: that costs Redis nothing. When its period has ended a value is gone, since nothing is known of the next one.
+ * Gauges of what is used of each account's quota, and of the quota of all accounts together. They show what the last
+ * decision of this instance has told, which costs Redis nothing. A value disappears at the end of its period, since
+ * nothing is known of the next one.
  */
 export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGauges {
   const known = new Map<string, Known>()
 
-  // Labels that values share prom-client writes once: those of thousands of accounts take long.
+  // `sharedLabels`: prom-client serializes them once for all values of a gauge, which saves time with thousands of
+  // accounts.
   const valuesOf = (what: 'used' | 'max') =>
     [...known.values()]
       .filter(({ ends }) => msUntil(ends, clock) > 0)
@@ -53,9 +55,9 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
     note(event, request) {
       const { [QUOTA]: quota, [SERVICE]: service } = fastify.limit.rules
       const account = request?.account?.id
-      // A request that began before a reload may be of one that is gone.
+      // A request that began before a reload may be of an account that is gone.
       const inForce = account !== undefined && fastify.accounts.has(account)
-      // Where a rule counts by more, no one value is the account's.
+      // If a rule counts by more than the account, no single value is the account's.
       if (inForce && isAlone(quota?.key, 'request.account.id')) see(event, quota, account)
       if ([service?.key].flat().join() === 'all') see(event, service)
     },

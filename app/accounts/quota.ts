@@ -3,15 +3,15 @@ import type { DecisionEvent, Limit, Rule } from '../../plugin/index.js'
 /** The rule of the policy that holds an account to its quota. */
 export const QUOTA = 'account'
 
-/** And that which holds all of them together. */
+/** The rule of the policy that holds all accounts together to a quota. */
 export const SERVICE = 'service'
 
-/** A rule's limits in the order in which the plugin tells what is left of them: the calendar ones last. */
+/** A rule's limits in the order in which the plugin reports what is left of them: calendar limits last. */
 export function inOrder(limits: readonly Limit[] = []): Limit[] {
   return [...limits.filter(({ per }) => !per), ...limits.filter(({ per }) => per)]
 }
 
-/** What a decision tells of a rule's calendar limits; nothing of a rule that did not decide. */
+/** What a decision tells of a rule's calendar limits; an empty list if the rule took no part in it. */
 export function periodsOf({ rules }: DecisionEvent, rule: Rule | undefined) {
   const limits = inOrder(rule?.limits)
   const states = rules.find(({ name }) => name === rule?.name)?.limits ?? []

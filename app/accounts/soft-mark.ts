@@ -11,10 +11,10 @@ export type SoftMark = (event: DecisionEvent, request: Asked) => void
 const SHARE = 0.8
 
 /**
- * Reports, once a period and quota, the send that brings an account, or all of them together, to 80 % of it: in the log,
- * the audit trail and the metrics. Of several instances with one Redis the first that sees it reports; each asks once a
- * period.
- * @param timeoutMs how long Redis is waited for
+ * Reports the send that brings an account, or all accounts together, to 80 % of a quota, once for each quota and
+ * period: in the log, the audit trail and the metrics. Of several instances on one Redis, the first that sees it
+ * reports; each asks Redis once a period.
+ * @param timeoutMs how long to wait for Redis
  */
 export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: number): SoftMark {
   const marks = new Counter({
@@ -23,9 +23,9 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     labelNames: ['rule', 'account'],
     registers: [fastify.metrics.registry]
   })
-  // By account, kind of period and quota, which are few: when the last period seen ends.
+  // When the last period seen ends, by account, kind of period and quota; these are few.
   const seen = new Map<string, Instant>()
-  // Rather twice than never, where Redis does not answer.
+  // While Redis does not answer, reports rather twice than never.
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
     if (!fastify.hasDecorator('redis')) return true
     const claim = fastify.redis.set(`quota:{${mark}}:soft-mark`, '1', 'PX', Math.max(ms, 1), 'NX')
@@ -37,7 +37,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
 
   const report = (rule: string, account: string | undefined, event: DecisionEvent, request: Asked) => {
     for (const { per, used, max, resetMs } of periodsOf(event, fastify.limit.rules[rule])) {
-      // The answer to that very send may have been lost.
+      // At or above, since the answer to the very send that reached the mark may have been lost.
       if (used < max * SHARE) continue
       // No account has an empty id.
       const mark = `${account ?? ''}:${per}:${max}`
@@ -58,7 +58,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
     if (!event.allowed) return
     const account = request?.account?.id
     if (account !== undefined) report(QUOTA, account, event, request)
-    // It is everybody's, so of whoever brought it there nothing is told.
+    // The quota is everybody's, so the report does not name the one who reached the mark: it gets no request.
     report(SERVICE, undefined, event, null)
   }
 }

@@ -4,9 +4,9 @@ import type { Config } from '../config.js'
 import type { Lists } from './lists.js'
 
 /**
- * A filter that refuses blocked recipients, and notes on the request how a recipient stands. A concealed request
- * passes all the same: its handler answers as ever and sends nothing. While the lists do not answer it goes on as
- * `ON_STORE_ERROR` says.
+ * A filter that refuses blocked recipients, and notes on the request how its recipient stands. A concealed request
+ * passes even so: its handler answers as usual and sends nothing. While the store of the lists does not answer, the
+ * filter does as `ON_STORE_ERROR` says.
  */
 export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STORE_ERROR'>): Filter {
   return {

@@ -1,9 +1,9 @@
 --[[
-  Reads one.
+  Reads the entry of a recipient.
 
   ARGV[2]   id
 
-  Returns what is kept, '' for nobody or one that has ended; and now, in milliseconds since the epoch.
+  Returns the entry as text, '' when there is none or it has ended; and now, in milliseconds since the epoch.
 ]]
 local ms = now()
 sweep(KEYS, ms)

@@ -1,64 +1,65 @@
 import { problem } from '../problem.js'
 
-/** How somebody stands: sent nothing, or sent to uncounted. */
+/** How a recipient stands: blocked ones are sent nothing, allowed ones are sent to without being counted. */
 export type Standing = 'blocked' | 'allowed'
 
-/** Who is to be put on a list. */
+/** How a recipient is to be put on a list. */
 export interface Placing {
   standing: Standing
-  /** What is shown of the recipient, where that is known. */
+  /** What is shown of the recipient, if known. */
   masked?: string | undefined
-  /** In the operator's words. */
+  /** Why, in the operator's words. */
   reason?: string | undefined
-  /** In milliseconds, more than 0; without it until removed. */
+  /** How long, in milliseconds, more than 0. Left out: until removed. */
   durationMs?: number | undefined
 }
 
-/** Somebody on a list. Times are milliseconds since the epoch, by the store's clock. */
+/** An entry of a list. Times are milliseconds since the epoch, by the store's clock. */
 export interface Placed {
   standing: Standing
   masked?: string
   reason?: string
   since: number
-  /** When it ends by itself; left out: never. */
+  /** When the entry ends by itself; left out: never. */
   until?: number
 }
 
-/** Who stands on a page of the lists. */
+/** An entry on a page of the lists. */
 export interface Listed extends Placed {
   recipientHash: string
 }
 
-/** Somebody who is on a list now. */
+/** An entry that is in force now. */
 export interface Found extends Placed {
-  /** Where it ends by itself: how long until then, in milliseconds, by the store's clock. */
+  /** If the entry ends by itself: how long until then, in milliseconds, by the store's clock. */
   leftMs?: number
 }
 
 export interface Page {
   /** Which list; both when left out. */
   standing?: Standing | undefined
-  /** How many at most, from 1. */
+  /** The most entries on the page, 1 or more. */
   limit: number
   /** The `next` of the page before. */
   after?: string | undefined
 }
 
 /**
- * Who is blocked or allowed, by their hash of the audit trail; nobody is on both lists. An entry ends at its `until`, and
- * is cleaned up at the latest when the lists are read, or its room is needed, of many some at a time.
+ * The recipients that are blocked or allowed, by the hash that the audit trail shows; no recipient is on both lists. An
+ * entry ends at its `until`. It is deleted at the latest when the lists are read or its room is needed, a bounded
+ * number of entries at a time.
  */
 export interface Lists {
-  /** Puts somebody on a list; where they were before, they no longer are. @throws a problem (503) when full */
+  /** Puts a recipient on a list, in place of any former entry. @throws a problem (503) when the lists are full */
   put(recipientHash: string, placing: Placing): Promise<Placed>
-  /** One trip to the store, whoever it is. */
+  /** Takes one round trip to the store, whether or not the recipient is on a list. */
   get(recipientHash: string): Promise<Found | null>
-  /** Takes somebody off the lists, if they are on one. */
+  /** Takes a recipient off the lists, if on one. */
   remove(recipientHash: string): Promise<void>
-  /** Newest first. `next` is null on the last page; a page may be shorter than its limit. */
+  /** The entries of a page, newest first. `next` is null on the last page. A page may be shorter than its limit. */
   all(page: Page): Promise<{ entries: Listed[]; next: string | null }>
   /**
-   * For the start: asks whose lists they are. Nothing is said while the store does not answer.
+   * For the start: checks under which secret the lists are kept. Passes while the store does not answer.
    * @throws ConfigError when they are kept under another secret, so that each other method would fail
    */
   verify(): Promise<void>

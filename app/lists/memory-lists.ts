@@ -13,24 +13,24 @@ import {
 
 interface Held {
   placed: Placed
-  /** Counts up with each placing: newer is higher. */
+  /** Number of the placing; newer ones are higher. */
   order: number
-  /** Infinity: never. */
+  /** Infinity for an entry that never ends. */
   ends: Instant
 }
 
-/** To look through all entries takes up to 3 ms: for the sake of one that has ended, not with each request. */
+/** Looking through all entries takes up to 3 ms, so an ended entry may stay this long before a request looks for it. */
 const SWEEP_MS = 1_000
-/** How many that have ended go at once: for 100,000 it would take 40 ms. */
+/** The most ended entries that are deleted at once: 100,000 would take 40 ms. */
 const SWEPT = 1_000
 const NEVER: Instant = { monotonic: Number.POSITIVE_INFINITY, wall: Number.POSITIVE_INFINITY }
 
-/** Lists of this process. */
+/** Lists in the memory of this process. */
 export class MemoryLists implements Lists {
-  // In the order of their placing.
+  // In the order in which they were placed.
   private readonly held = new OldestFirst<string, Held>()
   private placings = 0
-  /** No entry ends before. */
+  /** No entry ends before this. */
   private earliest = NEVER
 
   constructor(
@@ -60,7 +60,7 @@ export class MemoryLists implements Lists {
     if (found === undefined) return null
     const { placed, ends } = found
     const leftMs = Math.ceil(msUntil(ends, this.clock))
-    // It may have ended since it was swept.
+    // Not every ended entry has been swept.
     if (leftMs <= 0) return null
     return { ...placed, ...(placed.until !== undefined && { leftMs }) }
   }
@@ -77,7 +77,7 @@ export class MemoryLists implements Lists {
     for (const { key, value } of this.held.newestFirst()) {
       const { placed, order, ends } = value
       if (order >= before || (standing ?? placed.standing) !== placed.standing) continue
-      // Of many that have ended, more may stay.
+      // The sweep may have left ended entries.
       if (msUntil(ends, this.clock) <= 0) continue
       if (entries.length === limit) return { entries, next: String(last) }
       entries.push({ recipientHash: key, ...placed })
@@ -88,7 +88,7 @@ export class MemoryLists implements Lists {
 
   async verify(): Promise<void> {}
 
-  /** Drops what has ended, of many some at a time. @param patienceMs how long it may stay */
+  /** Deletes up to `SWEPT` ended entries. @param patienceMs how long an ended entry may stay */
   private sweep(patienceMs: number): void {
     if (msUntil(this.earliest, this.clock) > -patienceMs) return
     const now = instantIn(0, this.clock)

@@ -1,11 +1,11 @@
 --[[
   Reads a page, the newest placing first.
 
-  ARGV[2]   how many at most
-  ARGV[3]   the placing before which to begin; '+inf': the newest
-  ARGV[4]   which: 'blocked', 'allowed' or 'both'
+  ARGV[2]   the most entries to read
+  ARGV[3]   where to begin: '(' and the last placing of the page before; '+inf' for the newest
+  ARGV[4]   which list: 'blocked', 'allowed' or 'both'
 
-  Returns the last placing that was read, or '' when no more follow; then of each its id and what is kept.
+  Returns the last placing that was read, or '' when no more follow; then for each entry its id and its text.
 ]]
 local limit, ms = tonumber(ARGV[2]), now()
 sweep(KEYS, ms)

@@ -1,15 +1,15 @@
 --[[
-  Stands before the other scripts.
+  Prepended to each script of this folder, after now.lua.
 
-  KEYS[1]   entries, a hash: id to what is kept
-  KEYS[2]   ends, a sorted set: ids by when they end
+  KEYS[1]   entries, a hash: the text of each entry by id (format: put.lua)
+  KEYS[2]   ends, a sorted set: ids by when their entries end, if they do
   KEYS[3]   blocked, a sorted set: ids by placing
   KEYS[4]   allowed, likewise
-  KEYS[5]   the fingerprint of the secret by which ids are made
-  ARGV[1]   that of who asks
+  KEYS[5]   the fingerprint of the secret under which the ids are hashed
+  ARGV[1]   the fingerprint of the caller's secret
 
-  Under another secret nobody is found: such lists are left alone. Those that hold nobody and name no secret are of who
-  asks first.
+  Under another secret no id would be found, so such lists are left alone: the script fails. Lists without entries and
+  fingerprint take that of the first caller.
 ]]
 local fingerprint = redis.call('GET', KEYS[5])
 if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
@@ -18,7 +18,7 @@ if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
 end
 if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end
 
--- What is kept of one; '' for nobody or one that has ended.
+-- Reads the text of an entry; '' when there is none or it has ended.
 local function read(entries, id, ms)
   local kept = redis.call('HGET', entries, id)
   if not kept then return '' end
@@ -26,7 +26,7 @@ local function read(entries, id, ms)
   return (ends == 0 or ends > ms) and kept or ''
 end
 
--- Takes one off all lists. keys: entries, ends, blocked, allowed.
+-- Deletes an entry from all keys: entries, ends, blocked, allowed.
 local function take(keys, id)
   redis.call('ZREM', keys[2], id)
   redis.call('ZREM', keys[3], id)
@@ -34,8 +34,8 @@ local function take(keys, id)
   redis.call('HDEL', keys[1], id)
 end
 
--- Takes off what has ended, no more at once than a script may take time for: more may stay, and all of it where Redis
--- takes no writes, which may be read.
+-- Deletes ended entries, no more at once than a script has time for, so some may stay. All stay while Redis takes no
+-- writes: it can still be read.
 local function sweep(keys, ms)
   local ended = redis.call('ZRANGEBYSCORE', keys[2], '-inf', ms, 'LIMIT', 0, 1000)
   for _, id in ipairs(ended) do

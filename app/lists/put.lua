@@ -1,12 +1,14 @@
 --[[
-  Puts one on a list.
+  Puts a recipient on a list, in place of any former entry.
 
   KEYS[6]   the counter of placings
   ARGV[2]   id
   ARGV[3]   standing: 'blocked' or 'allowed'
-  ARGV[4]   until it ends (ms); 0: never
-  ARGV[5]   how many entries at most
+  ARGV[4]   how long until the entry ends (ms); 0: never
+  ARGV[5]   the most entries that the lists take
   ARGV[6]   what else is kept, as text
+
+  The text of an entry: since when, until when (0: never), both in ms since the epoch, standing and ARGV[6].
 
   Returns since when, in milliseconds since the epoch; -1 when the lists are full.
 ]]

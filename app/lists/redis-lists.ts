@@ -15,28 +15,28 @@ import {
   type Placing
 } from './lists.js'
 
-/** One hash tag: a cluster keeps them on one node. */
+/** The names share a hash tag, so that a cluster keeps all of them on one node. */
 const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `list:{recipients}:${name}`)
 const PLACINGS = 'list:{recipients}:placings'
-/** How long after a connection was cut it is asked again, in milliseconds. */
+/** How long to wait, after a connection was cut, before Redis is asked again, in milliseconds. */
 const LOOK = 20
 
-/** Whether Redis itself has answered with this error. */
+/** Whether the error is an answer of Redis itself. */
 const isReply = (error: unknown) => error instanceof Error && error.name === 'ReplyError'
 
-/** Lists that all instances on one Redis share. Each method is one trip. */
+/** Lists in Redis, shared by all instances. Each method takes one round trip. */
 export class RedisLists implements Lists {
   private readonly scripts: Scripts<'put' | 'get' | 'remove' | 'page'>
-  /** Whether the last look at somebody got no answer. */
+  /** Whether the last look-up failed. */
   private lost = false
 
-  /** @param client without a time limit of its own */
+  /** @param client must have no command timeout of its own */
   constructor(
     client: Redis,
-    /** Of the secret by which recipients are hashed. */
+    /** The fingerprint of the secret under which recipients are hashed. */
     private readonly fingerprint: string,
     private readonly max = MAX_ENTRIES,
-    /** How long an answer is waited for, in milliseconds: less than a filter of the plugin is given. */
+    /** How long to wait for an answer, in milliseconds: less than the plugin gives a filter. */
     private readonly timeoutMs = 500
   ) {
     this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'])
@@ -87,7 +87,10 @@ export class RedisLists implements Lists {
     }
   }
 
-  /** Asks again where the connection was cut: it may be there again at once, and until then nobody knows who is blocked. */
+  /**
+   * Asks again when the connection was cut, since it may be back at once, and until then nobody knows who is blocked.
+   * While Redis is known to be lost, it asks only once.
+   */
   private async asked(recipientHash: string): Promise<unknown> {
     const end = performance.now() + this.timeoutMs
     for (;;) {

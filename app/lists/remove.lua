@@ -1,5 +1,5 @@
 --[[
-  Takes one off its list.
+  Takes a recipient off the lists, if on one.
 
   ARGV[2]   id
 ]]
