@@ -5,23 +5,24 @@ import { sendProblem } from '../failure.js'
 import { problemDocument } from '../problem.js'
 
 /**
- * While the app closes: finishes what is under way, takes nothing new, and lets connections go with their last answer,
- * else an idle one would hold up the end of the process. Goes with Fastify's `return503OnClosing: false`, whose answer
- * would be no problem document.
+ * While the app closes, finishes the requests under way, refuses new ones, and ends each connection with its last
+ * answer; otherwise an idle connection would hold up the end of the process. Needs Fastify's `return503OnClosing:
+ * false`, since Fastify's own answer would be no problem document.
  */
 const closing: FastifyPluginAsync = async fastify => {
   let ending = false
   fastify.addHook('preClose', async () => {
     ending = true
-    // A closing server counts a connection that has asked for nothing, or not to the end, as busy, and has no time limit.
+    // A closing server counts a connection without a complete request as busy, and waits for it without a time limit.
     for (const [socket, underWay] of fastify.connections) {
       const last = lastOf(underWay)
       if (last === undefined) socket.destroy()
-      // Its head may be made already, without `connection: close`, while it waits behind another answer.
+      // While the last answer waits behind another one, its head may be made already, without `connection: close`.
       else last.once('close', () => socket.destroySoon())
     }
   })
-  // Not before: by then a route's scope has said which page of another origin may read the answer.
+  // No sooner: only now have the hooks of the route's scope set the CORS headers, by which other origins may read the
+  // answer.
   fastify.addHook('preParsing', (_request, reply, _payload, done) => {
     if (!ending) return done()
     sendProblem(
@@ -30,7 +31,8 @@ const closing: FastifyPluginAsync = async fastify => {
     )
   })
   fastify.addHook('onSend', ({ raw: { socket } }, reply, _payload, done) => {
-    // Node ends the connection behind an answer that says so, whatever is still to be answered on it.
+    // The last answer only: Node ends the connection after an answer with this header, even if others are still due on
+    // it.
     const last = ending && lastOf(fastify.connections.get(socket) ?? [reply.raw])
     if (last === reply.raw) reply.header('connection', 'close')
     done()

@@ -8,20 +8,20 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Every connection, with the answers that are under way on it. */
     connections: ReadonlyMap<Socket, ReadonlySet<ServerResponse>>
-    /** Of a connection the last request that was answered before all of it had come. */
+    /** By connection, the last request that was answered before it had arrived in full. */
     answeredEarly: WeakMap<Socket, IncomingMessage>
-    /** Tells that a connection ends with this answer: what is asked behind it is not done (RFC 9112, section 9.6). */
+    /** Ends a connection with this answer: requests that follow on it are not carried out (RFC 9112, section 9.6). */
     endWith(answer: ServerResponse): void
   }
 }
 
-/** More than clients pipeline that read what they are answered. */
+/** More requests than a client pipelines that reads its answers. */
 const MAX_UNDER_WAY = 10
 
 /**
- * Closes a connection on which too many requests are under way: who asks on without reading the answers would have them
- * pile up in memory, each with its file when it comes from one. And carries out nothing that is asked on a connection after
- * the answer that ends it: the end comes in stages.
+ * Closes a connection with too many requests under way: if a client goes on sending without reading, its answers would
+ * pile up in memory, each with an open file if it is served from one. Also carries out no request that comes on a
+ * connection after the answer that ends it: since a connection ends in stages, more requests may be read.
  */
 const connections: FastifyPluginAsync = async fastify => {
   const answers = new Map<Socket, Set<ServerResponse>>()
@@ -39,17 +39,19 @@ const connections: FastifyPluginAsync = async fastify => {
   fastify.decorate('endWith', (answer: ServerResponse) => {
     if (!isBehindEnd(answer)) ends.set(answer.req.socket, answer)
   })
-  // Past a thousand Node 20 would leave headers out without a word, also a proxy's on the client's address.
+  // No limit: beyond a thousand, Node 20 would drop headers silently, even the one in which a proxy gives the client's
+  // address.
   fastify.server.maxHeadersCount = 0
 
   fastify.server.on('connection', (socket: Socket) => {
     const underWay = new Set<ServerResponse>()
     answers.set(socket, underWay)
-    // So Node ends it behind an answer that says so.
+    // Node calls this to end the connection after an answer with `connection: close`.
     socket.destroySoon = () => linger(socket)
     socket.once('close', () => {
       answers.delete(socket)
-      // Node closes the first of them alone. The others would wait for the socket for ever, and their files stay open.
+      // Node closes the first answer only. The others would wait for the socket for ever, and their files would stay
+      // open.
       for (const response of underWay) {
         if (response.socket === null) response.assignSocket(new Socket().destroy())
       }
@@ -66,12 +68,12 @@ const connections: FastifyPluginAsync = async fastify => {
     })
     if (underWay.size > MAX_UNDER_WAY) socket.destroy()
   }
-  // Before Fastify takes it to the hook.
+  // Before Fastify's own listener, which runs the hooks.
   fastify.server.prependListener('request', begin)
   fastify.server.prependListener('checkExpectation', begin)
 
   fastify.addHook('onRequest', ({ raw: { socket } }, reply, done) => {
-    // What was read together with the one too many still comes here, and is dropped, too.
+    // Requests that were read together with the one too many still get here, and are dropped, too.
     if (socket.destroyed) reply.hijack()
     else done()
   })
@@ -79,7 +81,8 @@ const connections: FastifyPluginAsync = async fastify => {
     if (reply.getHeader('connection') === 'close') fastify.endWith(reply.raw)
     done()
   })
-  // The latest that can be: what was read together comes here in turn.
+  // As late as possible: requests that were read together get here in turn, so an earlier one may have ended the
+  // connection.
   fastify.addHook('preHandler', (_request, reply, done) => {
     if (isBehindEnd(reply.raw)) reply.hijack()
     else done()

@@ -11,21 +11,21 @@ import { loadPolicy, OWN, observers } from '../policy.js'
 import { checkCodes, missingCodes } from '../senders/open.js'
 import { loadTemplates, type Templates } from '../templates/templates.js'
 
-/** How much is in force. */
+/** How much is in force after a reload. */
 interface Reloaded {
   rules: number
   purposes: number
-  /** Those of ACCOUNTS_FILE. */
+  /** The accounts of ACCOUNTS_FILE. */
   accounts: number
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The words of messages in force. */
+    /** The templates in force. */
     readonly templates: Templates
     /**
-     * Reads the policy, the templates and the accounts anew and puts them in force, as a whole.
-     * @param request that of the operator who wants it; left out: a signal does
+     * Reads the policy, the templates and the accounts anew and puts all of them in force, or none.
+     * @param request the request of the operator; left out when a signal asks for the reload
      * @throws ConfigError or OptionError that says what is wrong, and where; then nothing has changed
      */
     reload(request?: FastifyRequest): Reloaded
@@ -39,7 +39,7 @@ interface Options {
   templates: Templates
 }
 
-/** @throws ConfigError when an account lists a purpose or a template that is not there, or a provider's codes do */
+/** @throws ConfigError when an account or a provider's template codes name a purpose or template that does not exist */
 const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }) => {
   let { templates } = given
   fastify.decorate('templates', { getter: () => templates })
@@ -47,7 +47,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
   checkNames(fastify.accounts, fastify.policy, templates)
   warn()
 
-  /** Of what is no mistake, and perhaps not meant. */
+  /** Warns of settings that are no mistakes, but perhaps not meant. */
   function warn(): void {
     const codes = missingCodes(config, [...templates.smsParameters.keys()])
     const unspoken = unspokenActions(fastify.policy, templates)
@@ -61,7 +61,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
     const accounts = openAccounts(config)
     checkCodes(config, next.smsParameters)
     checkNames(accounts, policy, next)
-    // Goes before the others, since it may still find a mistake.
+    // First, since it may still find a mistake; the others cannot.
     fastify.replacePolicy(policy)
     fastify.replaceAccounts(accounts)
     templates = next
@@ -90,7 +90,7 @@ const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }
   })
 }
 
-/** Everything would wait for somebody to write to it: who wrote what was read at the start is gone. */
+/** Refuses a pipe: whoever wrote to it at the start is gone, and to read it again would block the process. */
 function refusePipe(name: string, file = ''): void {
   if (existsSync(file) && statSync(file).isFIFO())
     throw new ConfigError(`${name} is a pipe, which is read at the start alone.`)
