@@ -3,7 +3,7 @@ import { strict } from '../schemas/common.js'
 
 const Price = Type.Number({ minimum: 0, description: 'a price in the currency' })
 
-/** What messages cost: an SMS for each of its segments, by calling code; a mail as a whole. */
+/** What messages cost: an SMS per segment, by the first digits of its number; a mail as a whole. */
 export const PricesSchema = Type.Object(
   {
     currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 code such as "USD"' }),
@@ -21,9 +21,9 @@ export const PricesSchema = Type.Object(
 export type Prices = Static<typeof PricesSchema>
 
 /**
- * Estimates what a message costs. The longest calling code that a number begins with decides.
+ * Estimates what a message costs. For an SMS, the longest listed prefix of the number decides.
  * @param to phone number in E.164, or mail address
- * @returns undefined where no price is given
+ * @returns undefined when no price is given
  */
 export function costOf(
   channel: 'sms' | 'mail',
@@ -34,7 +34,7 @@ export function costOf(
   if (prices === undefined) return undefined
   const price = channel === 'mail' ? prices.mail : smsPrice(to, prices.sms ?? {})
   if (price === undefined) return undefined
-  // A ten-millionth is finer than any price list; what is beyond is the noise of floating point.
+  // A ten-millionth is finer than any price list; further digits are floating-point noise.
   return { amount: Number((price * segments).toFixed(7)), currency: prices.currency }
 }
 

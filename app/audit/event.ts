@@ -42,7 +42,7 @@ function kind<Event extends string, Own extends TProperties>(event: Event, descr
   )
 }
 
-/** One line of the audit trail, by `event`. */
+/** A line of the audit trail: one kind for each `event`. */
 export const AuditEventSchema = Type.Union([
   kind('send', 'a message was handed to a sender, or held back', {
     sender: Type.String({ description: 'name of the sender, or none' }),
@@ -100,10 +100,10 @@ export type AuditEvent = Static<typeof AuditEventSchema>
 /** What an operator did. */
 export type AdminEvent = Extract<AuditEvent, { event: 'admin' }>
 
-/** What the trail fills in by itself. */
+/** The members that plugins/audit.ts fills in. */
 type Filled = 'audit' | 'time' | 'requestId' | 'paramsHash' | 'network' | 'country' | 'cost'
 
-/** What happened, as it is told to the trail. */
+/** An event as it is passed to `fastify.audit`. */
 export type AuditFact = AuditEvent extends infer Event
   ? Event extends AuditEvent
     ? Omit<Event, Filled>

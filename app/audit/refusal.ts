@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { DecisionEvent } from '../../plugin/index.js'
 import type { AuditFact } from './event.js'
 
-/** A refusal as the audit trail tells it. */
+/** The event of the audit trail for a refusal. */
 export function refusalOf(event: DecisionEvent, request: FastifyRequest | null): AuditFact {
   const { stage, refusal, retryAfterMs, violated } = event
   return {
@@ -15,7 +15,7 @@ export function refusalOf(event: DecisionEvent, request: FastifyRequest | null):
   }
 }
 
-/** A recipient whose country the policy does not serve, as the audit trail tells it. */
+/** The event of the audit trail for a recipient whose country the policy does not serve. */
 export function notServed(request: FastifyRequest): AuditFact {
   return {
     event: 'refusal',
@@ -27,7 +27,7 @@ export function notServed(request: FastifyRequest): AuditFact {
   }
 }
 
-/** What was to be sent. */
+/** The members that say what was to be sent. */
 function aboutOf(request: FastifyRequest | null) {
   const purpose = request?.purpose ?? request?.captcha?.purpose
   return {

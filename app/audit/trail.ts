@@ -2,21 +2,21 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { ConfigError } from '../check.js'
 import { LineWriter } from '../lines/line-writer.js'
 
-/** Readable by its owner alone. */
+/** Readable and writable by the owner only. */
 const MODE = 0o600
 
 /** Where the lines of the audit trail go. */
 interface Trail {
-  /** Writes one, at once. @param line without its end */
+  /** Writes a line at once. @param line without its line break */
   write(line: string): void
-  /** Ends it when what waits is written, or has been tried for two seconds. */
+  /** Closes the file when what waits is written, or has been tried for two seconds. */
   close(): Promise<void>
 }
 
 /**
- * Opens the file of the audit trail. It is appended to, a new one readable by its owner alone, and opened anew on SIGHUP,
- * so that a log can be rotated by renaming it.
- * @param report hears of each kind of failure once, until writing works again
+ * Opens the file of the audit trail. Lines are appended. A new file is readable by its owner only. On SIGHUP the file
+ * is opened again, so that it can be rotated by renaming it.
+ * @param report called once for each kind of failure, until writing works again
  * @throws ConfigError when the file cannot be opened
  */
 export function openTrail(file: string, report: (error: unknown) => void): Trail {
@@ -56,14 +56,14 @@ export function openTrail(file: string, report: (error: unknown) => void): Trail
   }
 }
 
-/** @throws when it cannot be opened, or is a pipe without a reader */
+/** @throws when the file cannot be opened, or is a pipe without a reader */
 function openFile(file: string): number {
   const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants
-  // Nor is anybody waited for who reads a pipe slowly.
+  // O_NONBLOCK: a slow reader of a pipe is not waited for, either.
   return openSync(file, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, MODE)
 }
 
-/** Whether the last line of a file broke off, as on a full disk; of one that may not be read that is not known. */
+/** Whether the last line of a file broke off, as on a full disk; false if the file may not be read. */
 function breaksOff(fd: number, file: string): boolean {
   const { size } = fstatSync(fd)
   if (size === 0) return false

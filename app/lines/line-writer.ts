@@ -2,25 +2,25 @@ import { writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Waiting } from './waiting.js'
 
-/** How long until a pipe that is full is tried again, in milliseconds; so often at the end. */
+/** The pause until a full pipe is tried again, in milliseconds; and how often `close` tries. */
 const TRY_AGAIN = 50
 const LAST_TRIES = 40
 
 /**
- * Writes lines at once to an open file, a pipe or a device. What it does not take waits for the next line, of a pipe for
- * 50 ms; what goes wrong is reported, never thrown.
+ * Writes lines at once to an open file, a pipe or a device. What the destination does not take waits for the next line,
+ * or if a pipe is full, for 50 ms. Failures are reported, never thrown.
  */
 export class LineWriter {
   private readonly waiting = new Waiting()
-  /** What was told of since writing last worked: `losing`, and codes of errors. */
+  /** The kinds of failures reported since writing last worked: `losing`, and codes of errors. */
   private readonly told = new Set<unknown>()
   private retrying: NodeJS.Timeout | undefined
   private closed = false
 
   /**
-   * @param fd a pipe must not block
-   * @param report hears of each kind of failure once, until writing works again
-   * @param midLine whether the last line there broke off
+   * @param fd the destination; a pipe must be non-blocking
+   * @param report called once for each kind of failure, until writing works again
+   * @param midLine whether the last line of the destination broke off
    */
   constructor(
     private fd: number,
@@ -28,7 +28,7 @@ export class LineWriter {
     private midLine = false
   ) {}
 
-  /** @param line with its end */
+  /** @param line with its line break */
   write(line: string): void {
     if (this.closed) return this.lost('they came after the end')
     const bytes = Buffer.from(line)
@@ -39,7 +39,7 @@ export class LineWriter {
     this.pour()
   }
 
-  /** From now on writes there, at first what waits. */
+  /** Changes the destination. What waits is written there first. */
   moveTo(fd: number, midLine: boolean): void {
     this.fd = fd
     this.midLine = midLine
@@ -47,7 +47,7 @@ export class LineWriter {
     this.pour()
   }
 
-  /** Ends when what waits is written, or has been tried for two seconds. The file is its opener's to close. */
+  /** Resolves when what waits is written, or has been tried for two seconds. The opener of the file closes it. */
   async close(): Promise<void> {
     this.closed = true
     clearTimeout(this.retrying)
@@ -55,7 +55,7 @@ export class LineWriter {
     if (!this.waiting.empty) this.lost('they waited to be written until the end')
   }
 
-  // The next line may be long in coming.
+  // Tries again by itself, since the next line may be long in coming.
   private pour(): void {
     if (!this.flush() || this.retrying !== undefined) return
     this.retrying = setTimeout(() => {
@@ -64,13 +64,13 @@ export class LineWriter {
     }, TRY_AGAIN).unref()
   }
 
-  /** @returns whether what waits may be taken soon: a pipe was full */
+  /** @returns whether another try may help soon: a pipe was full */
   private flush(): boolean {
     try {
       if (this.midLine) writeSync(this.fd, '\n')
       this.midLine = false
       this.waiting.writeTo(this.fd)
-      // Not before: who reads a pipe slowly would have each line told of.
+      // Only when all is written: otherwise a slow reader of a pipe would make each line be reported.
       this.told.clear()
       return false
     } catch (error) {

@@ -1,13 +1,13 @@
 import { writeSync } from 'node:fs'
 
-/** So many bytes wait at most while the destination takes nothing; what comes beyond them is lost. */
+/** The most bytes that wait while the destination takes nothing. Lines beyond them are lost. */
 const MOST = 1_048_576
 
-/** Lines that wait to be written, the first one perhaps in part. */
+/** Lines that wait to be written. A part of the first one may be written already. */
 export class Waiting {
   private readonly lines: Buffer[] = []
   private bytes = 0
-  /** How much of the first one is written. */
+  /** How many bytes of the first line are written. */
   private written = 0
 
   get empty(): boolean {
@@ -23,7 +23,7 @@ export class Waiting {
     this.bytes += line.length
   }
 
-  /** Writes them. @throws what the destination does not take: that waits on */
+  /** Writes the lines. @throws when the destination does not take one; it and those after it go on waiting */
   writeTo(fd: number): void {
     for (let [line] = this.lines; line !== undefined; [line] = this.lines) {
       this.written += writeSync(fd, line, this.written)
@@ -34,7 +34,7 @@ export class Waiting {
     }
   }
 
-  /** What was begun in another file is to stand whole in the next. */
+  /** Writes the first line from its start again: a line begun in one file must be whole in the next. */
   beginAnew(): void {
     this.written = 0
   }

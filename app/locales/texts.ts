@@ -1,7 +1,7 @@
 import type { Locale } from './locale.js'
 import { zh } from './zh.js'
 
-/** What a language says in place of the English. `{name}` stands for a member of the problem or flaw. */
+/** The words of a language, in place of the English ones. `{name}` stands for a member of the problem or flaw. */
 export interface Texts {
   /** Between the values of a list. */
   comma: string

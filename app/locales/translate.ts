@@ -4,7 +4,7 @@ import { fill } from './fill.js'
 import type { Locale } from './locale.js'
 import { texts } from './texts.js'
 
-/** A problem in another language; members, codes and types stay. What has no translation stays English. */
+/** Translates the words of a problem. Members, codes and types stay; words without a translation stay English. */
 export function translate(document: ProblemDocument, locale: Locale): ProblemDocument {
   if (locale === 'en') return document
   const { comma, titles, problems, flaws } = texts[locale]

@@ -67,7 +67,7 @@ export const PageQuery = Type.Object(
   {
     standing: Type.Optional(OneOf(['blocked', 'allowed'], { description: 'which list; both when left out' })),
     limit: Type.Optional(
-      // Fastify leaves a query as the text that it is.
+      // A text, since members of a query are texts and nothing is coerced.
       Type.String({ pattern: '^([1-9][0-9]?|100)$', description: 'how many, 1 to 100; 50 when left out' })
     ),
     after: Type.Optional(

@@ -15,7 +15,7 @@ const Masked = Type.String({ description: 'the recipient, masked' })
 
 export const CaptchaParams = Type.Object({ id: Id }, strict)
 
-/** A body that is taken as it stands; undefined where each purpose has params. */
+/** A body that the API accepts as it is; undefined when every purpose has params. */
 export function captchaExample(purposes: Purposes) {
   const purpose = Object.keys(purposes).find(name => purposes[name]?.params === undefined)
   return purpose === undefined ? undefined : { phone: EXAMPLE_PHONE, purpose }
@@ -46,7 +46,7 @@ export const CaptchaBody = (purposes: Purposes) => {
   )
 }
 
-/** Its body may be left out. */
+/** Null when the body is left out. */
 export const ResendBody = Type.Union([
   Type.Object(
     {

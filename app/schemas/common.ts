@@ -12,6 +12,9 @@ export const TEMPLATE_PATTERN = '^[a-z][a-z0-9-]{0,63}$'
 
 export const Time = (description: string) => Type.String({ format: 'date-time', description })
 
-/** One of these texts. Generators of clients want their type, too; a check of a file would name it in place of the texts. */
+/**
+ * One of these texts, with `type`, which client generators want. Not for files: the check of a file would report the
+ * type in place of the texts.
+ */
 export const OneOf = <const Texts extends string[]>(texts: readonly [...Texts], options = {}) =>
   Type.Enum(texts, { type: 'string', ...options })

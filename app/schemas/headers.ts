@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify'
 
-/** The schema of a route with a header of the request in it. */
+/** Adds a request header to the schema of a route. */
 export function withHeader(schema: FastifySchema = {}, name: string, description: string): FastifySchema {
   const { properties, ...headers } = (schema.headers ?? { type: 'object' }) as { properties?: object }
   return {
@@ -9,7 +9,7 @@ export function withHeader(schema: FastifySchema = {}, name: string, description
   }
 }
 
-/** The same with a header of the answers of some statuses, where they are documented. */
+/** Adds an answer header to the schema of a route, for those of the statuses that it documents. */
 export function withAnswerHeader(
   schema: FastifySchema,
   statuses: readonly number[],

@@ -6,7 +6,7 @@ import { Email, LocaleName, Phone } from './recipient.js'
 
 type Offered = Readonly<Record<string, Template>>
 
-// What a template takes is checked against the template: then all that is wrong can be named at once.
+// Values are checked against the template, not here, so that all that is wrong can be named at once.
 export const Params = (description: string, examples: object[]) =>
   Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
@@ -25,7 +25,7 @@ const Name = (offered: Offered) =>
 
 const described = ([name, { params }]: [string, Template]) => withParams(name, Object.keys(params))
 
-/** As in `order-shipped { order }`. */
+/** A name with its params, as in `order-shipped { order }`. */
 export const withParams = (name: string, params: readonly string[]): string =>
   params.length === 0 ? name : `${name} { ${params.join(', ')} }`
 

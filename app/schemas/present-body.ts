@@ -8,7 +8,7 @@ interface Given {
   route: RouteOptions
 }
 
-/** Documents a route's body as it is whenever the document is written: what it names may be reloaded. */
+/** Documents a route's body as it is when the document is written, since a reload may replace what the body names. */
 export function presentBody(body: () => TSchema) {
   return limitTransform(({ schema, url }: Given) => ({ schema: { ...schema, body: body() }, url }))
 }

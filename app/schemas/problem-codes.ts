@@ -1,4 +1,4 @@
-/** The codes of docs/app-errors.md that an operation may answer: what ends before it is routed belongs to none. */
+/** The codes of docs/app-errors.md that an operation may answer. What fails before routing has no operation. */
 export const STATUSES = {
   HOST_MISSING: 400,
   HOST_INVALID: 400,
@@ -67,7 +67,7 @@ export const STATUSES = {
 } as const
 export type Code = keyof typeof STATUSES
 
-// What operations have in common. The refusals of rules, 429, the plugin documents.
+// Codes that operations have in common. The plugin documents the refusals of rules (429).
 export const ANY: Code[] = [
   'HOST_MISSING',
   'HOST_INVALID',
@@ -76,7 +76,7 @@ export const ANY: Code[] = [
   'SHUTTING_DOWN',
   'FST_ERR_HANDLER_TIMEOUT'
 ]
-/** Of a body that is read, though nothing of it is asked for. */
+/** Codes of a request whose body is read, although the operation takes none. */
 export const READ: Code[] = [
   'FST_ERR_CTP_INVALID_JSON_BODY',
   'FST_ERR_CTP_EMPTY_JSON_BODY',
@@ -99,7 +99,7 @@ export const KEY: Code[] = ['API_KEY_MISSING', 'API_KEY_UNKNOWN', 'API_KEY_REVOK
 export const OPERATOR: Code[] = ['ADMIN_KEY_MISSING', 'ADMIN_KEY_WRONG']
 export const PHONE: Code[] = ['PHONE_INVALID', 'PHONE_TAKES_NO_SMS']
 export const RECIPIENT: Code[] = ['RECIPIENT_MISSING', ...PHONE, 'EMAIL_INVALID']
-/** What endpoints of codes have in common. */
+/** Codes that the endpoints under /v1/captcha have in common. */
 export const CAPTCHA: Code[] = [
   ...LIMITED,
   ...KEY,
@@ -107,7 +107,7 @@ export const CAPTCHA: Code[] = [
   'END_USER_IP_INVALID',
   'CODES_UNAVAILABLE'
 ]
-/** What those have in common that send. */
+/** Codes that the endpoints that send have in common. */
 export const SENDING: Code[] = [
   'IDEMPOTENCY_KEY_INVALID',
   'IDEMPOTENCY_KEY_IN_USE',

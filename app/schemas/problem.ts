@@ -29,7 +29,7 @@ export const ProblemSchema = Type.Object(
     ),
     'violated-policies': Type.Optional(Type.Array(Type.String(), { description: 'the rules that refuse' })),
     retryAfterMs: Type.Optional(
-      // A union would make each serializer bring a validator.
+      // Not a union, for which each serializer would need a validator.
       Type.Unsafe<number | null>({
         type: ['number', 'null'],
         description: 'milliseconds until it may be asked again; null: no waiting helps'
@@ -69,7 +69,7 @@ const more: Partial<Record<Status, object>> = {
   503: { 'retry-after': RETRY }
 }
 
-/** Answers that are problems, documented: those with these codes, and with those that any operation has. */
+/** Documents the answers that are problems: those with the given codes, and with the codes that any operation has. */
 export function problems(...codes: Code[]) {
   const all = [...new Set([...ANY, ...codes])]
   const answer = (status: Status) => ({

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 
-/** With its country code: whatever `REGION` is, it is a number. */
+/** Has its country code, so it is a number whatever `REGION` is. */
 export const EXAMPLE_PHONE = '+8613800138000'
 
 export const Phone = Type.String({
@@ -17,7 +17,7 @@ export const Email = Type.String({
   examples: ['someone@example.com']
 })
 
-/** 128 bits of base64url: of the last of its 22 characters only two bits count. */
+/** 128 bits in base64url: only two bits of the last of its 22 characters count. */
 export const RecipientHash = Type.String({
   pattern: '^[A-Za-z0-9_-]{21}[AQgw]$',
   description: 'what the audit trail calls a recipient',

@@ -1,19 +1,19 @@
 import type { Template } from './schema.js'
 
-/** The template of codes; those that are bound to parameters have one for each purpose. */
+/** The template of codes. Purposes whose codes are bound to params have a template of their own. */
 const CODES = 'captcha'
 const PREFIX = `${CODES}-`
-/** What the API puts into each of these itself; what else they take, their codes are bound to. */
+/** Parameters of these templates that the API fills in itself. Codes are bound to the others. */
 const OWN = ['code', 'action', 'minutes']
 
-/** The template of the codes of a purpose: one of its own when they are bound to parameters. */
+/** The template for codes of a purpose: the purpose's own one, if its codes are bound to params. */
 export const codeTemplate = (purpose: string, params: readonly string[] = []): string =>
   params.length === 0 ? CODES : PREFIX + purpose
 
-/** Whether codes are sent with it, and nothing else. */
+/** Whether a template is for codes only. */
 export const isOfCodes = (template: string): boolean => template === CODES || template.startsWith(PREFIX)
 
-/** The purpose whose codes alone are sent with this template of codes; undefined for those of all others. */
+/** The purpose to which a template of codes belongs; undefined for the one that all other purposes share. */
 export const purposeOf = (template: string): string | undefined =>
   template === CODES ? undefined : template.slice(PREFIX.length)
 
@@ -21,7 +21,7 @@ export const purposeOf = (template: string): string | undefined =>
 export const boundNames = (template: string, params: readonly string[]): string[] =>
   isOfCodes(template) ? params.filter(name => !OWN.includes(name)) : []
 
-/** What is wrong with the templates of codes of a channel: each mistake with its path. */
+/** The mistakes in the templates of codes of a channel, each with its path. */
 export function mistakesOfCodes(templates: Readonly<Record<string, Template>>): string[] {
   const wrong = Object.hasOwn(templates, CODES) ? [] : [` lacks ${CODES}.`]
   for (const [name, { params }] of Object.entries(templates)) {

@@ -9,8 +9,8 @@ const PLACEHOLDER = /\{(\w+)\}/g
 const namesIn = (words: string) => [...words.matchAll(PLACEHOLDER)].map(([, name = '']) => name)
 
 /**
- * What its schema cannot tell of a template: each mistake with its path.
- * @param fallback the language that it must have
+ * The mistakes in a template that its schema cannot find, each with its path.
+ * @param fallback the language that the template must have
  */
 export function mistakesOf(channel: Channel, template: Template, fallback: string): string[] {
   const { params, locales } = template
@@ -51,7 +51,7 @@ function ofWords({ subject = '', text, html }: Words, params: Record<string, Par
     for (const name of named) {
       if (!Object.hasOwn(params, name)) wrong.push(`.${part} names {${name}}, which is no parameter.`)
     }
-    // A subject may be without values; whoever reads the text or the page alone must find all of them.
+    // A subject may lack values. Text and HTML must each have all of them, since many readers see only one of the two.
     const lacking = part === 'subject' ? [] : Object.keys(params).filter(name => !named.has(name))
     for (const name of lacking) wrong.push(`.${part} lacks {${name}}.`)
   }
@@ -63,7 +63,7 @@ function ofWords({ subject = '', text, html }: Words, params: Record<string, Par
   return wrong
 }
 
-/** The texts that take too many SMS, even with the examples of their parameters. */
+/** The texts that take too many SMS with the examples of their parameters. */
 function tooLong({ params, locales }: Template): string[] {
   return Object.entries(locales).flatMap(([locale, words]) => {
     const segments = countSegments(fillWords(words, examplesOf(params), locale).text)

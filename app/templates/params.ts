@@ -1,25 +1,25 @@
 import { type Flaw, type FlawCode, flaw, pointerTo } from '../flaw.js'
 import { LONGEST, type Param } from './schema.js'
 
-/** Values as they are put into a text: equal for every spelling of one value. */
+/** Values as they are put into a text: all spellings of a value give the same one. */
 export type Values = Record<string, string>
 
-/** One text for equal values, in whatever order they were given. */
+/** A text that is the same for equal values, in whatever order they were given. */
 export const canonical = (values: Values): string => JSON.stringify(Object.entries(values).sort())
 
-/** Values as the operator has written them for example. */
+/** The operator's examples of values. */
 export const examplesOf = (params: Readonly<Record<string, Param>>, names = Object.keys(params)): Values =>
   Object.fromEntries(names.map(name => [name, params[name]?.example ?? '']))
 
 type Read = { value: string } | { code: FlawCode; more?: object }
 
-/** What stands for parameters before it is read. */
+/** Values for parameters as they were given, before they are read. */
 export type Given = Readonly<Record<string, unknown>>
 
 /**
- * Reads what is given for parameters.
- * @param given by a caller
- * @param own what the operator or the API gives, in whose place no caller puts anything: it may be spelled with joiners
+ * Reads the values given for parameters.
+ * @param given values of a caller
+ * @param own values of the operator or the API, which callers cannot replace, and which may be spelled with joiners
  * @returns the values, and everything that is wrong with them
  */
 export function readParams(
@@ -45,7 +45,7 @@ export function readParams(
   return { values, flaws }
 }
 
-/** Reads values without their parameters at hand, to compare them with such as were read with these. */
+/** Reads values without knowing their parameters, to compare them with values that were read by their parameters. */
 export function readValues(given: Given): { values: Values; flaws: Flaw[] } {
   return readParams(Object.fromEntries(Object.keys(given).map(name => [name, ANY])), given)
 }
@@ -55,14 +55,15 @@ const ANY: Param = { type: 'string', maxLength: LONGEST, example: '' }
 function readParam(param: Param, given: unknown, own: boolean): Read {
   if (typeof given !== 'string' && typeof given !== 'number') return { code: 'NOT_SCALAR' }
   if (param.type === 'integer') return readInteger(param, String(given))
-  // 20261122000012345678 has become another number by now, and 12.50 is 12.5.
+  // By now, 20261122000012345678 has become another number, and 12.50 has become 12.5.
   if (typeof given === 'number' && !Number.isSafeInteger(given)) return { code: 'INEXACT' }
   const text = String(given)
   const bare = (spelled: string) => (own ? spelled.replace(JOINERS, '') : spelled)
   if (INVISIBLE.test(bare(text))) return { code: 'INVISIBLE' }
   const { maxLength: limit = 0, pattern } = param
   const spaced = text.replace(/\s+/g, ' ').trim()
-  // Putting accents in order takes a time by the square of their number. A character has four parts of two units at most.
+  // Checked before `normalize`, whose time grows with the square of the number of accents. A character has at most four
+  // parts of two UTF-16 units.
   if (spaced.length > 8 * limit) return { code: 'TOO_LONG', more: { limit } }
   const value = spaced.normalize('NFC')
   if (value === '') return { code: 'EMPTY' }
@@ -82,29 +83,29 @@ function readInteger({ minimum = 0, maximum = 0 }: Param, text: string): Read {
 
 export const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`, 'u')
 
-// Line breaks make headers of a subject; bidi controls make one text look like another; what nobody sees makes one
-// message many. All that is not assigned, private or half a character shows as anything.
+// Line breaks in a subject make mail headers. Bidi controls make one text look like another. Invisible characters make
+// many messages of one. Characters that are unassigned, private or half a surrogate pair may show as anything.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u
 
-// Where spelling needs them, roughly as in RFC 5892 (A.1, A.2): behind a virama, or a non-joiner between Arabic letters.
-// A letter follows. Callers may not use them: in some fonts a text looks the same without.
+// Joiners where spelling needs them, roughly as in RFC 5892 (A.1, A.2): after a virama, or a non-joiner between Arabic
+// letters, and before a letter. Callers may not use them, since in some fonts a text looks the same without them.
 const JOINERS =
   /(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c-\u200d](?=\p{L})|(?<=(?=\p{L})\p{Script=Arabic}\p{M}?)\u200c(?=(?=\p{L})\p{Script=Arabic})/gu
 
 const LINKS = [
   /:\/\//,
   /\b(?:mailto|tel|sms|smsto|javascript|data|weixin|alipays?):/i,
-  // Phones make links of bare names, in any script or emoji; browsers take an ideographic full stop for a dot. The dot is
-  // what is looked for: to look for all that may stand before it takes a text ten times as long.
+  // Phones make links of bare domain names, in any script or emoji. Browsers take an ideographic full stop for a dot.
+  // The pattern starts at the dot: to start at all that may stand before it would take ten times as long.
   /\.(?<=[\p{L}\p{N}\p{M}\p{S}\p{Pc}\p{Pd}]\.)[\p{L}\p{M}]{2,}/u,
   /。(?<=[\p{L}\p{N}\p{M}\p{S}\p{Pc}\p{Pd}]。)[a-z]{2,}/iu,
   /\b\d{1,3}(?:\.\d{1,3}){3}\b/,
   /[^\s@]@[^\s@]/
 ]
 
-/** Whether a phone or a mail program could make a link of it. */
+/** Whether a phone or a mail program could make a link of the text or a part of it. */
 function hasLink(text: string): boolean {
-  // Full-width letters and dots are letters and dots to a browser.
+  // NFKC, since browsers take full-width letters and dots for plain ones.
   const plain = text.normalize('NFKC')
   return LINKS.some(link => link.test(plain))
 }

@@ -8,14 +8,14 @@ const Lines = Type.Array(Line, { minItems: 1, description: 'a list of lines' })
 /** The most characters that a value may have. */
 export const LONGEST = 500
 
-/** Beyond these a number in JSON may have become another one. */
+/** Beyond these bounds, a number in JSON may have become another one. */
 const Exact = Type.Integer({
   minimum: Number.MIN_SAFE_INTEGER,
   maximum: Number.MAX_SAFE_INTEGER,
   description: 'of an integer; a whole number of at most 9007199254740991, longer ones are of type string'
 })
 
-/** What may stand for a `{name}`. */
+/** A parameter: the values that may take the place of a `{name}`. */
 const ParamSchema = Type.Object(
   {
     type: Type.Enum(['string', 'integer', 'url'], {
@@ -56,7 +56,7 @@ const params = Type.Record(Type.String({ pattern: PARAM_PATTERN }), ParamSchema,
   names: 'at most 32 letters, digits and _, one of a-z first'
 })
 
-/** The templates of a channel: every one has its parameters, and its words by language. */
+/** The templates of a channel, each with its parameters, and its words by language. */
 function templates<Words extends TSchema>(words: Words) {
   const locales = Type.Record(Type.String(), words)
   return Type.Record(name, Type.Object({ params, locales }, strict), named)
@@ -64,7 +64,7 @@ function templates<Words extends TSchema>(words: Words) {
 
 export const TemplatesSchemas = { sms: templates(Sms), mail: templates(Mail) }
 
-/** As it stands in a file: `subject` and `html` belong to mail. */
+/** The words of a template as a file has them; `subject` and `html` belong to mail. */
 export interface Words {
   subject?: string
   text: string | readonly string[]
@@ -72,7 +72,7 @@ export interface Words {
 }
 export interface Template {
   params: Record<string, Param>
-  /** By language, as in `en`. */
+  /** The words by language, such as `en`. */
   locales: Record<string, Words>
 }
 export type TemplateFiles = Record<Channel, Record<string, Template>>

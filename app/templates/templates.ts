@@ -15,38 +15,38 @@ import { type Filled, fillWords } from './words.js'
 interface Rendered extends Filled {
   template: string
   locale: string
-  /** As they stand in the text: `17` and `"17"` are the same. */
+  /** The values as they stand in the text: `17` and `"17"` are the same. */
   params: Values
-  /** How many SMS it takes (GSM 03.38 or UCS-2, 3GPP TS 23.040); each costs. */
+  /** How many SMS the text takes (GSM 03.38 or UCS-2, 3GPP TS 23.040); each costs. */
   segments?: number
 }
 
 export interface Templates {
-  /** The parameters of each SMS template in each language, as in `captcha.en`. */
+  /** The names of parameters of each SMS template in each language, such as `captcha.en`. */
   readonly smsParameters: ReadonlyMap<string, readonly string[]>
-  /** What callers may name, with its parameters. */
+  /** The templates that callers may name: all but those of codes. */
   offered(channel: Channel): Readonly<Record<string, Template>>
-  /** What codes are sent with: `captcha`, and those of purposes whose codes are bound to parameters. */
+  /** The templates of codes: `captcha`, and those of purposes whose codes are bound to params. */
   ofCodes(channel: Channel): Readonly<Record<string, Template>>
   /**
-   * The languages of a template; the first is for those who ask for none of them.
+   * The languages of a template. The first is the fallback, for those who ask for none of them.
    * @throws a problem (422): TEMPLATE_UNKNOWN
    */
   localesOf(channel: Channel, name: string): string[]
   /**
    * Fills in a template, in one of its languages.
-   * @param given by a caller
-   * @param own what the API gives itself
+   * @param given values of a caller
+   * @param own values of the API itself
    * @throws a problem (422): TEMPLATE_UNKNOWN, PARAMS_INVALID, TEXT_TOO_LONG
    */
   render(channel: Channel, name: string, locale: string, given: Given, own?: Given): Rendered
-  /** The same for names that callers give: those that are offered. */
+  /** The same for a name that a caller gives, which must be an offered template. */
   renderOffered(channel: Channel, name: string, locale: string, given: Given): Rendered
 }
 
 /**
- * Checks templates and makes them ready.
- * @param fallback the language that every one of them must have
+ * Checks templates and makes them ready for use.
+ * @param fallback the language that each template must have
  * @throws ConfigError with the path of each mistake
  */
 export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
@@ -95,9 +95,9 @@ export function templatesOf(files: TemplateFiles, fallback = 'en'): Templates {
 }
 
 /**
- * The templates of a folder: all there are. Each channel has its file.
+ * Loads all templates from a folder, in which each channel has its file.
  * @param folder TEMPLATES_DIR; the app's own when left out
- * @param fallback LOCALE: the language that every one of them must have
+ * @param fallback LOCALE: the language that each template must have
  * @throws ConfigError that says what is wrong, and where
  */
 export function loadTemplates(

@@ -8,7 +8,7 @@ export interface Filled {
   html?: string
 }
 
-/** Puts values into the words; in HTML they are text, never markup. */
+/** Puts values into the words of a template; in HTML they are text, never markup. */
 export function fillWords(words: Words, values: Values, locale: string): Filled {
   const filled: Filled = { text: fill([words.text].flat().join('\n'), values) }
   if (words.subject !== undefined) filled.subject = fill(words.subject, values)
