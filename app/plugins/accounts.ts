@@ -14,13 +14,13 @@ import { END_USER } from './requests.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Those in force. */
+    /** The accounts in force. */
     readonly accounts: Accounts
-    /** Puts others in force; a request under way keeps the account that it began with. */
+    /** Puts other accounts in force. A request under way keeps the account that it began with. */
     replaceAccounts(accounts: Accounts): void
-    /** A hook: lets in who sends a known `x-api-key`, before the body is read and after attempts are counted. */
+    /** A hook that admits requests with a known `x-api-key`, before the body is read and after attempts are counted. */
     authenticate: preParsingAsyncHookHandler
-    /** A hook: the same, and without a key lets in pages of an origin that an account lists. */
+    /** The same hook, which also admits requests without a key from pages of an origin that an account lists. */
     identify: preParsingAsyncHookHandler
     /** For `onDecision`: reports that an account has just used 80 % of its quota, or all accounts together of theirs. */
     softMark: SoftMark
@@ -28,7 +28,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     account: Account | null
-    /** By what the account is known; null for nobody, and for a newcomer in development. */
+    /** What identified the account; null without an account, and for requests without key and origin in development. */
     caller: 'key' | 'origin' | null
   }
 }
@@ -57,7 +57,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
 
   const isBackend = compileIpList(backendsOf(config))
   let warned = false
-  /** Once: each request of such a server would say so. */
+  /** Warns once, since every request of such a server would be a reason. */
   function warnOfNobody({ method, headers, ip, log }: FastifyRequest): void {
     if (warned || method !== 'POST' || headers[END_USER] !== undefined || !isBackend(ip)) return
     warned = true
@@ -89,13 +89,16 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
 const END_USER_IP =
   'Address of the end user for whom a server with a key asks. Limits count by it; without a key it is ignored.'
 
-// An empty key is none: its hash is easily listed by mistake.
+// An empty key counts as none, since its hash is easily listed by mistake.
 const keyOf = ({ headers }: FastifyRequest) => headers['x-api-key'] || undefined
 
 const refused = (code: string, detail: string) => unauthorized(code, detail, 'verification-api', 'x-api-key')
 const missing = () => refused('API_KEY_MISSING', 'The header x-api-key is missing.')
 
-/** For what pages may not ask for, though their account may: anybody can forge an origin. @throws a problem (401) */
+/**
+ * Refuses requests without a key, for what pages may not ask although their account may: anybody can forge an origin.
+ * @throws a problem (401)
+ */
 export function checkHasKey({ caller }: FastifyRequest): void {
   if (caller !== 'key') throw missing()
 }

@@ -3,9 +3,9 @@ import fp from 'fastify-plugin'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Goes on after an answer; the app does not close before. @param task must not reject */
+    /** Waits for a task that goes on after an answer; the app closes only after it. @param task must not reject */
     afterwards(task: Promise<void>): Promise<void>
-    /** Waits for what goes on after answers. */
+    /** Waits for all tasks that go on after answers. */
     unfinished(): Promise<void>
   }
 }
@@ -16,16 +16,16 @@ interface Options {
 }
 
 /**
- * What the end of the app waits for. Goes last of what takes part in an answer: when its `onSend` hook runs, all that was
- * counted and kept is settled.
+ * Lets the end of the app wait for answers and what goes on after them. Register this plugin after all others that take
+ * part in an answer: when its `onSend` hook runs, all that was counted and kept is settled.
  */
 const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) => {
   const tasks = new Set<Promise<void>>()
-  /** Ends the wait for an answer. */
+  /** By request, the function that ends the wait for its answer. */
   const waits = new WeakMap<FastifyRequest, () => void>()
 
-  // A server that closes does not wait for the answer to a client that has hung up. Its message would still go, but after
-  // the end, when it can be neither counted nor audited.
+  // A closing server does not wait for the answer to a client that has hung up. The message would still be sent, but
+  // after the end, when it can be neither counted nor audited.
   async function answered(request: FastifyRequest): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {
@@ -34,7 +34,7 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
     })
     clearTimeout(timer)
   }
-  // Some requests come here twice: their route answers as if it were not there, as to the preflight of a stranger's page.
+  // Some requests get here twice: a route may call `callNotFound`, as for the preflight of an unknown origin's page.
   fastify.addHook('preHandler', (request, _reply, done) => {
     if (!waits.has(request)) fastify.afterwards(answered(request))
     done()

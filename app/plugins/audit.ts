@@ -17,14 +17,14 @@ import { canonical } from '../templates/params.js'
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Tells the audit trail, and the diagnostics channel `verification-api:audit`, what happened. Never throws. Who asked
-     * and for whom is taken from the request, where the event does not say it.
-     * @param recipient whom it is about, when that is not the request's
+     * Writes an event to the audit trail and publishes it on the diagnostics channel `verification-api:audit`. Never
+     * throws. Caller and recipient come from the request, unless the event has them.
+     * @param recipient the recipient that the event is about, if it is not the request's
      */
     audit(fact: AuditFact, request?: FastifyRequest | null, recipient?: Recipient | null): void
-    /** What the trail and the lists call a recipient: the same person, the same hash. */
+    /** The hash by which the trail and the lists name a recipient: the same person, the same hash. */
     recipientHash(recipient: Pick<Recipient, 'identity'>): string
-    /** For `onDecision`: tells the audit trail of refusals. */
+    /** For `onDecision`: writes refusals to the audit trail. */
     auditRefusal(event: DecisionEvent, request: FastifyRequest | null): void
   }
 }
@@ -80,7 +80,7 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
     } as AuditEvent
   }
 
-  // What did not go out costs nothing; what may have gone out may cost.
+  // A message that was not sent costs nothing; one that may have been sent may cost.
   function priced(fact: AuditFact, { channel, to }: Recipient) {
     if (fact.event !== 'send' || (fact.outcome !== 'sent' && fact.outcome !== 'unknown')) return {}
     const cost = costOf(channel, to, fact.segments ?? 1, prices())
@@ -99,14 +99,14 @@ const audit: FastifyPluginAsync<Options> = async (fastify, options) => {
   })
   fastify.decorate('auditRefusal', (event, request) => {
     if (event.allowed) return
-    // Whom a code was sent to counts; who tries it may name anybody.
+    // The recipient of the code comes first, since whoever tries a code may name anybody.
     const recipient = request?.captcha ?? request?.recipient ?? null
     fastify.audit(refusalOf(event, request), request, recipient)
   })
   fastify.addHook('onClose', () => file?.close())
 }
 
-/** Of a file that is there already the mode is the operator's to choose. */
+/** Whether everybody may read the file. The mode of a file that exists already is the operator's choice. */
 function isOpen(file: string): boolean {
   const stats = statSync(file)
   return stats.isFile() && (stats.mode & constants.S_IROTH) !== 0

@@ -21,8 +21,7 @@ const closing: FastifyPluginAsync = async fastify => {
       else last.once('close', () => socket.destroySoon())
     }
   })
-  // No sooner: only now have the hooks of the route's scope set the CORS headers, by which other origins may read the
-  // answer.
+  // No sooner: by now the route's scope has set the CORS headers, by which pages of other origins may read the answer.
   fastify.addHook('preParsing', (_request, reply, _payload, done) => {
     if (!ending) return done()
     sendProblem(
@@ -31,8 +30,7 @@ const closing: FastifyPluginAsync = async fastify => {
     )
   })
   fastify.addHook('onSend', ({ raw: { socket } }, reply, _payload, done) => {
-    // The last answer only: Node ends the connection after an answer with this header, even if others are still due on
-    // it.
+    // The last answer only: Node ends the connection after this header, even if other answers are still due on it.
     const last = ending && lastOf(fastify.connections.get(socket) ?? [reply.raw])
     if (last === reply.raw) reply.header('connection', 'close')
     done()

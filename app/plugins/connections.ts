@@ -39,8 +39,7 @@ const connections: FastifyPluginAsync = async fastify => {
   fastify.decorate('endWith', (answer: ServerResponse) => {
     if (!isBehindEnd(answer)) ends.set(answer.req.socket, answer)
   })
-  // No limit: beyond a thousand, Node 20 would drop headers silently, even the one in which a proxy gives the client's
-  // address.
+  // No limit: beyond a thousand headers Node 20 would silently drop the rest, even a proxy's with the client's address.
   fastify.server.maxHeadersCount = 0
 
   fastify.server.on('connection', (socket: Socket) => {
@@ -50,8 +49,7 @@ const connections: FastifyPluginAsync = async fastify => {
     socket.destroySoon = () => linger(socket)
     socket.once('close', () => {
       answers.delete(socket)
-      // Node closes the first answer only. The others would wait for the socket for ever, and their files would stay
-      // open.
+      // Node closes the first answer only. The others would wait for the socket for ever, with their files open.
       for (const response of underWay) {
         if (response.socket === null) response.assignSocket(new Socket().destroy())
       }
@@ -81,8 +79,7 @@ const connections: FastifyPluginAsync = async fastify => {
     if (reply.getHeader('connection') === 'close') fastify.endWith(reply.raw)
     done()
   })
-  // As late as possible: requests that were read together get here in turn, so an earlier one may have ended the
-  // connection.
+  // As late as possible: of requests that were read together, an earlier one may end the connection before this.
   fastify.addHook('preHandler', (_request, reply, done) => {
     if (isBehindEnd(reply.raw)) reply.hijack()
     else done()

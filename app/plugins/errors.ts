@@ -8,10 +8,10 @@ import { mayBeLeftOut } from '../schemas/left-out.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
 
-/** Every error is answered as a problem document; what is not meant for clients stays in the log. */
+/** Answers every error by a problem document. What is not meant for clients goes only to the log. */
 const errors: FastifyPluginAsync = async fastify => {
   fastify.addSchema(ProblemSchema)
-  // Bodies are JSON; Fastify would take plain text, too.
+  // Bodies are JSON. By default Fastify accepts plain text, too.
   fastify.removeContentTypeParser(['text/plain', 'application/json'])
   const parse = fastify.getDefaultJsonParser('error', 'error')
   fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
@@ -19,12 +19,12 @@ const errors: FastifyPluginAsync = async fastify => {
       const error = problem(415, 'CONTENT_ENCODED', 'Send the body as it is, without content-encoding.')
       return done(Object.assign(error, { headers: { 'accept-encoding': 'identity' } }))
     }
-    // What is no UTF-8 (RFC 8259, section 8.1) would go out with other characters in its place.
+    // JSON must be UTF-8 (RFC 8259, section 8.1): otherwise messages would go out with replacement characters.
     if (!isUtf8(body)) return done(new errorCodes.FST_ERR_CTP_INVALID_JSON_BODY())
     return parse(request, body.toString(), done)
   })
 
-  // Clients name a type also where they send nothing. A chunked body is empty only once it has been read.
+  // Some clients send a content type without a body. Whether a chunked body is empty is known only when it is read.
   fastify.addHook('preParsing', ({ headers, routeOptions }, _reply, _payload, done) => {
     const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
     if (empty && mayBeLeftOut(routeOptions.schema?.body)) delete headers['content-type']
@@ -49,13 +49,13 @@ const errors: FastifyPluginAsync = async fastify => {
   })
 
   fastify.setErrorHandler<Failure>((error, request, reply) => {
-    // Fastify ends the connection behind a body that it cannot take, since more of it may come.
+    // Fastify ends the connection after a body that it cannot take, since more may come. If it is complete, none will.
     if (request.raw.complete) reply.removeHeader('connection')
     if (isNowhere(error, request)) return answerNowhere(request, reply)
-    // Undefined where a request is injected.
+    // `complete` is undefined for an injected request.
     const arriving = request.raw.complete === false
     const cutOff = error.code === 'FST_ERR_HANDLER_TIMEOUT'
-    // Its handler goes on. Should it answer, too, Fastify tells the log the url, which may name a person.
+    // The handler goes on. If it answers, too, Fastify logs the URL, which may name a person.
     if (cutOff) request.raw.url = request.routeOptions.url ?? ''
     const late = arriving && cutOff
     const document = late ? requestTimeout() : documentOf(error)
@@ -70,20 +70,21 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.setNotFoundHandler(answerNowhere)
 }
 
-/** A host, perhaps with a port (RFC 9110, section 7.2); headers that came twice are joined with a space between. */
+/** A host, perhaps with a port (RFC 9110, section 7.2), and no space, as Node puts between headers that came twice. */
 const HOST = /^(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[\dA-F]{2})*)(:\d*)?$/i
 const UNENCODED = /^(identity)?$/i
 
-/** What may be wrong with a body; where nothing takes one, that is not what is wrong. */
+/** Codes of errors in a body. At an address that takes no such request, the body is not what is wrong. */
 const OF_A_BODY = /^(FST_ERR_(CTP|ROUTE_MISSING)_|CONTENT_)/
 
-/** Whether it is the address that is wrong: what is no parameter may be a word of another address, or nothing at all. */
+/** Whether the address or method is wrong: a bad parameter may be a word of another address, or nothing at all. */
 function isNowhere({ code, validationContext }: Failure, request: FastifyRequest): boolean {
   if (validationContext !== 'params' && !OF_A_BODY.test(code)) return false
   return !allowedMethods(request.server, request.url).includes(request.method)
 }
 
-// All but a 500 is meant to be answered: its cause tells why, or the words that are not for clients, as of a slow filter.
+// For the log. Errors above 500 are answered on purpose: why is in their cause, or in a message that is not for
+// clients, as of a slow filter.
 const causeOf = ({ cause, problem, message }: Failure) =>
   cause instanceof Error ? cause.message : problem === undefined ? message : undefined
 

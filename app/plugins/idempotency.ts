@@ -15,13 +15,15 @@ import { seal, unseal } from '../seal.js'
 interface Holder {
   slot: Slot
   token: string
-  /** End of its lease, at the earliest. */
+  /** When the lease ends, at the earliest. */
   until: Instant
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** A hook, the last `preHandler` of a route: a repetition of a request with an `Idempotency-Key` ends here. */
+    /**
+     * A hook, to be the last `preHandler` of a route: it answers repetitions of a request with an `Idempotency-Key`.
+     */
     idempotent: preHandlerAsyncHookHandler
   }
   interface FastifyRequest {
@@ -32,21 +34,21 @@ declare module 'fastify' {
 
 /** How long an answer is kept, in milliseconds. */
 const KEEP_MS = 86_400_000
-/** How many there are in the memory of one process. */
+/** The most keys in the memory of one process. */
 const MAX = 10_000
 
 export interface IdempotencyOptions {
   secret: string
   clock: Clock
-  /** How long Redis may take to answer. */
+  /** How long Redis may take to answer, in milliseconds. */
   timeoutMs?: number
-  /** How long a key is in use when its request is never heard of again: longer than a handler may take. */
+  /** How long a key stays in use if its request never ends, in milliseconds: longer than a handler may take. */
   leaseMs: number
-  /** How many there are, of one account or network. */
+  /** The most keys of one account or network. */
   perScope?: number
 }
 
-/** Answers a request that comes again under its `Idempotency-Key` as the first time (docs/idempotency.md). */
+/** Answers a request that is repeated under its `Idempotency-Key` as the first time (docs/idempotency.md). */
 const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, options) => {
   const { secret, clock, timeoutMs, leaseMs, perScope = 1_000 } = options
   const bounds = { keepMs: KEEP_MS, perScope }
@@ -63,7 +65,7 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
     const begun = await answers.begin(slot, body, token, leaseMs)
     if (begun.is === 'finished') return replay(reply, unseal(sealing, begun.answer, slot.key))
     if (begun.is !== 'begun') throw refusals[begun.is]()
-    // Answered meanwhile (Fastify's handlerTimeout), it does not reach its handler.
+    // A request that was answered meanwhile (by Fastify's handlerTimeout) does not reach its handler.
     if (reply.sent) free(holder, request)
     else request.idempotency = holder
   }
@@ -100,7 +102,7 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const holder = request.idempotency
     request.idempotency = null
-    // A handler that was cut off runs on: its key stays in use until the lease ends.
+    // A handler that was cut off still runs: its key stays in use until the lease ends.
     if (holder === null || isCutOff(request.signal)) return done()
     return end(holder, request, reply, payload).catch(error => {
       request.log.warn({ err: error }, 'the end of an Idempotency-Key could not be noted')

@@ -14,7 +14,7 @@ declare module 'fastify' {
     /** The policy in force. */
     readonly policy: Policy
     /**
-     * Puts another policy in force, its rules with the rest.
+     * Puts another policy in force, including its rules.
      * @throws ConfigError or OptionError that says what is wrong, and where; then the old one stays in force
      */
     replacePolicy(policy: Policy): void
@@ -28,7 +28,7 @@ interface Options {
   clock: Clock
 }
 
-/** The policy's rules, in Redis when there is one. */
+/** Registers the limit plugin with the policy's rules; they count in Redis if there is one. */
 const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, secret, clock }) => {
   let inForce = policy
   fastify.decorate('policy', { getter: () => inForce })
@@ -62,17 +62,17 @@ const limits: FastifyPluginAsync<Options> = async (fastify, { config, policy, se
   }
 }
 
-/** With what a policy, which is JSON, cannot say. */
+/** The rules of a policy, with additions that a policy, which is JSON, cannot express. */
 const rulesOf = ({ rules }: Policy, config: Config) =>
   rules
     .map(passAllowed)
     .map(hideQuota)
     .map(passBackends(backendsOf(config)))
 
-/** As the plugin begins the path of a rule, when it is registered and when rules are replaced. */
+/** How the limit plugin begins the path of a rule, when it is registered and when rules are replaced. */
 const PATH = /^(?:options\.)?rules\b/
 
-/** What the plugin finds wrong with a rule, by its place in the policy. */
+/** Makes an error of the limit plugin about a rule a ConfigError, with the rule's path in the policy. */
 function inPolicy(error: unknown): unknown {
   const { code, message = '' } = error as { code?: unknown; message?: string }
   const ours = code === 'FST_SEND_LIMIT_OPTION' && PATH.test(message)

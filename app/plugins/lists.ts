@@ -16,19 +16,19 @@ declare module 'fastify' {
     blockList: Filter
   }
   interface FastifyRequest {
-    /** How the recipient stands; null until the filter `block-list` has asked, and for everybody else. */
+    /** How the recipient stands; null until the filter `block-list` has asked, and for a recipient on no list. */
     standing: Standing | null
   }
 }
 
 interface Options {
   config: Pick<Config, 'ON_STORE_ERROR' | 'STORE_TIMEOUT'>
-  /** By which recipients are hashed. */
+  /** The secret under which recipients are hashed. */
   secret: string
   clock: Clock
 }
 
-/** Who is blocked or allowed; shared where there is a Redis. */
+/** The block and allow lists, shared by all instances if there is a Redis. */
 const lists: FastifyPluginAsync<Options> = async (fastify, { config, secret, clock }) => {
   const opened: Lists = fastify.hasDecorator('redis')
     ? new RedisLists(fastify.redis, keyedHash(secret, 'lists'), MAX_ENTRIES, config.STORE_TIMEOUT / 2)

@@ -7,16 +7,16 @@ import { withHeader } from '../schemas/headers.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The language of problems for those who ask for none that is there. */
+    /** The language of problems for clients that ask for none of the known ones. */
     defaultLocale: Locale
   }
   interface FastifyRequest {
-    /** The language of problems: of those that are there, the one that `Accept-Language` asks for first. */
+    /** The language of problems: the known one that `Accept-Language` prefers. */
     readonly locale: Locale
   }
 }
 
-/** No person asks for more; to rank what fits into a head takes milliseconds. */
+/** The longest `Accept-Language` that is read. No person needs more, and ranking a full head takes milliseconds. */
 const LONGEST = 1_000
 const ACCEPT_LANGUAGE = `Language of problems (${LOCALES.join(' or ')}), and of first messages whose body names none`
 
@@ -37,9 +37,9 @@ const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fa
 }
 
 /**
- * The best of some languages for a request.
- * @param known the first is for those who ask for none of them
- * @param given the tag that a body names; what `Accept-Language` (RFC 9110, section 12.5.4) asks for when left out
+ * The best of the known languages for a request.
+ * @param known the first is for clients that ask for none of them
+ * @param given the tag that the body names; when left out, `Accept-Language` decides (RFC 9110, section 12.5.4)
  */
 export function localeOf<L extends string>(
   request: Pick<FastifyRequest, 'headers' | 'languages' | 'language'>,
@@ -50,9 +50,9 @@ export function localeOf<L extends string>(
   if (given !== undefined) return lookUp(given, known) ?? byDefault
   const asked = request.headers['accept-language']
   if (asked === undefined || asked.length > LONGEST) return byDefault
-  // Each once: for each `*` the whole header is read.
+  // Each tag once, since the whole header is read for each `*`.
   for (const tag of new Set(request.languages())) {
-    // Any that is there, as the other ranges rank them: with q=0, none.
+    // `*` stands for any known language, as the other ranges rank them; with q=0, for none.
     const found = tag === '*' ? (request.language([...known]) as L | false) : lookUp(tag, known)
     if (found) return found
   }

@@ -8,25 +8,25 @@ import type { Failing } from '../senders/sender.js'
 export interface Metrics {
   registry: Registry
   decided(event: DecisionEvent): void
-  /** @param tookMs how long the sender took, with those that were asked before it */
+  /** @param tookMs how long the sender took, together with the senders asked before it */
   sent(labels: Sent, tookMs: number): void
   passedOn(labels: Sent): void
-  /** A code whose message a sender has taken. */
+  /** Counts a code whose message a sender has taken. */
   codeSent(code: Code): void
-  /** A code was tried; null: none that is known. */
+  /** Counts a try of a code; null when the code is not known. */
   verified(code: Code | null, outcome: string): void
 }
 
 interface Code extends Pick<Recipient, 'channel' | 'to'> {
   purpose: string
-  /** The one that took its message, or `''`. */
+  /** The sender that took the code's message; `''` if none is known. */
   sender: string
 }
 
 interface Sent {
   channel: string
   sender: string
-  /** skipped: a breaker is open, and the provider was not asked. */
+  /** skipped: the breaker is open, and the provider was not asked. */
   outcome: 'sent' | 'skipped' | Failing
 }
 
@@ -36,10 +36,10 @@ declare module 'fastify' {
   }
 }
 
-/** In seconds; SEND_TIMEOUT has 25 at most. */
+/** In seconds; SEND_TIMEOUT is 25 at most. */
 const BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** A registry of this app's own. No label names a person. */
+/** The metrics, in a registry of this app's own. No label names a person. */
 const metrics: FastifyPluginAsync = async fastify => {
   const registry = new Registry()
   const counter = (name: string, help: string, labelNames: string[]) =>
@@ -94,7 +94,7 @@ const metrics: FastifyPluginAsync = async fastify => {
   })
 }
 
-/** Of a mail, and where nothing is known, a label is `none`. */
+/** The labels of a code. What is not known is `none`, as is the country of a mail. */
 function labelsOf(code: Code | null) {
   return {
     channel: code?.channel ?? 'none',
@@ -104,7 +104,7 @@ function labelsOf(code: Code | null) {
   }
 }
 
-/** The same content again, or the same send while it is under way. */
+/** Whether a rule refuses duplicates: the same content again, or the same send while it is under way. */
 function isAgainstDuplicates({ key, lock }: Rule): boolean {
   return lock !== undefined || [key].flat().some(part => typeof part === 'object' && 'digest' in part)
 }

@@ -16,35 +16,37 @@ declare module 'fastify' {
     /** The country of phone numbers without a country code (ISO 3166-1 alpha-2). */
     region: string
   }
-  // What rules, filters and the audit trail read of a request; null until a hook of the route has found it out.
+  // What rules, filters and the audit trail read of a request; null until a hook of the route has set it.
   interface FastifyRequest {
     recipient: Recipient | null
     message: Message | null
     captcha: Captcha | null
     /** What a code is for. */
     purpose: string | null
-    /** What a code is bound to, or, where it is tried, is said to be bound to. */
+    /** The values that a code is bound to; for a try, those that the caller takes it to be bound to. */
     bound: Values | null
-    /** The thousand phone numbers of which the recipient has one: who pumps has many in a row. Of a mail address null. */
+    /** The thousand phone numbers around the recipient's: SMS pumping uses many in a row. Null for a mail address. */
     readonly numberRange: string | null
-    /** Address of the one who is to get the message, as far as it is known. */
+    /** IP address of the end user who is to get the message, as far as known. */
     endUserIp: string | null
-    /** Whether the answer is to say nothing of the recipient. */
+    /** Whether the answer must reveal nothing about the recipient. */
     concealed: boolean
-    /** Whether nothing is to be sent, which the answer conceals. */
+    /** Whether nothing is to be sent, although the answer does not show it. */
     withheld: boolean
   }
 }
 
-/** Where a server that holds a key says for whom it asks. */
+/** The header in which a server with a key says for which end user it asks. */
 export const END_USER = 'x-end-user-ip'
 
-/** Proxies add no more to `X-Forwarded-For`: the addresses of twenty or more. */
+/**
+ * The length to which `X-Forwarded-For` is cut: proxies add no more than the twenty addresses or more that this holds.
+ */
 const LONGEST_WAY = 1_000
 
 /**
- * The end user's address. Servers that hold a key may name it; whoever else names one is not listened to.
- * @throws a problem (422) when what was named is no address
+ * The end user's IP address. A server with a key may name it in END_USER; from others that header is ignored.
+ * @throws a problem (422) when the header is no IP address
  */
 export function endUserOf(request: FastifyRequest): string {
   const named = request.headers[END_USER]
@@ -54,8 +56,8 @@ export function endUserOf(request: FastifyRequest): string {
 }
 
 /**
- * @param pointer where it stands in the body, if it does
- * @throws a problem (422) when it is no address
+ * @param pointer JSON pointer of the address in the body, if the body holds it
+ * @throws a problem (422) when it is no IP address
  */
 export function checkEndUserIp(named: string | string[], pointer?: string): asserts named is string {
   if (typeof named === 'string' && isIP(named) !== 0 && canonicalIp(named) !== undefined) return
@@ -66,7 +68,7 @@ export function checkEndUserIp(named: string | string[], pointer?: string): asse
 const requests: FastifyPluginAsync<{ clock: Clock; region: string }> = async (fastify, { clock, region }) => {
   fastify.decorate('clock', clock)
   fastify.decorate('region', region)
-  // Fastify reads all of it, and does so each time that it is asked for the client's address; what counts stands at its end.
+  // Fastify reads the whole header whenever it is asked for the client's address. What counts is at its end.
   fastify.addHook('onRequest', ({ headers }, _reply, done) => {
     const way = headers['x-forwarded-for']
     if (typeof way === 'string' && way.length > LONGEST_WAY)

@@ -6,17 +6,17 @@ import helmet, { type HelmetOptions } from 'helmet'
 
 const OPTIONS: HelmetOptions = {
   contentSecurityPolicy: {
-    // Those of helmet would let in scripts and styles again.
+    // The defaults of helmet would allow scripts and styles again.
     useDefaults: false,
     directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] }
   },
-  // A page of another origin that may ask (CORS) must be able to read the answer.
+  // A page of another origin that may call the API (CORS) must be able to read the answer.
   crossOriginResourcePolicy: { policy: 'cross-origin' }
 }
 
 /**
- * Headers by which browsers protect what they show (OWASP Secure Headers). Answers are read by programs and must not be
- * kept; the pages at /docs bring a policy of their own.
+ * Sets headers by which browsers protect what they show (OWASP Secure Headers). Answers are for programs and must not
+ * be cached. The pages at /docs have a policy of their own.
  */
 const security: FastifyPluginAsync = async fastify => {
   const headers = headersOf(OPTIONS)
@@ -30,7 +30,10 @@ const security: FastifyPluginAsync = async fastify => {
   })
 }
 
-/** What helmet sets, found out once: set past Fastify for each request, they make Node write all headers the slow way. */
+/**
+ * The headers that helmet sets, found out once. Helmet sets them on Node's response, which for each request would make
+ * Node write all headers the slow way.
+ */
 function headersOf(options: HelmetOptions): OutgoingHttpHeaders {
   const request = new IncomingMessage(new Socket())
   const response = new ServerResponse(request)

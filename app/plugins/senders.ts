@@ -11,14 +11,14 @@ import type { Failing, Message, Receipt, Senders } from '../senders/sender.js'
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Hands a message to its sender and keeps the reservation of a message that may have gone out.
+     * Hands a message to its sender. A message that may have been sent keeps its slot.
      * @throws a problem, of which `undeliveredOf` tells more: 429 at the provider's limit, 422 when it refuses the
-     *   recipient, 502 when the message surely did not go, 504 when that is not known, 503 without a sender that works or a
-     *   lock
-     * @param log that of the request, where it is said why a message did not go
+     * recipient, 502 when the message surely was not sent, 504 when that is not known, 503 without a sender that works,
+     * or   when the lock is lost
+     * @param log the log of the request, which tells why a message was not sent
      */
     deliver(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt>
-    /** What would have been sent, where that is kept. */
+    /** The outbox, which keeps what would have been sent; null if there is none. */
     outbox: Outbox | null
   }
 }
@@ -35,7 +35,7 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
   const opened = await openSenders(config, clock, print, (channel, { sender, outcome, code }) => {
     const counted = countedAs(outcome, code)
     fastify.metrics.passedOn({ channel, sender, outcome: counted })
-    // While a breaker is open, each message would say so.
+    // Not logged while a breaker is open: each message would be a line.
     if (counted !== 'skipped') fastify.log.warn({ send: { channel, sender, outcome, code } }, 'passed on')
   })
   const all = { ...opened.senders, ...override }
@@ -67,7 +67,7 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
     underWay.add(sending)
     return sending.finally(() => underWay.delete(sending))
   })
-  // Each ends by its time-out at the latest.
+  // Each send ends by its time-out at the latest.
   fastify.addHook('onClose', async () => {
     while (underWay.size > 0) await Promise.allSettled(underWay)
     for (const sender of new Set([...Object.values(all), ...Object.values(opened.senders)])) {
@@ -76,7 +76,7 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
   })
 }
 
-/** As the metrics tell it: behind an open breaker the provider was not asked. */
+/** The outcome for the metrics: while the breaker was open, the provider was not asked. */
 function countedAs(outcome: Failing, code: string | undefined): Failing | 'skipped' {
   return code === 'BREAKER_OPEN' ? 'skipped' : outcome
 }

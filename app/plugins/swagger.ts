@@ -13,19 +13,19 @@ const ADMIN_KEY = {
   description: 'Lets operators in'
 }
 
-/** Every problem has it, those that the plugin documents as well. */
+/** A header of every problem, including those that the plugin documents. */
 const LANGUAGE = { description: 'the language of title and detail', schema: { type: 'string' as const } }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** What @fastify/swagger would decorate as `swagger`. */
+    /** The function of @fastify/swagger that it would decorate as `swagger`. */
     writeDocument(): void
   }
 }
 
 type Document = ReturnType<FastifyInstance['swagger']>
 
-/** OpenAPI at /openapi.json: written when it is asked for, and anew after a reload. */
+/** Serves the OpenAPI document at /openapi.json. It is written at the first request, and anew after a reload. */
 const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async (fastify, { config }) => {
   let document = {} as Document
   let written: Policy | null = null
@@ -77,7 +77,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
         if (mayBeLeftOut(body.content['application/json']?.schema)) body.required = false
       }
       document = openapiObject as Document
-      // What @fastify/swagger is given here it keeps for good, unless it is nothing.
+      // @fastify/swagger would cache for good what is returned here, unless it is null.
       return null as never
     },
     refResolver: {
@@ -86,7 +86,7 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
     }
   })
   fastify.decorate('swagger', () => {
-    // A reload replaces the policy, whatever else it replaces.
+    // Every reload replaces the policy, so a new one means that there was a reload.
     if (written !== fastify.policy) {
       fastify.writeDocument()
       written = fastify.policy
