@@ -11,7 +11,7 @@ import messages from './v1/messages.js'
 import quota from './v1/quota.js'
 
 const routes: FastifyPluginAsync<{ config: Config }> = async (fastify, { config }) => {
-  // Machines ask every few seconds: as usual that is not worth two lines.
+  // Machines ask these every few seconds, which is not worth two lines of the log each time.
   const logLevel = config.LOG_LEVEL === 'info' ? 'warn' : config.LOG_LEVEL
   await fastify.register(healthz, { logLevel })
   await fastify.register(readyz, {

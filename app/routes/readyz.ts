@@ -6,7 +6,7 @@ import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import { problems } from '../schemas/problem.js'
 
-/** Keys that are never there, two in each eighth of the slots of a cluster. */
+/** Keys that never exist: two in each eighth of the slots of a cluster. */
 const EVERYWHERE = Array.from({ length: 16 }, (_, i) => `captcha:${i}:ready`)
 
 interface Options {
@@ -45,15 +45,17 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
   )
 }
 
-/** @throws where this instance began without Redis, and its secrets are not those in use there: nothing is shared then */
+/**
+ * @throws when this instance started without Redis, and its secrets are not those in use there: then nothing is shared
+ */
 async function verified({ limit, lists }: FastifyInstance): Promise<void> {
   await limit.verify()
   await lists.verify()
 }
 
 /**
- * By a write that finds nothing to change: whatever keeps Redis from taking any, it says so. A cluster works while one node
- * does, so do shards behind a proxy: one that is lost holds up what stands on it alone.
+ * Tests Redis by a write that changes nothing: whatever keeps Redis from taking writes makes it fail. A cluster, or shards
+ * behind a proxy, work while one node does, since a lost node holds up only what is on it.
  */
 async function works(redis: Redis | Cluster, sharded: boolean): Promise<void> {
   const keys = redis.isCluster || sharded ? EVERYWHERE : EVERYWHERE.slice(0, 1)

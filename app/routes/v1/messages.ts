@@ -7,7 +7,7 @@ import { problems } from '../../schemas/problem.js'
 import { BODY, type Code, KEY, LIMITED, PHONE, SENDING } from '../../schemas/problem-codes.js'
 import type { Channel } from '../../senders/sender.js'
 
-/** In what they differ: also by the rule on their recipients. */
+/** How the routes for SMS and mail differ. `rule` is the one on their recipients. */
 const kinds = {
   sms: {
     operationId: 'sendSms',
@@ -25,7 +25,7 @@ const kinds = {
   }
 } satisfies Record<Channel, { codes: Code[]; [other: string]: unknown }>
 
-/** An SMS and a mail by template: without a key each would be a relay for anybody. */
+/** Sends an SMS or a mail by template. It needs a key: otherwise it would be a relay for anybody. */
 const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify, { channel }) => {
   const { operationId, summary, Body, rule, codes } = kinds[channel]
   const body = () => Body(fastify.templates.offered(channel))
@@ -37,7 +37,7 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
         swaggerTransform: presentBody(body)
       },
       preParsing: fastify.authenticate,
-      // What cannot be sent is refused before anything is counted.
+      // A message that cannot be sent is refused before anything is counted.
       preHandler: [async request => prepareMessage(request, request.body), fastify.idempotent],
       schema: {
         operationId,

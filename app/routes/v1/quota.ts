@@ -44,14 +44,14 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
   )
 }
 
-/** Where a limit has its midnight: where its policy says, by name or by the account. */
+/** The time zone of a calendar limit: the one that the policy names, or the account's if the policy reads it there. */
 function zoneOf(limit: Limit | undefined, account: Account): string | undefined {
   if (limit?.per === undefined) return undefined
   const { timeZone = 'UTC' } = limit
   return typeof timeZone === 'string' ? timeZone : account.timeZone
 }
 
-/** Nothing stands in for Redis here, while messages may still go out. */
+/** Answers 503 while Redis is lost: nothing stands in for it here, although messages may still be sent. */
 function unavailable(cause: unknown): never {
   if (!(cause instanceof errors.StoreUnavailableError)) throw cause
   const detail = 'What is left of the quota is not known now.'

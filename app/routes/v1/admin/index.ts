@@ -7,20 +7,20 @@ import reload from './reload.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What an operator does here, for the audit trail. */
+    /** The operator's action on this route, for the audit trail. */
     action?: AdminEvent['action']
   }
   interface FastifyRequest {
     /** The operator, by the first 8 hexadecimal digits of the key's hash; null for everybody else. */
     actor: string | null
-    /** What the audit trail is to tell of the act besides; null until the handler has found it out. */
+    /** Further members of the audit event; null until the handler has set them. */
     told: Pick<AdminEvent, 'recipientHash' | 'purpose' | 'reason' | 'until'> | null
   }
 }
 
 /**
- * For operators, under a key of their own. Recipients come in bodies: an address is logged on its way. An operator may look
- * up and block whomever a message could not go to now.
+ * The admin API, for operators with a key of their own. Recipients are named in bodies, since URLs are logged on their
+ * way. An operator may look up and block a recipient to whom no message could be sent now.
  */
 const admin: FastifyPluginAsync<{ adminKey: string }> = async (fastify, { adminKey }) => {
   fastify.decorateRequest('actor', null)
@@ -30,7 +30,7 @@ const admin: FastifyPluginAsync<{ adminKey: string }> = async (fastify, { adminK
     const { actor, told, routeOptions } = request
     const { action } = routeOptions.config
     if (actor === null || action === undefined) return
-    // Where it is answered, so that it is told once: a handler that is cut off goes on.
+    // Written when the request is answered, so that it is written once: a handler that is cut off goes on.
     const outcome = reply.statusCode < 400 ? 'done' : 'failed'
     fastify.audit({ event: 'admin', action, actor, outcome, ...told }, request)
   })

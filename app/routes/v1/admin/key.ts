@@ -3,7 +3,7 @@ import { sameText } from '../../../keyed-hash.js'
 import { unauthorized } from '../../../problem.js'
 import { sha256 } from '../../../sha256.js'
 
-/** A hook: lets in who sends the admin key in `x-admin-key`, before the body is read. */
+/** A hook that admits requests with the admin key in `x-admin-key`, before the body is read. */
 export function adminOnly(key: string): preParsingAsyncHookHandler {
   const hash = sha256(key)
   return async request => {

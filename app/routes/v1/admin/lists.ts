@@ -73,7 +73,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       const { recipientHash, recipient, facts } = named(request, request.body)
       await fastify.lists.remove(recipientHash)
       if (facts !== null) {
-        // A lock stays: what is being sent now is still one message.
+        // Locks stay, so that a message under way is still the only one.
         const keys = recipientKeys(fastify.limit.rules, facts)
         await fastify.limit.clear(keys)
         await fastify.limit.unblock(keys)

@@ -9,7 +9,7 @@ import { BODY, LIMITED, OPERATOR, RECIPIENT } from '../../../schemas/problem-cod
 import { named } from './named.js'
 import { shown } from './shown.js'
 
-/** "Why is this number blocked?" */
+/** Answers the question "why is this number blocked?". */
 const lookup: FastifyPluginAsyncTypebox = async fastify => {
   fastify.post(
     '/recipients/lookup',
@@ -51,7 +51,7 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
         return [{ name, passes, verdict: await fastify.limit.peek({ [name]: key }) }]
       })
       const found = (await Promise.all(looks)).flat()
-      // A rule on tries holds up no message.
+      // A rule on tries of codes holds up no message.
       const holding = found.filter(({ name, passes }) => !passes && !DECIDES[name]?.includes('try'))
       return {
         ...known,
@@ -65,18 +65,18 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
   )
 }
 
-/** Whether it takes more than its key from a request, and cannot be looked at without the one that it is about. */
+/** Whether a rule takes more than its key from a request: then it cannot be looked at without that request. */
 function variesByRequest({ limits = [] }: Rule): boolean {
   return limits.some(
     limit => typeof limit.max !== 'number' || ('timeZone' in limit && typeof limit.timeZone !== 'string')
   )
 }
 
-/** @param passes whether it lets the recipient pass, whatever it has counted */
+/** @param passes whether the rule lets the recipient pass, whatever it has counted */
 function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
   const blocked = violated.some(({ windowMs }) => windowMs === 0)
   const limits = rules.flatMap(state => state.limits)
-  // On the block list of the rule itself, nothing is counted.
+  // For a recipient on the rule's own block list, nothing is counted.
   if (blocked && limits.length === 0) {
     return [{ rule, max: 0, used: 0, remaining: 0, windowMs: 0, resetMs: 0, refuses: !passes }]
   }

@@ -13,17 +13,17 @@ type Asked = { [name in (typeof NAMES | typeof MORE)[number]]?: string }
 
 interface Named {
   recipientHash: string
-  /** Null where nothing but the hash is known. */
+  /** Null when only the hash is known. */
   recipient: Recipient | null
-  /** What rules may read of them, by its path; null like the recipient, by whom they count in clear. */
+  /** The facts that rules may read, by their paths; null when only the hash is known, by which no rule counts. */
   facts: Record<string, unknown> | null
-  /** Whether what is asked about is a purpose that conceals. */
+  /** Whether the purpose asked about, if any, conceals. */
   concealed: boolean
 }
 
 /**
- * Whom an operator names, in clear or by the hash alone; the audit trail is to name them, too.
- * @throws a problem (422) when it is not one recipient, no message can go there, or what else is said is wrong
+ * The recipient that an operator names, in clear or by the hash alone. Notes it on the request, for the audit trail.
+ * @throws a problem (422) when not exactly one recipient is named, no message can go there, or another member is wrong
  */
 export function named(request: FastifyRequest, body: Asked): Named {
   const { server } = request

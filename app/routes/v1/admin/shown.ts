@@ -1,7 +1,7 @@
 import { iso } from '../../../clock.js'
 import type { Placed } from '../../../lists/lists.js'
 
-/** A standing as answers show it: without what is undefined. */
+/** An entry of the lists as answers show it. */
 export function shown({ standing, reason, since, until }: Placed) {
   return { standing, reason, since: iso(since), until: until === undefined ? undefined : iso(until) }
 }

@@ -6,7 +6,7 @@ import send from './send.js'
 import status from './status.js'
 import verify from './verify.js'
 
-/** The life of a code: send, resend, verify, status, cancel. Browsers may use it, where an account lists their origin. */
+/** The routes of codes: send, resend, verify, status, cancel. Pages may use them if an account lists their origin. */
 const captcha: FastifyPluginAsync = async fastify => {
   await fastify.register(browsers)
   await fastify.register(send)

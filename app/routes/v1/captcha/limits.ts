@@ -1,4 +1,4 @@
-/** What every code that is sent counts for. */
+/** The filter and the rules that every send of a code passes. */
 export const SEND_LIMITS = [
   'block-list',
   'ip',

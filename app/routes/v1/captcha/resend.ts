@@ -24,7 +24,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
           preparePurpose(request, captcha.purpose)
           request.recipient = captcha
           checkServed(request)
-          // What was concealed stays so, whatever has become of its purpose.
+          // A concealed code stays concealed, whatever has become of its purpose.
           request.concealed ||= captcha.concealed
           request.withheld = captcha.withheld
           request.bound = stillBoundTo(request, captcha, request.body?.locale)
@@ -69,7 +69,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
   )
 }
 
-/** @throws a problem (410) when its message can no longer show what the code is bound to: its purpose names other parameters */
+/** @throws a problem (410) when the purpose names other params by now, so the message cannot show the bound ones */
 function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captcha.locale): Values | null {
   try {
     return boundTo(request, { ...captcha, locale })

@@ -18,7 +18,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
     {
       config: { limit: ['ip-attempts', ...SEND_LIMITS], swaggerTransform: presentBody(body) },
       preParsing: fastify.identify,
-      // What cannot be sent is refused before anything is counted.
+      // A code that cannot be sent is refused before anything is counted.
       preHandler: [
         async request => {
           const { purpose, locale, send, params, ...recipient } = request.body
@@ -26,7 +26,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
           if (send === false) withhold(request)
           request.recipient = recipientOf(recipient, { region: fastify.region })
           checkServed(request, '#/phone')
-          // A text for a phone of somebody's choice.
+          // Params are text of the caller's in a message to any phone, so they need a key.
           if (params !== undefined) checkHasKey(request)
           request.bound = boundTo(request, { ...request.recipient, purpose, locale, params })
         },

@@ -27,9 +27,9 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
     async request => {
       const captcha = await prepareCaptcha(request, request.params.id)
       const { id, channel, masked, purpose, kept } = captcha
-      // What becomes of a message that is concealed is told to nobody, whatever has become of its purpose.
+      // A concealed message stays concealed, whatever has become of its purpose.
       const concealed = captcha.concealed || (fastify.policy.purposes[purpose]?.conceal ?? false)
-      // For the rules, as of a resend.
+      // The facts that rules read, as for a resend.
       request.recipient = captcha
       request.purpose = purpose
       request.concealed = concealed
@@ -56,7 +56,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       const key = rule && keyFrom(rule, factsIn(request))
       return (await fastify.limit.peek({ recipient: key }, request)).retryAfterMs
     } catch {
-      // A policy may count by what a client sends, and what is counted may be out of reach while the code is not.
+      // A policy may count by what clients send, which is missing here. Or the store of the counts may be out of reach.
       return 0
     }
   }

@@ -18,7 +18,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
     { recipient, bound }: FastifyRequest
   ): Promise<Checked> {
     if (captcha === null) return UNTRIED
-    // What the caller says the code is for must be what it is for.
+    // The purpose and recipient that the caller names must be those of the code.
     const agrees = purpose === captcha.purpose && (recipient === null || isSame(recipient, captcha))
     return fastify.captchas.check(captcha, agrees ? digitsOf(code) : undefined, bound ?? undefined)
   }
@@ -57,12 +57,12 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         fastify.audit({ ...fact, ...more, outcome }, request, captcha)
       }
       const checked = await check(captcha, body, request).catch(error => {
-        // Redis may count it all the same.
+        // Redis may have counted the try all the same.
         tell('unknown')
         throw error
       })
       const { verified, attemptsLeft, tried } = checked
-      // Who could count what is no guess could lock a recipient out with one code that has ended.
+      // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
       tell(outcomeOf(checked), { attemptsLeft })
       if (captcha === null || !verified) {
@@ -82,7 +82,7 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
   )
 }
 
-/** @throws a problem (422) for what no code can be bound to */
+/** @throws a problem (422) for values to which no code can be bound */
 function saidToBe(params: Given): Values {
   const { values, flaws } = readValues(params)
   if (flaws.length > 0) throw invalidBy(flaws)
@@ -91,7 +91,7 @@ function saidToBe(params: Given): Values {
 
 type Outcome = 'verified' | 'wrong' | 'ended' | 'unknown'
 
-/** The digits alone, as they were sent. */
+/** The digits of what was typed: full-width ones are made plain, and all else is dropped. */
 function digitsOf(typed: string): string {
   return typed.normalize('NFKC').replace(/[^0-9]/g, '')
 }
