@@ -12,11 +12,11 @@ import type { Templates } from './templates/templates.js'
 
 export type Texts = Pick<Templates, 'localesOf' | 'ofCodes' | 'render'>
 
-/** As the templates of codes take it. */
+/** How the templates of codes take `action`. */
 const ACTION: Param = { type: 'string', maxLength: 80, example: 'log in' }
 
 /**
- * Whether each purpose has words for those whose language is not there, and they all fit into the messages of a code.
+ * Checks that each purpose has words in the fallback language, and that all its words fit into the messages of a code.
  * @throws ConfigError that says what is wrong, and where
  */
 export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Texts): void {
@@ -46,7 +46,7 @@ export function checkActions(policy: Policy, { localesOf, ofCodes, render }: Tex
   }
 }
 
-/** Says which actions are in a language in which no message of a code is: who asks for it gets another one. */
+/** Warnings about actions in a language that the template of the code lacks: its messages go in another one. */
 export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templates, 'localesOf'>): string[] {
   return Object.entries(purposes).flatMap(([name, { action, params }]) =>
     CHANNELS.flatMap(channel => {
@@ -61,7 +61,7 @@ export function unspokenActions({ purposes }: Policy, { localesOf }: Pick<Templa
   )
 }
 
-/** With what is wrong with each parameter. */
+/** The message of a problem, with what is wrong with each parameter. */
 function reasonOf({ message, problem }: ProblemError): string {
   const flaws = (problem?.errors ?? []) as Flaw[]
   return [message, ...flaws.map(({ pointer, detail }) => `${pointer} ${detail}.`)].join(' ')

@@ -32,22 +32,26 @@ import { loadTemplates } from './templates/templates.js'
 
 export interface BuildOptions {
   policy?: Policy
-  /** What stands in for the senders that the configuration names. */
+  /** Senders in place of those that the configuration names. */
   senders?: Partial<Senders>
   /** Shows a line to the developer. */
   print?: (line: string) => void
-  /** Time of everything that is kept in memory. */
+  /** The clock for everything that is kept in memory. */
   clock?: Clock
-  /** Where the log goes, and the audit trail if it is to go to standard output; that, by default. */
+  /** Where the log goes, and the audit trail with AUDIT_LOG=stdout; standard output by default. */
   logStream?: LogStream
 }
 
 const MAX_BODY_BYTES = 16_384
-/** For how long a request may be on its way, in milliseconds. Node looks every thirty seconds. */
+/** How long a request may take to arrive, in milliseconds. Node checks every thirty seconds. */
 const REQUEST_TIMEOUT_MS = 10_000
-/** How long a proxy such as nginx keeps an idle connection. Were it closed here first, a request might be on its way. */
+/**
+ * How long a proxy such as nginx keeps an idle connection. If it were closed here first, a request might be on its way.
+ */
 const PROXIES_IDLE_MS = 60_000
-/** Over plain HTTP, too, as from inside of a network; the page's own scripts set styles. */
+/**
+ * Works over plain HTTP, too, as within a network. Inline styles are allowed, since the page's own scripts set them.
+ */
 const DOCS_CSP = {
   'default-src': "'none'",
   'base-uri': "'none'",
@@ -59,7 +63,7 @@ const DOCS_CSP = {
   'style-src': ["'self'", "'unsafe-inline'"]
 }
 
-/** Builds the app; it listens to nothing yet. */
+/** Builds the app, which does not listen yet. */
 export async function build(config: Config, options: BuildOptions = {}) {
   const templates = loadTemplates(config.TEMPLATES_DIR, config.LOCALE)
   const {
@@ -78,24 +82,24 @@ export async function build(config: Config, options: BuildOptions = {}) {
     trustProxy: config.TRUST_PROXY === 'false' ? false : config.TRUST_PROXY,
     bodyLimit: MAX_BODY_BYTES,
     connectionTimeout: idleMs,
-    // Node waits a second longer.
+    // Node adds a second.
     keepAliveTimeout: idleMs - 1_000,
     requestTimeout: REQUEST_TIMEOUT_MS,
     handlerTimeout,
     http: {
-      // Node's own answer to a missing Host would be no problem document, and of two it would drop one; errors.ts has ours.
+      // errors.ts checks Host: Node's answer to a missing one would be no problem document, and it would drop a second.
       requireHostHeader: false,
       joinDuplicateHeaders: true,
-      // Were it longer than that of the whole request, as by default, Node would take each for the other.
+      // The default is longer than `requestTimeout`: Node would then take each for the other.
       headersTimeout: REQUEST_TIMEOUT_MS
     },
-    // The plugin closing answers instead.
+    // plugins/closing.ts answers instead.
     return503OnClosing: false,
-    // No hook runs for what is not routed.
+    // No hook runs for a request that cannot be routed.
     frameworkErrors: (error, { raw }, reply) =>
       void (isUnbounded(raw) ? refuseUnbounded(reply) : sendProblem(reply, documentOf(error))),
     clientErrorHandler: answerBrokenRequest,
-    // What a client sends is taken as it is or refused, never changed.
+    // A client's input is taken as it is or refused, never changed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
     schemaController: { compilersFactory: { buildSerializer } }
   })
@@ -122,7 +126,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(accounts, { config, clock })
   await app.register(lists, { config, secret: recipientSecret, clock })
   await app.register(limits, { config, policy, secret, clock })
-  // Behind that of the limits: where LIMIT_SECRET is another one, that is said first.
+  // After the hook of the limits, so that a wrong LIMIT_SECRET is reported first.
   app.addHook('onReady', () => app.lists.verify())
   await app.register(senders, { config, print, clock, override: options.senders })
   await app.register(reload, { config, templates })
@@ -134,11 +138,11 @@ export async function build(config: Config, options: BuildOptions = {}) {
     leaseMs: 2 * handlerTimeout
   })
   await app.register(afterwards, { patienceMs: handlerTimeout })
-  // After all that decorate a request: its pages have contexts of their own, which inherit no later decoration.
+  // After all plugins that decorate requests: the pages have contexts of their own, which inherit no later decorators.
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: DOCS_CSP,
-    // As it stands, in YAML as in JSON.
+    // Unchanged, in YAML as in JSON.
     transformSpecification: document => document,
     transformSpecificationClone: false
   })

@@ -5,7 +5,8 @@ import { boundNames, codeTemplate, purposeOf } from './templates/codes.js'
 import type { Templates } from './templates/templates.js'
 
 /**
- * Whether what the codes of each purpose are bound to is what the templates of their messages take, neither more nor less.
+ * Checks that the params to which each purpose binds its codes are exactly those that the templates of its messages
+ * take.
  * @throws ConfigError that says what is wrong, and where
  */
 export function checkBoundParams({ purposes }: Policy, { ofCodes }: Pick<Templates, 'ofCodes'>): void {

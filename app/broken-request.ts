@@ -6,7 +6,7 @@ import type { Locale } from './locales/locale.js'
 import { translate } from './locales/translate.js'
 import { PROBLEM_JSON, type ProblemDocument, problemDocument } from './problem.js'
 
-/** Answers an `Expect` that nobody here meets (RFC 9110, section 10.1.1). */
+/** Answers an `Expect` that is not supported (RFC 9110, section 10.1.1). */
 export function answerExpectation(response: ServerResponse, locale: Locale): void {
   const document = problemDocument(
     417,
@@ -23,10 +23,10 @@ export function answerExpectation(response: ServerResponse, locale: Locale): voi
   response.writeHead(document.status, headers).end(body)
 }
 
-/** Answers under way that the answer to a broken request on their connection has to wait for. */
+/** Answers under way for which the answer to a broken request on the same connection waits. */
 const awaited = new WeakSet<ServerResponse>()
 
-/** Answers what is no HTTP request, or came too slowly, or has too large a head. */
+/** Answers a request that is not HTTP, comes too slowly, or has too large a head. */
 export function answerBrokenRequest(
   this: FastifyInstance | undefined,
   error: Error & { code?: string },
@@ -36,13 +36,13 @@ export function answerBrokenRequest(
   const underWay = [...(this?.connections.get(socket) ?? [])]
   const before = underWay.find(({ req, headersSent }) => req.complete || headersSent)
   if (before !== undefined) {
-    // Sent before an earlier answer it would be read as that answer, sent within one as a part of it. Node reports the error
-    // again with all that comes.
+    // Wait for an earlier answer: sent before it, this one would be read in its place; sent during it, as a part of it.
+    // The set is needed since Node reports the error again with all data that comes.
     if (!awaited.has(before)) before.once('close', () => answerBrokenRequest.call(this, error, socket))
     awaited.add(before)
     return
   }
-  // Its answer has left; another one would be read as that to the next request.
+  // The broken request has been answered already; another answer would be read as that to the next request.
   if (this?.answeredEarly.get(socket)?.complete === false) return socket.destroySoon()
   const document = brokenRequest(error.code)
   const locale = this?.defaultLocale ?? 'en'
@@ -58,18 +58,20 @@ export function answerBrokenRequest(
   socket.destroySoon()
 }
 
-/** What is answered to a request that comes too slowly. */
+/** The answer to a request that comes too slowly. */
 export function requestTimeout(): ProblemDocument {
   return problemDocument(408, 'REQUEST_TIMEOUT', 'The request did not arrive in time.')
 }
 
-/** Whether it is in doubt where it ends (RFC 9112, section 6.1). Node goes on all the same; for a proxy it may end elsewhere. */
+/**
+ * Whether it is unclear where a request ends (RFC 9112, section 6.1). Node reads on, but a proxy may see another end.
+ */
 export function isUnbounded({ headers, httpVersion }: IncomingMessage): boolean {
   const coding = headers['transfer-encoding']
   return coding !== undefined && (httpVersion === '1.0' || !/^chunked$/i.test(coding))
 }
 
-/** Answers it, and ends the connection: what follows may be no request. */
+/** Refuses such a request and ends the connection, since what follows may be no request. */
 export function refuseUnbounded(reply: FastifyReply): FastifyReply {
   return sendProblem(reply.header('connection', 'close'), brokenRequest())
 }

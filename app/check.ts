@@ -1,32 +1,36 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors, Pointer } from 'typebox/value'
 
-/** Something that an operator wrote is wrong; the message says what, and what would be right. */
+/** A mistake in something that an operator wrote. The message says what is wrong, and what would be right. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** Whether an error is a mistake that an operator can put right: by the app's own check, or by the plugin's of a rule or option. */
+/**
+ * Whether an error is a mistake that an operator can correct, found by the app, or by the plugin in a rule or option.
+ */
 export function isMistake(error: unknown): error is Error {
   const { code = '' } = error as { code?: unknown }
   return error instanceof ConfigError || String(code).startsWith('FST_SEND_LIMIT_')
 }
 
 /**
- * Reads the JSON of a file that an operator wrote: some editors put a byte order mark before it (RFC 8259, section 8.1).
- * @throws when it is none, or not in UTF-8: it would be sent with other characters in their place
+ * Reads the JSON of a file that an operator wrote, without the byte order mark that some editors put before it (RFC
+ * 8259, section 8.1).
+ * @throws when it is not JSON, or not UTF-8: messages would go out with replacement characters
  */
 export const parseJson = (file: Uint8Array) =>
   JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(file))
 
 /**
- * Holds a value against its schema.
- * @param called what the value as a whole is called, for the error; empty where its members stand for themselves
+ * Checks a value against its schema.
+ * @param called the name of the value as a whole, for the error; empty to name its members alone
  * @throws ConfigError that names the first member at fault
  */
 export function check<S extends TSchema>(schema: S, value: unknown, called: string): Static<S> {
   const errors = Errors(schema, value)
-  // Of eight unknown members TypeBox tells the first time alone: its list ends there.
+  // For each unknown member TypeBox has an error `boolean`, then one `additionalProperties` for all. Its list ends
+  // after eight errors, so with eight unknown members the latter is missing.
   const error = errors.find(each => each.keyword !== 'boolean') ?? errors[0]
   if (error === undefined) return value as Static<S>
   const { requiredProperties, additionalProperties, allowedValues } = error.params as Record<string, string[]>
@@ -40,10 +44,10 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
     if (missing !== undefined) return 'is required'
     if (unknown !== undefined) return `is not known here; known: ${known(member(schema, within) ?? {})}`
     if (allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
-    // What it is says more than the pattern of it.
+    // The description, which follows, says more than the pattern would.
     return error.keyword === 'pattern' && description !== undefined ? 'is wrong' : error.message
   }
-  // What is not expected may be a secret under a wrong name.
+  // An unknown member is not shown, since it may be a secret under a wrong name.
   const given = extra !== undefined || writeOnly ? '' : shown(at(value, path))
   const hint = description === undefined || unknown !== undefined ? '' : ` It is ${description}.`
   throw new ConfigError(`${dotted(called, value, path)}${given} ${right()}.${hint}`)
@@ -51,20 +55,20 @@ export function check<S extends TSchema>(schema: S, value: unknown, called: stri
 
 const MOST_SHOWN = 80
 
-/** A value as it was given; nothing of one that holds others, which may be any file at all. */
+/** A value as it was given. Of an object or list with members nothing is shown: it may be any file at all. */
 function shown(value: unknown): string {
   if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) return ''
   const text = JSON.stringify(value)
   return ` (${text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text})`
 }
 
-/** A member of the list `rules` is `rules[0]`. */
+/** The path in the form of `policy.rules[0].name`. */
 function dotted(called: string, value: unknown, path: readonly string[]): string {
   const parts = path.map((name, i) => (Array.isArray(at(value, path.slice(0, i))) ? `[${name}]` : `.${name}`))
   return `${called}${parts.join('')}`.replace(/^\./, '')
 }
 
-/** The names that an object may have, or what they are like. */
+/** The names that the members of an object may have, or what they look like. */
 function known({ properties, names }: Member): string {
   return names ?? (Object.keys(properties ?? {}).join(', ') || 'nothing')
 }
@@ -76,7 +80,7 @@ function at(value: unknown, path: readonly string[]): unknown {
 interface Member {
   description?: string
   writeOnly?: boolean
-  /** What names a record takes, in words. */
+  /** The names that a record takes, in words. */
   names?: string
   properties?: Record<string, Member>
   patternProperties?: Record<string, Member>

@@ -9,7 +9,7 @@ import { tagMistake } from './locales/locale.js'
 import { isUrl, redisUrls } from './urls.js'
 
 const WEB = ['http:', 'https:']
-/** What holds a URL, and its protocols. */
+/** The variables that hold a URL, with the protocols that each may have. */
 const URLS = {
   REDIS_URL: ['redis:', 'rediss:'],
   SMTP_URL: ['smtp:', 'smtps:'],
@@ -19,7 +19,9 @@ const URLS = {
   TWILIO_ENDPOINT: WEB
 } satisfies Partial<Record<keyof Config, string[]>>
 
-/** Whether the client of an endpoint takes a path. Anything else beside the host it would drop or misread without a word. */
+/**
+ * Whether the client of each endpoint takes a path. It would silently drop or misread anything else besides the host.
+ */
 const ENDPOINTS = {
   ALIYUN_ENDPOINT: false,
   TENCENT_ENDPOINT: false,
@@ -27,7 +29,7 @@ const ENDPOINTS = {
 } satisfies Partial<Record<keyof Config, boolean>>
 
 /**
- * Looks for what the schema cannot tell.
+ * Checks what the schema cannot.
  * @throws ConfigError that names the variable and says what would be right
  */
 export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
@@ -38,7 +40,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
     throw mistake('REGION', 'is no country whose numbers are known', config.REGION)
   const spelling = tagMistake(config.LOCALE)
   if (spelling !== undefined) throw mistake('LOCALE', spelling, config.LOCALE)
-  // Who believes everybody (`true`), or counts hops alone, lets the client choose its address.
+  // With `true`, which believes everybody, or a number of hops, a client could choose its address.
   for (const range of config.TRUST_PROXY === 'false' ? [] : config.TRUST_PROXY.split(',')) {
     if (!(isNetwork(range.trim()) || NAMED.test(range.trim())))
       throw mistake('TRUST_PROXY', 'is no network', range)
@@ -55,7 +57,7 @@ export function checkConfig(config: Config, env: NodeJS.ProcessEnv): void {
     throw new ConfigError('DEV_OUTBOX must be off in production: it shows codes to whoever asks.')
   }
   checkMail(config)
-  // As a path it would be a file of that name, wherever the process stands.
+  // Taken as a path, such a word would be a file of that name in the working directory.
   const { AUDIT_LOG: trail = 'off' } = config
   if (!['off', 'stdout'].includes(trail) && /^(off|stdout|stderr|none|true|false|)$/i.test(trail.trim()))
     throw mistake('AUDIT_LOG', 'is no path', trail)
@@ -76,7 +78,7 @@ function checkUrl(config: Config, name: keyof typeof URLS, protocols: readonly s
   throw mistake(name, `must be a URL with a host, of ${protocols.join(' or ')}; ${escapes}`)
 }
 
-/** Nor is anything shown here. */
+/** Nothing of the URL is shown, as in `checkUrl`. */
 function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS): void {
   const { [name]: text } = config
   if (text === undefined) return
@@ -104,31 +106,33 @@ function checkMail({ SMTP_URL: url, MAIL_FROM: from }: Config): void {
     throw mistake('MAIL_FROM', 'must be one address, as in "Shop <shop@example.com>"', from)
 }
 
-/** @param value as it was given; left out where it is not to be shown */
+/** @param value the value as given; left out when it must not be shown */
 function mistake(name: keyof Config, what: string, value?: string): ConfigError {
   const { description } = ConfigSchema.properties[name] as { description?: string }
   const given = value === undefined ? '' : ` (${JSON.stringify(value)})`
   return new ConfigError(`${name}${given} ${what}. It is ${description}.`)
 }
 
-/** One address, with the name of its owner or without (RFC 5322, section 3.4). */
+/** Whether the text is one address, with or without the name of its owner (RFC 5322, section 3.4). */
 function isMailbox(text: string): boolean {
   const [, address = text] = /^(?:"[^"\\]*"\s*|[^"\\<>()[\]:;@,]*)<([^<>]*)>$/.exec(text) ?? []
   return !/\p{Cc}/u.test(text) && canonicalEmail(address) !== undefined
 }
 
-/** What the lists of a rule do not take: a zone, a prefix with a zero in front, IPv4 behind NAT64. */
+/**
+ * Networks that the lists of a rule do not take: with a zone, a prefix that begins with a zero, or IPv4 behind NAT64.
+ */
 const UNLISTED = /%|\/0|^0*64:ff9b:/i
 
-/** The names that Fastify's trustProxy has for networks. */
+/** The names of networks that Fastify's `trustProxy` knows. */
 const NAMED = /^(loopback|linklocal|uniquelocal)$/
 
-/** An address or a CIDR range. */
+/** Whether the text is an address or a CIDR range. */
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')
   if (bits === undefined) return isIP(address) !== 0
   const [version, isIpv4] = [isIP(address), canonicalIp(address)?.includes('.')]
-  // Without any bit of its own it would be everybody, as `true` is.
+  // A prefix without any bit would be everybody, as `true` is.
   const [least, most] = version === 4 ? [1, 32] : [isIpv4 ? 97 : 1, 128]
   return (
     version !== 0 &&

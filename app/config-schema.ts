@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { SenderVariables } from './senders/variables.js'
 
-// Keys are sent in headers: visible ASCII, without the two signs that the list is made of.
+// Keys are sent in headers: visible ASCII, without the comma and the colon that separate the list.
 const ACCOUNTS = '[!-+\\--9;-~]+:[A-Za-z0-9_.-]{1,64}'
 
 const Secret = () =>

@@ -10,7 +10,7 @@ export type Config = Static<typeof ConfigSchema>
 export const DEVELOPMENT_KEY = 'development-key'
 
 /**
- * Reads the configuration; an empty variable is one that is not set.
+ * Reads the configuration. An empty variable counts as not set.
  * @throws ConfigError that names the variable and says what would be right
  */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
@@ -22,8 +22,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 }
 
 /**
- * How often one request waits for Redis at most, one wait after another: for its Idempotency-Key, limits, lists, codes and
- * the settlement. A failed resend takes them all.
+ * The most waits for Redis that one request can have, one after another: for its Idempotency-Key, limits, lists, codes
+ * and the settlement. A failed resend has them all.
  */
 export const STORE_WAITS = 9
 

@@ -1,7 +1,7 @@
 import type { Rule } from '../plugin/index.js'
 import { ConfigError } from './check.js'
 
-/** What a rule of the policy may read of a request beside what the client has sent. */
+/** The facts: what a rule of the policy may read of a request besides what the client has sent. */
 export const FACTS = [
   'request.account.dailyQuota',
   'request.account.id',
@@ -21,7 +21,7 @@ export const FACTS = [
   'request.recipient.identity'
 ]
 const CALLER = ['account', 'caller', 'ip']
-/** What is known, and of what, where requests of one kind are decided on. */
+/** Which members of a request are known when rules decide on it, by the kind of request. */
 const KNOWN = {
   attempt: ['ip'],
   code: [...CALLER, 'captcha', 'endUserIp', 'numberRange', 'purpose', 'recipient'],
@@ -29,7 +29,7 @@ const KNOWN = {
   try: [...CALLER, 'captcha', 'endUserIp']
 }
 export type Decided = keyof typeof KNOWN
-/** On requests of which kinds each rule decides, unless it counts attempts. */
+/** The kinds of requests that each rule decides on, unless it counts attempts. */
 export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'ip-attempts': ['code'],
   ip: ['code'],
@@ -50,30 +50,30 @@ export const DECIDES: Readonly<Record<string, readonly Decided[]>> = {
   'verify-failures-recipient': ['try'],
   'admin-attempts': []
 }
-/** Each template has parameters of its own. */
+/** A parameter of a message. Each template has parameters of its own, so FACTS does not list them. */
 const PARAMETER = /^request\.message\.params\./
-/** One spelling already. By `value` alone `pathsOf` sees that a rule counts the recipient. */
+/** Has one spelling already. Only when it is read by `value` does `pathsOf` see that a rule counts the recipient. */
 const IDENTITY = /^request\.(recipient|captcha)\.identity$/
-/** How to write what the client sends, the plugin says. */
+/** What the client sends. The plugin checks how that is written. */
 const SENT = /^request\.(body|query|params|headers)\./
 
-/** What a rule may read, wherever it decides. */
+/** The facts that a rule may read: those known in any kind of request that it decides on. */
 export function factsOf({ name, counts }: Pick<Rule, 'name' | 'counts'>): readonly string[] {
   const decided = counts === 'attempts' ? ['attempt' as const] : (DECIDES[name] ?? [])
   const known = decided.flatMap(each => KNOWN[each])
   return FACTS.filter(fact => known.includes(fact.split('.')[1] as string))
 }
 
-/** What a request, or what stands for one, knows of them, by their paths. */
+/** The facts of a request, or of an object that stands for one, by their paths. */
 export function factsIn(request: object): Record<string, unknown> {
   const at = (value: unknown, name: string) => (value as Record<string, unknown> | null | undefined)?.[name]
   return Object.fromEntries(FACTS.map(path => [path, path.split('.').slice(1).reduce(at, request)]))
 }
 
 /**
- * Whom a rule counts, as `fastify.limit` takes it, where facts alone say it.
- * @param facts by their paths; null and undefined for what is not known
- * @returns undefined when the rule reads anything else
+ * The key of a rule, as `fastify.limit` takes it, if it follows from facts alone.
+ * @param facts by their paths; null or undefined when not known
+ * @returns undefined when the rule reads anything that is not known
  */
 export function keyFrom(
   { key, distinct }: Pick<Rule, 'key' | 'distinct'>,
@@ -86,8 +86,8 @@ export function keyFrom(
 }
 
 /**
- * What each part of a key reads of the request, an empty text where that is no value and no address. Of what is no key,
- * which the plugin refuses with its path, as well.
+ * The path that each part of a key reads; an empty text for a part that reads neither a `value` nor an `ip`. Accepts
+ * also what is no key: the plugin refuses that, with its path.
  */
 function pathsOf(key: unknown): string[] {
   return [key].flat().map(part => {
@@ -98,21 +98,23 @@ function pathsOf(key: unknown): string[] {
   })
 }
 
-/** Whether a key reads this, among other things or alone. */
+/** Whether a key reads this path, alone or among others. */
 export function reads(key: unknown, path: string): boolean {
   return pathsOf(key).includes(path)
 }
 
-/** Whether this is all that a key reads. */
+/** Whether a key reads this path and nothing else. */
 export function isAlone(key: unknown, path: string): boolean {
   const paths = pathsOf(key)
   return paths.length === 1 && paths[0] === path
 }
 
 /**
- * Looks at all paths of a rule's member. One that leads nowhere has no value, so an optional rule would never count.
- * @param facts what the rule may read
- * @throws ConfigError for one that starts at `request` and is none of the facts, and for a recipient that is to be folded
+ * Checks all paths in a member of a rule. A path that leads nowhere has no value, so an optional rule would never
+ * count.
+ * @param facts the facts that the rule may read
+ * @throws ConfigError for a path that starts at `request` and is none of the facts, and for a recipient's identity that
+ * is read as `phone`, `email` or `ip`, since it has one spelling already
  */
 export function checkPaths(value: unknown, at: string, facts: readonly string[]): void {
   if (typeof value === 'string') checkPath(value, at, facts)

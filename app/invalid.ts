@@ -7,14 +7,14 @@ type Params = Record<string, string | string[] | number | undefined>
 
 const DETAIL = 'What was sent is not as documented; "errors" says where.'
 
-/** For what a schema cannot say, such as a member that does not go with another one. */
+/** The problem for flaws that a schema cannot express, such as a member that does not go with another one. */
 export function invalidBy(errors: readonly Flaw[]): ProblemError {
   return problem(422, 'INVALID', DETAIL, { errors })
 }
 
 /**
- * What is answered to what its schema refuses.
- * @param validation ajv's errors: the first is told; where a schema is a choice, the others are of its other branches
+ * The problem document for a request that its schema refuses.
+ * @param validation ajv's errors. Only the first is told: the others may be of other branches of a choice
  */
 export function invalid(validation: readonly Validation[]): ProblemDocument {
   const errors = validation.slice(0, 1).map(flawOf)

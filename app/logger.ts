@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
 import type { Config } from './config.js'
 
-// A url, a header or an address may name a person: only the route is logged.
+// Only the route is logged: a URL, a header or an address may name a person.
 function req(request: FastifyRequest) {
   return { method: request.method, route: request.routeOptions?.url ?? null }
 }
@@ -10,12 +10,12 @@ function res(reply: FastifyReply) {
   return { statusCode: reply.statusCode, ...req(reply.request) }
 }
 
-// Errors of clients carry what they were sent (ioredis: the command; nodemailer: the mail).
+// Only these members are logged: errors of clients carry what was sent (ioredis: the command; nodemailer: the mail).
 function err(error: Error & { code?: unknown }) {
   return { type: error.name, message: error.message, code: error.code, stack: error.stack }
 }
 
-/** Takes lines, each with its end. */
+/** Takes lines, each with its line break. */
 export interface LogStream {
   write(line: string): void
 }

@@ -27,13 +27,13 @@ const Code = Type.Object(
   strict
 )
 
-/** The app's own policy: of a build, the copy beside the compiled code. */
+/** The app's own policy; in a build, the copy beside the compiled code. */
 export const OWN = new URL('policy.json', import.meta.url)
 
-/** What endpoints count by: the rules of the app's own policy. One of another name would count nothing. */
+/** The names of the rules by which endpoints count: those of the app's own policy. Others would count nothing. */
 const RULES: string[] = JSON.parse(readFileSync(OWN, 'utf8')).rules.map(({ name }: Rule) => name)
 
-/** The plugin checks all but the name. */
+/** Only the name is checked here; the plugin checks the rest. */
 const NamedRule = Type.Unsafe<Rule>(
   Type.Object({ name: Type.Enum(RULES, { description: 'the name of a rule that endpoints count by' }) })
 )
@@ -82,8 +82,8 @@ export const PolicySchema = Type.Object(
 export type Policy = Static<typeof PolicySchema>
 
 /**
- * @param file the app's own when left out
- * @param templates those in force; when left out, of their files as they are now
+ * @param file the app's own policy when left out
+ * @param templates the templates in force; read from the app's own files when left out
  * @throws ConfigError that says what is wrong, and where
  */
 export function loadPolicy(file: string | URL = OWN, templates: Texts = loadTemplates()): Policy {
@@ -109,13 +109,13 @@ function checkCountries({ countries = [] }: Policy): void {
   }
 }
 
-/** Says which rules refuse nothing: all that a policy for load tests has, which must not get elsewhere. */
+/** Warns of rules that refuse nothing: a policy for load tests has only such rules, and must not be used elsewhere. */
 export function observers({ rules }: Policy): string[] {
   const names = rules.filter(({ mode }) => mode === 'observe').map(({ name }) => name)
   return names.length === 0 ? [] : [`policy.rules: ${names.join(', ')} only observe, and refuse nothing`]
 }
 
-/** Whether they read what is there, and none is missing that endpoints count by. */
+/** Checks that the rules read only facts that exist, and that none is missing by which endpoints count. */
 function checkRules({ rules }: Policy): void {
   for (const [i, { name, counts, key, distinct, limits }] of rules.entries()) {
     for (const [member, value] of Object.entries({ key, distinct, limits }))

@@ -5,7 +5,7 @@ import { recipientOf } from './recipient.js'
 import { checkServed } from './served.js'
 
 interface Asked {
-  /** Of an SMS. */
+  /** The number of an SMS. */
   phone?: string
   /** The address of a mail. */
   to?: string
@@ -15,8 +15,8 @@ interface Asked {
 }
 
 /**
- * Finds out what a message of an account is to be and to whom, before anything is counted: `request.message` is what
- * rules see and what is sent.
+ * Prepares the message that an account wants to send, before anything is counted. `request.message` is what rules read
+ * and what is sent.
  * @throws a problem (403, 422) when it cannot be sent
  */
 export function prepareMessage(

@@ -13,7 +13,7 @@ export interface ProblemDocument {
   [member: string]: unknown
 }
 
-/** An error that says itself what is answered. */
+/** An error that carries its own answer. */
 export interface ProblemError extends Error {
   statusCode: number
   code: string
@@ -44,7 +44,7 @@ export function unauthorized(code: string, detail: string, realm: string, header
   return Object.assign(problem(401, code, detail), { headers })
 }
 
-/** {@link problemDocument} as an error, to be thrown. */
+/** A {@link problemDocument} as an error, to be thrown. */
 export function problem(status: number, code: string, detail: string, more?: object): ProblemError {
   const document = problemDocument(status, code, detail, more)
   return Object.assign(new Error(document.detail), { statusCode: status, code, problem: document })

@@ -1,29 +1,32 @@
 import type { LimitDecorator, Rule } from '../plugin/index.js'
 import { isAlone, keyFrom, reads } from './facts.js'
 
-/** What a rule's key reads that counts a recipient: of messages, and of codes that are tried. */
+/** What the key of a rule reads when it counts by recipient: of messages, or of codes that are tried. */
 const MESSAGES = 'request.recipient.identity'
 const TRIES = 'request.captcha.identity'
-/** And one that counts the messages to a row of numbers. */
+/** What the key of a rule reads when it counts messages to a range of phone numbers. */
 const RANGE = 'request.numberRange'
 
-/** Whom the operator allows passes what is counted for the recipient alone, or for the numbers around it. */
+/**
+ * Lets recipients that the operator allows pass a rule that counts by the recipient alone, or by its range of numbers.
+ */
 export function passAllowed(rule: Rule): Rule {
   const { key, lock, allow } = rule
   const counts = isAlone(key, MESSAGES) || isAlone(key, RANGE)
   if (lock !== undefined || allow !== undefined || !counts) return rule
-  // Concealed, an allowance would show: what is refused to others is not refused to them.
+  // Not for concealed requests: the allowance would show, since others are refused.
   return { ...rule, allow: request => request.standing === 'allowed' && !request.concealed }
 }
 
-/** Whether a rule has been made to. */
+/** Whether `passAllowed` has changed a rule. */
 export function passesAllowed({ allow }: Rule): boolean {
-  // A policy is JSON: this is the only function.
+  // A policy is JSON, so the only function is that of `passAllowed`.
   return typeof allow === 'function'
 }
 
 /**
- * By name, the keys of the rules that count a recipient, alone or by what else is known, and can be forgotten: no locks.
+ * The keys, by the name of their rule, under which the counts of a recipient can be forgotten: of rules that count by
+ * the recipient, alone or together with other known facts. Locks are left out.
  * @param facts as `keyFrom` takes them
  */
 export function recipientKeys(rules: LimitDecorator['rules'], facts: Parameters<typeof keyFrom>[1]) {

@@ -6,32 +6,32 @@ import type { Channel } from './senders/sender.js'
 import { takesSms } from './sms-numbers.js'
 
 /**
- * Stands for numbers that belong to no country (UN M.49 has the world as 001): satellite phones, +881 and +870. A message
- * to one costs many times as much, so they are sent to where a policy says so alone.
+ * Stands for numbers that belong to no country, as UN M.49 has 001 for the world: satellite phones, +881 and +870. A
+ * message to one costs many times as much, so it is sent only if the policy says so.
  */
 export const NO_COUNTRY = '001'
 
-/** Who a message goes to. */
+/** The recipient of a message. */
 export interface Recipient {
   channel: Channel
-  /** Where it is sent: a phone number in E.164, or a mail address as it was given. */
+  /** Where messages are sent: a phone number in E.164, or a mail address as it was given. */
   to: string
   /** One form for all spellings, for limits and lists. */
   identity: string
-  /** What may be shown of it. */
+  /** What may be shown of the number or address. */
   masked: string
 }
 
 interface RecipientOptions {
-  /** Where phone numbers without a country code are from (ISO 3166-1 alpha-2). */
+  /** The country of phone numbers without a country code (ISO 3166-1 alpha-2). */
   region: string
-  /** Where it stands, for the errors: as a JSON pointer. */
+  /** JSON pointer of the recipient in the body, for errors. */
   pointer?: string
 }
 
 /**
- * Reads the one recipient of a body, whether its country is served or not.
- * @throws a problem (422) when there is none or two, or no message can go there
+ * Reads the recipient of a body, whether or not its country is served.
+ * @throws a problem (422) when there is no recipient or two, or it can receive no message
  */
 export function recipientOf(given: { phone?: string; email?: string }, options: RecipientOptions): Recipient {
   const { phone, email } = given
@@ -49,14 +49,14 @@ export function checkOne<Member extends string>(
 }
 
 /**
- * Whether both are one number or mailbox. Addresses that limits take for one may be those of two people: only the case
- * of ASCII letters makes no difference here.
+ * Whether both are the same number or mailbox. Here only the case of ASCII letters makes no difference: addresses that
+ * limits count as one may belong to two people.
  */
 export function isSame(one: Pick<Recipient, 'to'>, other: Pick<Recipient, 'to'>): boolean {
   return inLowerCase(one.to) === inLowerCase(other.to)
 }
 
-// toLowerCase makes a "k" of the sign for kelvin, too.
+// Not by toLowerCase, which would also turn the kelvin sign into a "k".
 const inLowerCase = (text: string) => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
 
 function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientOptions): Recipient {
@@ -68,7 +68,7 @@ function smsRecipient(phone: string, { region, pointer = '#/phone' }: RecipientO
   return { channel: 'sms', to, identity: to, masked: maskPhone(to) }
 }
 
-/** The country of a phone number (ISO 3166-1), or `001`; null of a mail address. */
+/** The country of a phone number (ISO 3166-1), or `001` if it has none; null for a mail address. */
 export function countryOf({ channel, to }: Pick<Recipient, 'channel' | 'to'>): string | null {
   return channel === 'sms' ? (phoneCountry(to) ?? NO_COUNTRY) : null
 }
@@ -83,13 +83,15 @@ function mailRecipient(email: string, { pointer = '#/email' }: RecipientOptions)
   return { channel: 'mail', to, identity, masked: maskEmail(to) }
 }
 
-/** The first two digits and the last four stay, of short numbers fewer, as four are hidden of each: +86*******8000 */
+/**
+ * Keeps the first two digits and the last four, fewer of short numbers, since at least four are hidden: +86*******8000
+ */
 function maskPhone(number: string): string {
   const hidden = Math.max(4, number.length - 7)
   return number.slice(0, 3) + '*'.repeat(hidden) + number.slice(3 + hidden)
 }
 
-/** The first letter and the domain stay; how many are left out is not told. */
+/** Keeps the first letter and the domain. The number of letters left out is not shown. */
 function maskEmail(address: string): string {
   const at = address.lastIndexOf('@')
   return `${[...address][0]}***${address.slice(at)}`

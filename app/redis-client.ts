@@ -1,16 +1,16 @@
 import { Cluster, Redis } from 'ioredis'
 import { redisUrls } from './urls.js'
 
-/** How long a connection may take, and the start waits for Redis, in milliseconds. */
+/** How long connecting may take, and how long the start waits for Redis, in milliseconds. */
 export const FIRST_CONNECT = 2_000
-/** How often what stands on both sides of a slot that moves is asked again, in milliseconds: 16 times in all. */
+/** The pause before a command on a slot that moves is repeated (TRYAGAIN), in milliseconds; 16 times at most. */
 const TRY_AGAIN = 20
-/** How long after it was looked whether a replica has a master behind its name it is looked again, in milliseconds. */
+/** The pause between two looks whether the name of a replica leads to a master by now, in milliseconds. */
 const LOOK_AGAIN = 100
 
 const retry = (times: number) => Math.min(times * 100, 2_000)
 
-/** Commands fail at once while Redis is away; none is kept for later or sent twice. */
+/** While Redis is away, commands fail at once; none is queued or sent twice. */
 const options = {
   connectTimeout: FIRST_CONNECT,
   maxRetriesPerRequest: 0,
@@ -19,29 +19,29 @@ const options = {
 }
 
 /**
- * A client that is not connected yet; of several nodes, separated by commas, one of their cluster. Without a time limit for
- * commands: whoever asks waits as long as it means to, and first reads what has come.
+ * Makes a client that is not connected yet; for several nodes, separated by commas, a client of their cluster. Commands
+ * have no time limit: the caller has its own, and reads the answers that have come before it gives up (answered.ts).
  */
 export function clientOf(urls: string): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)
   return others.length === 0 ? singleOf(first) : clusterOf(first, others)
 }
 
-// What these two return is inferred: a client held against a type of the same name takes the compiler seconds.
+// The return types of these two are inferred: checking a client against a declared type takes the compiler seconds.
 function singleOf(url: string) {
   let looking = false
   const leaveForMaster = async () => {
     if (looking) return
     looking = true
     if ((await isMaster(url)) && client.status === 'ready') client.disconnect(true)
-    // Another look no sooner than after that.
+    // No other look before that.
     setTimeout(() => (looking = false), LOOK_AGAIN).unref()
   }
   const client: Redis = new Redis(url, {
     ...options,
     lazyConnect: true,
     retryStrategy: retry,
-    // A replica by now: behind its name may stand the one that has its place. Until it does, this one can be read.
+    // This Redis is a replica by now. Its name may lead to the new master; until it does, this connection can read.
     reconnectOnError({ message }) {
       if (/READONLY|MASTERDOWN/.test(message)) void leaveForMaster()
       return false
@@ -50,7 +50,7 @@ function singleOf(url: string) {
   return client
 }
 
-/** Whether a connection that is made now leads to a Redis that is no replica. */
+/** Whether a new connection leads to a Redis that is no replica. */
 async function isMaster(url: string): Promise<boolean> {
   const probe = new Redis(url, { ...options, lazyConnect: true, retryStrategy: () => null })
   probe.on('error', () => {})
@@ -67,7 +67,7 @@ async function isMaster(url: string): Promise<boolean> {
 }
 
 function clusterOf(first: string, others: string[]) {
-  // The nodes that these tell of take the same name and password.
+  // Nodes that are found by way of the named ones take the same user name and password.
   const { username, password, protocol } = new URL(first)
   const tls = protocol === 'rediss:'
   return new Cluster([first, ...others], {
@@ -77,7 +77,7 @@ function clusterOf(first: string, others: string[]) {
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: TRY_AGAIN,
-    // By addresses the client could not tell whether a certificate is that of the node's name.
+    // Names are kept: by an address, the client could not check whether a certificate is that of the node.
     ...(tls && { dnsLookup: (name, done) => done(null, name) }),
     redisOptions: {
       ...options,

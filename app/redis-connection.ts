@@ -7,7 +7,7 @@ import { ConfigError } from './check.js'
 import { clientOf, FIRST_CONNECT } from './redis-client.js'
 
 /**
- * A client that has had its time to connect; it comes back by itself.
+ * Makes a client and gives it time to connect. It reconnects by itself.
  * @param pingMs how often its connections are pinged, in milliseconds
  * @param sharded whether the address is that of a proxy that spreads keys over several Redis
  * @throws ConfigError when Redis has no database of that name, or is a node of a cluster or a proxy that is not named as one
@@ -21,13 +21,13 @@ export async function connect(
   const client = clientOf(urls)
   client.on('error', (error: RedisError) => {
     log.warn({ err: error }, 'redis')
-    // Else it would go on in database 0.
+    // Otherwise the client would go on in database 0.
     if (isOfDatabase(error)) client.disconnect(true)
   })
   if (client instanceof Cluster) {
     connectNodes(client)
     client.on('+node', (node: Redis) => endSilent(node, pingMs))
-    // Its own errors do not say why.
+    // The errors of the cluster's client do not say why.
     client.on('node error', (error: Error, node: string) => log.warn({ err: error, node }, 'redis'))
   } else endSilent(client, pingMs)
   client.connect().catch(() => {})
@@ -47,21 +47,24 @@ const READ = 'redis.call("MGET", unpack(KEYS))'
 const isOfDatabase = ({ command }: RedisError) => command?.name === 'select'
 
 /**
- * Connects to each node. Left to itself a cluster's client does so with the first command there, and turns away those that
- * come meanwhile; before it is ready, its own question whether the cluster works may be one of them.
+ * Connects to each node at once. By itself, a cluster's client connects with the first command to a node, and rejects
+ * commands that come meanwhile. Before the client is ready, its own check whether the cluster works may be one of them.
  */
 function connectNodes(cluster: Cluster): void {
   const connect = (node: Redis) => {
     if (node.status === 'wait') node.connect().catch(() => {})
   }
   cluster.on('ready', () => cluster.nodes().forEach(connect))
-  // Not at once: a node that has just joined is heard of by an ASK, and the command that got it goes there right now.
+  // Not at once: the client hears of a node that has just joined by an ASK, and sends that command there right now.
   cluster.on('+node', (node: Redis) => {
     if (cluster.status === 'ready') setImmediate(connect, node)
   })
 }
 
-/** Done when it is connected, and to every node of a cluster that can be reached. @throws its first error, ConfigError */
+/**
+ * Resolves when the client is connected; of a cluster, to every node that can be reached.
+ * @throws the first error of the client, or a ConfigError
+ */
 async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
   await once(client, 'ready').catch(error => {
     throw isOfDatabase(error)
@@ -74,7 +77,7 @@ async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
     return
   }
   if (sharded) return
-  // A user who may not ask is not told.
+  // Not checked for a user who may not call INFO.
   const info = await client.info('cluster').catch(() => '')
   if (info.includes('cluster_enabled:1'))
     throw new ConfigError(
@@ -86,8 +89,8 @@ async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
 }
 
 /**
- * Gives up the connection when nothing is heard of `SILENT` pings. Pings are counted, not the time (the client's
- * `socketTimeout`): a process that was busy reads what has come before the next one.
+ * Gives up a connection on which `SILENT` pings get no answer. Pings are counted rather than time (the client's
+ * `socketTimeout`), since a process that was busy reads the answers that have come before it sends the next ping.
  */
 function endSilent(client: Redis, pingMs: number): void {
   let unheard = 0
@@ -95,20 +98,20 @@ function endSilent(client: Redis, pingMs: number): void {
     unheard = 0
   }
   const pinging = setInterval(() => {
-    // `connect`: what it asks before it is ready has no answer yet.
+    // In `connect`, the client waits for answers to commands of its own before it is ready.
     if (client.status !== 'ready' && client.status !== 'connect') return heard()
     if (unheard++ === SILENT) {
       heard()
-      // Not by `disconnect`, which waits for the other end to agree.
+      // Not by `disconnect`, which waits for the other end to close, too.
       return client.stream.destroy()
     }
-    // A user who may not ping is told so.
+    // A user who may not ping gets an error, which is an answer, too.
     if (client.status === 'ready') client.ping().then(heard, error => error instanceof ReplyError && heard())
   }, pingMs).unref()
   client.once('end', () => clearInterval(pinging))
 }
 
-/** Ends it after what is under way; one that hangs is not waited for. */
+/** Ends the client after the commands under way, for which it waits no longer than `ms` milliseconds. */
 export async function quit(client: Redis | Cluster, ms: number): Promise<void> {
   if (client.status === 'ready')
     await Promise.race([client.quit(), sleep(ms, null, { ref: false })]).catch(() => {})

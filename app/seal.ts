@@ -3,7 +3,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 const IV = 12
 const TAG = 16
 
-/** Encrypts by AES-256-GCM, bound to `context`; base64url of IV, text and tag. */
+/** Encrypts a text by AES-256-GCM, bound to `context`. @returns base64url of IV, encrypted text and tag */
 export function seal(key: Buffer, text: string, context: string): string {
   const iv = randomBytes(IV)
   const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(context))
@@ -12,7 +12,7 @@ export function seal(key: Buffer, text: string, context: string): string {
   )
 }
 
-/** @throws when it was not sealed by this key in this context */
+/** @throws when the text was not sealed under this key and context */
 export function unseal(key: Buffer, sealed: string, context: string): string {
   const bytes = Buffer.from(sealed, 'base64url')
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV), { authTagLength: TAG })

@@ -4,8 +4,8 @@ import { PROBLEM_JSON } from './problem.js'
 const select = SerializerSelector()
 
 /**
- * Makes serializers as Fastify does, but none for problems, which `sendProblem` writes: each route documents several, and
- * to compile their schemas takes as long as half of building the app.
+ * Makes serializers as Fastify does, but none for problems, which `sendProblem` serializes itself: each route documents
+ * several, and compiling their schemas would take as long as half of building the app.
  */
 export function buildSerializer(...schemas: Parameters<typeof select>): ReturnType<typeof select> {
   const compile = select(...schemas)

@@ -5,10 +5,9 @@ import { problem } from './problem.js'
 import { countryOf, NO_COUNTRY } from './recipient.js'
 
 /**
- * Holds the recipient of a request against the countries that are served now; one that is not among them is a refusal of
- * the audit trail.
- * @param pointer where it stands in the body, if it does
- * @throws a problem (422)
+ * Checks that the policy in force serves the recipient's country. If not, the audit trail records a refusal.
+ * @param pointer JSON pointer of the recipient in the body, if the body holds it
+ * @throws a problem (422) when the country is not served
  */
 export function checkServed(request: FastifyRequest, pointer?: string): void {
   const { recipient, server } = request

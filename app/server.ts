@@ -6,22 +6,25 @@ import { type Config, DEVELOPMENT_KEY, handlerTimeoutOf, readConfig } from './co
 import { LineWriter } from './lines/line-writer.js'
 import { captchaExample } from './schemas/captcha.js'
 
-/** What closing may take on top of any handler, in milliseconds: what is being sent is finished. */
+/** How much longer than any handler closing may take, in milliseconds. Sends under way are finished. */
 const CLOSE_SLACK = 15_000
 
 const STDOUT = 1
 const inTerminal = isatty(STDOUT)
 
-/** How long a signal that comes again is taken for the same one, in milliseconds: npm hands on what its whole group has got. */
+/**
+ * How long a repeated signal counts as the same one, in milliseconds: npm passes on a signal that its whole process
+ * group has already got.
+ */
 const ONE_SIGNAL = 1_000
 
-// To look at it makes a pipe answer EAGAIN when it is full, in place of making the process wait.
+// By accessing `process.stdout`, a full pipe is made to answer EAGAIN rather than make the process wait.
 process.stdout.on('error', () => {})
-// Who read it may have gone with who read the log.
+// The reader of stderr may be gone, together with that of the log.
 process.stderr.on('error', () => {})
 const output = new LineWriter(STDOUT, error => {
   const { code, message } = error as NodeJS.ErrnoException
-  // A reader that is slow is waited for.
+  // A slow reader is waited for.
   if (code !== 'EAGAIN') console.error(`standard output: ${message}`)
 })
 const print = (line: string) => output.write(`${line}\n`)
@@ -31,7 +34,7 @@ type App = Awaited<ReturnType<typeof build>>
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const building = build(config, { logStream: output, ...(config.NODE_ENV === 'development' && { print }) })
-  // One that comes meanwhile waits: what it is about may have been read before it was changed.
+  // A signal that comes during the start waits: the file that it is about may have been read before it was changed.
   process.on('SIGHUP', () => {
     endWithTerminal()
     building.then(reload, () => {})
@@ -43,13 +46,13 @@ async function serve(): Promise<void> {
     if (stopping) return
     stopping = true
     app.log.info({ signal }, 'closing')
-    // A second signal finds no listener and ends the process at once.
+    // A second signal then finds no listener and ends the process at once.
     const listenNoMore = () => {
       for (const name of SIGNALS) process.removeListener(name, stop)
     }
     setTimeout(listenNoMore, ONE_SIGNAL).unref()
     setTimeout(() => process.exit(1), handlerTimeoutOf(config) + CLOSE_SLACK).unref()
-    // An app that is closed while it starts would listen all the same, and never end.
+    // Waits for the start: an app that is closed during it would listen all the same, and never end.
     starting
       .then(() => app.close())
       .then(() => output.close())
@@ -64,7 +67,7 @@ async function start(app: App, config: Config, isStopping: () => boolean): Promi
   await app.ready()
   const { HOST: host, PORT: port } = config
   try {
-    // Under the name localhost Fastify makes a server for each of its addresses; the app knows the first one alone.
+    // For the name localhost, Fastify makes a server for each address, but the app's plugins know only the first one.
     const { address } = await lookup(host, { order: 'ipv4first' })
     if (isStopping()) return
     const url = await app.listen({ host: address, port })
@@ -78,7 +81,10 @@ async function start(app: App, config: Config, isStopping: () => boolean): Promi
   }
 }
 
-/** A terminal that is closed says so by SIGHUP, which ends a process that listens to none; nothing can be written there any more. */
+/**
+ * Ends the process if the SIGHUP came since its terminal was closed, as it would end a process without a listener:
+ * nothing can be written there any more.
+ */
 function endWithTerminal(): void {
   if (!inTerminal || isatty(STDOUT)) return
   process.removeAllListeners('SIGHUP')
@@ -97,7 +103,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 function greeting(address: string, config: Config, { accounts, policy }: App): string[] {
   const lines = [`Listening on ${address}`, `Documentation: ${address}/docs`]
-  // Somebody without a key, and the key of development, may send.
+  // Requests without a key, and with the key of development, may send.
   if (accounts.anonymous !== null) {
     const example = captchaExample(policy.purposes)
     const curl = `curl ${address}/v1/captcha -H 'content-type: application/json'`
@@ -109,14 +115,14 @@ function greeting(address: string, config: Config, { accounts, policy }: App): s
   return lines
 }
 
-/** In place of the plugin's words, which name an option that the API has no variable for. */
+/** Stands in for the plugin's message, which names an option for which the API has no variable. */
 const OTHER_SECRET =
   'LIMIT_SECRET is not the one that is in use on this Redis. Give all processes one secret. To change it, set RECIPIENT_SECRET to the former one, unless it is set, stop all of them and delete the key sl:secret; codes and counts are lost. See docs/runbook.md.'
 
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
   const said = code === 'FST_SEND_LIMIT_SECRET_MISMATCH' ? OTHER_SECRET : message
-  // What an operator can put right needs no stack.
+  // A mistake that an operator can correct needs no stack.
   console.error(isMistake(error) ? `Not started: ${said}` : error)
   process.exit(1)
 }

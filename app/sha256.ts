@@ -1,4 +1,4 @@
 import { hash } from 'node:crypto'
 
-/** In hexadecimal digits, lower case. */
+/** The SHA-256 hash in hexadecimal digits, lower case. */
 export const sha256 = (text: string): string => hash('sha256', text)

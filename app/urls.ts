@@ -7,12 +7,12 @@ export function isUrl(text: string, protocols: readonly string[]): boolean {
   if (!protocols.includes(protocol) || hostname === '' || hash !== '' || !isEscaped(username + password))
     return false
   if (protocol.startsWith('http')) return true
-  // A client would take what stands in a query for options of its own, and the host for a port behind a password with a
-  // "/" or a "?" in it. A path of Redis is the number of a database.
+  // A client would take a query for options of its own. A "/" or "?" in a password makes its user name the host, and
+  // what comes before that sign the port. A path of Redis is the number of a database.
   return search === '' && (protocol.startsWith('redis') ? /^(\/\d*)?$/ : /^\/?$/).test(pathname)
 }
 
-/** As Redis and mail clients take the name and the password: with escapes of UTF-8. */
+/** Whether Redis and mail clients can decode a name or password: its escapes must be valid UTF-8. */
 function isEscaped(text: string): boolean {
   try {
     decodeURIComponent(text)

@@ -27,8 +27,7 @@ interface Known {
 export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGauges {
   const known = new Map<string, Known>()
 
-  // `sharedLabels`: prom-client serializes them once for all values of a gauge, which saves time with thousands of
-  // accounts.
+  // prom-client serializes `sharedLabels` once for all values of a gauge: those of thousands of accounts take long.
   const valuesOf = (what: 'used' | 'max') =>
     [...known.values()]
       .filter(({ ends }) => msUntil(ends, clock) > 0)

@@ -4,10 +4,7 @@ import type { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 
 const MARK = 'not connected: '
-/**
- * Providers' answers have some hundred bytes. SDKs buffer all that comes and decompress it, to up to a thousand times
- * as much.
- */
+/** Providers' answers have some hundred bytes. SDKs buffer and unpack all that comes, to up to a thousand times as much. */
 const MAX_ANSWER_BYTES = 65_536
 
 /**

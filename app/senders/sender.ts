@@ -38,10 +38,7 @@ interface Details {
   code?: string
   /** When the provider would take the message, in milliseconds from now. */
   retryAfterMs?: number
-  /**
-   * Whether the reason is this message, such as its recipient, channel or language. Then it says nothing of the
-   * provider.
-   */
+  /** Whether the reason is this message, such as its recipient, channel or language, and not the provider. */
   ofMessage?: boolean
 }
 

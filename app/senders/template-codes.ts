@@ -2,10 +2,7 @@ import { type Message, SendError } from './sender.js'
 
 interface TemplateCode {
   code: string
-  /**
-   * Names of parameters in the order of the provider's placeholders; empty for all parameters of a message in their
-   * order.
-   */
+  /** Names of parameters in the order of the provider's placeholders; empty: all of a message, in their order. */
   names: readonly string[]
 }
 

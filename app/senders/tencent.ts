@@ -47,8 +47,7 @@ export const tencent = provider({
           TemplateId: code,
           TemplateParamSet: params.map(([, value]) => value)
         }
-        // The SDK does not read the body of an error response, and so leaves the connection open: this aborts it at the
-        // end.
+        // The SDK leaves the body of an error response unread, and so the connection open: this aborts it at the end.
         const known = new AbortController()
         const options = { signal: AbortSignal.any([signal, known.signal]) }
         const answer: Answer = await client
