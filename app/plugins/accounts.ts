@@ -22,7 +22,7 @@ declare module 'fastify' {
     authenticate: preParsingAsyncHookHandler
     /** The same hook, which also admits requests without a key from pages of an origin that an account lists. */
     identify: preParsingAsyncHookHandler
-    /** For `onDecision`: reports that an account has just used 80 % of its quota, or all accounts together of theirs. */
+    /** For `onDecision`: reports when an account, or all accounts together, have just used 80 % of a quota. */
     softMark: SoftMark
     quotaGauges: QuotaGauges
   }

@@ -4,7 +4,10 @@ import type { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 
 const MARK = 'not connected: '
-/** Providers' answers have some hundred bytes. SDKs buffer and unpack all that comes, to up to a thousand times as much. */
+/**
+ * Providers' answers have some hundred bytes. SDKs buffer all that comes, and unpack it to up to a thousand times as
+ * much.
+ */
 const MAX_ANSWER_BYTES = 65_536
 
 /**
