@@ -18,7 +18,7 @@ import { interleave, type Sample } from './lib/rounds.js'
 interface Subject {
   what: What
   connections: number
-  /** How many are measured, and of a quick run. */
+  /** How many requests are measured, and how many in a quick run. */
   count: [number, number]
 }
 
@@ -31,14 +31,14 @@ const subjects: Record<string, Subject> = {
   verification: { what: 'verification', connections: CONNECTIONS, count: [1_000, 200] },
   refusal: { what: 'refusal', connections: CONNECTIONS, count: [1_000, 200] }
 }
-/** What is asked for where bytes are counted. */
+/** What is asked for when bytes are counted. */
 const kept: Record<string, What> = { 'bytes: code': 'code', 'bytes: code, Idempotency-Key': 'keyed' }
 const FLOOR = 'EVALSHA of return 1'
-/** Of what is measured, so much comes before it: what has idled is slow at first. */
+/** The share of the requests that is sent before measuring, since a process that was idle is slow at first. */
 const WARM = 0.1
-/** The policy sends nobody a code again sooner. */
+/** How soon the policy admits a resend. */
 const RESENDABLE_MS = 60_000
-/** How many decisions of the floor are on their way at once. */
+/** How many calls of the floor are on their way at once. */
 const BATCH = 250
 const module = (name: string) => new URL(`./capacity/${name}.js`, import.meta.url).href
 
@@ -95,14 +95,14 @@ async function bench(all: Closing): Promise<void> {
     return { 'Redis, µs': ((await redis.cpu()) - before) / count }
   }
 
-  /** What is kept of recipients that have had a code each, and of them when it is gone. */
+  /** The keys and bytes for each recipient that has had a code, while the code is kept and when it is gone. */
   async function bytes(what: What): Promise<Sample> {
     const count = size.scale(2_000, 500)
     await redis.client.flushdb()
     const empty = await redis.memory()
     await ask(what, count)
     const [under, keys] = [await redis.memory(), await redis.client.dbsize()]
-    // As Redis does itself, thirty minutes after the code was made.
+    // As Redis itself does thirty minutes after a code was made.
     for (const key of await redis.client.keys('captcha:*')) await redis.client.del(key)
     return {
       keys: keys / count,
@@ -111,14 +111,14 @@ async function bench(all: Closing): Promise<void> {
     }
   }
 
-  // In portions: whoever asks waits for a minute at most.
+  // Warms up, in portions, since `Child.ask` waits for a minute at most.
   for (let i = 0; i < 10; i++) {
     await ask('bare', size.scale(1_000, 100))
     await ask('code', size.scale(600, 100))
     await ask('verification', size.scale(200, 50))
     await ask('refusal', size.scale(200, 20))
   }
-  // Those that were not verified are sent again.
+  // Codes that were not verified are resent later.
   await sleep(RESENDABLE_MS)
   const samples = await interleave([...Object.keys(subjects), FLOOR], size, name =>
     name === FLOOR ? measureFloor() : measure(subjects[name] as Subject)

@@ -50,7 +50,7 @@ ${parts.join('\n')}
 `
 }
 
-/** Every ratio with something to reach, and other limiters beside the same. */
+/** The ratios that have a target, and those of other limiters over the same subject. */
 function shown(ratios: readonly Row[]): Row[] {
   const of = ratios.filter(({ name }) => name.includes(BY))
   const beside = new Set(of.filter(({ target }) => target !== undefined).map(besideWhat))
@@ -69,7 +69,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 }
 
-/** Every ratio with its target and whether it is reached, a table a bench. */
+/** A table for each bench: every ratio with its target, and whether it is reached. */
 function tablesOf(figures: Kept): string {
   return Object.entries(figures)
     .map(([bench, { date, machine, node, rounds, ratios }]) => {

@@ -6,14 +6,16 @@ import { parseArgs } from 'node:util'
 import { type Kept, kept, keptFile } from './lib/kept.js'
 import type { Report } from './lib/report.js'
 
-/** Moves that are smaller say nothing, however little the rounds differed. */
+/** The least share by which a ratio must move: a smaller move says nothing, however little the rounds differed. */
 const LEAST = 0.03
 
 function keep(figures: Kept, { bench, date, machine, node, rounds, ratios }: Report): void {
   figures[bench] = { date, machine, node, rounds, ratios: ratios.map(({ reached: _, ...ratio }) => ratio) }
 }
 
-/** How many have moved by more than they spread, then or now, or out of all that was measured; or are gone. */
+/**
+ * How many ratios have moved by more than their spread, then or now, or out of the range measured before; or are gone.
+ */
 function moved(figures: Kept, report: Report): number {
   const before = figures[report.bench]
   if (before === undefined) {
@@ -31,7 +33,8 @@ function moved(figures: Kept, report: Report): number {
     }
     const move = Math.abs(ratio.median - old.median)
     const spread = Math.max(old.max - old.min, ratio.max - ratio.min)
-    // What spreads by more than its median could fall to nothing within that.
+    // Ranges that do not overlap count, too: a ratio that spreads by more than its median could fall to 0 within its
+    // spread.
     const apart = ratio.max < old.min || old.max < ratio.min
     if (move <= LEAST * old.median || (move <= spread && !apart)) continue
     count++

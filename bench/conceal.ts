@@ -12,9 +12,9 @@ import { type Server, startMailServer, startServer } from './conceal/server.js'
 import { Closing } from './lib/closing.js'
 import { machine } from './lib/machine.js'
 
-/** How far the means may be apart, in milliseconds. */
+/** How far apart the means may be, in milliseconds. */
 const MARGIN = 5
-/** Both stores together end within two minutes. */
+/** So many that both stores together are done within two minutes. */
 const SAMPLES = { all: 400, quick: 20 }
 type Group = 'known' | 'suppressed'
 
@@ -36,7 +36,7 @@ async function post({ url, headers }: Server, path: string, body: object, expect
   return took
 }
 
-/** As many of each, in random order. */
+/** As many of each group, in random order. */
 function shuffled(each: number): Group[] {
   const groups = Array.from({ length: 2 * each }, (_, i): Group => (i < each ? 'known' : 'suppressed'))
   for (let i = groups.length - 1; i > 0; i--) {
@@ -48,7 +48,7 @@ function shuffled(each: number): Group[] {
 
 async function measure(server: Server, samples: number, warmUp: number): Promise<Record<Group, number[]>> {
   const times: Record<Group, number[]> = { known: [], suppressed: [] }
-  // Nobody is asked for twice. The addresses are of one kind and length.
+  // No recipient is used twice. All addresses are of one kind and length.
   const asked = [...shuffled(warmUp / 2), ...shuffled(samples)].map(group => ({
     group,
     email: `${randomBytes(8).toString('hex')}@example.com`
@@ -57,7 +57,7 @@ async function measure(server: Server, samples: number, warmUp: number): Promise
     if (group === 'suppressed') await post(server, '/v1/admin/recipients/block', { email }, 200)
   }
   for (const [i, { group, email }] of asked.entries()) {
-    // What was sent before may be under way, as likely before one group as before the other.
+    // The message before may still be under way, which is equally likely for both groups.
     await sleep(randomInt(20, 60))
     const took = await post(server, '/v1/captcha', { email, purpose: 'reset-password' }, 202)
     if (i >= warmUp) times[group].push(took)

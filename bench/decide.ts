@@ -21,7 +21,7 @@ import { repeat, type Sample, type Samples } from './lib/rounds.js'
 
 type Open = (client: ReturnType<typeof connect>) => Limiter | undefined | Promise<Limiter | undefined>
 
-/** Room for what all rounds together leave. */
+/** Room for the keys of all rounds. */
 const MAX_KEYS = 5_000_000
 /** Each subject has a process of its own, and there one limiter for all rounds, as a server has. */
 const memory: Record<string, Open> = {
@@ -39,7 +39,7 @@ const overRedis: Record<string, Open> = {
   '@fastify/rate-limit, 4, Redis': client => fastifyRateLimit(client),
   'rate-limit-redis, 4 stores': client => rateLimitRedis(client)
 }
-/** Asked for a hundred that have all just been refused. */
+/** Asked about a hundred sends that have all just been refused. */
 const refusing: Record<string, Open> = {
   'refused: ours, 1 rule, refusalCache': client => ours(['mobile'], { client, refusalCache: '1s' }),
   'refused: ours, 5 rules, refusalCache': client => ours(FIVE, { client, refusalCache: '1s' }),
@@ -48,28 +48,30 @@ const refusing: Record<string, Open> = {
 }
 const subjects = { ...memory, ...overRedis, ...refusing }
 const WIDTHS = [1, 16, 128]
-/** So many sends are made ready before the clock starts. */
+/** How many sends are prepared before the clock starts. */
 const AT_A_TIME = 1_000
 
-/** Two subjects take so many turns at each width in a round: what else happens on the machine meets both. */
+/**
+ * How many turns each of two subjects has at each width in a round. They alternate, so that other load affects both.
+ */
 const TURNS = 8
 
 interface Turn {
   width: number
-  /** It ends after so many decisions, or so many milliseconds, if that is sooner. */
+  /** The turn ends after `most` decisions or `ms` milliseconds, whichever comes first. */
   most: number
   ms: number
-  /** The first of its width and round. */
+  /** Whether this is the first turn of its width and round. */
   first: boolean
 }
 
-/** In memory all are asked as often, since what is tracked makes a limiter slow. */
+/** In memory, all subjects are asked equally often, since tracked keys make a limiter slower. */
 function sizeOf(name: string, quick: boolean): Pick<Turn, 'most' | 'ms'> {
   if (quick) return { most: AT_A_TIME, ms: 10 }
   return name in memory ? { most: 4_000, ms: 2_000 } : { most: 1_000_000, ms: 100 }
 }
 
-/** How many decisions took so many milliseconds, and microseconds of the processor. */
+/** How many decisions took how many milliseconds, and microseconds of processor time. */
 interface Pace {
   count: number
   took: number
@@ -89,7 +91,7 @@ async function askAll(limiter: Limiter, asks: readonly Ask[], width: number): Pr
   let [next, admitted] = [0, 0]
   const work = async () => {
     for (let ask = asks[next++]; ask !== undefined; ask = asks[next++]) {
-      // As `decide` does, of which a call takes as long as half of a known refusal.
+      // As `decide` does; calling it would take half as long as a known refusal.
       try {
         if (limiter.admits(await ask())) admitted++
       } catch (error) {
@@ -101,11 +103,11 @@ async function askAll(limiter: Limiter, asks: readonly Ask[], width: number): Pr
   return admitted
 }
 
-/** Answers a turn with how it went; `'there'` with whether its subject is. */
+/** Answers a turn with its pace, and `'there'` with whether the subject is installed. */
 function child([name = '', url = '']: string[]): void {
   const opening = subjects[name]?.(connect(new Closing(), url))
   const refused = name in refusing
-  // The next send, and the first of a hundred that are refused.
+  // Numbers of the next new send, and of the first of a hundred that are refused.
   let [from, flood] = [0, 0]
 
   const run = async (limiter: Limiter, { width, most, ms }: Turn): Promise<Pace> => {
@@ -128,27 +130,27 @@ function child([name = '', url = '']: string[]): void {
     const limiter = await opening
     if (turn === 'there' || limiter === undefined) return limiter !== undefined
     if (refused && turn.first) {
-      // Others than before: what was refused then may go again after a minute.
+      // Other sends than before: those refused earlier may be admitted again after a minute.
       flood = from
       from += 100
       await refuseAll(limiter, flood)
     }
-    // A process that has waited for another one is slow at first.
+    // Warms up: a process that has waited for another one is slow at first.
     await run(limiter, { ...turn, most: turn.most / 4, ms: turn.ms / 4 })
     return run(limiter, turn)
   })
 }
 
-/** Has a hundred refused, which are admitted before. @param flood the first of them */
+/** Sends a hundred three times: admitted once, then refused. @param flood number of the first one */
 async function refuseAll(limiter: Limiter, flood: number): Promise<void> {
   for (let time = 0; time < 3; time++) {
     for (let i = 0; i < 100; i++) await limiter.decide(sendOf(flood + i))
-    // For what is still on its way to Redis: who refuses at once lets no answer in meanwhile.
+    // Waits for answers of Redis: a limiter that refuses at once lets none be read meanwhile.
     await setTimeout(20)
   }
 }
 
-/** What is set beside what, and how many times as many decisions a second it is to make. */
+/** Which subjects are compared, and with the target: how many times as many decisions a second `of` is to make. */
 const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] = [
   ...['ours, 5 rules', 'ours, 4 rules', 'ours, 4 rules, plain values'].map(of => ({
     of,
@@ -169,10 +171,10 @@ const pairs: { of: string; by: string; atLeast?: (width: number) => number }[] =
 ]
 
 /**
- * One round of two subjects.
- * @param size of each of their turns
- * @param reset is called before each width
- * @returns their samples
+ * Measures one round of two subjects.
+ * @param size the size of each turn
+ * @param reset called before each width
+ * @returns the sample of each subject
  */
 async function measure(
   children: readonly Child[],
@@ -199,7 +201,7 @@ async function measure(
   return both.map(({ sample }) => sample)
 }
 
-/** Two processes at a time: one that idles while many others are measured is slow when its turn comes. */
+/** Runs two processes at a time: one that idled while many others were measured would be slow when its turn comes. */
 async function main(): Promise<void> {
   const how = commandLine()
   const samples: Samples = new Map()
@@ -216,10 +218,10 @@ async function main(): Promise<void> {
           child.pause()
           children.push(child)
         }
-        // Another pair has had the same sends.
+        // The pair before has had the same sends.
         await redis.client.flushall()
         const reset = async () => {
-          // What has been refused stays so for a minute.
+          // Refused sends must stay refused, for a minute.
           if (!(of in refusing)) await redis.client.flushall()
         }
         const ratio = `${of} ÷ ${by}`

@@ -13,14 +13,14 @@ import { interleave, type Sample, summarize } from './lib/rounds.js'
 
 interface Subject {
   rules: Rule[]
-  /** How often one identity is counted. */
+  /** How often each identity is counted. */
   times: number
 }
 type Decide = (identity: string) => Promise<unknown>
 
 const WINDOWS = ['60s', '1h', '6h', '12h', '24h']
 const MINUTE = 60_000
-/** So many are measured in memory, a thousand at a time. */
+/** How many decisions are measured in memory, a thousand at a time. */
 const IN_MEMORY = 20_000
 /** How many decisions are on their way to Redis at once. */
 const BATCH = 100
@@ -87,7 +87,10 @@ async function open(
   }
 }
 
-/** Takes the median: the first thousand are compiled, and what the subject before has left is collected in some. */
+/**
+ * The median of turns of a thousand decisions: during the first, Node compiles the code, and during some, it collects
+ * what the subject before has left.
+ */
 async function pace(decide: (i: number) => Promise<unknown>): Promise<number> {
   const turns: number[] = []
   for (let i = 0; i < IN_MEMORY; ) {
@@ -119,7 +122,7 @@ async function costs(
   return { 'memory, µs': memory, 'Redis CPU, µs': cpu }
 }
 
-/** A memory store that holds so many live keys: from then on each decision adds one, and one expires. */
+/** A memory store with so many live keys. From then on, with each decision a key is added and another one expires. */
 async function filled(keys: number): Promise<{ decide: Decide; close(): unknown }> {
   let now = 1
   const clock = { monotonic: () => now, wall: () => Date.now() }
@@ -142,7 +145,7 @@ async function bench(all: Closing): Promise<void> {
   pin(process.pid, LOAD_CORE)
   const redis = await openRedis(all, SERVER_CORE)
   const client = redis.connect({ enableAutoPipelining: true })
-  // Filling does not let the loop turn: a connection that is being made would run out of time.
+  // Connect first: filling blocks the event loop, and connecting would time out.
   await client.ping()
   const sizes = size.quick ? [10_000, 100_000] : [10_000, 1_000_000, 5_000_000]
   const stores = new Map<string, Awaited<ReturnType<typeof filled>>>()

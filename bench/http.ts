@@ -10,31 +10,31 @@ import { type Sample, type Samples, summarize } from './lib/rounds.js'
 import { names } from './lib/server.js'
 
 const CONNECTIONS = 32
-/** In so many requests Node has compiled what answers, a client of Redis included. */
+/** After this many requests Node has compiled all that answers, including a Redis client. */
 const COMPILED = 60_000
-/** Each process is compiled in its own way; of what is to reach something, so many are measured. */
+/** How many processes are measured of a subject with a target, since Node compiles each in its own way. */
 const PROCESSES = 3
-/** As long as it takes. */
+/** Long enough for any count of requests. */
 const UNTIL_DONE_MS = 50_000
-/** A floor and what is set beside it take turns: this long each time, so often a round, the first time to get warm. */
+/** A subject and its floor take turns: how long each time, and how often in a round. The first time is to warm up. */
 const SLICE_MS = 120
 const SLICES = 5
-/** Of requests a second, of the floor's in the same round. */
+/** Requests a second as a share of the floor's, in the same round. */
 const SHARE = 'of its floor'
-/** What a quick run looks at. */
+/** The subjects of a quick run. */
 const QUICK = /^bare|ours, 5 rules, (memory|Redis)$/
 const SCENARIOS: Scenario[] = ['admit-all', 'deny-flood', 'mixed']
 const USUAL = { connections: CONNECTIONS, flood: 0, awake: false }
 const module = (name: string) => new URL(`./lib/${name}.js`, import.meta.url).href
 
-/** Which scenarios say something about a subject. */
+/** The scenarios that are meaningful for a subject. */
 function scenariosOf(name: string): Scenario[] {
   if (name === 'bare 429' || /refusalCache$|its block$/.test(name)) return ['deny-flood']
   if (/^bare$|end of turn$|^EVALSHA|no limits$/.test(name)) return ['admit-all']
   return /, 1, /.test(name) ? ['admit-all', 'deny-flood'] : SCENARIOS
 }
 
-/** The same route without limits, in the same scenario. */
+/** The floor in a scenario: the same route without limits. */
 function floorOf(scenario: Scenario): string {
   return scenario === 'deny-flood' ? 'bare 429' : 'bare'
 }
@@ -50,7 +50,7 @@ function sum(slices: readonly Slice[], of: keyof Slice): number {
   return slices.reduce((all, slice) => all + slice[of], 0)
 }
 
-/** Measures each subject and its floor in turn; the others are not there meanwhile, for an idle process gets slow. */
+/** Measures each subject in turn with its floor. The others do not run meanwhile, since an idle process gets slow. */
 async function bench(all: Closing): Promise<void> {
   const how = commandLine()
   const { size } = how
@@ -74,7 +74,7 @@ async function bench(all: Closing): Promise<void> {
 
   async function measure(ask: Ask, floor: Ask, scenario: Scenario, awake: boolean): Promise<Sample> {
     await redis.client.flushdb()
-    // Others than before, which a cache may still refuse. What floods is admitted once.
+    // Other sends than before, since a cache may still refuse those. Each send of the flood is admitted once.
     const flood = from
     from += FLOODED
     if (scenario !== 'admit-all') await ask('deny-flood', 10_000, { count: 2 * FLOODED, flood })
@@ -122,9 +122,9 @@ async function bench(all: Closing): Promise<void> {
   report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons([...samples.keys()]))
 }
 
-/** What the share of the bare route is to be, by the beginning of the cell's name. */
+/** The target of each cell: its share of the bare route. */
 const targets: [string, number][] = [
-  // No less, as near as can be measured.
+  // Meant to be 1; 0.97 is as near as can be measured.
   ['admit-all: plugin registered, no limits', 0.97],
   ['admit-all: ours, 5 rules, memory', 0.8],
   ['admit-all: ours, 5 rules, Redis', 0.75],

@@ -13,20 +13,20 @@ import { commandLine, report } from './lib/report.js'
 import type { Samples } from './lib/rounds.js'
 
 interface Figures {
-  /** Heap and array buffers, bytes a key. */
+  /** Heap and array buffers, in bytes per key. */
   bytes: number
-  /** Resident memory, bytes a key. */
+  /** Resident memory, in bytes per key. */
   rss: number
   /** Resident memory of the empty store, in MB. */
   emptyRss: number
-  /** Longest time between the ends of two operations, in ms; other programs on the machine add to it. */
+  /** Longest time between the ends of two operations, in ms; other programs on the machine may prolong it. */
   pause: number
-  /** Most processor time of 16 operations in a row, all threads, in ms: the pause without those others. */
+  /** Most processor time of 16 operations in a row, all threads, in ms: the pause without other programs. */
   cpu: number
-  /** Mean of one operation, in µs, two readings of the clock included. */
+  /** Mean time of an operation, in µs, including two readings of the clock. */
   mean: number
 }
-/** A class, so that all its objects share what Node has compiled. */
+/** Implemented by classes, so that all objects of one share what Node has compiled. */
 interface Subject {
   hit(key: string): void | Promise<unknown>
 }
@@ -46,7 +46,9 @@ class Nothing implements Subject {
   hit(): void {}
 }
 
-/** Adds `stamps` to the log of a key, newest first, all of them within a day of a process as old as a year. */
+/**
+ * Each hit adds `stamps` stamps to the log of a key, newest first. All hits are within a day, in a process a year old.
+ */
 class ArenaLog implements Subject {
   readonly #arena: Arena
   readonly #step: number
@@ -96,7 +98,7 @@ class Flexible implements Subject {
   }
 }
 
-/** How often each key comes, and what a hit does. */
+/** Each subject with how often each key comes. */
 const subjects: Record<string, { hits: number; open(keys: number): Subject }> = {
   'no store': { hits: 1, open: () => new Nothing() },
   'arena, log of 1': { hits: 1, open: keys => new ArenaLog(keys, 1, 1) },
@@ -138,7 +140,8 @@ function used(): { bytes: number; rss: number } {
 async function measure(name: string, keys: number): Promise<Figures> {
   const subject = subjects[name]
   if (!subject) throw new Error(name)
-  // Compiles what is measured. Node forgets a part of that with the last object of a class.
+  // Makes Node compile what is measured. `warm` is kept, since Node drops some of the code with the last object of a
+  // class.
   const warm = subject.open(WARM_KEYS)
   for (let i = 0; i < 2; i++) await fill(warm, WARM_KEYS / 2, subject.hits)
   const before = used()

@@ -26,7 +26,9 @@ const cpuSubjects: Record<string, Open> = {
 }
 /** How many decisions are on their way at once. */
 const BATCH = 250
-/** The policy with each window shorter, so that logs fill while we wait: so often one more is admitted. */
+/**
+ * How often the same send is admitted again by the hurried policy, whose windows are shorter, so that logs fill sooner.
+ */
 const PACE_MS = 250
 
 function hurried() {
@@ -75,7 +77,9 @@ async function decisionCost(name: string, redis: BenchRedis, client: Redis, coun
   }
 }
 
-/** The same few again and again, at a pace that admits them; measured when ten were counted of each. */
+/**
+ * The same sends again and again, at a pace at which they are admitted; measured once ten of each have been counted.
+ */
 async function fullLog(limiter: Limiter, redis: BenchRedis, count: number): Promise<Sample> {
   const rounds = Math.ceil(count / BATCH)
   const total: Sample = {}
@@ -94,7 +98,7 @@ const ten = Array.from({ length: 10 }, (_, i) => i)
 type Track = (client: Redis, mail: string) => Promise<unknown>
 const mailOnly = [{ ...rules[3], limits: [{ max: 10, window: '24h' }] }] as typeof rules
 
-/** What keeps one mail address, and how often it was counted. */
+/** The forms in which a mail address is kept, by how often it was counted. */
 const byteSubjects: Record<string, (client: Redis) => Promise<{ track: Track; close(): unknown }>> = {
   'bytes: ours, log of 1': client => trackOurs(client, 1),
   'bytes: ours, log of 10': client => trackOurs(client, 10),

@@ -15,16 +15,16 @@ const subjects: Record<string, () => unknown> = {
   '@fastify/rate-limit, 4': () => fastifyRateLimit()
 }
 const SENDS = 100_000
-/** Compiles what is measured, so that its code is not counted. */
+/** Sends before the measurement, by which Node compiles the code, so that it is not counted. */
 const WARM_UP = 2_000
 const MIB = 2 ** 20
-/** For so long each is counted. */
+/** How long each send is counted. */
 const WINDOW_MS = 60_000
 const HEAP = 'heap and buffers, MiB'
 const RESIDENT = 'resident, MiB'
 
 async function used() {
-  // What is let go of in the turns to come is collected, too.
+  // Several times, to collect also what is released in the next turns of the event loop.
   for (let i = 0; i < 4; i++) {
     globalThis.gc?.()
     await setTimeout(50)
@@ -37,14 +37,14 @@ async function send(limiter: Limiter, from: number, count: number): Promise<void
   for (let i = from; i < from + count; i++) if (!(await limiter.decide(sendOf(i)))) throw new Error('refused')
 }
 
-/** In a function of its own: what its caller still holds would count as there before, and be gone after. */
+/** A function of its own, so that nothing it used is held at the first reading of memory and gone at the second. */
 async function warmUp(open: () => Promise<Limiter>): Promise<void> {
   const limiter = await open()
   await send(limiter, 0, WARM_UP)
   await limiter.close()
 }
 
-/** Answers a count once it has sent so many more; 0 with how many MiB all of them have taken. */
+/** Answers a count when it has sent so many more, and 0 with the MiB that all sends have taken. */
 async function child([name = '']: string[]): Promise<void> {
   const open = subjects[name] as () => Promise<Limiter>
   await warmUp(open)
@@ -76,7 +76,7 @@ async function measure(name: string, count: number): Promise<Sample> {
 async function main(): Promise<void> {
   const how = commandLine()
   const count = how.size.scale(SENDS, SENDS / 10)
-  // Each in a process of its own, which warms up by itself: no round is for that.
+  // `quick`, since each process warms up by itself: no round is needed for that.
   const size = { ...how.size, quick: true }
   const samples = await interleave(Object.keys(subjects), size, name => measure(name, count))
   const [of, by] = ['ours, 5 rules', 'rate-limiter-flexible, 4']

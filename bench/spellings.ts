@@ -10,7 +10,7 @@ import { interleave, summarize } from './lib/rounds.js'
 
 interface Spelling {
   key: Rule['key']
-  /** Another number is somebody else. */
+  /** Each number is another identity. */
   write(i: number): unknown
 }
 
@@ -28,7 +28,7 @@ const content = (template: string, params: (i: number) => object): Spelling => (
 const bytes = (i: number) => `${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`
 const hex = (i: number) => (i & 0xffff).toString(16)
 
-/** What the others are compared with: nothing is folded. */
+/** What the others are compared with: a value that is not made canonical. */
 const TEXT = 'a text as it is'
 const spellings: Record<string, Spelling> = {
   [TEXT]: { key: { value: 'body.value' }, write: i => `someone${digits(i, 8)}` },
@@ -60,9 +60,9 @@ const spellings: Record<string, Spelling> = {
   )
 }
 
-/** So many decisions are timed at a time. */
+/** How many decisions are timed at a time. */
 const TURN = 500
-/** What counts expires within one turn, so that no subject finds more keys than another. */
+/** What is counted expires before the next turn, so that no subject finds more keys than another. */
 const WINDOW = 1_000
 
 async function open({ key, write }: Spelling) {

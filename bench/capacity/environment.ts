@@ -3,7 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeCertificate } from '../../test/helper/certificate.js'
 
-/** Production as the manual has it, with an account for each key, which may send all that is measured. */
+/**
+ * The environment of production as the manual describes it, with an account for each key that may send all that is
+ * measured.
+ */
 export function environmentOf(folder: string, keys: readonly string[]): NodeJS.ProcessEnv {
   const at = (name: string) => join(folder, name)
   const { PATH, HOME } = process.env
@@ -13,7 +16,7 @@ export function environmentOf(folder: string, keys: readonly string[]): NodeJS.P
     dailyQuota: 1_000_000
   }))
   writeFileSync(at('accounts.json'), JSON.stringify(accounts))
-  // Of who takes the messages.
+  // The certificate of the webhook that takes the messages.
   const { cert } = makeCertificate(folder, 'IP:127.0.0.1')
   return {
     PATH,

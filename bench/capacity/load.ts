@@ -1,4 +1,5 @@
-// Asks for codes as the servers of a few accounts do, and has the messages sent to itself, by webhook: so it knows the codes.
+// Asks for codes as the servers of a few accounts would. The messages go to a webhook of this process, so it knows the
+// codes.
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:https'
@@ -8,13 +9,13 @@ import { certificateIn } from '../../test/helper/certificate.js'
 import { answer, asked } from '../lib/child.js'
 import { type Exchange, type Exchanged, exchangeAll } from '../lib/exchanges.js'
 
-/** What is asked for; `bare` is a code, too, and `keyed` one with an Idempotency-Key. */
+/** What is asked for. `bare` asks the bare route for a code, `keyed` asks for a code with an Idempotency-Key. */
 export type What = 'bare' | 'code' | 'keyed' | 'verification' | 'resend' | 'refusal'
 /** `webhook`: where messages are to go. */
 export type Question = 'webhook' | { what: What; port: number; connections: number; count: number }
 export type Asked = Exchanged
 
-/** As many recipients are asked for again and again, who had a code just before. */
+/** How many recipients are asked for again and again, who have just had a code. */
 export const REFUSED = 100
 
 interface Issued {
@@ -24,14 +25,14 @@ interface Issued {
   code: string
 }
 
-/** By phone number. */
+/** The code of each message, by phone number. */
 const messages = new Map<string, string>()
-/** Codes that were asked for: the newest are verified, the oldest, of more than a minute ago, are sent again. */
+/** Codes that were asked for. The newest are verified; the oldest, from more than a minute ago, are resent. */
 const issued: Issued[] = []
 let oldest = 0
 let recipients = 0
 
-// Each of another range of a thousand numbers, where the policy admits few.
+// Each in another range of a thousand numbers, since the policy admits few in one.
 const phoneOf = (i: number) => `+86138${pad(i % 100_000, 5)}${pad(Math.floor(i / 100_000), 3)}`
 const addressOf = (i: number) => `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`
 const pad = (i: number, digits: number) => String(i).padStart(digits, '0')
@@ -86,7 +87,7 @@ async function ask({ what, port, connections, count }: Exclude<Question, 'webhoo
   )
 }
 
-/** Takes every message at once. @returns its URL */
+/** Starts the webhook, which takes every message at once. @returns its URL */
 async function listen(): Promise<string> {
   const { cert, key } = certificateIn(folder)
   const tls = { cert: readFileSync(cert), key: readFileSync(key) }

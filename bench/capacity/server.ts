@@ -1,4 +1,4 @@
-// The API as it is started, or a bare route that answers as it does. Listens at PORT.
+// The API as it is started in production, or a bare route with the same answer. Listens at PORT.
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify, { LogController } from 'fastify'
 import { answer, asked, cpuTime } from '../lib/child.js'
@@ -24,7 +24,7 @@ async function bare(): Promise<void> {
   await app.listen({ port: Number(port), host: '127.0.0.1' })
 }
 
-/** It ends the process if it cannot start. */
+/** Starts the API, which ends the process if it cannot start. */
 async function api(): Promise<void> {
   await import('../../app/server.js')
   const ready = () =>

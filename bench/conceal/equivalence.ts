@@ -1,4 +1,4 @@
-/** What two samples of times say of their means. */
+/** How the means of two samples of times compare. */
 interface Equivalence {
   /** Mean of the first less mean of the second. */
   difference: number
@@ -36,7 +36,7 @@ function summaryOf(values: readonly number[]): { mean: number; error: number } {
  * 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5): right to three digits from 10 degrees of freedom on.
  */
 export function quantile(freedom: number): number {
-  // That of the normal distribution.
+  // The 95 % quantile of the normal distribution.
   const z = 1.6448536269514722
   const terms = [
     (z ** 3 + z) / 4,

@@ -14,7 +14,10 @@ export interface Server {
   headers: Record<string, string>
 }
 
-/** Keys per address: so that no limit is met, and each is decided all the same. */
+/**
+ * The rules that count by address. They get limits that the bench does not reach, so that each is decided but none
+ * refuses.
+ */
 const BY_ADDRESS = ['ip-attempts', 'admin-attempts', 'ip', 'ip-recipients']
 const START_LIMIT_MS = 30_000
 
@@ -37,12 +40,12 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
   }
   const policy = loadPolicy()
   const rules = policy.rules.map(rule => {
-    // So many may be distinct.
+    // A rule on distinct values takes no more than 100.
     const limits = [{ max: rule.distinct === undefined ? 1_000 : 100, window: '1s' }]
     return BY_ADDRESS.includes(rule.name ?? '') ? { ...rule, limits } : rule
   })
   const url = await start(closing, '../../app/server.js', /^Listening on (\S+)/, {
-    // In production nothing would say where it listens while the log is silent.
+    // Not production, where nothing would tell the address while the log is silent.
     NODE_ENV: 'test',
     HOST: '127.0.0.1',
     PORT: '0',
@@ -59,7 +62,7 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
   return { url, headers: { 'x-api-key': key, 'x-admin-key': adminKey, 'content-type': 'application/json' } }
 }
 
-/** @returns its URL */
+/** @returns the URL of the mail server */
 export async function startMailServer(closing: Closing): Promise<string> {
   return `smtp://127.0.0.1:${await start(closing, 'mail-server.js', /^(\d+)/, {})}`
 }

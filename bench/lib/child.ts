@@ -16,8 +16,8 @@ export class Child {
   private constructor(private readonly process: ChildProcess) {}
 
   /**
-   * @param args what the module finds behind its name in `process.argv`
-   * @param env its environment, in place of this process's; then nobody reads what it prints
+   * @param args the arguments that the module finds after its name in `process.argv`
+   * @param env its environment, in place of this process's; with it, the output of the child is dropped
    */
   static async start(
     closing: Closing,
@@ -42,7 +42,10 @@ export class Child {
     return new Child(child)
   }
 
-  /** Stops all of it until `resume`: what it does when it is not asked, such as marking garbage, takes nothing from others. */
+  /**
+   * Stops the process until `resume`, so that its background work, such as garbage collection, takes no time from
+   * others.
+   */
   pause(): void {
     this.process.kill('SIGSTOP')
   }
@@ -71,7 +74,7 @@ export class Child {
   }
 }
 
-/** The other side: answers until its parent is gone. */
+/** The other side of `Child`: answers until the parent is gone. */
 export function answer(handle: (question: never) => unknown): void {
   process.on('message', async question => {
     const reply: Reply = {}
@@ -86,13 +89,13 @@ export function answer(handle: (question: never) => unknown): void {
   process.send?.('ready')
 }
 
-/** What this process has used of the processor so far, in µs. */
+/** The processor time that this process has used so far, in µs. */
 export function cpuTime(): number {
   const { user, system } = process.cpuUsage()
   return user + system
 }
 
-/** The arguments of a process that another one has started to ask it; undefined in the first one. */
+/** The arguments of a process that was started by `Child.start`; undefined in any other process. */
 export function asked(): string[] | undefined {
   return process.argv[2] === '--child' && process.send ? process.argv.slice(3) : undefined
 }

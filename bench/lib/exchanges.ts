@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { performance } from 'node:perf_hooks'
 
-/** A request, and what is made of its answer. */
+/** A request, and the check of its answer. */
 export interface Exchange {
   request: string
-  /** @throws when it is not the answer that was expected */
+  /** @throws when the answer is not as expected */
   answered(status: number, body: Buffer): void
 }
 
@@ -19,7 +19,7 @@ export interface Exchanged {
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-/** A connection that asks again when it has its answer: whole replies, read no further than to their length. */
+/** A connection that sends the next request when it has the whole answer, of which only the length is parsed. */
 class Connection {
   private rest: Buffer = Buffer.alloc(0)
   private began = 0
@@ -63,8 +63,9 @@ class Connection {
 }
 
 /**
- * Asks over so many connections at once, each again when it has its answer, until there is nothing more to ask.
- * @param awake never sleeps: to wake this process costs the server more than a limiter does
+ * Sends requests over several connections at once, on each the next one when the answer is there, until there are no
+ * more.
+ * @param awake keeps this process from sleeping: waking it costs the server more than a limiter does
  */
 export async function exchangeAll(
   { port, connections, awake }: { port: number; connections: number; awake: boolean },

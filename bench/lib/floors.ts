@@ -29,7 +29,7 @@ export async function floor(client: Redis): Promise<Limiter> {
   )
 }
 
-/** One script a window, each a plain counter that expires. */
+/** One script for each window, each a plain counter that expires. */
 export async function counters(client: Redis, count: number): Promise<Limiter> {
   await client.script('LOAD', COUNTER)
   const script = sha(COUNTER)

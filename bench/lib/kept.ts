@@ -7,7 +7,7 @@ export type Kept = Record<
   Pick<Report, 'date' | 'machine' | 'node' | 'rounds'> & { ratios: Omit<Ratio, 'reached'>[] }
 >
 
-/** Every bench runs in the root of the repository. */
+/** Relative, since every bench runs in the root of the repository. */
 export const keptFile = 'bench/figures.json'
 
 export function kept(): Kept {

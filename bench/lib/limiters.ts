@@ -9,16 +9,16 @@ import { keysOf, PEER_MAX, plainRules, rules, type Send, textsOf } from './polic
 export type Ask<Answer = unknown> = () => Promise<Answer>
 
 export interface Limiter<Answer = unknown> {
-  /** Makes of a send what the limiter is given. */
+  /** Makes the limiter's input from a send. */
   prepare(send: Send): Ask<Answer>
-  /** Whether this answer lets it go. What rejects with anything but an error is refused. */
+  /** Whether the answer admits the send. A rejection with anything but an error is a refusal. */
   admits(answer: Answer): boolean
-  /** Both in one. */
+  /** `prepare`, the question and `admits` in one. */
   decide(send: Send): Promise<boolean>
   close(): unknown
 }
 
-/** @param prepare makes what asks the limiter itself: an async function around that would be measured with it */
+/** @param prepare must return the limiter's own function: an async function around it would be measured, too */
 export function limiter<Answer>(
   prepare: Limiter<Answer>['prepare'],
   admits: Limiter<Answer>['admits'],
@@ -40,7 +40,7 @@ export function limiter<Answer>(
 }
 
 const MINUTE = 60
-/** A slow machine must not make memory decide in place of Redis. */
+/** A long `timeout`, so that on a slow machine the stand-in memory does not decide in place of Redis. */
 export const STRICT = { secret: 'at least 16 characters', timeout: '1m' } as const
 
 async function opened(rules: Rule[], options: object): Promise<FastifyInstance> {
@@ -50,7 +50,7 @@ async function opened(rules: Rule[], options: object): Promise<FastifyInstance> 
   return app
 }
 
-/** Ours, asked as `fastify.limit.reserve`: decision, keys and all. */
+/** Ours, by `fastify.limit.reserve`: the whole decision, including its keys. */
 export async function ours(
   names: readonly string[],
   options: object = {},
@@ -60,7 +60,7 @@ export async function ours(
   return asking(app, send => keysOf(names, send))
 }
 
-/** Ours with the same four strings that the others get. */
+/** Ours, with the same four strings that other limiters get. */
 export async function oursPlain(options: object = {}): Promise<Limiter> {
   return asking(await opened(plainRules, options), send => {
     const [content, ip, mobile, mail] = textsOf(send)
@@ -79,7 +79,7 @@ function asking(app: FastifyInstance, keysOf: (send: Send) => Record<string, unk
   )
 }
 
-/** rate-limiter-flexible: four limiters at once, or the one of the phone. */
+/** rate-limiter-flexible: four limiters at once, or only those of `windows`. */
 export function flexible(client?: Redis, windows = [0, 1, 2, 3], blocks = false): Limiter {
   const limiters = windows.map(i => {
     const options = { points: PEER_MAX[i] as number, duration: MINUTE, keyPrefix: String(i) }
@@ -107,7 +107,7 @@ interface Checked {
 }
 type Check = (request: object) => Promise<Checked>
 
-/** The manual checks of \@fastify/rate-limit, one a window: its hooks run once a request. */
+/** The manual checks of \@fastify/rate-limit, one for each window, since its hooks run only once per request. */
 export async function checksOf(app: FastifyInstance, client?: Redis): Promise<Check[]> {
   const rateLimit = createRequire(import.meta.url)('@fastify/rate-limit')
   await app.register(rateLimit, { global: false, cache: 1_000_000, ...(client && { redis: client }) })
@@ -141,7 +141,7 @@ interface ExpressStore {
   increment(key: string): Promise<{ totalHits: number }>
 }
 
-/** The stores of rate-limit-redis, without Express around them. Undefined where it is not installed. */
+/** The stores of rate-limit-redis, without Express around them. Undefined if it is not installed. */
 export async function rateLimitRedis(client: Redis): Promise<Limiter | undefined> {
   const module = await import('rate-limit-redis').catch(() => undefined)
   if (module === undefined) return undefined

@@ -3,7 +3,7 @@ import { answer, asked } from './child.js'
 import { type Exchanged, exchangeAll } from './exchanges.js'
 import { sendOf } from './policy.js'
 
-/** Which sends are asked for: new ones, a hundred that were all refused before, or one of each in turn. */
+/** The sends that are requested: new ones, a hundred that were all refused before, or one of each in turn. */
 export type Scenario = 'admit-all' | 'deny-flood' | 'mixed'
 
 export interface Load {
@@ -11,13 +11,13 @@ export interface Load {
   scenario: Scenario
   connections: number
   ms: number
-  /** Ends after so many, if that is sooner. */
+  /** The most requests; with it, the load may end before `ms`. */
   count?: number
   /** Number of the first new send. */
   from: number
-  /** Number of the first of those that are asked for again and again. */
+  /** Number of the first of the sends that are requested again and again. */
   flood: number
-  /** Never sleeps. Only where Redis is not on this core. */
+  /** Whether to keep this process from sleeping: only if Redis is not on this core. */
   awake: boolean
 }
 
@@ -28,7 +28,7 @@ export interface Loaded extends Exchanged {
   next: number
 }
 
-/** How many are asked for again and again. */
+/** How many sends are requested again and again. */
 export const FLOODED = 100
 
 function requestOf(i: number): string {
@@ -54,7 +54,7 @@ async function run({ scenario, ms, count = Infinity, from, flood, ...how }: Load
   }
   let until: number | undefined
   const exchanged = await exchangeAll(how, () => {
-    // From when all are connected.
+    // The time starts when all are connected.
     until ??= performance.now() + ms
     return turn < count && performance.now() < until ? { request: make(), answered } : undefined
   })

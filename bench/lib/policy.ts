@@ -3,7 +3,9 @@ import type { Rule } from '../../plugin/index.js'
 const minute = (max: number) => [{ max, window: '60s' }]
 const mailMinute: Rule = { name: 'mail-minute', key: { email: 'body.to' }, limits: minute(1) }
 
-/** The policy of the comparison: five rules, seven limits; and one limit in place of the mail's three. */
+/**
+ * The policy of the comparison: five rules with seven limits, and a rule with one limit in place of the mail's three.
+ */
 export const rules: Rule[] = [
   {
     name: 'content',
@@ -21,17 +23,17 @@ export const rules: Rule[] = [
   mailMinute
 ]
 export const FIVE = ['content', 'ip', 'mobile', 'mail', 'account']
-/** As near as limiters of one window a key come to it. */
+/** The nearest that limiters with one window for each key come to this. */
 export const FOUR = ['content', 'ip', 'mobile', 'mail-minute']
 
-/** The same four on values as they are: nothing is folded, as in other limiters. */
+/** The same four rules on plain values, which are not made canonical, as in other limiters. */
 export const plainRules: Rule[] = FOUR.map((name, i) => ({
   name,
   key: { value: `body.v${i}` },
   limits: minute(i === 0 ? 2 : 1)
 }))
 
-/** One send; another number is another one in every rule, but for the account: 500 sends have one. */
+/** A send. Sends of different numbers differ in every rule except `account`: 500 sends share an account. */
 export interface Send {
   phone: string
   to: string
@@ -65,12 +67,12 @@ export function keysOf(names: readonly string[], send: Send): Record<string, unk
   return Object.fromEntries(names.map(name => [name, all[name]]))
 }
 
-/** The same values as text, one a window: what other limiters are given. */
+/** The same values as text, one for each window, for other limiters. */
 export function textsOf(send: Send): string[] {
   return [`${send.phone} ${send.template} ${send.params.code}`, send.ip, send.phone, send.to]
 }
 
-/** How many are let through in each of those windows, of a minute. */
+/** How many sends each of those windows, of a minute, admits. */
 export const PEER_MAX = [2, 1, 1, 1]
 
 function pad(i: number, digits: number): string {

@@ -5,15 +5,15 @@ import { pin } from './cores.js'
 
 export interface BenchRedis {
   url: string
-  /** For what the bench itself asks. */
+  /** The client of the bench itself. */
   client: Redis
-  /** A client of a subject's own. */
+  /** Opens a client for a subject. */
   connect(options?: { enableAutoPipelining?: boolean }): Redis
   /** Processor time of the server so far, in µs. */
   cpu(): Promise<number>
   /** How many scripts were called so far. */
   scripts(): Promise<number>
-  /** Bytes that it uses now. */
+  /** The bytes that Redis uses now. */
   memory(): Promise<number>
 }
 

@@ -4,13 +4,13 @@ import { parseArgs } from 'node:util'
 import { machine } from './machine.js'
 import { type Samples, type Size, type Summary, sizeOf, summarize } from './rounds.js'
 
-/** One subject against another, in the same round; or its figure as it is. */
+/** A subject compared with another of the same round (`by`), or its plain figure. */
 export interface Comparison {
   name: string
   of: string
   by?: string
   column: string
-  /** What is to be reached. */
+  /** The target, as `atLeast` or `atMost`. */
   atLeast?: number
   atMost?: number
 }
@@ -37,7 +37,7 @@ export function commandLine(): { size: Size; json: string | undefined } {
   return { size: sizeOf(values.quick ?? false), json: values.json }
 }
 
-/** Prints tables, then JSON into the file. Comparisons with something that was skipped are left out. */
+/** Prints tables, then writes JSON into the file. Comparisons with a subject that was skipped are left out. */
 export function report(
   { size, json }: ReturnType<typeof commandLine>,
   units: string,
@@ -73,7 +73,7 @@ function compare(samples: Samples, { name, of, by, column, atLeast, atMost }: Co
   const above = samples.get(of) ?? []
   const below = by === undefined ? above.map(() => ({ [column]: 1 })) : (samples.get(by) ?? [])
   if (above.length === 0 || below.length === 0) return []
-  // A bench that ran out of time has fewer samples of some.
+  // A bench that ran out of time has fewer samples of some subjects.
   const both = above.slice(0, below.length)
   const summary = summarize(
     both.map((sample, i) => (sample[column] as number) / (below[i]?.[column] as number))

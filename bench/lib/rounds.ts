@@ -1,6 +1,6 @@
-/** What one measurement says, by the name of the column. */
+/** The figures of one measurement, by the name of the column. */
 export type Sample = Record<string, number>
-/** Each subject with its samples, one a round. */
+/** The samples of each subject, one for each round. */
 export type Samples = Map<string, Sample[]>
 
 const ROUNDS = 5
@@ -8,7 +8,7 @@ const ROUNDS = 5
 export interface Size {
   quick: boolean
   rounds: number
-  /** How much is measured: all by default, a part of it when it is to be quick. */
+  /** How much is measured: `n`, or `quick` in a quick run. */
   scale(n: number, quick: number): number
 }
 
@@ -16,7 +16,9 @@ export function sizeOf(quick: boolean): Size {
   return { quick, rounds: quick ? 1 : ROUNDS, scale: (n, small) => (quick ? small : n) }
 }
 
-/** Measures round by round. The first round of all is not kept: it compiles what is measured. */
+/**
+ * Measures round by round. Unless in a quick run, a first round is dropped, in which Node compiles what is measured.
+ */
 export async function repeat<T>(size: Size, measure: (round: number) => Promise<T>): Promise<T[]> {
   const kept: T[] = []
   for (let round = size.quick ? 1 : 0; round <= size.rounds; round++) {
@@ -27,8 +29,8 @@ export async function repeat<T>(size: Size, measure: (round: number) => Promise<
 }
 
 /**
- * Measures all subjects in turn, round by round, so that what else happens on the machine meets all of them.
- * Each round begins with another one.
+ * Measures all subjects in turn, round by round, so that other load on the machine affects all of them. Each round
+ * begins with another subject.
  */
 export async function interleave(
   subjects: readonly string[],
@@ -58,12 +60,12 @@ export function summarize(values: readonly number[]): Summary {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (i: number) => sorted[i] ?? Number.NaN
   const [middle, last] = [(sorted.length - 1) / 2, sorted.length - 1]
-  // Of an even number it is between two.
+  // The median of an even number of values is between two of them.
   const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
   return { median: round(median), min: round(at(0)), max: round(at(last)) }
 }
 
-/** Three digits that say something. */
+/** Rounds to three significant digits, or to a whole number from 1,000 on. */
 function round(value: number): number {
   return Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(3))
 }

@@ -10,7 +10,7 @@ import { checksOf, flexible, STRICT } from './limiters.js'
 import { FIVE, rules, type Send, textsOf } from './policy.js'
 import { connect } from './redis.js'
 
-/** What the server is asked: where it listens, or what processor time it has used, in µs. */
+/** A question to the server: its port, or the processor time that it has used, in µs. */
 type Question = 'port' | 'cpu'
 
 const WINDOWS = [0, 1, 2, 3]
@@ -25,10 +25,10 @@ function sendOf(request: { body: unknown; ip: string }): Send {
   return { ...(request.body as Omit<Send, 'ip'>), ip: request.ip }
 }
 
-/** Each makes of a bare app one that limits `POST /send`; the app has parsed the body then. */
+/** Each adds `POST /send` to a bare app. Those that limit the route do so after the body is parsed. */
 const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown> = {
   bare: app => route(app),
-  // What a limiter that decides at the end of the turn cannot be quicker than.
+  // The floor of a limiter that decides at the end of the turn.
   'bare, end of turn': app => {
     app.addHook('preHandler', () => cohort())
     route(app)
@@ -42,7 +42,7 @@ const subjects: Record<string, (app: FastifyInstance, client: Redis) => unknown>
         .send(JSON.stringify(PROBLEM))
     )
   },
-  // The least that asking Redis once can cost.
+  // The floor of a limiter that asks Redis once.
   'EVALSHA of return 1, Redis': async (app, client) => {
     const limiter = await floor(client)
     app.addHook('preHandler', async request => {
@@ -80,7 +80,7 @@ async function limited(app: FastifyInstance, limit: string[], options: object): 
   route(app, { config: { limit } })
 }
 
-/** In a hook, as its guide does it: refusals are 429 with Retry-After. */
+/** In a hook, as in the guide of rate-limiter-flexible: refusals are 429 with Retry-After. */
 function withFlexible(app: FastifyInstance, client?: Redis, blocks = false): void {
   const limiter = flexible(client, WINDOWS, blocks)
   app.addHook('preHandler', async (request, reply) => {
@@ -90,7 +90,7 @@ function withFlexible(app: FastifyInstance, client?: Redis, blocks = false): voi
   route(app)
 }
 
-/** As it is meant: a hook of its own, headers and all. */
+/** `@fastify/rate-limit` as it is meant to be used: with its own hook and headers. */
 async function withHook(app: FastifyInstance, client?: Redis): Promise<void> {
   await app.register((await import('@fastify/rate-limit')).default, {
     hook: 'preHandler',
@@ -103,7 +103,10 @@ async function withHook(app: FastifyInstance, client?: Redis): Promise<void> {
   route(app)
 }
 
-/** Its hook runs once a request, so several windows are checked by hand; then it writes no headers. */
+/**
+ * `@fastify/rate-limit` with several windows: its hook runs once per request, so they are checked by hand, without
+ * headers.
+ */
 async function withChecks(app: FastifyInstance, client?: Redis): Promise<void> {
   const checks = await checksOf(app, client)
   app.addHook('preHandler', async (request, reply) => {
@@ -114,7 +117,7 @@ async function withChecks(app: FastifyInstance, client?: Redis): Promise<void> {
   route(app)
 }
 
-/** What the plugin logs is written, requests are not. */
+/** The server writes what the plugin logs, but does not log requests. */
 async function serve(name: string, url: string): Promise<void> {
   const logger = { level: 'info', file: '/dev/null' }
   const logController = new LogController({ disableRequestLogging: true })
