@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { Teardown } from './teardown.js'
 
-/** Keeps this process busy for some time, and until a Redis has answered what it was asked before. */
+/** Returns a function that blocks this process for some time, and until Redis has answered what it was asked before. */
 export async function busier(t: Teardown, port: number): Promise<(ms: number) => void> {
   const answered = new Int32Array(new SharedArrayBuffer(4))
   const pinging = `

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 
-/** Where the certificate of a folder is, and its key. */
+/** The paths of a folder's certificate and key. */
 export const certificateIn = (folder: string) => ({
   cert: join(folder, 'tls.pem'),
   key: join(folder, 'tls.key')
 })
 
-/** Makes a certificate of its own signing, by openssl. @param name whose, as in `DNS:localhost` or `IP:127.0.0.1` */
+/** Makes a self-signed certificate by openssl. @param name its subject, as in `DNS:localhost` or `IP:127.0.0.1` */
 export function makeCertificate(folder: string, name: string) {
   const { cert, key } = certificateIn(folder)
   execFileSync(

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Teardown } from './teardown.js'
 
-/** What is published on a channel from now on. */
+/** Collects what is published on a diagnostics channel from now on. */
 export function heardOn<T>(t: Teardown, channel: string): T[] {
   const heard: T[] = []
   const hear = (message: unknown) => void heard.push(message as T)

@@ -7,17 +7,17 @@ import { fileURLToPath } from 'node:url'
 
 const source = fileURLToPath(new URL('clock.c', import.meta.url))
 
-/** Time as a Redis server of a test sees it. It stands still until it is moved. */
+/** The time as a Redis server of a test sees it. It stands still until the test moves it. */
 export interface Clock {
   /** Milliseconds since 1970, to the microsecond. */
   now(): number
-  /** Sets it to milliseconds since 1970, rounded to the microsecond. */
+  /** Sets the time to milliseconds since 1970, rounded to the microsecond. */
   set(ms: number): void
-  /** Moves it by milliseconds, rounded to the microsecond. */
+  /** Moves the time by milliseconds, rounded to the microsecond. */
   advance(ms: number): void
 }
 
-// Files run in processes of their own: each compiles under a name of its own, the last rename wins.
+// Test files run in processes of their own. Each compiles to a name of its own, and the last rename wins.
 function compile(): string {
   const hash = createHash('sha256').update(readFileSync(source)).update(arch()).digest('hex').slice(0, 16)
   const folder = join(tmpdir(), `fastify-send-limit-${userInfo().uid}`)

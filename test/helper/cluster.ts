@@ -16,7 +16,7 @@ export interface RedisCluster {
   nodes: ClusterNode[]
   /** Sets all clocks to one time. */
   clock: Clock
-  /** A client of its own, connected; closed in teardown. */
+  /** Opens and connects another client, which is closed in teardown. */
   connect(options?: ClusterOptions): Promise<Client>
   /** Empties every node. */
   flush(): Promise<void>
@@ -29,13 +29,13 @@ export interface RedisCluster {
 export const SLOTS = 16_384
 const JOIN_LIMIT_MS = 15_000
 const PATIENCE_MS = 60_000
-// A jump of the clocks is no failure of a node.
+// So long that a jump of the clocks is not taken for the failure of a node.
 const NODE_TIMEOUT_MS = 1e14
 
 async function startNode(t: Teardown): Promise<ClusterNode> {
   const args = ['--cluster-node-timeout', `${NODE_TIMEOUT_MS}`, '--enable-debug-command', 'local']
   const node = await startRedis(t, { clock: true, cluster: true, args })
-  // A test may turn a clock back: what has expired goes when it is read, not when Redis finds the time.
+  // A test may turn a clock back, so expired keys must go when they are read, not when Redis finds the time.
   await node.client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
   return node
 }
@@ -47,7 +47,7 @@ export async function introduce(nodes: readonly RedisServer[], masters = nodes.l
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
     await client.call('CLUSTER', 'ADDSLOTSRANGE', first, next - 1)
   }
-  // An epoch is given only to who has met nobody yet.
+  // Only after all have their epochs: a node that has met another one takes none.
   for (const { client } of nodes)
     for (const other of nodes) {
       const [, busPort = ''] = (await other.client.config('GET', 'cluster-port')) as string[]
@@ -64,7 +64,7 @@ async function join(nodes: readonly ClusterNode[]): Promise<void> {
     )
   }
   const allJoined = async () => {
-    // A node takes writes when its clock has gone on for two seconds.
+    // A node takes writes once its clock has advanced by two seconds.
     for (const { clock } of nodes) clock.advance(100)
     return (await Promise.all(nodes.map(joined))).every(Boolean)
   }
@@ -75,7 +75,7 @@ async function idOf({ client }: RedisServer): Promise<string> {
   return String(await client.call('CLUSTER', 'MYID'))
 }
 
-/** Makes a node the replica of another one. */
+/** Makes a node the replica of another one, and waits for their link. */
 export async function replicate(
   replica: RedisServer,
   master: RedisServer,
@@ -88,7 +88,7 @@ export async function replicate(
   await until(isLinked, 'its link', patienceMs)
 }
 
-/** Sets out to move a slot. @returns what moves its keys, at most 99, and ends the move */
+/** Begins to move a slot. @returns a function that moves its keys, at most 99, and ends the move */
 export async function beginMove(
   slot: number,
   from: RedisServer,
@@ -139,7 +139,7 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
   }
 }
 
-/** Decides over the nodes that a store speaks to; nothing stands in for them. */
+/** A `Cluster` over a store that speaks to the nodes. There is no stand-in memory. */
 export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {
   const outage = new Outage(PATIENCE_MS)
   const fail = (error: unknown) => {

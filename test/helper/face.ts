@@ -15,7 +15,7 @@ interface Opened {
   post(url: string, payload?: unknown, options?: InjectOptions): Promise<LightMyRequestResponse>
 }
 
-/** An app that is closed when the test ends, and then its client of Redis. */
+/** An app that is closed when the test ends, followed by its Redis client. */
 export function appOf(
   t: Teardown,
   server: FastifyServerOptions = {},

@@ -1,4 +1,4 @@
-/** What one waits for, and another lets come. */
+/** A promise, and the function that resolves it. */
 export function gate() {
   let open: () => void = () => {}
   const opened = new Promise<void>(resolve => {

@@ -3,23 +3,23 @@ import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { until } from './until.js'
 
-/** A server, from its start on. */
+/** A server that has been started. */
 export interface Launched {
   pid: number
   ended: boolean
-  /** Kills it, as a crash would, and waits for its end. */
+  /** Kills the server, as a crash would, and waits for its end. */
   kill(): Promise<void>
 }
 
-// Each line is a command. With the last one, which comes with the end of the test process, all of the group goes.
+// Each line is a command. The input ends with the test process; then the whole process group is killed.
 const LOOP = 'while read -r line; do eval "$line" & done; kill -KILL 0'
 
-/** By its number each server that runs. */
+/** The servers that run, by their numbers. */
 const servers = new Map<string, Launched>()
 let launched = 0
 let input: Socket | undefined
 
-/** A shell that starts servers, since to fork a process as large as that of a test takes as long as Redis itself. */
+/** Opens a shell to start servers, since forking a process as large as a test's takes as long as the start of Redis. */
 function openShell(): Socket {
   const shell = spawn('sh', ['-c', LOOP], { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
   const [stdin, stdout] = [shell.stdin as Socket, shell.stdout as Socket]
@@ -38,9 +38,9 @@ const quoted = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
 /**
  * Starts a server, which ends with this process, however that ends.
- * @param command none of its words has several lines
- * @param log the file that it writes to
- * @param env what it has besides the environment of this process
+ * @param command words without line breaks
+ * @param log the file that takes its output
+ * @param env variables in addition to the environment of this process
  */
 export async function launch(
   command: readonly string[],

@@ -12,7 +12,7 @@ export async function listen(app: Listening): Promise<number> {
   return (app.server.address() as AddressInfo).port
 }
 
-/** All that is answered to what is written to a connection, until the other end closes it. */
+/** Writes a text to a new connection. @returns all that is answered until the other end closes it */
 export async function answersTo(port: number, text: string): Promise<string> {
   const socket = connect(port, '127.0.0.1').on('error', () => {})
   let all = ''

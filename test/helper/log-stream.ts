@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream'
 
-/** A stream for pino that keeps what is written, a line each. */
+/** A stream for pino that keeps each line that is written. */
 export function logStream(): { lines: string[]; stream: Writable } {
   const lines: string[] = []
   const stream = new Writable({

@@ -1,12 +1,12 @@
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = new URL('../../', import.meta.url)
-/** Where `npm test` has compiled the repository to; not set where a file is run by itself. */
+/** The folder into which `npm test` has compiled the repository; not set when a file is run by itself. */
 const { COMPILED } = process.env
 
 /**
- * What a process that a test starts runs or imports, with the flags that the test has (`process.execArgv`).
- * @param path of a file in TypeScript from the root, such as `app/server.ts`
+ * The module for a process that a test starts, which runs with the flags of the test (`process.execArgv`).
+ * @param path path of a TypeScript file from the root, such as `app/server.ts`
  */
 export function moduleOf(path: string): URL {
   return COMPILED ? new URL(path.replace(/\.ts$/, '.js'), pathToFileURL(`${COMPILED}/`)) : new URL(path, root)

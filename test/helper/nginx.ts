@@ -7,20 +7,20 @@ import { folderOf } from './folder.js'
 import type { Teardown } from './teardown.js'
 import { until } from './until.js'
 
-// The shell becomes nginx, whose children are its workers alone; what it left behind ends nginx when pipe 3 closes, by
-// teardown or with the test process.
+// The shell becomes nginx, so that nginx has no children but its workers. The subshell that it leaves behind ends nginx
+// when pipe 3 closes: by teardown, or with the test process.
 const LAUNCH = `( (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & ); exec nginx "$@" 3<&-`
 const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
 
 interface Nginx {
-  /** The file of its site, to be changed before a reload. */
+  /** The file of its site, which a test may change before a reload. */
   site: string
   pidFile: string
   /** Its command line: `nginx ...args -s reload`. */
   args: string[]
 }
 
-/** An nginx of this test's own with one site, which listens at a port of 127.0.0.1; gone after its teardown. */
+/** Starts an nginx of this test's own with one site, which listens at a port of 127.0.0.1; stopped in teardown. */
 export async function startNginx(t: Teardown, site: string, port: number): Promise<Nginx> {
   const folder = folderOf(t)
   const at = (name: string) => join(folder, name)

@@ -23,7 +23,7 @@ function alive(pid: number): boolean {
   }
 }
 
-// Asked of the port: whoever inherits a process that was killed may leave its entry in the process table.
+// Asks the port: after a process is killed, its new parent may leave its entry in the process table.
 function listens(port: number): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(port, '127.0.0.1')

@@ -14,22 +14,25 @@ export type { Clock }
 
 const START_LIMIT_MS = 20_000
 
-/** A thread of Redis's allocator sleeps until an instant of the clock, which to the kernel is long over: it would never rest. */
+/**
+ * Turns off a thread of Redis's allocator, which would never rest: it sleeps until an instant of the test's clock,
+ * which for the kernel is long over.
+ */
 const NO_SLEEPER = ['--jemalloc-bg-thread', 'no']
 
 interface RedisOptions {
-  /** Fixed port, to come back where a server was; by default a free one. */
+  /** A fixed port, to come back where a server was; by default a free one. */
   port?: number
-  /** A node of a cluster, which has met no other; the port of the nodes' own talk is a free one, too. */
+  /** Whether it is a node of a cluster, which has met no other yet. Its cluster bus uses a free port, too. */
   cluster?: boolean
-  /** More of the command line, such as `['--maxmemory-policy', 'noeviction']`. */
+  /** Further arguments, such as `['--maxmemory-policy', 'noeviction']`. */
   args?: string[]
 }
 
 interface ClockOptions extends RedisOptions {
-  /** Time stands still and is moved by `clock` alone. Linux only. */
+  /** Time stands still, and only `clock` moves it. Linux only. */
   clock: true
-  /** What the clock shows first, milliseconds since 1970; by default 2026-03-01T00:00:00Z. */
+  /** The first time of the clock, in milliseconds since 1970; by default 2026-03-01T00:00:00Z. */
   startMs?: number
 }
 
@@ -37,13 +40,13 @@ export interface RedisServer {
   url: string
   port: number
   pid: number
-  /** Connected; does not reconnect. Closed in teardown. */
+  /** A connected client, which does not reconnect. Closed in teardown. */
   client: Redis
-  /** Kills it now, as a crash would. */
+  /** Kills the server now, as a crash would. */
   kill(): Promise<void>
 }
 
-/** A port that nobody had a moment ago. */
+/** A port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -53,13 +56,13 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-// Resolves with null when the server ended or what answers on its port is somebody else's.
+// Resolves with null when the server has ended, or another server answers on its port.
 async function connect(port: number, server: Launched): Promise<Redis | null> {
   const deadline = AbortSignal.timeout(START_LIMIT_MS)
   const late = once(deadline, 'abort')
   while (!server.ended) {
     const client = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => null })
-    // What breaks shows in the commands; without a listener ioredis prints it as well.
+    // Errors show in the commands; without a listener, ioredis would print them as well.
     client.on('error', () => {})
     try {
       await Promise.race([client.connect(), late])
@@ -77,7 +80,7 @@ async function connect(port: number, server: Launched): Promise<Redis | null> {
   return null
 }
 
-/** By default the nodes talk on a port that is 10,000 more than the first, which may be none. */
+/** Chooses the port of the cluster bus: by default it is 10,000 above the first port, which may be no valid port. */
 async function clusterArgs(): Promise<string[]> {
   const port = await freePort()
   return ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', '--cluster-port', `${port}`]
@@ -104,7 +107,7 @@ async function start(t: Teardown, folder: string, options: RedisOptions, env: Re
   t.teardown(server.kill)
   const client = await connect(port, server)
   if (client === null) {
-    // Whose port somebody else has ends by itself, and says so; it may not have begun when the other one answers.
+    // A server whose port is taken ends by itself and says so. It may not have started yet when the other one answers.
     await until(() => server.ended, 'the end of a server that did not start')
     return { failed: true, log: readFileSync(logFile, 'utf8') } as const
   }
@@ -123,7 +126,7 @@ async function startSafely(t: Teardown, folder: string, options: RedisOptions, e
   }
 }
 
-/** How many scripts a Redis has run so far: sent whole, called by their hash, and all. */
+/** How many scripts a Redis has run so far: those sent whole, those called by their hash, and all. */
 export async function scriptCalls(client: Redis): Promise<{ sent: number; called: number; all: number }> {
   const stats = await client.info('commandstats')
   const figure = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
@@ -141,7 +144,7 @@ export async function contentsOf(client: Redis): Promise<Record<string, string>>
   return found
 }
 
-/** Starts a Redis server of this test's own on 127.0.0.1, without persistence; gone after its teardown. */
+/** Starts a Redis server of this test's own on 127.0.0.1, without persistence; stopped in teardown. */
 export function startRedis(t: Teardown, options: ClockOptions): Promise<RedisServer & { clock: Clock }>
 export function startRedis(t: Teardown, options?: RedisOptions): Promise<RedisServer>
 export async function startRedis(

@@ -1,6 +1,6 @@
 import type { Teardown } from './teardown.js'
 
-/** What nobody has caught. */
+/** Collects the errors and rejections that nobody has caught. */
 export function strays(t: Teardown): unknown[] {
   const found: unknown[] = []
   const hear = (error: unknown) => void found.push(error)

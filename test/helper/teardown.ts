@@ -1,4 +1,4 @@
-/** What is asked of a test by who has something to end with it. */
+/** The part of a test that helpers need to clean up at its end. */
 export interface Teardown {
   teardown(fn: () => unknown): unknown
 }

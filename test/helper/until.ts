@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const PATIENCE_MS = 30_000
 
-/** Waits for a state that is due, however long that takes here. @throws when it never comes */
+/** Waits for a state that must come, however slow the machine is. @throws when it does not come within `patienceMs` */
 export async function until(
   state: () => boolean | Promise<boolean>,
   what: string,

@@ -2,7 +2,10 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
-/** A way to a server: each connection goes where the port then is. @returns with the two ends of each */
+/**
+ * A proxy to a server: each new connection goes to what `port()` returns then.
+ * @returns its URL, and both ends of each connection
+ */
 export async function way(t: Test, port: () => number, meet = (_client: Socket, _server: Socket) => {}) {
   const ends: [client: Socket, server: Socket][] = []
   const proxy = createServer(client => {

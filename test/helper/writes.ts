@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 
-/** How often a client has written to its connection since. */
+/** Counts how often a client writes to its connection from now on. */
 export function written({ stream }: Redis): { count: number } {
   const writes = { count: 0 }
   const handle = stream as unknown as Record<'_write' | '_writev', (...args: unknown[]) => void>
