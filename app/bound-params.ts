@@ -5,8 +5,7 @@ import { boundNames, codeTemplate, purposeOf } from './templates/codes.js'
 import type { Templates } from './templates/templates.js'
 
 /**
- * Checks that the params to which each purpose binds its codes are exactly those that the templates of its messages
- * take.
+ * Checks that each purpose binds its codes to exactly the params that the templates of its messages take.
  * @throws ConfigError that says what is wrong, and where
  */
 export function checkBoundParams({ purposes }: Policy, { ofCodes }: Pick<Templates, 'ofCodes'>): void {

@@ -6,8 +6,7 @@ import { checkLock, undeliveredOf } from './senders/deliver.js'
 
 /**
  * Sends the message of a request and records the outcome in the audit trail. When the message is withheld or the
- * recipient blocked, nothing is sent. Such a request gets this far only for a concealed purpose, whose answer does not
- * tell.
+ * recipient blocked, nothing is sent. Such a request gets this far only if its answer conceals that.
  * @returns the sender that took the message; `''` when nothing was sent
  * @throws a problem that says why the message could not be sent
  */

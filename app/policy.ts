@@ -109,7 +109,7 @@ function checkCountries({ countries = [] }: Policy): void {
   }
 }
 
-/** Warns of rules that refuse nothing: a policy for load tests has only such rules, and must not be used elsewhere. */
+/** Warnings about rules that refuse nothing. A policy for load tests has only these, and must not be used elsewhere. */
 export function observers({ rules }: Policy): string[] {
   const names = rules.filter(({ mode }) => mode === 'observe').map(({ name }) => name)
   return names.length === 0 ? [] : [`policy.rules: ${names.join(', ')} only observe, and refuse nothing`]

@@ -18,7 +18,7 @@ const inTerminal = isatty(STDOUT)
  */
 const ONE_SIGNAL = 1_000
 
-// By accessing `process.stdout`, a full pipe is made to answer EAGAIN rather than make the process wait.
+// Accessing `process.stdout` makes a full pipe answer EAGAIN, rather than make the process wait.
 process.stdout.on('error', () => {})
 // The reader of stderr may be gone, together with that of the log.
 process.stderr.on('error', () => {})

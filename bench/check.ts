@@ -14,7 +14,7 @@ function keep(figures: Kept, { bench, date, machine, node, rounds, ratios }: Rep
 }
 
 /**
- * How many ratios have moved by more than their spread, then or now, or out of the range measured before; or are gone.
+ * How many ratios have moved by more than their spread, then or now, or to a range apart from the former; or are gone.
  */
 function moved(figures: Kept, report: Report): number {
   const before = figures[report.bench]
@@ -33,8 +33,7 @@ function moved(figures: Kept, report: Report): number {
     }
     const move = Math.abs(ratio.median - old.median)
     const spread = Math.max(old.max - old.min, ratio.max - ratio.min)
-    // Ranges that do not overlap count, too: a ratio that spreads by more than its median could fall to 0 within its
-    // spread.
+    // Needed since a ratio that spreads by more than its median could fall to 0 within its spread.
     const apart = ratio.max < old.min || old.max < ratio.min
     if (move <= LEAST * old.median || (move <= spread && !apart)) continue
     count++

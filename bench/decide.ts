@@ -221,7 +221,7 @@ async function main(): Promise<void> {
         // The pair before has had the same sends.
         await redis.client.flushall()
         const reset = async () => {
-          // Refused sends must stay refused, for a minute.
+          // Not here: refused sends must stay refused, which they do for a minute.
           if (!(of in refusing)) await redis.client.flushall()
         }
         const ratio = `${of} ÷ ${by}`

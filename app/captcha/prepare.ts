@@ -38,7 +38,7 @@ export function purposeOf({ purposes }: Policy, name: string, pointer?: string):
 /**
  * Notes that nothing is to be sent, while the answer reads as usual. A server asks for this (`send: false`), so that
  * strangers are answered like its users.
- * @throws a problem (422) when the purpose is not concealed or the caller has no key: withholding would gain nothing
+ * @throws a problem (422) when the purpose is not concealed or the caller has no key: it would only cost the caller
  */
 export function withhold(request: FastifyRequest): void {
   if (!request.concealed || request.caller !== 'key') {

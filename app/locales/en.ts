@@ -1,4 +1,4 @@
-/** English. The app's own problems have their words where they are thrown; these are for Fastify and the plugin. */
+/** English. The app's own problems have their words where they are thrown; these are for Fastify's and the plugin's. */
 export const en = {
   problems: {
     FST_ERR_BAD_URL: { detail: 'The address cannot be read: a % in it is followed by no valid code.' },

@@ -39,7 +39,7 @@ interface Options {
   templates: Templates
 }
 
-/** @throws ConfigError when an account or a provider's template codes name a purpose or template that does not exist */
+/** @throws ConfigError when an account lists an unknown purpose or template, or a provider has wrong template codes */
 const reload: FastifyPluginAsync<Options> = async (fastify, { config, ...given }) => {
   let { templates } = given
   fastify.decorate('templates', { getter: () => templates })

@@ -39,9 +39,7 @@ declare module 'fastify' {
 /** The header in which a server with a key says for which end user it asks. */
 export const END_USER = 'x-end-user-ip'
 
-/**
- * The length to which `X-Forwarded-For` is cut: proxies add no more than the twenty addresses or more that this holds.
- */
+/** How much of the end of `X-Forwarded-For` is read: it holds twenty addresses or more, and proxies add no more. */
 const LONGEST_WAY = 1_000
 
 /**

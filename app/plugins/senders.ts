@@ -14,7 +14,7 @@ declare module 'fastify' {
      * Hands a message to its sender. A message that may have been sent keeps its slot.
      * @throws a problem, of which `undeliveredOf` tells more: 429 at the provider's limit, 422 when it refuses the
      * recipient, 502 when the message surely was not sent, 504 when that is not known, 503 without a sender that works,
-     * or   when the lock is lost
+     * or when the lock is lost
      * @param log the log of the request, which tells why a message was not sent
      */
     deliver(message: Message, decision: Decision | null, log: FastifyBaseLogger): Promise<Receipt>

@@ -12,8 +12,7 @@ const TRIAL_MS = 1_000
 
 /**
  * Puts a circuit breaker before a sender, and gives up a send when the signal aborts, whether or not the sender heeds
- * it. `limited`, `refused` and failures because of the message are answers of a working provider: they do not count as
- * failures.
+ * it. `limited`, `refused` and failures because of the message are answers of a working provider, and do not count.
  * @throws SendError `failed` with BREAKER_OPEN and the time until the next try, while the breaker is open
  */
 export function guarded(sender: Sender, clock: Clock): Sender {

@@ -14,8 +14,8 @@ const SURELY_NOT = new Set(['failed', 'limited'])
  * turns by weight.
  * @param passedOn called with the error for which the next sender is tried
  * @throws SendError of the sender after which no other may try. When none is left, failures because of the message are
- * set   aside unless there are no others; then it is the last `failed` one, if any, else the last `limited` one, if
- * any, else   BREAKER_OPEN. The latter two have the shortest waiting time of all.
+ * set aside unless there are no others; then it is the last `failed` one, if any, else the last `limited` one, if any,
+ * else BREAKER_OPEN. The latter two have the shortest waiting time of all.
  */
 export function chain(
   steps: readonly (readonly Link[])[],

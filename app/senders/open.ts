@@ -19,8 +19,8 @@ interface Opened {
 }
 
 /**
- * Opens the senders that the configuration chooses. Without a choice, mail goes by SMTP if SMTP_URL is set. Anything
- * else goes to the outbox in development, and to no sender in production or with DEV_OUTBOX=off.
+ * Opens the senders that the configuration chooses. Without a choice, mail goes by SMTP if SMTP_URL is set. All else
+ * goes to the outbox, but to no sender in production or with DEV_OUTBOX=off.
  * @throws ConfigError that names the variable at fault, or says what to install
  */
 export async function openSenders(

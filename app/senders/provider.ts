@@ -48,7 +48,7 @@ export async function openProvider(
   try {
     return await chosen.open(config, clock)
   } catch (error) {
-    // Told by the message, since loaders that run TypeScript lose the code ERR_MODULE_NOT_FOUND.
+    // Recognized by the message, since loaders that run TypeScript lose the code ERR_MODULE_NOT_FOUND.
     if (!(error as Error).message.startsWith('Cannot find package')) throw error
     throw new ConfigError(`${by}: install it with npm install ${chosen.packages}`, { cause: error })
   }
