@@ -14,7 +14,8 @@
 local fingerprint = redis.call('GET', KEYS[5])
 if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
   fingerprint = ARGV[1]
-  redis.call('SET', KEYS[5], fingerprint)
+  -- Redis may take no writes: then it is still read, and a later caller claims the lists.
+  redis.pcall('SET', KEYS[5], fingerprint)
 end
 if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end
 

@@ -411,6 +411,9 @@ t.test(
 t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = listsOn(client)
+  await client.config('SET', 'min-replicas-to-write', '1')
+  t.equal(await lists.get(HASH), null, 'also when the lists are new')
+  await client.config('SET', 'min-replicas-to-write', '0')
   await lists.put(HASH, { standing: 'blocked' })
   await lists.put('ended', { standing: 'allowed', durationMs: 1_000 })
   clock.advance(1_000)
