@@ -20,7 +20,7 @@ const options = {
 
 /**
  * Makes a client that is not connected yet; for several nodes, separated by commas, a client of their cluster. Commands
- * have no time limit: the caller has its own, and reads the answers that have come before it gives up (answered.ts).
+ * have no time limit: the caller has its own, and reads the answers that have come before it gives up (with-timeout.ts).
  */
 export function clientOf(urls: string): Redis | Cluster {
   const [first = '', ...others] = redisUrls(urls)

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { Cluster, type Redis, ReplyError } from 'ioredis'
-import { SILENT } from './answered.js'
 import { ConfigError } from './check.js'
 import { clientOf, FIRST_CONNECT } from './redis-client.js'
+import { MAX_UNANSWERED_PINGS } from './with-timeout.js'
 
 /**
  * Makes a client and gives it time to connect. It reconnects by itself.
@@ -100,7 +100,7 @@ function endSilent(client: Redis, pingMs: number): void {
   const pinging = setInterval(() => {
     // In `connect`, the client waits for answers to commands of its own before it is ready.
     if (client.status !== 'ready' && client.status !== 'connect') return heard()
-    if (unheard++ === SILENT) {
+    if (unheard++ === MAX_UNANSWERED_PINGS) {
       heard()
       // Not by `disconnect`, which waits for the other end to close, too.
       return client.stream.destroy()

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
-import { answered } from '../answered.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
+import { withTimeout } from '../with-timeout.js'
 import { periodsOf, QUOTA, SERVICE } from './quota.js'
 
 type Asked = FastifyRequest | null
@@ -29,7 +29,7 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
   const isFirst = async (mark: string, ms: number): Promise<boolean> => {
     if (!fastify.hasDecorator('redis')) return true
     const claim = fastify.redis.set(`quota:{${mark}}:soft-mark`, '1', 'PX', Math.max(ms, 1), 'NX')
-    return answered(claim, timeoutMs, () => new Error('not known')).then(
+    return withTimeout(claim, timeoutMs, () => new Error('not known')).then(
       set => set !== null,
       () => true
     )

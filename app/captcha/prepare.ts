@@ -75,7 +75,7 @@ export async function prepareCaptcha(request: FastifyRequest, id: string): Promi
 }
 
 /** The problem (410) for a code that can no longer be resent or cancelled. */
-export const ended = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
+export const codeEnded = () => problem(410, 'CAPTCHA_ENDED', 'This code has ended; ask for a new one.')
 
 /** Looks a code up and notes it on the request; null when the account has none of that id. */
 export async function findCaptcha(request: FastifyRequest, id: string): Promise<Captcha | null> {

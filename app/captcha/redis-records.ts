@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { answered, askedAgain } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Argument, type Scripts, scriptsOf } from '../scripts.js'
+import { withRetries, withTimeout } from '../with-timeout.js'
 import { type Checked, type Ended, type Kept, RETENTION_MS, type Records, type Terms } from './records.js'
 
 const SCRIPTS = ['put', 'get', 'check', 'uncheck', 'restore', 'reuse', 'cancel', 'sender', 'drop'] as const
@@ -53,7 +53,7 @@ export class RedisRecords implements Records {
 
   async restore(key: string, token: string): Promise<void> {
     // Repeated until it succeeds: otherwise the one valid code would be a code that nobody has.
-    await askedAgain(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
+    await withRetries(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
   }
 
   async reuse(key: string): Promise<Kept | null> {
@@ -81,7 +81,7 @@ export class RedisRecords implements Records {
   }
 
   private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
-    return answered(command, this.timeoutMs, unavailable, takeBack)
+    return withTimeout(command, this.timeoutMs, unavailable, takeBack)
   }
 }
 

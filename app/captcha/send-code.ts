@@ -18,7 +18,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
     request.message = messageOf(request, asked, issued)
     if (request.concealed) checkHeld(request, reply.limit)
   } catch (error) {
-    await undone(error, request, issued)
+    await takeBack(error, request, issued)
     throw error
   }
   const now = server.clock.wall()
@@ -39,7 +39,7 @@ export async function sendCode(request: FastifyRequest, reply: FastifyReply, ask
   try {
     await noteSender(request, issued, await dispatch(request, reply.limit))
   } catch (error) {
-    if (!(await undone(error, request, issued))) Object.assign((error as ProblemError).problem, answer)
+    if (!(await takeBack(error, request, issued))) Object.assign((error as ProblemError).problem, answer)
     throw error
   }
   return reply.code(202).send(answer)
@@ -63,7 +63,7 @@ async function sendUnseen(
     if (outcome === 'limited' || outcome === 'refused' || ofMessage) return
     if (outcome === 'failed') await reply.limit?.refund()
     // Otherwise, codes that cost nothing would fill the store while a provider fails.
-    await undone(error, request, issued)
+    await takeBack(error, request, issued)
   }
 }
 
@@ -80,7 +80,7 @@ async function noteSender({ server, log }: FastifyRequest, issued: Issued, sende
  * Takes the code back, unless its message may have been sent and the code must work.
  * @returns whether it was taken back
  */
-async function undone(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
+async function takeBack(error: unknown, { server, log }: FastifyRequest, issued: Issued): Promise<boolean> {
   const unknown = undeliveredOf(error).outcome === 'unknown'
   try {
     await (unknown ? server.captchas.noteSender(issued, '') : issued.undo())

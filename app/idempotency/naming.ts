@@ -12,7 +12,7 @@ interface Named {
 /** Names requests. Equal requests get the same name, whatever the order of members in their bodies. */
 export function namingOf(secret: string): (key: string, request: FastifyRequest) => Named {
   const hash = (use: string, parts: unknown) =>
-    keyedHash(secret, `idempotency ${use} ${JSON.stringify(parts, inOrder)}`)
+    keyedHash(secret, `idempotency ${use} ${JSON.stringify(parts, sortMembers)}`)
   return (key, request) => {
     const { method, routeOptions, params } = request
     const scope = hash('scope', ownerOf(request))
@@ -29,7 +29,7 @@ function ownerOf({ account, caller, ip }: FastifyRequest) {
   return account ? ['page', account.id, address] : ['network', address]
 }
 
-function inOrder(_name: string, value: unknown): unknown {
+function sortMembers(_name: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   const members = value as Record<string, unknown>
   return Object.fromEntries(

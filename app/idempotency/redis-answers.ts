@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
-import { answered, askedAgain } from '../answered.js'
 import { problem } from '../problem.js'
 import { type Scripts, scriptsOf } from '../scripts.js'
+import { withRetries, withTimeout } from '../with-timeout.js'
 import type { Answers, Begun, Bounds, Slot } from './answers.js'
 
 // The braces keep both keys of a scope on one node of a cluster.
@@ -35,11 +35,11 @@ export class RedisAnswers implements Answers {
   async finish(slot: Slot, token: string, answer: string): Promise<boolean> {
     const { keepMs } = this.bounds
     const ask = () => this.scripts.finish(keysOf(slot), slot.key, token, answer, keepMs)
-    return (await askedAgain(ask, this.timeoutMs, unavailable)) === 1
+    return (await withRetries(ask, this.timeoutMs, unavailable)) === 1
   }
 
   async free(slot: Slot, token: string): Promise<void> {
-    await askedAgain(() => this.askToFree(slot, token), this.timeoutMs, unavailable)
+    await withRetries(() => this.askToFree(slot, token), this.timeoutMs, unavailable)
   }
 
   private askToFree(slot: Slot, token: string): Promise<unknown> {
@@ -47,7 +47,7 @@ export class RedisAnswers implements Answers {
   }
 
   private answered<T>(command: Promise<T>, takeBack?: () => Promise<unknown>): Promise<T> {
-    return answered(command, this.timeoutMs, unavailable, takeBack)
+    return withTimeout(command, this.timeoutMs, unavailable, takeBack)
   }
 }
 

@@ -4,7 +4,7 @@ import { problem } from '../problem.js'
 export type Standing = 'blocked' | 'allowed'
 
 /** How a recipient is to be put on a list. */
-export interface Placing {
+export interface NewEntry {
   standing: Standing
   /** What is shown of the recipient, if known. */
   masked?: string | undefined
@@ -15,7 +15,7 @@ export interface Placing {
 }
 
 /** An entry of a list. Times are milliseconds since the epoch, by the store's clock. */
-export interface Placed {
+export interface ListEntry {
   standing: Standing
   masked?: string
   reason?: string
@@ -25,12 +25,12 @@ export interface Placed {
 }
 
 /** An entry on a page of the lists. */
-export interface Listed extends Placed {
+export interface PageEntry extends ListEntry {
   recipientHash: string
 }
 
 /** An entry that is in force now. */
-export interface Found extends Placed {
+export interface CurrentEntry extends ListEntry {
   /** If the entry ends by itself: how long until then, in milliseconds, by the store's clock. */
   leftMs?: number
 }
@@ -51,13 +51,13 @@ export interface Page {
  */
 export interface Lists {
   /** Puts a recipient on a list, in place of any former entry. @throws a problem (503) when the lists are full */
-  put(recipientHash: string, placing: Placing): Promise<Placed>
+  put(recipientHash: string, placing: NewEntry): Promise<ListEntry>
   /** Takes one round trip to the store, whether or not the recipient is on a list. */
-  get(recipientHash: string): Promise<Found | null>
+  get(recipientHash: string): Promise<CurrentEntry | null>
   /** Takes a recipient off the lists, if on one. */
   remove(recipientHash: string): Promise<void>
   /** The entries of a page, newest first. `next` is null on the last page. A page may be shorter than its limit. */
-  all(page: Page): Promise<{ entries: Listed[]; next: string | null }>
+  all(page: Page): Promise<{ entries: PageEntry[]; next: string | null }>
   /**
    * For the start: checks under which secret the lists are kept. Passes while the store does not answer.
    * @throws ConfigError when they are kept under another secret, so that each other method would fail

@@ -1,18 +1,18 @@
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { OldestFirst } from '../oldest-first.js'
 import {
-  type Found,
+  type CurrentEntry,
   full,
-  type Listed,
+  type ListEntry,
   type Lists,
   MAX_ENTRIES,
+  type NewEntry,
   type Page,
-  type Placed,
-  type Placing
+  type PageEntry
 } from './lists.js'
 
 interface Held {
-  placed: Placed
+  placed: ListEntry
   /** Number of the placing; newer ones are higher. */
   order: number
   /** Infinity for an entry that never ends. */
@@ -38,11 +38,11 @@ export class MemoryLists implements Lists {
     private readonly max = MAX_ENTRIES
   ) {}
 
-  async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+  async put(recipientHash: string, { standing, masked, reason, durationMs }: NewEntry): Promise<ListEntry> {
     this.sweep(this.held.size < this.max ? SWEEP_MS : 0)
     if (this.held.get(recipientHash) === undefined && this.held.size >= this.max) throw full(this.max)
     const ends = durationMs === undefined ? NEVER : instantIn(durationMs, this.clock)
-    const placed: Placed = {
+    const placed: ListEntry = {
       standing,
       ...(masked !== undefined && { masked }),
       ...(reason !== undefined && { reason }),
@@ -54,7 +54,7 @@ export class MemoryLists implements Lists {
     return placed
   }
 
-  async get(recipientHash: string): Promise<Found | null> {
+  async get(recipientHash: string): Promise<CurrentEntry | null> {
     this.sweep(SWEEP_MS)
     const found = this.held.get(recipientHash)
     if (found === undefined) return null
@@ -69,10 +69,10 @@ export class MemoryLists implements Lists {
     this.held.delete(recipientHash)
   }
 
-  async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
+  async all({ standing, limit, after }: Page): Promise<{ entries: PageEntry[]; next: string | null }> {
     this.sweep(0)
     const before = after === undefined ? Number.POSITIVE_INFINITY : Number(after)
-    const entries: Listed[] = []
+    const entries: PageEntry[] = []
     let last = before
     for (const { key, value } of this.held.newestFirst()) {
       const { placed, order, ends } = value

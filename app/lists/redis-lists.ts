@@ -1,25 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { answered } from '../answered.js'
 import { ConfigError } from '../check.js'
 import { problem } from '../problem.js'
 import { type Scripts, scriptsOf } from '../scripts.js'
+import { withTimeout } from '../with-timeout.js'
 import {
-  type Found,
+  type CurrentEntry,
   full,
-  type Listed,
+  type ListEntry,
   type Lists,
   MAX_ENTRIES,
+  type NewEntry,
   type Page,
-  type Placed,
-  type Placing
+  type PageEntry
 } from './lists.js'
 
 /** The names share a hash tag, so that a cluster keeps all of them on one node. */
 const LISTS = ['entries', 'ends', 'blocked', 'allowed', 'secret'].map(name => `list:{recipients}:${name}`)
 const PLACINGS = 'list:{recipients}:placings'
 /** How long to wait, after a connection was cut, before Redis is asked again, in milliseconds. */
-const LOOK = 20
+const RETRY_MS = 20
 
 /** Whether the error is an answer of Redis itself. */
 const isReply = (error: unknown) => error instanceof Error && error.name === 'ReplyError'
@@ -42,29 +42,29 @@ export class RedisLists implements Lists {
     this.scripts = scriptsOf(client, 'lists', ['put', 'get', 'remove', 'page'])
   }
 
-  async put(recipientHash: string, { standing, masked, reason, durationMs }: Placing): Promise<Placed> {
+  async put(recipientHash: string, { standing, masked, reason, durationMs }: NewEntry): Promise<ListEntry> {
     const more = { ...(masked !== undefined && { masked }), ...(reason !== undefined && { reason }) }
     const args = [this.fingerprint, recipientHash, standing, durationMs ?? 0, this.max, JSON.stringify(more)]
-    const since = (await this.answered(this.scripts.put([...LISTS, PLACINGS], ...args))) as number
+    const since = (await this.inTime(this.scripts.put([...LISTS, PLACINGS], ...args))) as number
     if (since === -1) throw full(this.max)
     return { standing, ...more, since, ...(durationMs !== undefined && { until: since + durationMs }) }
   }
 
-  async get(recipientHash: string): Promise<Found | null> {
-    const [kept, now] = (await this.look(recipientHash)) as [string, number]
+  async get(recipientHash: string): Promise<CurrentEntry | null> {
+    const [kept, now] = (await this.lookUp(recipientHash)) as [string, number]
     if (kept === '') return null
     const placed = placedOf(kept)
     return { ...placed, ...(placed.until !== undefined && { leftMs: placed.until - now }) }
   }
 
   async remove(recipientHash: string): Promise<void> {
-    await this.answered(this.scripts.remove(LISTS, this.fingerprint, recipientHash))
+    await this.inTime(this.scripts.remove(LISTS, this.fingerprint, recipientHash))
   }
 
-  async all({ standing, limit, after }: Page): Promise<{ entries: Listed[]; next: string | null }> {
+  async all({ standing, limit, after }: Page): Promise<{ entries: PageEntry[]; next: string | null }> {
     const from = after === undefined ? '+inf' : `(${after}`
     const args = [this.fingerprint, limit, from, standing ?? 'both']
-    const answer = await this.answered(this.scripts.page(LISTS, ...args))
+    const answer = await this.inTime(this.scripts.page(LISTS, ...args))
     const [next, ...found] = answer as [string, ...[string, string][]]
     const entries = found.map(([recipientHash, kept]) => ({ recipientHash, ...placedOf(kept) }))
     return { entries, next: next || null }
@@ -76,9 +76,9 @@ export class RedisLists implements Lists {
     })
   }
 
-  private async look(recipientHash: string): Promise<unknown> {
+  private async lookUp(recipientHash: string): Promise<unknown> {
     try {
-      const answer = await this.answered(this.asked(recipientHash))
+      const answer = await this.inTime(this.getWithRetries(recipientHash))
       this.lost = false
       return answer
     } catch (error) {
@@ -91,20 +91,20 @@ export class RedisLists implements Lists {
    * Asks again when the connection was cut, since it may be back at once, and until then nobody knows who is blocked.
    * While Redis is known to be lost, it asks only once.
    */
-  private async asked(recipientHash: string): Promise<unknown> {
+  private async getWithRetries(recipientHash: string): Promise<unknown> {
     const end = performance.now() + this.timeoutMs
     for (;;) {
       try {
         return await this.scripts.get(LISTS, this.fingerprint, recipientHash)
       } catch (error) {
         if (this.lost || isReply(error) || performance.now() >= end) throw error
-        await sleep(LOOK)
+        await sleep(RETRY_MS)
       }
     }
   }
 
-  private answered<T>(command: Promise<T>): Promise<T> {
-    return answered(command.catch(explained), this.timeoutMs, unavailable)
+  private inTime<T>(command: Promise<T>): Promise<T> {
+    return withTimeout(command.catch(explained), this.timeoutMs, unavailable)
   }
 }
 
@@ -117,11 +117,11 @@ function explained(error: Error): never {
 
 const unavailable = () => problem(503, 'LISTS_UNAVAILABLE', 'It is not known now who is blocked or allowed.')
 
-function placedOf(kept: string): Placed {
+function placedOf(kept: string): ListEntry {
   const [, since, until, standing, more] = /^(\d+) (\d+) (\w+) (.*)$/s.exec(kept) as RegExpExecArray
   return {
-    standing: standing as Placed['standing'],
-    ...(JSON.parse(more as string) as Pick<Placed, 'masked' | 'reason'>),
+    standing: standing as ListEntry['standing'],
+    ...(JSON.parse(more as string) as Pick<ListEntry, 'masked' | 'reason'>),
     since: Number(since),
     ...(until !== '0' && { until: Number(until) })
   }

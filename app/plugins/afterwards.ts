@@ -26,7 +26,7 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
 
   // A closing server does not wait for the answer to a client that has hung up. The message would still be sent, but
   // after the end, when it can be neither counted nor audited.
-  async function answered(request: FastifyRequest): Promise<void> {
+  async function untilAnswered(request: FastifyRequest): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {
       waits.set(request, resolve)
@@ -36,7 +36,7 @@ const afterwards: FastifyPluginAsync<Options> = async (fastify, { patienceMs }) 
   }
   // Some requests get here twice: a route may call `callNotFound`, as for the preflight of an unknown origin's page.
   fastify.addHook('preHandler', (request, _reply, done) => {
-    if (!waits.has(request)) fastify.afterwards(answered(request))
+    if (!waits.has(request)) fastify.afterwards(untilAnswered(request))
     done()
   })
   fastify.addHook('onSend', (request, _reply, _payload, done) => {

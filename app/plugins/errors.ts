@@ -51,7 +51,7 @@ const errors: FastifyPluginAsync = async fastify => {
   fastify.setErrorHandler<Failure>((error, request, reply) => {
     // Fastify ends the connection after a body that it cannot take, since more may come. If it is complete, none will.
     if (request.raw.complete) reply.removeHeader('connection')
-    if (isNowhere(error, request)) return answerNowhere(request, reply)
+    if (isWrongAddress(error, request)) return answerWrongAddress(request, reply)
     // `complete` is undefined for an injected request.
     const arriving = request.raw.complete === false
     const cutOff = error.code === 'FST_ERR_HANDLER_TIMEOUT'
@@ -67,7 +67,7 @@ const errors: FastifyPluginAsync = async fastify => {
     return sendProblem(reply.headers(error.headers ?? {}), document)
   })
 
-  fastify.setNotFoundHandler(answerNowhere)
+  fastify.setNotFoundHandler(answerWrongAddress)
 }
 
 /** A host, perhaps with a port (RFC 9110, section 7.2), and no space, as Node puts between headers that came twice. */
@@ -78,7 +78,7 @@ const UNENCODED = /^(identity)?$/i
 const OF_A_BODY = /^(FST_ERR_(CTP|ROUTE_MISSING)_|CONTENT_)/
 
 /** Whether the address or method is wrong: a bad parameter may be a word of another address, or nothing at all. */
-function isNowhere({ code, validationContext }: Failure, request: FastifyRequest): boolean {
+function isWrongAddress({ code, validationContext }: Failure, request: FastifyRequest): boolean {
   if (validationContext !== 'params' && !OF_A_BODY.test(code)) return false
   return !allowedMethods(request.server, request.url).includes(request.method)
 }
@@ -88,7 +88,7 @@ function isNowhere({ code, validationContext }: Failure, request: FastifyRequest
 const causeOf = ({ cause, problem, message }: Failure) =>
   cause instanceof Error ? cause.message : problem === undefined ? message : undefined
 
-function answerNowhere(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function answerWrongAddress(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const methods = allowedMethods(request.server, request.url)
   if (methods.length === 0) {
     return sendProblem(reply, problemDocument(404, 'NOT_FOUND', 'There is nothing at this address.'))

@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import { Type } from 'typebox'
-import { answered } from '../answered.js'
 import { problem } from '../problem.js'
 import { problems } from '../schemas/problem.js'
+import { withTimeout } from '../with-timeout.js'
 
 /** Keys that never exist: two in each eighth of the slots of a cluster. */
 const EVERYWHERE = Array.from({ length: 16 }, (_, i) => `captcha:${i}:ready`)
@@ -33,10 +33,10 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
     },
     async () => {
       if (fastify.hasDecorator('redis')) {
-        await answered(works(fastify.redis, sharded), timeoutMs, () =>
+        await withTimeout(works(fastify.redis, sharded), timeoutMs, () =>
           problem(503, 'REDIS_UNAVAILABLE', 'Redis does not answer, or takes no writes.')
         )
-        await answered(verified(fastify), timeoutMs, () =>
+        await withTimeout(verified(fastify), timeoutMs, () =>
           problem(503, 'SECRET_MISMATCH', 'Other instances on this Redis have another secret.')
         )
       }

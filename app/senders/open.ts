@@ -29,9 +29,9 @@ export async function openSenders(
   print: (line: string) => void,
   passedOn: (channel: Channel, error: Undelivered) => void = () => {}
 ): Promise<Opened> {
-  const kept = config.NODE_ENV !== 'production' && config.DEV_OUTBOX === 'on'
-  const outbox = kept ? new Outbox(clock, print) : null
-  const preset = kept ? 'outbox' : 'none'
+  const hasOutbox = config.NODE_ENV !== 'production' && config.DEV_OUTBOX === 'on'
+  const outbox = hasOutbox ? new Outbox(clock, print) : null
+  const preset = hasOutbox ? 'outbox' : 'none'
   const opened = new Map<string, Promise<Sender>>()
 
   const openOne = async (name: string, channel: Channel, variable: string): Promise<Sender> => {

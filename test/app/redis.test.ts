@@ -5,8 +5,8 @@ import { mock } from 'node:test'
 import type { InjectOptions } from 'fastify'
 import type { Cluster, Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { answered, SILENT } from '../../app/answered.js'
 import { STORE_WAITS } from '../../app/config.js'
+import { MAX_UNANSWERED_PINGS, withTimeout } from '../../app/with-timeout.js'
 import { tapWire } from '../contract/wire.js'
 import { busier } from '../helper/busy.js'
 import { startCluster } from '../helper/cluster.js'
@@ -23,7 +23,7 @@ const LIMIT_SECRET = 'a secret of these tests'
 
 /** Whether Redis answers within a second. */
 const answers = (command: Promise<unknown>) =>
-  answered(command, 1_000, () => new Error('no answer')).then(
+  withTimeout(command, 1_000, () => new Error('no answer')).then(
     () => true,
     () => false
   )
@@ -243,7 +243,10 @@ t.test('so is not one whose user may not ping', async t => {
   const { stream } = app.redis as Redis
   const refused = async () =>
     /cmdstat_ping:.*rejected_calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
-  await until(async () => Number(await refused()) > SILENT + 1, 'more pings than may be unheard')
+  await until(
+    async () => Number(await refused()) > MAX_UNANSWERED_PINGS + 1,
+    'more pings than may be unheard'
+  )
   t.equal((app.redis as Redis).stream, stream)
 })
 

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { errors, type Limit } from '../../../plugin/index.js'
 import type { Account } from '../../accounts/account.js'
-import { inOrder, QUOTA } from '../../accounts/quota.js'
+import { calendarLast, QUOTA } from '../../accounts/quota.js'
 import { keyFrom } from '../../facts.js'
 import { problem } from '../../problem.js'
 import { problems } from '../../schemas/problem.js'
@@ -30,7 +30,7 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       // A policy may hide what is left, or count by more than the account.
       if (rule.private === true || key === undefined) return { account: account.id, limits: [] }
       const { rules } = await fastify.limit.peek({ [QUOTA]: key }, request).catch(unavailable)
-      const written = inOrder(rule.limits)
+      const written = calendarLast(rule.limits)
       const limits = rules.flatMap(state => state.limits)
       return {
         account: account.id,

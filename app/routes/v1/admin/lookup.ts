@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Rule, Verdict } from '../../../../plugin/index.js'
 import { DECIDES, keyFrom } from '../../../facts.js'
-import type { Found } from '../../../lists/lists.js'
+import type { CurrentEntry } from '../../../lists/lists.js'
 import { passesAllowed } from '../../../recipient-rules.js'
 import { LookupAnswer, RecipientBody } from '../../../schemas/admin.js'
 import { problems } from '../../../schemas/problem.js'
@@ -86,7 +86,7 @@ function statesOf(rule: string, { rules, violated }: Verdict, passes: boolean) {
   })
 }
 
-function waiting(found: Found | null, verdicts: readonly Verdict[]): number | null {
+function waiting(found: CurrentEntry | null, verdicts: readonly Verdict[]): number | null {
   const times = verdicts.map(({ retryAfterMs }) => retryAfterMs)
   if (found?.standing === 'blocked') times.push(found.leftMs ?? null)
   return times.includes(null) ? null : Math.max(0, ...(times as number[]))

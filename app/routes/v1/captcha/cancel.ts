@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { ended, prepareCaptcha } from '../../../captcha/prepare.js'
+import { codeEnded, prepareCaptcha } from '../../../captcha/prepare.js'
 import { CancelAnswer, CaptchaParams } from '../../../schemas/captcha.js'
 import { problems } from '../../../schemas/problem.js'
 import { CAPTCHA, ID, READ } from '../../../schemas/problem-codes.js'
@@ -32,7 +32,7 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
         throw error
       })
       tell(cancelled ? 'cancelled' : 'ended')
-      if (!cancelled) throw ended()
+      if (!cancelled) throw codeEnded()
       return reply.code(204).send(null)
     }
   )

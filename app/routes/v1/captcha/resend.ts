@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Captcha } from '../../../captcha/captchas.js'
 import { boundTo } from '../../../captcha/message.js'
-import { ended, prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
+import { codeEnded, prepareCaptcha, preparePurpose } from '../../../captcha/prepare.js'
 import { sendCode } from '../../../captcha/send-code.js'
 import type { ProblemError } from '../../../problem.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
@@ -61,7 +61,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
       if (captcha === null) throw new Error('no captcha')
       const asked = { ...captcha, locale: body?.locale ?? captcha.locale }
       const issued = await fastify.captchas.renew(captcha)
-      if (issued === null) throw ended()
+      if (issued === null) throw codeEnded()
       return sendCode(request, reply, asked, issued).catch(error => {
         throw endedWhereUnbound(error)
       })
@@ -79,7 +79,7 @@ function stillBoundTo(request: FastifyRequest, captcha: Captcha, locale = captch
 }
 
 function endedWhereUnbound(error: unknown): unknown {
-  return (error as ProblemError).code === 'PARAMS_INVALID' ? ended() : error
+  return (error as ProblemError).code === 'PARAMS_INVALID' ? codeEnded() : error
 }
 
 export default resend

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** After this many unanswered pings in a row, a connection counts as dead: its other end may have vanished silently. */
-export const SILENT = 10
+export const MAX_UNANSWERED_PINGS = 10
 /**
  * How often a call is repeated at most. On a silent connection each try takes as long as two pings, so half as many
  * tries as pings outlast it. Three more are for the next connection.
  */
-const TRIES = SILENT / 2 + 3
+const TRIES = MAX_UNANSWERED_PINGS / 2 + 3
 
 /**
  * Waits for an answer of Redis, `ms` milliseconds at most. Answers that arrived while this process was busy are read
@@ -17,7 +17,7 @@ const TRIES = SILENT / 2 + 3
  * answered in time, and again until it succeeds, `TRIES` times at most. Called once more if an answer comes late, since
  * a cluster may have carried out the command meanwhile
  */
-export async function answered<T>(
+export async function withTimeout<T>(
   command: Promise<T>,
   ms: number,
   unavailable: () => Error,
@@ -44,8 +44,8 @@ export async function answered<T>(
 }
 
 /** Like `answered`, for a command that may be carried out twice: it is repeated in the way that `takeBack` is. */
-export function askedAgain<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
-  return answered(ask(), ms, unavailable, () => answered(ask(), ms, unavailable))
+export function withRetries<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
+  return withTimeout(ask(), ms, unavailable, () => withTimeout(ask(), ms, unavailable))
 }
 
 /** Calls `ask` until it succeeds, `TRIES` times at most, with a pause of `ms` milliseconds after each failure. */
