@@ -68,8 +68,8 @@ export class Slabs {
   }
 
   /**
-   * Gives a cell for `n` fields in place of `cell` (or NONE) with its `length` fields; new fields hold anything.
-   * @returns its address; NONE when there is no room, which leaves `cell` as it was (never for fewer fields)
+   * Gives a cell for `n` fields in place of `cell` (or `NO_CELL`) with its `length` fields; new fields hold anything.
+   * @returns its address; `NO_CELL` when there is no room, which leaves `cell` as it was (never for fewer fields)
    */
   resize(cell: number, length: number, n: number, stamps: boolean): number {
     const size = SIZES[CLASS[n] as number] as number
@@ -98,7 +98,7 @@ export class Slabs {
 
   /**
    * Finds a page to vacate: of a size and width that has a page's worth of free cells, and `spare` more or as many
-   * again, the page with the fewest cells in use; or NONE. From then on that page is filled last. So when each of its
+   * again, the page with the fewest cells in use; or `NO_CELL`. From then on that page is filled last. So when each of its
    * cells has been `moved` at once, it is empty.
    * @param spare cells to leave free, so that the next calls do not need the page again at once
    */
