@@ -22,7 +22,7 @@ const tools = [
 
 /**
  * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment, of its logs; of the
- * scripts of the runbook.
+ * scripts of the runbook; of the alerts.
  */
 const optional = [
   {
@@ -44,6 +44,10 @@ const optional = [
   {
     packages: ['curl', 'jq'],
     present: () => works('curl', ['--version']) && works('jq', ['--version'])
+  },
+  {
+    packages: ['prometheus'],
+    present: () => works('promtool', ['--version'])
   }
 ]
 
