@@ -110,7 +110,9 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(errors)
   await app.register(security)
   await app.register(redis, {
-    url: config.REDIS_URL,
+    ...(config.REDIS_URL !== undefined && { url: config.REDIS_URL }),
+    sentinel: config.REDIS_SENTINEL,
+    sentinelPassword: config.REDIS_SENTINEL_PASSWORD,
     sharded: config.REDIS_SHARDED === 'on',
     timeoutMs: config.STORE_TIMEOUT
   })

@@ -89,13 +89,26 @@ function checkEndpoint(config: Config, name: keyof typeof ENDPOINTS): void {
   throw mistake(name, `must have ${parts} alone`)
 }
 
-function checkRedis({ REDIS_URL: text = '', REDIS_SHARDED: sharded, LIMIT_SECRET: secret }: Config): void {
-  if (text !== '' && secret === undefined) throw mistake('LIMIT_SECRET', 'is required with REDIS_URL')
+function checkRedis({ REDIS_URL: text = '', REDIS_SHARDED, REDIS_SENTINEL, ...config }: Config): void {
+  if (text !== '' && config.LIMIT_SECRET === undefined)
+    throw mistake('LIMIT_SECRET', 'is required with REDIS_URL')
+  if (text === '' && REDIS_SENTINEL !== undefined)
+    throw mistake('REDIS_SENTINEL', 'needs REDIS_URL', REDIS_SENTINEL)
+  if (REDIS_SENTINEL === undefined && config.REDIS_SENTINEL_PASSWORD !== undefined)
+    throw mistake('REDIS_SENTINEL_PASSWORD', 'needs REDIS_SENTINEL')
   const nodes = redisUrls(text)
-  if (nodes.length > 1 && nodes.some(url => /[1-9]/.test(new URL(url).pathname)))
+  if (REDIS_SHARDED === 'on' && (nodes.length > 1 || REDIS_SENTINEL !== undefined))
+    throw mistake(
+      'REDIS_SHARDED',
+      'is for one address, and REDIS_URL names several nodes or sentinels',
+      REDIS_SHARDED
+    )
+  if (
+    REDIS_SENTINEL === undefined &&
+    nodes.length > 1 &&
+    nodes.some(url => /[1-9]/.test(new URL(url).pathname))
+  )
     throw mistake('REDIS_URL', 'names a database beside several nodes, and a cluster has none but 0')
-  if (nodes.length > 1 && sharded === 'on')
-    throw mistake('REDIS_SHARDED', 'is for one address, and REDIS_URL names several nodes', sharded)
 }
 
 function checkMail({ SMTP_URL: url, MAIL_FROM: from }: Config): void {

@@ -36,6 +36,14 @@ export const ConfigSchema = Type.Object({
         'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
     })
   ),
+  REDIS_SENTINEL: Type.Optional(
+    Type.String({
+      description: 'the name of the master that the sentinels watch, where REDIS_URL names sentinels'
+    })
+  ),
+  REDIS_SENTINEL_PASSWORD: Type.Optional(
+    Type.String({ writeOnly: true, description: 'the password of the sentinels, if they have one' })
+  ),
   REDIS_SHARDED: Type.Enum(['on', 'off'], {
     default: 'off',
     description: 'on where REDIS_URL leads to a proxy that spreads keys over several Redis, else off'

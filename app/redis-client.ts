@@ -1,4 +1,4 @@
-import { Cluster, Redis } from 'ioredis'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { redisUrls } from './urls.js'
 
 /** How long connecting may take, and how long the start waits for Redis, in milliseconds. */
@@ -18,30 +18,49 @@ const options = {
   autoResendUnfulfilledCommands: false
 }
 
-/**
- * Makes a client that is not connected yet; for several nodes, separated by commas, a client of their cluster. Commands
- * have no time limit: the caller has its own, and reads the answers that have come before it gives up (with-timeout.ts).
- */
-export function clientOf(urls: string): Redis | Cluster {
-  const [first = '', ...others] = redisUrls(urls)
-  return others.length === 0 ? singleOf(first) : clusterOf(first, others)
+/** The port of a sentinel. */
+const SENTINEL_PORT = 26_379
+
+/** Where Redis is. */
+export interface RedisAddress {
+  /** The URL of one Redis; or several URLs, separated by commas, of nodes of a cluster or of sentinels. */
+  url: string
+  /** The name of the master that the sentinels watch; left out: the URLs are no sentinels. */
+  sentinel?: string | undefined
+  /** The password of the sentinels; left out: they have none. */
+  sentinelPassword?: string | undefined
+  /** Whether the URL leads to a proxy that spreads keys over several Redis. */
+  sharded?: boolean
 }
 
-// The return types of these two are inferred: checking a client against a declared type takes the compiler seconds.
-function singleOf(url: string) {
+/**
+ * Makes a client that is not connected yet. Commands have no time limit: the caller has its own, and reads the answers
+ * that have come before it gives up (with-timeout.ts).
+ */
+export function clientOf({ url, sentinel, sentinelPassword }: RedisAddress): Redis | Cluster {
+  const urls = redisUrls(url)
+  const [first = '', ...others] = urls
+  if (sentinel === undefined && others.length > 0) return clusterOf(first, others)
+  if (sentinel === undefined) return singleOf(more => new Redis(first, { ...options, ...more }))
+  const found = masterOf(urls, sentinel, sentinelPassword)
+  return singleOf(more => new Redis({ ...options, ...found, ...more }))
+}
+
+// The return types of these are inferred: checking a client against a declared type takes the compiler seconds.
+function singleOf(make: (more: RedisOptions) => Redis) {
   let looking = false
   const leaveForMaster = async () => {
     if (looking) return
     looking = true
-    if ((await isMaster(url)) && client.status === 'ready') client.disconnect(true)
+    if ((await leadsToMaster(make)) && client.status === 'ready') client.disconnect(true)
     // No other look before that.
     setTimeout(() => (looking = false), LOOK_AGAIN).unref()
   }
-  const client: Redis = new Redis(url, {
-    ...options,
+  const client: Redis = make({
     lazyConnect: true,
     retryStrategy: retry,
-    // This Redis is a replica by now. Its name may lead to the new master; until it does, this connection can read.
+    // This Redis is a replica by now. Its name, or its sentinels, may lead to the new master; until they do, this
+    // connection can read.
     reconnectOnError({ message }) {
       if (/READONLY|MASTERDOWN/.test(message)) void leaveForMaster()
       return false
@@ -51,8 +70,8 @@ function singleOf(url: string) {
 }
 
 /** Whether a new connection leads to a Redis that is no replica. */
-async function isMaster(url: string): Promise<boolean> {
-  const probe = new Redis(url, { ...options, lazyConnect: true, retryStrategy: () => null })
+async function leadsToMaster(make: (more: RedisOptions) => Redis): Promise<boolean> {
+  const probe = make({ lazyConnect: true, retryStrategy: () => null, sentinelRetryStrategy: () => null })
   probe.on('error', () => {})
   const late = setTimeout(() => probe.disconnect(), FIRST_CONNECT)
   try {
@@ -66,10 +85,35 @@ async function isMaster(url: string): Promise<boolean> {
   }
 }
 
+/** The login that a URL names. */
+function loginOf({ username, password }: URL) {
+  return {
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(password !== '' && { password: decodeURIComponent(password) })
+  }
+}
+
+/** How sentinels lead to their master, which takes the login and the database of the first URL. */
+function masterOf(urls: string[], name: string, sentinelPassword: string | undefined): RedisOptions {
+  const [first] = urls.map(url => new URL(url)) as [URL]
+  return {
+    sentinels: urls.map(url => {
+      const { hostname, port } = new URL(url)
+      return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || SENTINEL_PORT) }
+    }),
+    name,
+    ...(sentinelPassword !== undefined && { sentinelPassword }),
+    // Otherwise a sentinel that hangs would be waited for without end.
+    sentinelCommandTimeout: FIRST_CONNECT,
+    ...loginOf(first),
+    db: Number(first.pathname.slice(1)),
+    ...(first.protocol === 'rediss:' && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true })
+  }
+}
+
 function clusterOf(first: string, others: string[]) {
-  // Nodes that are found by way of the named ones take the same user name and password.
-  const { username, password, protocol } = new URL(first)
-  const tls = protocol === 'rediss:'
+  const url = new URL(first)
+  const tls = url.protocol === 'rediss:'
   return new Cluster([first, ...others], {
     lazyConnect: true,
     enableOfflineQueue: false,
@@ -79,11 +123,7 @@ function clusterOf(first: string, others: string[]) {
     retryDelayOnTryAgain: TRY_AGAIN,
     // Names are kept: by an address, the client could not check whether a certificate is that of the node.
     ...(tls && { dnsLookup: (name, done) => done(null, name) }),
-    redisOptions: {
-      ...options,
-      ...(username !== '' && { username: decodeURIComponent(username) }),
-      ...(password !== '' && { password: decodeURIComponent(password) }),
-      ...(tls && { tls: {} })
-    }
+    // Nodes that are found by way of the named ones take the same login.
+    redisOptions: { ...options, ...loginOf(url), ...(tls && { tls: {} }) }
   })
 }

@@ -3,22 +3,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { Cluster, type Redis, ReplyError } from 'ioredis'
 import { ConfigError } from './check.js'
-import { clientOf, FIRST_CONNECT } from './redis-client.js'
+import { clientOf, FIRST_CONNECT, type RedisAddress } from './redis-client.js'
 import { MAX_UNANSWERED_PINGS } from './with-timeout.js'
 
 /**
  * Makes a client and gives it time to connect. It reconnects by itself.
  * @param pingMs how often its connections are pinged, in milliseconds
- * @param sharded whether the address is that of a proxy that spreads keys over several Redis
- * @throws ConfigError when Redis has no database of that name, or is a node of a cluster or a proxy that is not named as one
+ * @throws ConfigError when Redis has no database of that name, or when a node of a cluster, a sentinel or a proxy is not
+ * named as one
  */
 export async function connect(
   log: FastifyBaseLogger,
-  urls: string,
-  pingMs: number,
-  sharded: boolean
+  address: RedisAddress,
+  pingMs: number
 ): Promise<Redis | Cluster> {
-  const client = clientOf(urls)
+  const client = clientOf(address)
   client.on('error', (error: RedisError) => {
     log.warn({ err: error }, 'redis')
     // Otherwise the client would go on in database 0.
@@ -29,9 +28,12 @@ export async function connect(
     client.on('+node', (node: Redis) => endSilent(node, pingMs))
     // The errors of the cluster's client do not say why.
     client.on('node error', (error: Error, node: string) => log.warn({ err: error, node }, 'redis'))
-  } else endSilent(client, pingMs)
+  } else {
+    endSilent(client, pingMs)
+    client.on('sentinelError', (error: Error) => log.warn({ err: error }, 'redis'))
+  }
   client.connect().catch(() => {})
-  await Promise.race([ready(client, sharded), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
+  await Promise.race([ready(client, address), sleep(FIRST_CONNECT, null, { ref: false })]).catch(error => {
     if (!(error instanceof ConfigError)) return
     client.disconnect()
     throw error
@@ -65,7 +67,7 @@ function connectNodes(cluster: Cluster): void {
  * Resolves when the client is connected; of a cluster, to every node that can be reached.
  * @throws the first error of the client, or a ConfigError
  */
-async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
+async function ready(client: Redis | Cluster, { sharded }: RedisAddress): Promise<void> {
   await once(client, 'ready').catch(error => {
     throw isOfDatabase(error)
       ? new ConfigError(`REDIS_URL names a database that Redis refuses: ${error.message}.`)
@@ -78,7 +80,10 @@ async function ready(client: Redis | Cluster, sharded: boolean): Promise<void> {
   }
   if (sharded) return
   // Not checked for a user who may not call INFO.
-  const info = await client.info('cluster').catch(() => '')
+  const info = await client.info().catch(() => '')
+  // `redis_mode`; in Valkey `server_mode`.
+  if (info.includes('_mode:sentinel'))
+    throw new ConfigError('REDIS_URL names a sentinel: set REDIS_SENTINEL to the name of its master.')
   if (info.includes('cluster_enabled:1'))
     throw new ConfigError(
       'REDIS_URL names one node of a cluster: name several, or the only address twice, or set REDIS_SHARDED to on behind a proxy.'

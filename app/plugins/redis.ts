@@ -1,28 +1,25 @@
 import type { FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Redis } from 'ioredis'
+import type { RedisAddress } from '../redis-client.js'
 
 /** How often a cluster is asked which node has what, in milliseconds: a hanging node does not say who replaced it. */
 const SLOTS_REFRESH = 2_000
 
-interface Options {
-  url: string | undefined
-  /** Whether the URL leads to a proxy that spreads keys over several Redis. */
-  sharded?: boolean
+interface Options extends Partial<RedisAddress> {
   /** How often connections are pinged, and how long closing waits for commands under way, in milliseconds. */
   timeoutMs?: number
 }
 
 /**
- * Connects to Redis, if there is a URL. Several, separated by commas, are nodes of one cluster. Redis may be down now
- * or later; the client reconnects by itself.
+ * Connects to Redis, if there is a URL. Redis may be down now or later; the client reconnects by itself.
  */
-const redis: FastifyPluginAsync<Options> = async (fastify, { url, sharded = false, timeoutMs = 1_000 }) => {
+const redis: FastifyPluginAsync<Options> = async (fastify, { url, timeoutMs = 1_000, ...more }) => {
   if (url === undefined) return
   // Imported only here, which makes a start without Redis a twentieth faster.
   const { connect, quit } = await import('../redis-connection.js')
   const { default: fastifyRedis } = await import('@fastify/redis')
-  const client = await connect(fastify.log, url, timeoutMs, sharded)
+  const client = await connect(fastify.log, { url, ...more }, timeoutMs)
   if (client.status === 'ready') await fastify.register(fastifyRedis, { client: client as Redis })
   // @fastify/redis would wait for a client that is not ready, until the start fails.
   else fastify.decorate('redis', client as never)

@@ -134,7 +134,13 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ],
   [
     { REDIS_URL: 'redis://a, redis://b', REDIS_SHARDED: 'on', LIMIT_SECRET: 'x'.repeat(16) },
-    /^REDIS_SHARDED \("on"\) is for one address, and REDIS_URL names several nodes\. It is on where REDIS_URL leads to/
+    /^REDIS_SHARDED \("on"\) is for one address, and REDIS_URL names several nodes or sentinels\. It is on where REDIS_URL leads to/
+  ],
+  [{ ...redis, LIMIT_SECRET: 'x'.repeat(16), REDIS_SENTINEL: 'main', REDIS_SHARDED: 'on' }, /^REDIS_SHARDED/],
+  [{ REDIS_SENTINEL: 'main' }, /^REDIS_SENTINEL \("main"\) needs REDIS_URL\. It is the name of the master/],
+  [
+    { REDIS_SENTINEL_PASSWORD: 'topsecret' },
+    /^REDIS_SENTINEL_PASSWORD needs REDIS_SENTINEL\. It is the password/
   ],
   [{ REDIS_SHARDED: 'yes' }, /^REDIS_SHARDED/],
   [{ API_KEYS: 'topsecret' }, /^API_KEYS is wrong\. .* as in key:account/],
