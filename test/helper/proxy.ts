@@ -22,7 +22,7 @@ export async function startProxy(t: Test, { nodes }: RedisCluster): Promise<stri
     const asked = EVERYWHERE.test(name) ? nodes.map(({ client }) => client) : [clientAt(slot)]
     const [answer] = await Promise.all(asked.map(client => client?.callBuffer(name, ...args)))
     // It hides what is behind it.
-    return /^info$/i.test(name) ? Buffer.from(String(answer).replace('cluster', 'standalone')) : answer
+    return /^info$/i.test(name) ? Buffer.from(String(answer).replaceAll('cluster', 'standalone')) : answer
   }
   const proxy = createServer(socket => {
     socket.on('error', () => {})
