@@ -12,22 +12,44 @@ const problem = {
   additionalProperties: true,
   required: ['type', 'title', 'status'],
   properties: {
-    type: { type: 'string', description: 'URI of the kind of problem (RFC 9457)' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    code: { type: 'string' },
-    'violated-policies': { type: 'array', items: { type: 'string' } },
-    retryAfterMs: { type: ['number', 'null'], description: 'milliseconds until every rule admits' }
+    type: { type: 'string', description: 'A URI for the type of problem (RFC 9457).' },
+    title: { type: 'string', description: 'A short summary of the problem.' },
+    status: { type: 'integer', description: 'The HTTP status of the answer.' },
+    detail: { type: 'string', description: 'What is wrong, in words.' },
+    code: { type: 'string', description: 'What is wrong, for programs.' },
+    'violated-policies': {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'The policies that refuse the request: a limit, as in `mail-60s`, or the name of a rule or filter.'
+    },
+    retryAfterMs: {
+      type: ['number', 'null'],
+      description:
+        'The time until every rule admits the request, as things stand, in milliseconds. Null if no time can be named.'
+    }
   }
 }
 
 // @fastify/swagger takes the schema of a header in place of the header.
 const policies = {
-  RateLimit: { type: 'string', description: 'what is left, by policy' },
-  'RateLimit-Policy': { type: 'string', description: 'the policies' }
+  RateLimit: {
+    type: 'string',
+    description:
+      'How much is left of each limit on the caller and of each limit that refuses, as in `"ip";r=2;t=60`: `r` are left; in `t` seconds one returns, or the period ends.'
+  },
+  'RateLimit-Policy': {
+    type: 'string',
+    description:
+      'The limits that `RateLimit` tells of, as in `"ip";q=3;w=60`: at most `q` in a window of `w` seconds.'
+  }
 }
-const waiting = { 'Retry-After': { type: 'integer', description: 'seconds until every rule admits' } }
+const waiting = {
+  'Retry-After': {
+    type: 'integer',
+    description: 'Seconds until the request may be repeated, as things stand. Absent if no time can be named.'
+  }
+}
 
 interface Answer {
   headers?: object
@@ -86,15 +108,18 @@ export function documented(
   const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
   const headers = { ...waiting, ...(told && policies) }
   const answers: Record<string, object> = {
-    400: answer('What a rule is keyed by is missing.'),
-    422: answer('What a rule is keyed by cannot be such an identity.'),
-    503: answer('The limits cannot be checked now.')
+    400: answer('The request lacks a value by which a rule counts.'),
+    422: answer('A value by which a rule counts is not valid, such as an impossible phone number.'),
+    503: answer('The limits cannot be checked now, so the request is refused.')
   }
-  if (filtered || rules.length > 0) answers[403] = refusal('Blocked.')
+  if (filtered || rules.length > 0) answers[403] = refusal('A rule or a filter blocks the request.')
   if (filtered || rules.length > locks.length)
-    answers[429] = { ...refusal(['Limit reached.', ...rules.map(sentence)].join(' ')), headers }
+    answers[429] = { ...refusal(['A limit is reached.', ...rules.map(sentence)].join(' ')), headers }
   if (locks.length > 0)
-    answers[409] = { ...refusal(['The same send is under way.', ...locks.map(sentence)].join(' ')), headers }
+    answers[409] = {
+      ...refusal(['A request under the same lock is still running.', ...locks.map(sentence)].join(' ')),
+      headers
+    }
   // @fastify/swagger writes this answer for a route that documents none. Beside our answers it would not.
   const own = (schema?.response ?? { 200: { description: 'Default Response' } }) as Record<string, Answer>
   // If the route documents a whole class (`4xx`) or `default`, that is the app's word on our answers, too.
@@ -137,7 +162,7 @@ function sentence(rule: CompiledRule): string {
       return `${max} in ${typeof window === 'number' ? formatDuration(window) : window}`
     return `${max} per ${limit.per} (${typeof timeZone === 'string' ? timeZone : 'time zone of the request'})`
   })
-  return `${rule.name}: ${limits.join(', ')} by ${by}.`
+  return `${rule.name}: ${limits.join(', ')}, counted by ${by}.`
 }
 
 /** The sizes of the networks that the key counts, where the key itself says them. */

@@ -299,7 +299,7 @@ t.test('after a reload it is that of an app which starts with the same files', a
   const after = await documentsOf(app)
   t.same(after, await documentsOf(await place.start(env)))
   t.same(after.json, after.document)
-  t.match(after.document.paths['/v1/captcha'].post.responses[429].description, 'recipient: 2 in 90s by')
+  t.match(after.document.paths['/v1/captcha'].post.responses[429].description, 'recipient: 2 in 90s, counted by')
   const bodyOf = (path: string) =>
     after.document.paths[path].post.requestBody.content['application/json'] as Body
   const asked = bodyOf('/v1/captcha')
