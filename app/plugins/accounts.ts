@@ -87,7 +87,7 @@ const accounts: FastifyPluginAsync<{ config: Config; clock: Clock }> = async (fa
 }
 
 const END_USER_IP =
-  'Address of the end user for whom a server with a key asks. Limits count by it; without a key it is ignored.'
+  'The IP address of the end user for whom a server sends the request. If absent, limits count the server as the end user. Ignored without an API key.'
 
 // An empty key counts as none, since its hash is easily listed by mistake.
 const keyOf = ({ headers }: FastifyRequest) => headers['x-api-key'] || undefined

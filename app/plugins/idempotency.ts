@@ -111,8 +111,9 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
 }
 
 const KEY =
-  'One for each message, such as a UUID. A repetition with the same key and body gets the first answer again.'
-const REPLAYED = 'true: this is the first answer again'
+  'A key of 1 to 64 visible characters for this message, such as a UUID. A request with the same key and body gets the first answer (2xx, 422 or 504) again, for up to 24 hours; after any other answer it is a new request.'
+const REPLAYED =
+  '`true` if this is the answer to an earlier request with the same `Idempotency-Key`; otherwise absent.'
 
 const isCutOff = ({ reason }: AbortSignal) => reason?.code === 'FST_ERR_HANDLER_TIMEOUT'
 

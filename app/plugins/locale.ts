@@ -18,7 +18,7 @@ declare module 'fastify' {
 
 /** The longest `Accept-Language` that is read. No person needs more, and ranking a full head takes milliseconds. */
 const LONGEST = 1_000
-const ACCEPT_LANGUAGE = `Language of problems (${LOCALES.join(' or ')}), and of first messages whose body names none`
+const ACCEPT_LANGUAGE = `The languages that the caller prefers, for errors (${LOCALES.join(' or ')}) and for a message whose request has no \`locale\` in its body. A resend keeps the language of the code.`
 
 const locale: FastifyPluginAsync<{ config: Pick<Config, 'LOCALE'> }> = async (fastify, { config }) => {
   await fastify.register(accepts)

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { limitTransform } from '../../plugin/index.js'
 import type { Config } from '../config.js'
+import { LOCALES } from '../locales/locale.js'
 import type { Policy } from '../policy.js'
 import { mayBeLeftOut } from '../schemas/left-out.js'
 
@@ -10,11 +11,14 @@ const ADMIN_KEY = {
   type: 'apiKey' as const,
   in: 'header',
   name: 'x-admin-key',
-  description: 'Lets operators in'
+  description: 'The key of the operator, for the admin API.'
 }
 
 /** A header of every problem, including those that the plugin documents. */
-const LANGUAGE = { description: 'the language of title and detail', schema: { type: 'string' as const } }
+const LANGUAGE = {
+  description: `The language of the texts in the body: ${LOCALES.join(' or ')}.`,
+  schema: { type: 'string' as const }
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -36,18 +40,21 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       info: {
         title: 'Verification-code API',
         description:
-          'Sends codes, SMS and mail, each as often as its rules allow. Errors are problem documents (RFC 9457).',
+          'Sends verification codes, SMS and mail, each only as often as the rules of the policy allow. Every error is a problem document (RFC 9457).',
         version: '0.1.0',
         license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' }
       },
-      servers: [{ url: '/', description: 'This server' }],
+      servers: [{ url: '/', description: 'This server.' }],
       tags: [
-        { name: 'captcha', description: 'Verification codes' },
-        { name: 'messages', description: 'SMS and mail by template' },
-        { name: 'account', description: 'The account that asks' },
-        { name: 'admin', description: 'For operators, under a key of their own' },
-        { name: 'operation', description: 'For those who run it' },
-        { name: 'development', description: 'Not in production' }
+        {
+          name: 'captcha',
+          description: 'Verification codes by SMS or mail. *Captcha* means such a code, not a puzzle.'
+        },
+        { name: 'messages', description: 'SMS and mail by template.' },
+        { name: 'account', description: 'The account that sends the request.' },
+        { name: 'admin', description: 'For operators, who have a key of their own.' },
+        { name: 'operation', description: 'Health and metrics, for whoever runs the service.' },
+        { name: 'development', description: 'Not available in production.' }
       ],
       components: {
         securitySchemes: {
@@ -55,7 +62,8 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
             type: 'apiKey',
             in: 'header',
             name: 'x-api-key',
-            description: 'Names the account that sends'
+            description:
+              'A key of the account. Under `/v1/captcha`, pages of an origin that the account lists need none.'
           },
           ...(config.ADMIN_KEY !== undefined && { adminKey: ADMIN_KEY })
         }

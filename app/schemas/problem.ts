@@ -3,9 +3,13 @@ import { ANY, type Code, STATUSES } from './problem-codes.js'
 
 const FlawSchema = Type.Object(
   {
-    pointer: Type.String({ description: 'where, as a JSON pointer' }),
-    code: Type.Optional(Type.String({ description: 'what; stays the same in every language' })),
-    detail: Type.String()
+    pointer: Type.String({
+      description: 'Where the mistake is: a JSON pointer into the body, or to a parameter of the address.'
+    }),
+    code: Type.Optional(
+      Type.String({ description: 'What is wrong there, such as `REQUIRED`. The same in every language.' })
+    ),
+    detail: Type.String({ description: 'What is wrong there, in words.' })
   },
   { additionalProperties: true }
 )
@@ -13,59 +17,91 @@ const FlawSchema = Type.Object(
 /** The body of every error (RFC 9457). */
 export const ProblemSchema = Type.Object(
   {
-    type: Type.String({ description: 'URI of the kind of problem' }),
-    title: Type.String({ description: 'in the language of content-language' }),
-    status: Type.Integer(),
-    detail: Type.Optional(Type.String({ description: 'in the language of content-language' })),
-    code: Type.Optional(Type.String({ description: 'stays the same in every language' })),
+    type: Type.String({ description: 'A URI for the type of problem (RFC 9457). `code` is more exact.' }),
+    title: Type.String({
+      description: 'A short summary for developers, in the language of `content-language`.'
+    }),
+    status: Type.Integer({ description: 'The HTTP status of the answer.' }),
+    detail: Type.Optional(
+      Type.String({
+        description: 'What is wrong, in words for developers, in the language of `content-language`.'
+      })
+    ),
+    code: Type.Optional(
+      Type.String({ description: 'What is wrong, for programs. The same in every language.' })
+    ),
     instance: Type.Optional(
-      Type.String({ format: 'uri', description: 'the request, as the log and the audit trail name it' })
+      Type.String({
+        format: 'uri',
+        description: 'A URN of the request, with the id by which the log and the audit trail name it.'
+      })
     ),
     errors: Type.Optional(
       Type.Array(FlawSchema, {
         description:
-          'what is wrong, and where: all that is wrong with params, of anything else what is found first'
+          'The mistakes in the request. Mistakes in `params` are all listed, of other mistakes usually only the first.'
       })
     ),
-    'violated-policies': Type.Optional(Type.Array(Type.String(), { description: 'the rules that refuse' })),
+    'violated-policies': Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'The policies that refuse the request: a limit, as in `recipient-60s`, or the name of a rule or filter.'
+      })
+    ),
     retryAfterMs: Type.Optional(
       // Not a union, for which each serializer would need a validator.
       Type.Unsafe<number | null>({
         type: ['number', 'null'],
-        description: 'milliseconds until it may be asked again; null: no waiting helps'
+        description:
+          'The time until the request may be repeated, in milliseconds. Null if no time can be named.'
       })
     ),
-    attemptsLeft: Type.Optional(Type.Integer({ description: 'of CODE_WRONG: tries that the code has left' })),
+    attemptsLeft: Type.Optional(
+      Type.Integer({ description: 'For `CODE_WRONG`: how many tries the code has left.' })
+    ),
     known: Type.Optional(
-      Type.Array(Type.String(), { description: 'what there is in place of what is unknown' })
+      Type.Array(Type.String(), {
+        description:
+          'The names to choose from, if the request names a purpose or template that does not exist.'
+      })
     )
   },
   { $id: 'Problem', additionalProperties: true }
 )
 
 const descriptions = {
-  400: 'The request cannot be read: the body is not JSON, or the address or a header is malformed.',
-  401: 'The key is missing, not known or revoked.',
-  403: 'This is not for this caller, or the recipient or caller is blocked.',
-  404: 'It does not exist, or no longer exists.',
-  409: 'The same is under way.',
-  410: 'This has ended.',
-  413: 'The body is too large.',
-  414: 'A part of the address is too long.',
-  415: 'The body is not application/json, or has a content-encoding.',
-  422: 'What was sent is not as documented, or cannot be.',
-  500: 'Something went wrong.',
-  502: 'The message could not be sent, and was not counted.',
-  503: 'This cannot be done now.',
-  504: 'It is not known whether the message was sent; it was counted. Of a code, it has the members of a 202, too.'
+  400: 'The request cannot be read: its body, its address or a header is malformed, or lacks what a limit counts by.',
+  401: 'The key is missing or not valid.',
+  403: 'The caller may not do this, or the caller or the recipient is blocked.',
+  404: 'The account has no code with this id, or the code no longer exists.',
+  409: 'A request with the same `Idempotency-Key` is still running, or a code is being sent to the recipient.',
+  410: 'The code was used or cancelled, or can no longer be resent. Request a new one.',
+  413: 'The body has more than 16 KiB.',
+  414: 'A part of the address, such as the id, is too long.',
+  415: 'The body is not `application/json`, or has a `content-encoding`.',
+  422: 'The request was read, but cannot be carried out as it stands.',
+  500: 'Something went wrong in the service. Its log says what.',
+  502: 'The message could not be sent. It was not counted.',
+  503: 'The service cannot do this now, or took too long.',
+  504: 'It is not known whether the message was sent. It was counted. For a code, the body also has the members of a 202.'
 }
 type Status = keyof typeof descriptions
 
-const RETRY = { type: 'integer', description: 'seconds until it may be tried again, where that is known' }
+const RETRY = {
+  type: 'integer',
+  description: 'Seconds until the request may be repeated. Absent if no time can be named.'
+}
 const more: Partial<Record<Status, object>> = {
-  401: { 'www-authenticate': { type: 'string', description: 'which header takes the key' } },
+  401: {
+    'www-authenticate': {
+      type: 'string',
+      description: 'How to authenticate: names the header that takes the key.'
+    }
+  },
   409: { 'retry-after': RETRY },
-  415: { 'accept-encoding': { type: 'string', description: 'identity, where the body was encoded' } },
+  415: {
+    'accept-encoding': { type: 'string', description: '`identity`, if the body had a `content-encoding`.' }
+  },
   503: { 'retry-after': RETRY }
 }
 
