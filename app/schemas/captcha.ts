@@ -3,17 +3,29 @@ import { ID_PATTERN } from '../captcha/captchas.js'
 import type { Policy } from '../policy.js'
 import { CHANNELS } from '../senders/sender.js'
 import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
-import { Params, withParams } from './message.js'
+import { oneOf, Params } from './message.js'
 import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
-const Id = Type.String({ pattern: ID_PATTERN, description: 'names a code; says nothing of it' })
-const Purpose = Type.String({ pattern: PURPOSE_PATTERN, description: 'what the code is for' })
+const Id = Type.String({
+  pattern: ID_PATTERN,
+  description: 'The id of the code. It reveals neither the code nor the recipient.'
+})
+const GivenId = Type.String({
+  pattern: ID_PATTERN,
+  description: 'The id of the code, as in the answer to the request for it.'
+})
+const Purpose = Type.String({
+  pattern: PURPOSE_PATTERN,
+  description: 'The purpose for which the code was requested.'
+})
 type Purposes = Policy['purposes']
-const Channel = OneOf(CHANNELS)
+const Channel = OneOf(CHANNELS, { description: 'The channel by which the message is sent.' })
 const EXAMPLE = [{ amount: 'EUR 12.50', payee: 'Example Shop' }]
-const Masked = Type.String({ description: 'the recipient, masked' })
+const Masked = Type.String({
+  description: 'The phone number or mail address of the recipient, masked, as in `+86*******8000`.'
+})
 
-export const CaptchaParams = Type.Object({ id: Id }, strict)
+export const CaptchaParams = Type.Object({ id: GivenId }, strict)
 
 /** A body that the API accepts as it is; undefined when every purpose has params. */
 export function captchaExample(purposes: Purposes) {
@@ -22,15 +34,21 @@ export function captchaExample(purposes: Purposes) {
 }
 
 export const CaptchaBody = (purposes: Purposes) => {
-  const names = Object.entries(purposes).map(([name, { params = [] }]) => withParams(name, params))
+  const choices = Object.entries(purposes).map(([name, { params = [] }]): [string, string[]] => [
+    name,
+    params
+  ])
   const example = captchaExample(purposes)
   return Type.Object(
     {
       phone: Type.Optional(Phone),
       email: Type.Optional(Email),
-      purpose: Type.String({ pattern: PURPOSE_PATTERN, description: `one of ${names.join(', ')}` }),
+      purpose: Type.String({
+        pattern: PURPOSE_PATTERN,
+        description: oneOf('The purpose of the code', choices)
+      }),
       params: Params(
-        'with a key: what the purpose names, which the message shows and the code is bound to',
+        'What the code is bound to and its message shows: all parameters of the purpose and no others. Requires a key. Leave this out if the purpose has none.',
         EXAMPLE
       ),
       locale: Type.Optional(LocaleName),
@@ -38,90 +56,119 @@ export const CaptchaBody = (purposes: Purposes) => {
         Type.Boolean({
           default: true,
           description:
-            'false, with a key and for a concealed purpose: all is answered and counted alike, and nothing is sent'
+            'If false, nothing is sent, but the request is answered and counted as if it were. Allowed only with a key and for a concealed purpose.'
         })
       )
     },
-    { ...strict, description: 'Either a phone or an email', ...(example && { examples: [example] }) }
+    {
+      ...strict,
+      description: 'The purpose of the code and its recipient: either `phone` or `email`.',
+      ...(example && { examples: [example] })
+    }
   )
 }
 
 /** Null when the body is left out. */
-export const ResendBody = Type.Union([
-  Type.Object(
-    {
-      locale: Type.Optional(
-        Type.Unsafe<string>({
-          ...LocaleName,
-          description: 'language of the message, a tag of BCP 47; else that in which the code was asked for'
-        })
-      )
-    },
-    strict
-  ),
-  Type.Null()
-])
+export const ResendBody = Type.Union(
+  [
+    Type.Object(
+      {
+        locale: Type.Optional(
+          Type.Unsafe<string>({
+            ...LocaleName,
+            description:
+              'The language of the message (BCP 47). If absent, the language in which the code was requested.'
+          })
+        )
+      },
+      strict
+    ),
+    Type.Null()
+  ],
+  { description: 'The body may be left out.' }
+)
 
 const answered = {
   id: Id,
   channel: Channel,
   recipient: Masked,
-  expiresAt: Time('when the code ends'),
-  resendAt: Time('when another one may be asked for, as things stand')
+  expiresAt: Time('The time at which the code expires, by the clock of the service.'),
+  resendAt: Time(
+    'The time from which the next code for this recipient can be requested or resent, as things stand, by the clock of the service.'
+  )
 }
 
-export const CaptchaAnswer = Type.Object(answered, { description: 'The code is on its way.' })
+export const CaptchaAnswer = Type.Object(answered, {
+  description:
+    'A sender has taken the message. For a concealed purpose, this is answered before anything is sent, whether or not a message follows.'
+})
 
 export const StatusAnswer = Type.Object(
   {
     ...answered,
-    resendAt: Time('when the rule recipient admits another one; others may refuse it until later'),
+    resendAt: Time(
+      'The time from which the rule `recipient` admits the next code. Other rules may refuse it for longer.'
+    ),
     purpose: Purpose,
     status: OneOf(['pending', 'verified', 'failed', 'cancelled', 'expired'], {
-      description: 'failed: no tries are left'
+      description:
+        '`pending`: the code can be verified. `verified`: it has been used. `failed`: it was tried too often. `cancelled`: it was cancelled. `expired`: its time is over.'
     }),
     delivery: OneOf(['accepted', 'unknown'], {
-      description: 'unknown: no sender has said that it took the message'
+      description:
+        '`accepted`: a sender has taken the message; for a concealed purpose always. `unknown`: no sender is known to have taken it.'
     }),
-    attemptsLeft: Type.Integer()
+    attemptsLeft: Type.Integer({
+      description: 'How many tries the code has left. 0 unless its status is `pending`.'
+    })
   },
-  { description: 'How the code stands.' }
+  { description: 'The state of the code.' }
 )
 
 export const VerifyBody = Type.Object(
   {
-    id: Id,
+    id: GivenId,
     code: Type.String({
       pattern: '^[\\s‐-―－-]*([0-9０-９][\\s‐-―－-]*){4,10}$',
       maxLength: 64,
-      description: 'as a person may type it: with blanks, dashes or digits of full width'
+      description: 'The code as the user typed it. Spaces, dashes and full-width digits are accepted.'
     }),
-    purpose: Type.Optional(Purpose),
+    purpose: Type.Optional(
+      Type.Unsafe<string>({
+        ...Purpose,
+        description: 'The purpose that the code must have been requested for.'
+      })
+    ),
     phone: Type.Optional(Phone),
     email: Type.Optional(Email),
-    params: Params('what the code is bound to', EXAMPLE)
+    params: Params(
+      'The `params` of the transaction, the same as in the request for the code. If they differ, the code counts as wrong. Leave this out if the code is bound to none.',
+      EXAMPLE
+    )
   },
   {
     ...strict,
-    description: 'With a purpose or a recipient, the code must be for these.',
+    description:
+      'The code with its id. If `purpose`, `phone` or `email` is given, a code for another purpose or recipient counts as wrong.',
     examples: [{ id: 'q2M7xw0yTfK3bR8sVdLh5A', code: '000000' }]
   }
 )
 
 export const VerifyAnswer = Type.Object(
   {
-    verified: Type.Literal(true),
-    attemptsLeft: Type.Integer(),
+    verified: Type.Literal(true, { description: 'Always true.' }),
+    attemptsLeft: Type.Integer({ description: 'How many tries the code had left.' }),
     purpose: Purpose,
-    channel: Channel,
+    channel: OneOf(CHANNELS, { description: 'The channel by which the message was sent.' }),
     recipient: Masked,
     params: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
-        description: 'what it was bound to, as its message showed it'
+        description:
+          'What the code is bound to, as its message showed it. Absent if the code is bound to nothing.'
       })
     )
   },
-  { description: 'The code was right. It cannot be used again.' }
+  { description: 'The code is right. It is used up now and cannot be verified again.' }
 )
 
-export const CancelAnswer = Type.Null({ description: 'The code is ended.' })
+export const CancelAnswer = Type.Null({ description: 'The code is cancelled.' })

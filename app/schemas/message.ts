@@ -11,7 +11,7 @@ export const Params = (description: string, examples: object[]) =>
   Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       maxProperties: 16,
-      description: `${description}, no more and no less: texts and whole numbers`,
+      description: `${description} Each value is a text or a whole number.`,
       examples
     })
   )
@@ -19,20 +19,29 @@ export const Params = (description: string, examples: object[]) =>
 const Name = (offered: Offered) =>
   Type.String({
     pattern: TEMPLATE_PATTERN,
-    description: `one of ${Object.entries(offered).map(described).join(', ') || 'none'}`,
+    description: oneOf(
+      'The name of the template',
+      Object.entries(offered).map(([name, { params }]) => [name, Object.keys(params)])
+    ),
     examples: Object.keys(offered).slice(0, 1)
   })
 
-const described = ([name, { params }]: [string, Template]) => withParams(name, Object.keys(params))
-
-/** A name with its params, as in `order-shipped { order }`. */
-export const withParams = (name: string, params: readonly string[]): string =>
-  params.length === 0 ? name : `${name} { ${params.join(', ')} }`
+/** Describes a name to choose: lists the names, each with its params, as in `order-shipped { order }`. */
+export function oneOf(what: string, choices: readonly [name: string, params: readonly string[]][]): string {
+  if (choices.length === 0) return `${what}. There is none to choose.`
+  const list = choices.map(([name, params]) =>
+    params.length === 0 ? name : `${name} { ${params.join(', ')} }`
+  )
+  const braces = choices.some(([, params]) => params.length > 0)
+    ? ' The braces list the `params` of each.'
+    : ''
+  return `${what}, one of: ${list.join(', ')}.${braces}`
+}
 
 const parts = (offered: Offered) => ({
   template: Name(offered),
   params: Params(
-    'what the template names',
+    'The parameters of the template, all of them and no others. Leave this out if the template has none.',
     Object.values(offered)
       .slice(0, 1)
       .map(({ params }) => examplesOf(params))
@@ -45,6 +54,11 @@ export const SmsBody = (offered: Offered) => Type.Object({ phone: Phone, ...part
 export const MailBody = (offered: Offered) => Type.Object({ to: Email, ...parts(offered) }, strict)
 
 export const MessageAnswer = Type.Object(
-  { id: Type.String({ format: 'uuid', description: 'names it in the log and the audit trail' }) },
-  { description: 'The message is on its way.' }
+  {
+    id: Type.String({
+      format: 'uuid',
+      description: 'The id of the message, by which the log and the audit trail name it.'
+    })
+  },
+  { description: 'A sender has taken the message.' }
 )

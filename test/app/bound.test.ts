@@ -287,5 +287,5 @@ t.test('a purpose whose codes are bound is documented as any other', async t => 
   const schema = (path: string) => body.paths[path].post.requestBody.content['application/json'].schema
   for (const path of ['/v1/captcha', '/v1/captcha/verify'])
     t.match(schema(path).properties.params, { type: 'object', maxProperties: 16, examples: [{ payee: /./ }] })
-  t.match(schema('/v1/captcha').properties.purpose.description, /, payment { amount, payee }$/)
+  t.match(schema('/v1/captcha').properties.purpose.description, /, payment { amount, payee }\. /)
 })

@@ -171,12 +171,15 @@ t.test('what a code is sent again in, and when another may be asked for, is said
     Date.parse(resendAt) - Date.UTC(2026, 2, 1) - 244_000 < retryAfterMs,
     'recipient-network refuses for longer'
   )
-  t.match(document, 'when the rule recipient admits another one; others may refuse it until later')
+  t.match(
+    document,
+    'from which the rule `recipient` admits the next code. Other rules may refuse it for longer.'
+  )
   const other = (await ask('/v1/captcha', { phone: '13800138009', purpose: 'login' }, 'en')).json().id
   place.advance(61_000)
   t.equal((await ask(`/v1/captcha/${other}/resend`, undefined, 'zh')).statusCode, 202)
   t.match(app.outbox?.messages[0]?.text, 'is your code to log in', 'not in Chinese')
-  t.match(document, 'else that in which the code was asked for')
+  t.match(document, 'If absent, the language in which the code was requested.')
 })
 
 t.test('passes a linter, which has nothing to warn of', async t => {
@@ -245,11 +248,8 @@ t.test('each channel names its own templates', async t => {
     const post = app.swagger().paths?.[`/v1/${channel}`]?.post as { requestBody?: object }
     const { content } = post.requestBody as { content: { 'application/json': Body } }
     const { description = '' } = content['application/json'].schema.properties?.template ?? {}
-    const names = description
-      .replace(/ \{[^}]*\}/g, '')
-      .replace('one of ', '')
-      .split(', ')
-    t.same(names, Object.keys(app.templates.offered(channel)))
+    const [, names] = /one of: (.*?)\./.exec(description.replace(/ \{[^}]*\}/g, '')) ?? []
+    t.same(names?.split(', '), Object.keys(app.templates.offered(channel)))
   }
 })
 
@@ -280,7 +280,7 @@ t.test('after a reload it is that of an app which starts with the same files', a
   }
   const before = await documentsOf(app)
   t.equal(app.swagger(), app.swagger(), 'written once')
-  t.match(before.yaml, /one of order-shipped \{ order \}/)
+  t.match(before.yaml, /one of: order-shipped \{ order \}/)
 
   const unlock = { action: { en: 'unlock', zh: '解锁' } }
   ruled(
@@ -299,14 +299,20 @@ t.test('after a reload it is that of an app which starts with the same files', a
   const after = await documentsOf(app)
   t.same(after, await documentsOf(await place.start(env)))
   t.same(after.json, after.document)
-  t.match(after.document.paths['/v1/captcha'].post.responses[429].description, 'recipient: 2 in 90s, counted by')
+  t.match(
+    after.document.paths['/v1/captcha'].post.responses[429].description,
+    'recipient: 2 in 90s, counted by'
+  )
   const bodyOf = (path: string) =>
     after.document.paths[path].post.requestBody.content['application/json'] as Body
   const asked = bodyOf('/v1/captcha')
-  t.equal(asked.schema.properties?.purpose?.description, 'one of unlock')
+  t.equal(asked.schema.properties?.purpose?.description, 'The purpose of the code, one of: unlock.')
   t.match(offered(asked), { purpose: 'unlock' })
   const { schema } = bodyOf('/v1/sms')
-  t.equal(schema.properties?.template?.description, 'one of paid { sum, shop }')
+  t.equal(
+    schema.properties?.template?.description,
+    'The name of the template, one of: paid { sum, shop }. The braces list the `params` of each.'
+  )
   const payload = offered({ schema })
   t.match(payload, { template: 'paid', params: { sum: '12', shop: 'Ada' } })
   const sent = await app.inject({ method: 'POST', url: '/v1/sms', headers: { 'x-api-key': KEY }, payload })

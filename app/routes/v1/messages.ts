@@ -11,14 +11,16 @@ import type { Channel } from '../../senders/sender.js'
 const kinds = {
   sms: {
     operationId: 'sendSms',
-    summary: 'Sends an SMS by template',
+    summary: 'Send an SMS by template',
+    description: 'Sends the text of a template to a phone number. It may take three segments of SMS at most.',
     Body: SmsBody,
     rule: 'mobile',
     codes: [...PHONE, 'COUNTRY_NOT_SERVED', 'TEXT_TOO_LONG']
   },
   mail: {
     operationId: 'sendMail',
-    summary: 'Sends a mail by template',
+    summary: 'Send a mail by template',
+    description: 'Sends the text of a template to a mail address, with its subject and its HTML.',
     Body: MailBody,
     rule: 'mail',
     codes: ['EMAIL_INVALID']
@@ -27,7 +29,7 @@ const kinds = {
 
 /** Sends an SMS or a mail by template. It needs a key: otherwise it would be a relay for anybody. */
 const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify, { channel }) => {
-  const { operationId, summary, Body, rule, codes } = kinds[channel]
+  const { operationId, summary, description, Body, rule, codes } = kinds[channel]
   const body = () => Body(fastify.templates.offered(channel))
   fastify.post(
     `/${channel}`,
@@ -42,6 +44,7 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
       schema: {
         operationId,
         summary,
+        description,
         tags: ['messages'],
         security: [{ apiKey: [] }],
         body: body(),

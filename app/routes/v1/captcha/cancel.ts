@@ -12,7 +12,9 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
       preParsing: fastify.identify,
       schema: {
         operationId: 'cancelCaptcha',
-        summary: 'Ends a code that has not been used',
+        summary: 'Cancel a code',
+        description:
+          'Ends a code for good, also an expired one: it can be neither verified nor resent. A code that was used or cancelled before is answered 410.',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,

@@ -33,7 +33,9 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
       ],
       schema: {
         operationId: 'resendCaptcha',
-        summary: 'Sends a code again: a new one, which ends the former, unless the policy says the same one',
+        summary: 'Resend a code',
+        description:
+          'Sends a new code under the same id; the former code is no longer valid. If the policy says so (`reuse`), sends the same code again instead, and its life is not extended.',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,

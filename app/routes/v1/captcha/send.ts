@@ -34,7 +34,9 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
       ],
       schema: {
         operationId: 'sendCaptcha',
-        summary: 'Sends a verification code',
+        summary: 'Send a verification code',
+        description:
+          'Makes a code for a purpose and sends it by SMS to `phone`, or by mail to `email`. Codes that were requested before stay valid. For a concealed purpose, the answer does not tell whether a message is sent.',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         body: body(),

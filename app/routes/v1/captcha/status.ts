@@ -17,7 +17,9 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
       preParsing: fastify.identify,
       schema: {
         operationId: 'captchaStatus',
-        summary: 'How a code stands',
+        summary: 'Retrieve the state of a code',
+        description:
+          'Tells whether the code can be verified and whether its message was sent. An id is known until 30 minutes after its last code was made.',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         params: CaptchaParams,

@@ -37,7 +37,9 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
       },
       schema: {
         operationId: 'verifyCaptcha',
-        summary: 'Checks a code; the right one is used up by it',
+        summary: 'Verify a code',
+        description:
+          'Checks a code. The right code is used up, even if many requests bring it at once. A wrong code uses up a try; after the last try, the code is no longer valid.',
         tags: ['captcha'],
         security: [{ apiKey: [] }, {}],
         body: VerifyBody,
