@@ -8,11 +8,14 @@ const healthz: FastifyPluginAsyncTypebox = async fastify => {
     {
       schema: {
         operationId: 'health',
-        summary: 'Whether the process is up',
+        summary: 'Check that the process is up',
         tags: ['operation'],
         security: [],
         response: {
-          200: Type.Object({ status: Type.Literal('up') }, { description: 'It is.' }),
+          200: Type.Object(
+            { status: Type.Literal('up', { description: 'Always `up`.' }) },
+            { description: 'The process is up.' }
+          ),
           ...problems()
         }
       }

@@ -8,11 +8,13 @@ const metrics: FastifyPluginAsync = async fastify => {
     {
       schema: {
         operationId: 'metrics',
-        summary: 'Decisions, refusals and sends, for Prometheus',
+        summary: 'Retrieve the metrics of the instance',
+        description:
+          'Decisions, refusals, messages, tries of codes and quotas, for Prometheus. No label names a person.',
         tags: ['operation'],
         security: [],
         response: {
-          200: { description: 'The counters.', content: { 'text/plain': { schema: { type: 'string' } } } },
+          200: { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } },
           ...problems()
         }
       }

@@ -21,12 +21,16 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
     {
       schema: {
         operationId: 'ready',
-        summary:
-          'Whether it can do its work: Redis answers, where there is one, and its other instances have the same secrets',
+        summary: 'Check that the instance can serve requests',
+        description:
+          'With Redis, checks that Redis answers and takes writes (of a cluster, one node is enough), and that the other instances on it have the same secrets.',
         tags: ['operation'],
         security: [],
         response: {
-          200: Type.Object({ status: Type.Literal('ready') }, { description: 'It can.' }),
+          200: Type.Object(
+            { status: Type.Literal('ready', { description: 'Always `ready`.' }) },
+            { description: 'The instance can serve requests.' }
+          ),
           ...problems('REDIS_UNAVAILABLE', 'SECRET_MISMATCH')
         }
       }

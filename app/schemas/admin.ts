@@ -8,9 +8,9 @@ const Recipient = {
   recipientHash: Type.Optional(RecipientHash)
 }
 
-const ONE_RECIPIENT = 'one recipient: a phone, an email or a recipientHash'
+const ONE_RECIPIENT = 'Exactly one recipient: `phone`, `email` or `recipientHash`.'
 
-const NOT_WITH_HASH = 'not with a recipientHash'
+const NOT_WITH_HASH = 'Not allowed with `recipientHash`.'
 
 export const RecipientBody = Type.Object(
   {
@@ -19,14 +19,14 @@ export const RecipientBody = Type.Object(
       Type.String({
         minLength: 2,
         maxLength: 64,
-        description: `address of the end user: for the rules that count by it; ${NOT_WITH_HASH}`,
+        description: `The IP address of an end user. Includes the rules that count by this address. ${NOT_WITH_HASH}`,
         examples: ['192.0.2.1']
       })
     ),
     purpose: Type.Optional(
       Type.String({
         pattern: PURPOSE_PATTERN,
-        description: `what a code is for: for the rules that count by it; ${NOT_WITH_HASH}`
+        description: `A purpose of codes. Includes the rules that count by this purpose. ${NOT_WITH_HASH}`
       })
     )
   },
@@ -43,7 +43,8 @@ export const ListBody = Type.Object(
     duration: Type.Optional(
       Type.String({
         pattern: '^[1-9][0-9]{0,7}(s|m|h|d)$',
-        description: 'for how long, at most 366d; until it is unblocked when left out',
+        description:
+          'How long this lasts, in `s`, `m`, `h` or `d`, at most `366d`. If absent, it lasts until the recipient is unblocked.',
         examples: ['24h']
       })
     ),
@@ -52,7 +53,7 @@ export const ListBody = Type.Object(
         minLength: 1,
         maxLength: 200,
         pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
-        description: 'for the list and the audit trail; name no person'
+        description: 'The reason, which the list and the audit trail show. Do not name a person in it.'
       })
     )
   },
@@ -65,96 +66,131 @@ export const ListBody = Type.Object(
 
 export const PageQuery = Type.Object(
   {
-    standing: Type.Optional(OneOf(['blocked', 'allowed'], { description: 'which list; both when left out' })),
+    standing: Type.Optional(
+      OneOf(['blocked', 'allowed'], { description: 'Which recipients to list. If absent, both.' })
+    ),
     limit: Type.Optional(
       // A text, since members of a query are texts and nothing is coerced.
-      Type.String({ pattern: '^([1-9][0-9]?|100)$', description: 'how many, 1 to 100; 50 when left out' })
+      Type.String({
+        pattern: '^([1-9][0-9]?|100)$',
+        description: 'How many recipients the page has at most, 1 to 100. If absent, 50.'
+      })
     ),
     after: Type.Optional(
-      Type.String({ pattern: '^[1-9][0-9]{0,14}$', description: 'the "next" of the page before' })
+      Type.String({
+        pattern: '^[1-9][0-9]{0,14}$',
+        description: 'The `next` of the previous page. If absent, the first page.'
+      })
     )
   },
   strict
 )
 
 const StandingMembers = {
-  standing: OneOf(['blocked', 'allowed']),
-  reason: Type.Optional(Type.String()),
-  since: Time('when it began'),
-  until: Type.Optional(Time('when it ends by itself; left out: never'))
+  standing: OneOf(['blocked', 'allowed'], { description: 'Whether the recipient is blocked or allowed.' }),
+  reason: Type.Optional(Type.String({ description: 'The reason. Absent if none was given.' })),
+  since: Time('The time at which the recipient was blocked or allowed.'),
+  until: Type.Optional(Time('The time at which this ends by itself. Absent if it does not.'))
 }
 const Name = {
   recipient: Type.Optional(
-    Type.String({ description: 'masked; left out where nothing but the hash is known' })
+    Type.String({
+      description: 'The phone number or mail address, masked. Absent if only the hash is known.'
+    })
   ),
   recipientHash: RecipientHash
 }
 
-const NOT_BY_HASH = 'left out of a look-up by recipientHash, as rules count by the recipient in clear'
+const NOT_BY_HASH = 'Absent in a look-up by `recipientHash`, by which no rule counts.'
 
 export const LookupAnswer = Type.Object(
   {
     ...Name,
-    standing: Type.Union([Type.Object(StandingMembers), Type.Null()]),
+    standing: Type.Union([Type.Object(StandingMembers), Type.Null()], {
+      description: 'How the recipient is listed. Null if the recipient is neither blocked nor allowed.'
+    }),
     rules: Type.Optional(
       Type.Array(
         Type.Object({
-          rule: Type.String(),
-          max: Type.Number(),
-          used: Type.Number(),
-          remaining: Type.Number(),
-          windowMs: Type.Number({ description: 'length of the window; of a lock, its time to live' }),
-          resetMs: Type.Number({ description: 'until a slot returns, or the calendar period ends' }),
-          refuses: Type.Boolean({ description: 'whether it would refuse now: a message, or a try of a code' })
+          rule: Type.String({ description: 'The name of the rule.' }),
+          max: Type.Number({
+            description:
+              'How many messages, different recipients or tries of a code the limit allows; 0 if the rule itself blocks the recipient.'
+          }),
+          used: Type.Number({
+            description:
+              'How many of these are used. For rules on different recipients, only others count here.'
+          }),
+          remaining: Type.Number({ description: 'How many of these are left.' }),
+          windowMs: Type.Number({
+            description: 'The length of the window, in milliseconds. For a lock, the longest time it is held.'
+          }),
+          resetMs: Type.Number({
+            description:
+              'The time until the oldest of these no longer counts, or until the calendar period ends, in milliseconds.'
+          }),
+          refuses: Type.Boolean({
+            description:
+              'Whether the rule would refuse now: a message or, for a rule on tries, a try of a code.'
+          })
         }),
-        { description: NOT_BY_HASH }
+        {
+          description: `The limits of each rule that can be looked up from what the request names. Others may still refuse. ${NOT_BY_HASH}`
+        }
       )
     ),
     retryAfterMs: Type.Optional(
       Type.Union([Type.Number(), Type.Null()], {
-        description: `until these rules, and the lists, would admit a message; null: not by themselves; ${NOT_BY_HASH}`
+        description: `The time until these rules and the block list would admit a message, in milliseconds. Null if only an operator can end the refusal. ${NOT_BY_HASH}`
       })
     )
   },
   {
     description:
-      'How the recipient stands, and what the rules have counted whose keys follow from what was asked about.'
+      'Whether the recipient is blocked or allowed, and what the rules on the recipient have counted.'
   }
 )
 
 export const StandingAnswer = Type.Object(
   { ...Name, ...StandingMembers },
-  { description: 'It is so from now on.' }
+  { description: 'The recipient is blocked or allowed from now on.' }
 )
 
 export const UnblockAnswer = Type.Object(
   {
     ...Name,
-    standing: Type.Null(),
+    recipient: Type.Optional(
+      Type.String({
+        description:
+          'The phone number or mail address, masked. Absent if the request named the recipient by `recipientHash`.'
+      })
+    ),
+    standing: Type.Null({ description: 'Always null.' }),
     countsForgotten: Type.Boolean({
-      description: 'whether what is counted of the recipient is forgotten: not by a recipientHash'
+      description:
+        'Whether the counts of the recipient were reset: true for a `phone` or `email`, false for a `recipientHash`.'
     })
   },
-  { description: 'The recipient is on no list.' }
+  { description: 'The recipient is neither blocked nor allowed any more.' }
 )
 
 export const PageAnswer = Type.Object(
   {
-    recipients: Type.Array(Type.Object({ ...Name, ...StandingMembers })),
+    recipients: Type.Array(Type.Object({ ...Name, ...StandingMembers }), {
+      description: 'The recipients on this page, newest first.'
+    }),
     next: Type.Union([Type.String(), Type.Null()], {
-      description: 'for "after"; null: this is the last page'
+      description: 'The `after` for the next page. Null on the last page.'
     })
   },
-  { description: 'A page, the newest first. It may be shorter than its limit.' }
+  { description: 'A page of the recipients. It may have fewer than `limit` even if it is not the last one.' }
 )
 
 export const ReloadAnswer = Type.Object(
   {
-    rules: Type.Integer(),
-    purposes: Type.Integer(),
-    accounts: Type.Integer({ description: 'those of ACCOUNTS_FILE' })
+    rules: Type.Integer({ description: 'How many rules the policy has.' }),
+    purposes: Type.Integer({ description: 'How many purposes the policy has.' }),
+    accounts: Type.Integer({ description: 'How many accounts `ACCOUNTS_FILE` lists, 0 without such a file.' })
   },
-  {
-    description: 'The new policy, templates and accounts are in force: so many rules, purposes and accounts.'
-  }
+  { description: 'The new policy, templates and accounts are in force.' }
 )

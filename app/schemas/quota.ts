@@ -2,25 +2,31 @@ import { Type } from 'typebox'
 
 export const QuotaAnswer = Type.Object(
   {
-    account: Type.String({ description: 'id of the account' }),
+    account: Type.String({ description: 'The id of the account.' }),
     limits: Type.Array(
       Type.Object({
-        max: Type.Number(),
-        used: Type.Number(),
-        remaining: Type.Number(),
+        max: Type.Number({ description: 'How many messages the limit allows.' }),
+        used: Type.Number({ description: 'How many messages are used, never more than `max`.' }),
+        remaining: Type.Number({ description: 'How many messages are left.' }),
         windowMs: Type.Number({
           description:
-            'length of what the policy counts in: of a day 24 hours, also where the clock is set, of a month 30 days'
+            'The length of the period or window, in milliseconds: 24 hours for a day, even when the clocks change, and 30 days for a month.'
         }),
-        resetMs: Type.Number({ description: 'until the day ends' }),
+        resetMs: Type.Number({
+          description:
+            'The time until the period ends, in milliseconds. For a rolling limit, the time until the oldest message no longer counts, 0 if none counts.'
+        }),
         timeZone: Type.Optional(
           Type.String({
-            description: 'IANA time zone whose midnight ends it; of a rolling limit there is none'
+            description: 'The IANA time zone whose midnight ends the period. Absent for a rolling limit.'
           })
         )
       }),
-      { description: 'one a day, unless the policy says otherwise; none where it hides them' }
+      {
+        description:
+          'The limits of the quota, one a day unless the policy says otherwise. Empty if the policy hides them or exempts the account.'
+      }
     )
   },
-  { description: 'What the account has used of its quota, and has left.' }
+  { description: 'How much of its quota the account has used, and how much is left.' }
 )

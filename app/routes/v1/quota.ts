@@ -16,7 +16,9 @@ const quota: FastifyPluginAsyncTypebox = async fastify => {
       preParsing: fastify.authenticate,
       schema: {
         operationId: 'readQuota',
-        summary: 'What is left of the quota of the account',
+        summary: 'Retrieve the quota of the account',
+        description:
+          'Tells how many messages the account has used and has left. Asking is not counted as a message.',
         tags: ['account'],
         security: [{ apiKey: [] }],
         response: { 200: QuotaAnswer, ...problems(...LIMITED, ...KEY, 'QUOTA_UNAVAILABLE') }

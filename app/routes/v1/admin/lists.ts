@@ -22,15 +22,22 @@ const PAGE = 50
 const MAX_MS = 366 * 86_400_000
 
 const lists: FastifyPluginAsyncTypebox = async fastify => {
-  for (const [action, standing, operationId, summary] of [
-    ['block', 'blocked', 'blockRecipient', 'Sends nothing to a recipient, for a duration or until unblocked'],
+  for (const [action, standing, operationId, summary, description] of [
+    [
+      'block',
+      'blocked',
+      'blockRecipient',
+      'Block a recipient',
+      'Stops all messages to the recipient, for a duration or until the recipient is unblocked.'
+    ],
     [
       'allow',
       'allowed',
       'allowRecipient',
-      'Lets a recipient pass the rules on the recipient, and number-range'
+      'Allow a recipient',
+      'Lets messages to the recipient pass the rules on the recipient alone and `number-range`. All other rules still apply; for a concealed purpose, all rules.'
     ]
-  ] satisfies ['block' | 'allow', Standing, string, string][]) {
+  ] satisfies ['block' | 'allow', Standing, string, string, string][]) {
     fastify.post(
       `/recipients/${action}`,
       {
@@ -39,6 +46,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
           ...common,
           operationId,
           summary,
+          description,
           body: ListBody,
           response: { 200: StandingAnswer, ...problems(...ONE, 'DURATION_TOO_LONG', 'LISTS_FULL') }
         }
@@ -64,7 +72,9 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       schema: {
         ...common,
         operationId: 'unblockRecipient',
-        summary: 'Ends a block or an allowance; in clear, forgets what is counted of the recipient',
+        summary: 'Unblock a recipient',
+        description:
+          'Ends a block or an allowance. For a `phone` or `email`, also resets what the rules on the recipient have counted.',
         body: RecipientBody,
         response: { 200: UnblockAnswer, ...problems(...ONE, 'END_USER_IP_INVALID', 'PURPOSE_UNKNOWN') }
       }
@@ -90,7 +100,8 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       schema: {
         ...common,
         operationId: 'listRecipients',
-        summary: 'Who is blocked or allowed, masked',
+        summary: 'List blocked and allowed recipients',
+        description: 'Lists recipients page by page, newest first, and shows them masked.',
         querystring: PageQuery,
         response: { 200: PageAnswer, ...problems(...LIMITED, ...OPERATOR, 'INVALID', 'LISTS_UNAVAILABLE') }
       }

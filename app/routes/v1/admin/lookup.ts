@@ -17,7 +17,9 @@ const lookup: FastifyPluginAsyncTypebox = async fastify => {
       config: { limit: 'admin-attempts', action: 'lookup' },
       schema: {
         operationId: 'lookUpRecipient',
-        summary: 'How a recipient stands, and how much is used of each rule',
+        summary: 'Look up a recipient',
+        description:
+          'Tells why a recipient gets no message: whether the recipient is blocked or allowed, and what the rules on the recipient have counted.',
         tags: ['admin'],
         security: [{ adminKey: [] }],
         body: RecipientBody,

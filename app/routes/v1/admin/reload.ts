@@ -12,8 +12,9 @@ const reload: FastifyPluginAsyncTypebox = async fastify => {
       config: { limit: 'admin-attempts', action: 'reload' },
       schema: {
         operationId: 'reload',
-        summary:
-          'Reads the policy, the templates and the accounts again and puts all in force; a mistake in one changes nothing',
+        summary: 'Reload the policy, the templates and the accounts',
+        description:
+          'Reads the files of this instance anew and puts all of them in force together. If one has a mistake, nothing changes.',
         tags: ['admin'],
         security: [{ adminKey: [] }],
         response: { 200: ReloadAnswer, ...problems(...READ, ...LIMITED, ...OPERATOR, 'RELOAD_REFUSED') }

@@ -9,7 +9,8 @@ const dev: FastifyPluginAsyncTypebox<{ outbox: Outbox }> = async (fastify, { out
     {
       schema: {
         operationId: 'readOutbox',
-        summary: 'What would have been sent, newest first',
+        summary: 'List the messages in the outbox',
+        description: 'The last messages that were kept in place of being sent, newest first.',
         tags: ['development'],
         security: [],
         response: { 200: OutboxAnswer, ...problems() }
