@@ -10,7 +10,7 @@ const Secret = () =>
     pattern: '^(\\s*\\S){16}',
     writeOnly: true,
     description:
-      'a secret of 16 characters or more, blanks not counted, that nobody can guess, the same in all instances'
+      'a secret of 16 characters or more, blanks not counted, that nobody can guess and that all instances share'
   })
 
 /** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
@@ -21,19 +21,20 @@ export const ConfigSchema = Type.Object({
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], { default: 'info' }),
   TRUST_PROXY: Type.String({
     default: 'false',
-    description: 'false, or the proxies to believe: addresses or CIDR ranges, as in 10.0.0.0/8'
+    description:
+      'a list of the proxies that are believed about the address of a client: addresses or CIDR ranges, separated by commas, as in 10.0.0.0/8; false for none'
   }),
   BACKENDS: Type.Optional(
     Type.String({
       description:
-        'the addresses of your own servers, or CIDR ranges, whose attempts are not limited, as in 10.0.0.5,10.0.1.0/24'
+        'the addresses of your own servers, or CIDR ranges, as in 10.0.0.5,10.0.1.0/24; their attempts are not limited, except on the admin API'
     })
   ),
   REDIS_URL: Type.Optional(
     Type.String({
       writeOnly: true,
       description:
-        'as in redis://127.0.0.1:6379, or redis://127.0.0.1:6379/1 for its database 1; of a cluster several nodes, separated by commas'
+        'the address of Redis, as in redis://127.0.0.1:6379, with /1 at the end for database 1; for a cluster, the addresses of several nodes, separated by commas'
     })
   ),
   REDIS_SENTINEL: Type.Optional(
@@ -46,7 +47,7 @@ export const ConfigSchema = Type.Object({
   ),
   REDIS_SHARDED: Type.Enum(['on', 'off'], {
     default: 'off',
-    description: 'on where REDIS_URL leads to a proxy that spreads keys over several Redis, else off'
+    description: 'on if REDIS_URL leads to a proxy that spreads keys over several Redis, and off otherwise'
   }),
   LIMIT_SECRET: Type.Optional(Secret()),
   RECIPIENT_SECRET: Type.Optional(Secret()),
@@ -60,26 +61,27 @@ export const ConfigSchema = Type.Object({
   REGION: Type.String({
     default: 'CN',
     pattern: '^[A-Z]{2}$',
-    description: 'the country of phone numbers without a country code, two letters of ISO 3166-1 as in GB'
+    description:
+      'the country of phone numbers without a country code, two capital letters as in GB (ISO 3166-1)'
   }),
   LOCALE: Type.String({
     default: 'en',
-    description: 'the language for those who ask for none that is there'
+    description: 'the language of messages for users whose own language is not there, a tag as in en'
   }),
   API_KEYS: Type.Optional(
     Type.String({
       pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
       writeOnly: true,
       description:
-        'a list of keys, of ASCII as a header takes it, and their accounts, as in key:account,key2:account2'
+        'a list of keys with their accounts, as in key:account,key2:account2; a key consists of visible ASCII as a header takes it'
     })
   ),
   POLICY_FILE: Type.Optional(
-    Type.String({ description: 'the path of a JSON file, in place of app/policy.json' })
+    Type.String({ description: 'the path of a policy, a JSON file, to use in place of app/policy.json' })
   ),
   TEMPLATES_DIR: Type.Optional(
     Type.String({
-      description: 'the path of a folder with sms.json and mail.json, in place of app/templates'
+      description: 'the path of a folder with sms.json and mail.json, to use in place of app/templates'
     })
   ),
   ACCOUNTS_FILE: Type.Optional(Type.String({ description: 'the path of a JSON file that lists accounts' })),
@@ -88,7 +90,8 @@ export const ConfigSchema = Type.Object({
       minLength: 24,
       pattern: '^[!-~]([ -~]*[!-~])?$',
       writeOnly: true,
-      description: 'the key of the admin API, 24 characters or more, of ASCII as a header takes it'
+      description:
+        'the key of the admin API: 24 characters or more, without blanks around them, of ASCII as a header takes it'
     })
   ),
   AUDIT_LOG: Type.Optional(

@@ -14,7 +14,7 @@ import { loadTemplates } from './templates/templates.js'
 const COUNTRY = `two capital letters as in "CN" (ISO 3166-1), or "${NO_COUNTRY}" for numbers of none`
 
 const Words = Type.Record(Type.String(), Type.String(), {
-  description: 'the words for it by language, as in { "en": "log in" }'
+  description: 'the words for the purpose by language, as in { "en": "log in" }'
 })
 
 const Code = Type.Object(
@@ -54,7 +54,7 @@ export const PolicySchema = Type.Object(
           action: Words,
           code: Type.Optional(Type.Partial(Code, strict)),
           conceal: Type.Optional(
-            Type.Boolean({ description: 'whether the answer is to say nothing of the recipient' })
+            Type.Boolean({ description: 'whether the answers hide what becomes of the message' })
           ),
           params: Type.Optional(Params)
         },
@@ -71,7 +71,8 @@ export const PolicySchema = Type.Object(
     countries: Type.Optional(
       Type.Array(Type.String({ pattern: `^([A-Z]{2}|${NO_COUNTRY})$`, description: COUNTRY }), {
         minItems: 1,
-        description: 'a list of countries as in ["CN", "SG"]: whose numbers are sent to; all when left out'
+        description:
+          'a list of the countries to whose numbers messages are sent, as in ["CN", "SG"]; all countries when left out'
       })
     ),
     prices: Type.Optional(PricesSchema),

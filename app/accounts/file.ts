@@ -31,7 +31,7 @@ const AccountSchema = Type.Object(
       default: ACCOUNT_DEFAULTS.dailyQuota,
       minimum: 1,
       maximum: 10_000_000,
-      description: 'how many messages a day'
+      description: 'the number of messages a day'
     }),
     timeZone: Type.String({
       default: ACCOUNT_DEFAULTS.timeZone,

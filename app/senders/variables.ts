@@ -25,14 +25,14 @@ const templates = (example: string) =>
   Type.Optional(
     Type.String({
       pattern: `^${CODE}(,${CODE})*$`,
-      description: `the provider's codes of templates by name and language, as in ${example}`
+      description: `a list of the provider's codes for templates, each by template and language, as in ${example}`
     })
   )
 const choice = (example: string) =>
   Type.Optional(
     Type.String({
       pattern: `^${CHOICE}$`,
-      description: `senders in the order of their use, | between those that share by weight, as in ${example}`
+      description: `a list of senders in the order in which they are tried, with | between senders that share messages by weight, as in ${example}`
     })
   )
 
@@ -44,19 +44,19 @@ export const SenderVariables = {
     default: 10_000,
     minimum: 100,
     maximum: 25_000,
-    description: 'how long sending may take, in milliseconds'
+    description: 'how long sending a message may take in all, in milliseconds'
   }),
   DEV_OUTBOX: Type.Enum(['on', 'off'], { default: 'on' }),
   SMTP_URL: Type.Optional(
     Type.String({
       writeOnly: true,
-      description: 'as in smtps://user:password@mail.example:465'
+      description: 'the address of the mail server, as in smtps://user:password@mail.example:465'
     })
   ),
   SMTP_TLS: Type.Optional(
     Type.Enum(['required', 'opportunistic'], {
       description:
-        'whether mail may go unencrypted to a server that offers no TLS; in production it is required'
+        'required if mail is sent with TLS only, the default in production, or opportunistic if it may also go unencrypted to a server that offers no TLS'
     })
   ),
   MAIL_FROM: Type.Optional(Type.String({ minLength: 3, description: 'the sender address of mails' })),
@@ -79,18 +79,18 @@ export const SenderVariables = {
     Type.String({
       pattern: '^AC\\w+$',
       writeOnly: true,
-      description: 'the SID of the account, AC at its beginning'
+      description: 'the SID of the account, with AC at its beginning'
     })
   ),
   TWILIO_AUTH_TOKEN: secret('the auth token of TWILIO_ACCOUNT_SID'),
   TWILIO_FROM: line('a number in E.164, a sender name, or the SID of a messaging service'),
   TWILIO_ENDPOINT: text('the address of the API; https://api.twilio.com by default'),
-  WEBHOOK_URL: text('where messages are posted to; https but on a network of your own'),
+  WEBHOOK_URL: text('the URL to which messages are posted, with https unless it is on a network of your own'),
   WEBHOOK_SECRET: Type.Optional(
     Type.String({
       pattern: `^whsec_${WEBHOOK_KEY}$`,
       writeOnly: true,
-      description: 'the key of signatures: whsec_ and 24 to 64 random bytes in base64'
+      description: 'the key that signs messages: whsec_ and then 24 to 64 random bytes in base64'
     })
   )
 }

@@ -12,7 +12,8 @@ export const LONGEST = 500
 const Exact = Type.Integer({
   minimum: Number.MIN_SAFE_INTEGER,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: 'of an integer; a whole number of at most 9007199254740991, longer ones are of type string'
+  description:
+    'a bound of an integer, a whole number of at most 9007199254740991; longer numbers are of type string'
 })
 
 /** A parameter: the values that may take the place of a `{name}`. */
@@ -22,7 +23,7 @@ const ParamSchema = Type.Object(
       description: 'string: a text without any link; integer: a whole number; url: an https address'
     }),
     maxLength: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: LONGEST, description: 'of a string or url' })
+      Type.Integer({ minimum: 1, maximum: LONGEST, description: 'the most characters of a string or url' })
     ),
     pattern: Type.Optional(
       Type.String({ description: 'a regular expression for the whole of a string or url' })

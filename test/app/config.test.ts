@@ -130,11 +130,11 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   ],
   [
     { REDIS_URL: 'redis://a, redis://:topsecret@b/1', LIMIT_SECRET: 'x'.repeat(16) },
-    /^REDIS_URL names a database beside several nodes, and a cluster has none but 0\. It is as in redis:/
+    /^REDIS_URL names a database beside several nodes, and a cluster has none but 0\. It is the address of Redis, as in redis:/
   ],
   [
     { REDIS_URL: 'redis://a, redis://b', REDIS_SHARDED: 'on', LIMIT_SECRET: 'x'.repeat(16) },
-    /^REDIS_SHARDED \("on"\) is for one address, and REDIS_URL names several nodes or sentinels\. It is on where REDIS_URL leads to/
+    /^REDIS_SHARDED \("on"\) is for one address, and REDIS_URL names several nodes or sentinels\. It is on if REDIS_URL leads to/
   ],
   [{ ...redis, LIMIT_SECRET: 'x'.repeat(16), REDIS_SENTINEL: 'main', REDIS_SHARDED: 'on' }, /^REDIS_SHARDED/],
   [{ REDIS_SENTINEL: 'main' }, /^REDIS_SENTINEL \("main"\) needs REDIS_URL\. It is the name of the master/],
@@ -173,7 +173,10 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
     ]
   ),
   [{ SMTP_URL: 'topsecret' }, /^SMTP_URL must be a URL with a host, of smtp: or smtps:.* as in smtps:/],
-  [{ SMTP_URL: 'smtp://topsecret@a' }, /^SMTP_URL names a user and no password\. It is as in smtps:/],
+  [
+    { SMTP_URL: 'smtp://topsecret@a' },
+    /^SMTP_URL names a user and no password\. It is the address of the mail server, as in smtps:/
+  ],
   [{ SMTP_URL: 'smtp://a' }, /^MAIL_FROM is required with SMTP_URL/],
   ...['ALIYUN_ACCESS_KEY_ID', 'ALIYUN_ACCESS_KEY_SECRET', 'TENCENT_SECRET_ID', 'TENCENT_SECRET_KEY']
     .concat('TWILIO_AUTH_TOKEN')
