@@ -73,7 +73,7 @@ export const ConfigSchema = Type.Object({
       pattern: `^${ACCOUNTS}(,${ACCOUNTS})*$`,
       writeOnly: true,
       description:
-        'a list of keys with their accounts, as in key:account,key2:account2; a key consists of visible ASCII as a header takes it'
+        'a list of keys with their accounts, as in key:account,key2:account2; a key consists of visible ASCII without commas and colons, as a header takes it'
     })
   ),
   POLICY_FILE: Type.Optional(
@@ -91,7 +91,7 @@ export const ConfigSchema = Type.Object({
       pattern: '^[!-~]([ -~]*[!-~])?$',
       writeOnly: true,
       description:
-        'the key of the admin API: 24 characters or more, without blanks around them, of ASCII as a header takes it'
+        'the key of the admin API: 24 characters of ASCII or more, without blanks around them, as a header takes it'
     })
   ),
   AUDIT_LOG: Type.Optional(

@@ -9,6 +9,7 @@ const healthz: FastifyPluginAsyncTypebox = async fastify => {
       schema: {
         operationId: 'health',
         summary: 'Check that the process is up',
+        description: 'Answers as long as the process is up. It does not check Redis.',
         tags: ['operation'],
         security: [],
         response: {

@@ -3,7 +3,7 @@ import { ID_PATTERN } from '../captcha/captchas.js'
 import type { Policy } from '../policy.js'
 import { CHANNELS } from '../senders/sender.js'
 import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
-import { oneOf, Params } from './message.js'
+import { choiceOf, Params } from './message.js'
 import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({
@@ -45,7 +45,7 @@ export const CaptchaBody = (purposes: Purposes) => {
       email: Type.Optional(Email),
       purpose: Type.String({
         pattern: PURPOSE_PATTERN,
-        description: oneOf('The purpose of the code', choices)
+        description: choiceOf('The purpose of the code', choices)
       }),
       params: Params(
         'What the code is bound to and its message shows: all parameters of the purpose and no others. Requires a key. Leave this out if the purpose has none.',

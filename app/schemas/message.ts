@@ -19,7 +19,7 @@ export const Params = (description: string, examples: object[]) =>
 const Name = (offered: Offered) =>
   Type.String({
     pattern: TEMPLATE_PATTERN,
-    description: oneOf(
+    description: choiceOf(
       'The name of the template',
       Object.entries(offered).map(([name, { params }]) => [name, Object.keys(params)])
     ),
@@ -27,7 +27,10 @@ const Name = (offered: Offered) =>
   })
 
 /** Describes a name to choose: lists the names, each with its params, as in `order-shipped { order }`. */
-export function oneOf(what: string, choices: readonly [name: string, params: readonly string[]][]): string {
+export function choiceOf(
+  what: string,
+  choices: readonly [name: string, params: readonly string[]][]
+): string {
   if (choices.length === 0) return `${what}. There is none to choose.`
   const list = choices.map(([name, params]) =>
     params.length === 0 ? name : `${name} { ${params.join(', ')} }`

@@ -56,7 +56,7 @@ export const SenderVariables = {
   SMTP_TLS: Type.Optional(
     Type.Enum(['required', 'opportunistic'], {
       description:
-        'required if mail is sent with TLS only, the default in production, or opportunistic if it may also go unencrypted to a server that offers no TLS'
+        '"required" to send mail only with TLS (the default in production), or "opportunistic" to send it unencrypted to servers that offer no TLS'
     })
   ),
   MAIL_FROM: Type.Optional(Type.String({ minLength: 3, description: 'the sender address of mails' })),
