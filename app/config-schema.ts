@@ -34,7 +34,7 @@ export const ConfigSchema = Type.Object({
     Type.String({
       writeOnly: true,
       description:
-        'the address of Redis, as in redis://127.0.0.1:6379, with /1 at the end for database 1; for a cluster, the addresses of several nodes, separated by commas'
+        'the address of Redis, as in redis://127.0.0.1:6379, with /1 at the end for database 1; for a cluster or sentinels, several addresses, separated by commas'
     })
   ),
   REDIS_SENTINEL: Type.Optional(
