@@ -3,7 +3,7 @@ import type { RuleEntry } from '../../plugin/states.js'
 import type { Entry, Spec } from '../../plugin/store/store.js'
 import { count, distinct, entry, lock, log, observed, oneRule, sentTo } from './specs.js'
 
-/** Rules of all kinds, each as its specs; the `max` of the last two is a function of the request. */
+/** Rules of all kinds, each as its specs. Of the last two, `max` comes with the request. */
 export const rules: readonly (readonly Spec[])[] = [
   [log([1, 60_000])],
   [log([1, 60_000], [5, 3_600_000], [10, 86_400_000])],
@@ -13,7 +13,7 @@ export const rules: readonly (readonly Spec[])[] = [
   [lock(30_000)],
   oneRule([log([2, 60_000]), count(3, 'day')], true),
   [observed(lock(5_000))],
-  // The window of a few ticks: stamps run ahead of the clock.
+  // A window of 1 ms, so that stamps run ahead of the clock.
   [log([4, 1])],
   [distinct([2, 60_000])],
   [distinct([2, 10_000], [3, 600_000], [4, 3_600_000])],
@@ -25,11 +25,11 @@ export const rules: readonly (readonly Spec[])[] = [
 const DYNAMIC = rules.length - 2
 const VALUES = 7
 
-/** What a request asks of the store: some rules, each for somebody. */
+/** What a request asks of the store: some rules, each for one identity. */
 export interface Asked {
-  /** `value`: what it is sent to. */
+  /** `who`: the identity; `value`: what is sent to, where different values are counted. */
   rules: readonly { rule: number; who: number; value: number }[]
-  /** What the function `max` answers. */
+  /** What `max` of this request starts from, where it comes with the request. */
   max: number
 }
 
@@ -42,12 +42,12 @@ export function entriesOf({ rules: asked, max }: Asked): Entry[] {
   )
 }
 
-/** One rule, and everybody's own time zone. */
+/** Gives one of the two identities another time zone, under the same rule. */
 function zoned(spec: Spec, who: number): Spec {
   return spec.kind === 'count' && who === 1 ? { ...spec, timeZone: 'America/Los_Angeles' } : spec
 }
 
-/** The same, with the names of the rules. */
+/** The entries of a request, with the names of their rules. */
 export function appliedOf({ rules: asked, max }: Asked): RuleEntry[] {
   return asked.flatMap(each =>
     entriesOf({ rules: [each], max }).map(entry => ({ ...entry, name: `rule ${each.rule}` }))
@@ -63,7 +63,7 @@ export const everything: readonly Entry[] = rules.flatMap((specs, rule) =>
   )
 )
 
-/** A request under so many rules at most. */
+/** A request under at most `maxLength` rules. */
 export const askedOf = (maxLength: number): fc.Arbitrary<Asked> =>
   fc.record({
     rules: fc
@@ -83,10 +83,10 @@ const ms = fc.oneof(
   fc.constantFrom(1, 5_000, 60_000, 3_600_000, 86_400_000)
 )
 
-/** Any index: what it picks from is as long as it is then. */
+/** Any index: it is reduced to the length of the list when it is used. */
 const pick = fc.nat(1_000_000)
 
-/** Who asks at once, under the same rules: whether the other one, and so much further among the values. */
+/** Requests at the same time under the same rules: each shifts the identity and value of the first by these numbers. */
 const others = fc.array(fc.record({ who: fc.nat(1), value: fc.nat(VALUES - 1) }), {
   minLength: 1,
   maxLength: 12
@@ -100,7 +100,7 @@ export type Command =
   | { do: 'wait'; ticks: number }
   | { do: 'edge'; pick: number; by: number }
 
-/** What is asked at once: in the order in which it is asked, since all of it is decided by one script. */
+/** The requests at the same time, in the order in which they are asked, since one script decides them all. */
 export function alike({ asked, others }: Command & { do: 'together' }): Asked[] {
   const another = ({ who, value }: (typeof others)[number]): Asked => ({
     ...asked,
@@ -135,11 +135,11 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
     weight: 1,
     arbitrary: of('wait', { ticks: fc.integer({ min: 1, max: 40 }).map(days => days * 8_640_000_000) })
   },
-  // To the instant at which something changes, or just beside it.
+  // To an instant at which an answer changes, or just beside it.
   { weight: 12, arbitrary: of('edge', { pick, by: fc.constantFrom(-100, -1, 0, 1, 100) }) }
 )
 
-/** Seed and length of a run: by `SEED` a run is repeated, by `RUNS` it is made longer. Printed at start. */
+/** Seed and length of a run, printed at its start. The variable `SEED` repeats a run, `RUNS` makes it longer. */
 export function seeded(
   t: { comment(text: string): unknown },
   runs: number

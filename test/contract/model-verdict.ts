@@ -9,7 +9,7 @@ export interface ModelRule {
   entries: readonly Entry[]
 }
 
-/** What is to be said of a decision of the model, found by trying out the instants to come. */
+/** The right verdict on a decision of the model. It finds the waiting time by trying each instant to come. */
 export function verdictOf(model: Model, rules: readonly ModelRule[], decided: ModelFacts): Verdict {
   const all = rules.flatMap(({ entries }) => entries)
   const before = (entry: Entry) => decided.entries[all.indexOf(entry)]
@@ -32,7 +32,7 @@ export function verdictOf(model: Model, rules: readonly ModelRule[], decided: Mo
   const blocked = enforced.some(entry => before(entry)?.state === BLOCKED)
   const never = blocked || enforced.some(entry => limitsOf(entry).some(({ max }) => max === 0))
   const others = enforced.filter(entry => before(entry)?.state !== PASSES && entry.spec.kind !== 'lock')
-  // The lock that this decision took is free when its request is done.
+  // A lock that this decision has taken is free when its request is done.
   const waitedFor = enforced.filter(entry => !(before(entry)?.slot && entry.spec.kind === 'lock'))
   return {
     allowed: decided.admitted,
@@ -52,13 +52,13 @@ function left(model: Model, entry: Entry, slot?: Slot): Verdict['rules'][number]
   if (slot && entry.spec.kind === 'distinct') return leftBeside(entry, now)
   return limitsOf(entry).map(({ max, windowMs }, i) => {
     const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }
-    // A period ends whether anything of it is used or not.
+    // A period ends whether anything is used in it or not.
     const resetMs = used === 0 && entry.spec.kind !== 'count' ? 0 : toMs(reset)
     return { max, remaining: Math.max(max - used, 0), resetMs, windowMs }
   })
 }
 
-/** Of different values, the one just counted is used up, too; the model tells of the others. */
+/** Of different values, the one just counted is used as well; the model counts only the others. */
 function leftBeside(entry: Entry, now: ModelEntry | undefined): Verdict['rules'][number]['limits'] {
   return limitsOf(entry).map(({ max, windowMs }, i) => {
     const { used, reset } = now?.limits[i] ?? { used: 0, reset: 0 }

@@ -11,7 +11,7 @@ import { Time } from './time.js'
 
 const START = '2026-03-28T20:00:00Z'
 
-/** A reservation of the history, as each of the three knows it. */
+/** A reservation, as the model and each store know it. */
 interface Reservation {
   token: string
   entries: readonly Entry[]
@@ -19,7 +19,7 @@ interface Reservation {
   told: NamedFacts[]
 }
 
-/** The same history on the model and on stores. Throws where they differ. */
+/** Runs the same history on the model and on the stores. Throws where they differ. */
 class World {
   readonly model = new Model()
   readonly reservations: Reservation[] = []
@@ -71,7 +71,7 @@ class World {
     for (const store of this.stores) same(store, right, named(entries, await store.peek(entries)))
   }
 
-  /** Requests at once. */
+  /** Reserves for all requests at the same time. */
   private async reserve(requests: readonly Entry[][]): Promise<void> {
     for (const entries of requests) await this.peek(entries)
     const asked = requests.map(entries => ({ entries, holder: token() }))
@@ -128,7 +128,7 @@ class World {
     if (how === 'refund') this.pass()
   }
 
-  // Redis cannot run two scripts in one tick, so what was given back is in the past, receipts of counts too.
+  // Redis cannot run two scripts in one tick, so slots given back lie in the past, and receipts of counts as well.
   private pass(): void {
     this.moveTo(
       Math.max(
@@ -187,5 +187,8 @@ t.test('random histories: the model, memory and Redis agree', async t => {
   )
   t.comment(JSON.stringify(total))
   t.ok(total.steps > 50 * options.numRuns, 'long histories')
-  t.ok(total.admitted > total.steps / 20 && total.refused > total.steps / 20, 'of both kinds')
+  t.ok(
+    total.admitted > total.steps / 20 && total.refused > total.steps / 20,
+    'many admitted and many refused'
+  )
 })

@@ -9,10 +9,10 @@ import {
   TICKS_PER_MS
 } from '../../plugin/store/store.js'
 
-/** One that was counted, from this instant on. */
+/** One send that was counted, from this instant on. */
 export interface Slot {
   at: number
-  /** What it was sent to, where different values are counted. */
+  /** The number of the value it was sent to, where different values are counted. */
   value: number | undefined
 }
 
@@ -26,7 +26,7 @@ interface Kept {
 
 export interface ModelEntry {
   state: number
-  /** What was counted; none for what was not. A lock has an empty one. */
+  /** What was counted, if anything was. A lock that was taken has one as well. */
   slot: Slot | undefined
   /** Ticks until its block ends; 0 when it has none. */
   blockedFor: number
@@ -40,8 +40,8 @@ export interface ModelFacts {
 }
 
 /**
- * A limiter written to be read: it keeps the instant of everything that was ever counted, and counts again
- * whenever it is asked. Times are ticks; nothing expires.
+ * A limiter written to be read: it keeps the instant of every send that was ever counted, and counts anew each time
+ * it is asked. Times are ticks; nothing expires.
  */
 export class Model {
   now = 0
@@ -56,7 +56,7 @@ export class Model {
   reserve(entries: readonly Entry[], token: string): ModelFacts {
     const facts = this.peek(entries)
     if (!facts.admitted) return facts
-    // Of those that do not pass, all are observed now.
+    // Here all entries that do not pass are observed.
     const out = entries.filter((_, i) => facts.entries[i]?.state !== PASSES).map(entry => entry.spec.rule)
     for (const [i, entry] of entries.entries()) {
       const found = facts.entries[i]
@@ -159,7 +159,7 @@ export class Model {
       const max = entry.max?.[i] ?? most
       const usedAt = (instant: number) => slots.filter(({ at }) => at + window > instant).length
       const used = usedAt(now)
-      // A slot returns when fewer are used than now, and than the maximum.
+      // A slot returns when fewer are used than now, and fewer than max.
       const ends = slots.map(({ at }) => at + window).filter(end => usedAt(end) < Math.min(used, max))
       return { max, used, reset: ends.length === 0 ? 0 : Math.min(...ends) - now }
     })
@@ -171,7 +171,7 @@ export class Model {
       Object.assign(kept, { lockedUntil: this.now + entry.spec.ttl * TICKS_PER_MS, holder: token })
       return { at: this.now, value: undefined }
     }
-    // No two of a log share an instant, of either kind.
+    // No two sends in a log share an instant, nor in a distinct log.
     const after = Math.max(...kept.slots.map(({ at }) => at + 1))
     const slot = {
       at: entry.spec.kind === 'count' ? this.now : Math.max(this.now, after),
@@ -189,7 +189,7 @@ export class Model {
   }
 }
 
-/** Start and end of the calendar period that holds an instant, for zones whose clock is set by whole hours. */
+/** Start and end of the calendar period that holds an instant, for time zones that shift by whole hours. */
 function period({ per, timeZone }: CountSpec, ticks: number): [number, number] {
   const at = Temporal.Instant.fromEpochMilliseconds(
     EPOCH_MS + Math.floor(ticks / TICKS_PER_MS)

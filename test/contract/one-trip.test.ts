@@ -48,7 +48,7 @@ async function open(limit = rules.map(rule => rule.name), handle = (_reply: Fast
   const calls = async () => (await scriptCalls(direct)).called
   await app.ready()
   async function send(phone: string) {
-    // A lock's release delays no reply: twice, since it may have to send its script.
+    // A reply does not wait for the release of its lock. Two pings, since the release may have to send its script first.
     for (let i = 0; i < 2; i++) await client.ping()
     const before = await calls()
     wire.commands.length = 0
@@ -75,7 +75,7 @@ const names = (commands: string[][] | undefined) => commands?.map(([name]) => na
 t.test('a decision over six rules, the lock among them, is one command', async t => {
   const { send } = await open()
   const first = await send('13800138000')
-  t.strictSame(names(first.handler?.commands), ['eval'], 'also the first one of all, which sends the script')
+  t.strictSame(names(first.handler?.commands), ['eval'], 'the first decision of all, which sends the script')
 
   const second = await send('13800138000')
   t.equal(second.statusCode, 200)
@@ -93,7 +93,7 @@ t.test('a decision over six rules, the lock among them, is one command', async t
   t.strictSame([other.statusCode, names(other.handler?.commands)], [200, ['evalsha']])
 })
 
-t.test('what is kept costs no other one', async t => {
+t.test('a send that is kept costs no further command', async t => {
   const { client, send } = await open(['mobile', 'account-day'], reply => reply.limit?.keep())
   const { statusCode, commands } = await send('13800138000')
   t.equal(statusCode, 200)

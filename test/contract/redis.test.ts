@@ -9,7 +9,7 @@ import { Time } from './time.js'
 
 const { url, client, clock } = await startRedis(t, { clock: true })
 
-/** Of @fastify/redis 9, and of 7 and 8. */
+/** The client of @fastify/redis 9, and that of 7 and 8. */
 const clients: Record<string, RedisClient & Pick<Redis, 'disconnect'>> = {
   'ioredis 6': new Redis(url),
   'ioredis 5': new OlderRedis(url)

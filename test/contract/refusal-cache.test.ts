@@ -23,14 +23,14 @@ interface Reservation {
 const keyOf = ({ identity, spec }: Entry) => `${identity}:${spec.rule}`
 const askedOf = (entry: Entry) => `${keyOf(entry)}:${entry.spec.name}:${entry.value ?? ''}`
 
-/** A history in two processes, of which one has the cache, beside the model. Throws where a promise is broken. */
+/** Runs a history in two processes, one of which has the cache, and on the model. Throws where a promise is broken. */
 class World {
   readonly model = new Model()
   readonly reservations: Reservation[] = []
   readonly seen = { redis: 0, cache: 0, stale: 0 }
-  /** When Redis last refused an entry here, unless that was ended here. */
+  /** When Redis last refused an entry here, unless this process has ended that refusal since. */
   private readonly refused = new Map<string, number>()
-  /** What was ended elsewhere since. */
+  /** The refusals that the other process has ended since. */
   private readonly changed = new Set<string>()
   private readonly here: Reserver
   private last: readonly Entry[] = []
@@ -44,14 +44,14 @@ class World {
     this.here = cache.over(alone(cache.watch(there)))
   }
 
-  /** @param elsewhere whether it is the other process that does it */
+  /** @param elsewhere whether the other process does it */
   async run(step: Command, elsewhere: boolean): Promise<void> {
     if (step.do === 'reserve') return this.reserve(entriesOf(step.asked))
     if (step.do === 'together') {
       for (const each of alike(step)) await this.reserve(entriesOf(each))
       return
     }
-    // Asks again what was refused last, alone or under more rules.
+    // Asks again for what was refused last, alone or under more rules.
     if (step.do === 'peek') {
       const rules = this.last.map(({ spec }) => spec.rule)
       const more = elsewhere ? entriesOf(step.asked).filter(({ spec }) => !rules.includes(spec.rule)) : []
@@ -135,7 +135,7 @@ class World {
       const max = spec.limits[n]?.max ?? 0
       if (used < max) continue
       const waits = right[n]?.reset ?? 0
-      // Who sends to a known value again moves the time of the others.
+      // A repeated send to a known value moves the time of the others.
       if (spec.kind === 'distinct' ? reset > waits : reset !== waits)
         throw new Error(`${spec.name} says ${reset}, the model ${waits}`)
     }
@@ -171,7 +171,7 @@ class World {
       }
   }
 
-  // Redis cannot run two scripts in one tick, so what was given back is in the past, receipts of counts too.
+  // Redis cannot run two scripts in one tick, so slots given back lie in the past, and receipts of counts as well.
   private pass(): void {
     const slots = this.reservations.flatMap(each => each.slots.map(slot => slot?.at ?? 0))
     this.moveTo(Math.max(this.time.ticks, this.model.latest(), ...slots) + 1_000)
@@ -184,7 +184,7 @@ class World {
 }
 
 t.test(
-  'random histories: a refusal by the cache was true within its time, all else is as without',
+  'random histories: a refusal by the cache was true within its time, all else is decided as without it',
   async t => {
     const { client, clock } = await startRedis(t, { clock: true })
     let runs = 0
@@ -212,7 +212,10 @@ t.test(
       options
     )
     t.comment(JSON.stringify(total))
-    t.ok(total.redis > 20 * options.numRuns && total.cache > 5 * options.numRuns, 'both decide')
-    t.ok(total.stale > 0, 'some were ended elsewhere meanwhile')
+    t.ok(
+      total.redis > 20 * options.numRuns && total.cache > 5 * options.numRuns,
+      'Redis and the cache both decide'
+    )
+    t.ok(total.stale > 0, 'some refusals were ended elsewhere meanwhile')
   }
 )

@@ -67,7 +67,7 @@ export function entry(spec: Spec, who: string | number = 'a', max?: readonly num
   return { spec, identity: identity(who), ...(max && { max }) }
 }
 
-/** The same with a value, where different ones are counted. Of the numbers some are below every stamp, some above. */
+/** An entry with a value, for a spec that counts different values. Some values are below every stamp, some above. */
 export function sentTo(
   spec: Spec,
   value: number,
@@ -112,12 +112,12 @@ export function named(entries: readonly Entry[], facts: Facts): NamedFacts {
   return { now, admitted: admitted === 1, entries: found }
 }
 
-/** How many of each entry's first limit were used. */
+/** How much of each entry's first limit was used. */
 export function usedOf(entries: readonly Entry[], facts: Facts): (number | undefined)[] {
   return named(entries, facts).entries.map(({ limits }) => limits[0]?.used)
 }
 
-/** What was counted, as a refund names it. */
+/** What was counted, in the form that a refund takes. */
 export function takenOf(entries: readonly Entry[], { now, entries: found }: NamedFacts): Taken[] {
   return entries.flatMap((entry, i) => {
     const { receipt = 0, limits = [] } = found[i] ?? {}

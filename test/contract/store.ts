@@ -9,7 +9,7 @@ import { logs } from './promises/logs.js'
 import { refunds } from './promises/refunds.js'
 import { type Opened, Subject } from './promises/subject.js'
 
-/** A store of its own for each promise, at this date. */
+/** Opens a new store for each promise, whose clock starts at this date. */
 type Open = (t: Test, start: string) => Promise<Opened>
 
 const promises = [
@@ -23,7 +23,7 @@ const promises = [
   ...elsewhere
 ]
 
-/** Sees that a store keeps every promise. */
+/** Tests that a store keeps every promise. */
 export async function storeContract(t: Test, name: string, open: Open): Promise<void> {
   for (const [i, [promise, see]] of promises.entries()) {
     await t.test(`${name} ${i + 1}: ${promise}`, async t =>

@@ -31,7 +31,7 @@ export class Time {
     this.advance(ms * TICKS_PER_MS)
   }
 
-  /** For the memory store; both its clocks move together, and stand in the middle of a tick. */
+  /** For the memory store. Both clocks move together, and stand in the middle of a tick. */
   get clock(): Clock {
     const ms = () => (this.ticks + 0.5) / TICKS_PER_MS
     return { monotonic: () => ms() - ORIGIN_MS, wall: () => EPOCH_MS + ms() }

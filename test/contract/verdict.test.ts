@@ -41,7 +41,7 @@ const policy: Rule[] = [
       { max: 3, window: '10s' }
     ]
   },
-  // Longer than a test: nothing is renewed meanwhile.
+  // Longer than a test, so that no lock is renewed meanwhile.
   { name: 'in-flight', key, lock: '10m' },
   {
     name: 'watched',
@@ -123,7 +123,7 @@ const step = fc.oneof(
 )
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
-/** A decision, and what the model may still give back of it. */
+/** A decision, and the rules of which the model may still give back slots. */
 interface Made {
   decisions: Decision[]
   token: string
@@ -242,13 +242,13 @@ class World {
       else if (step.do === 'refund') await decision.refund()
       else decision[step.do]()
     }
-    // The release of a lock delays nobody: it has been sent, and comes before whatever is sent now.
+    // Nothing waits for the release of a lock, but it has been sent, so it comes before whatever is sent now.
     await this.stores[1]?.peek([
       { spec: (this.rules.get('mail') as CompiledRule).specs[0] as Entry['spec'], identity: 'a' }
     ])
   }
 
-  /** Whatever was kept before; the decisions do not hear of it. */
+  /** Refunds by receipt, also what was kept before; the decisions do not hear of it. */
   private async refund(made: Made): Promise<void> {
     for (const { name } of made.rules)
       if (this.rules.get(name)?.counts !== 'attempts') this.giveBack(made, name)

@@ -9,7 +9,7 @@ import { type Asked, appliedOf, askedOf, entriesOf, seeded } from './history.js'
 import { named, takenOf, token } from './specs.js'
 import { Time } from './time.js'
 
-/** What comes before the question: sends of all kinds, some of them given back, over some time. */
+/** What comes before the question: sends under all kinds of rules, over some time, some of them refunded. */
 const history = fc.array(
   fc.record({
     asked: askedOf(2),
@@ -23,7 +23,7 @@ const history = fc.array(
   { minLength: 6, maxLength: 15, size: 'max' }
 )
 
-/** The question's rules, sent to what somebody else asked for. */
+/** The rules of the question, with the value of another request. */
 function others(question: Asked, { rules }: Asked): Asked['rules'] {
   return question.rules.map(each => ({ ...each, value: rules[0]?.value ?? 0 }))
 }
@@ -41,7 +41,7 @@ async function live(
       const taken = takenOf(entries, named(entries, await store.reserve(entries, holder)))
       if (refund && taken.length > 0) await store.refund(taken, holder)
     }
-    // Redis cannot run two scripts in one tick: what was given back is in the past.
+    // Redis cannot run two scripts in one tick, so slots given back lie in the past.
     if (refund) time.advance(1_000)
   }
 }
@@ -58,7 +58,7 @@ t.test('whoever comes at retryAfterMs is admitted, whoever comes 1 ms before is 
       const stores = [memory, new RedisStore(client, 'wait:')]
       try {
         await live(stores, time, past)
-        // Sent under a higher max shortly before: more may be used than the question's own max.
+        // Sends under a higher max shortly before, so that more may be used than the question's own max.
         await live(
           stores,
           time,
@@ -68,7 +68,7 @@ t.test('whoever comes at retryAfterMs is admitted, whoever comes 1 ms before is 
             refund: false
           }))
         )
-        // Asked again until it is refused, a little later each time.
+        // The question itself several times, a little later each time, so that it is mostly refused.
         await live(
           stores,
           time,

@@ -2,18 +2,18 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Teardown } from '../helper/teardown.js'
 
-/** What a client says to a Redis, word by word, as it goes over the wire. */
+/** What a client sends to a Redis over the wire. */
 interface Wire {
   port: number
   /** The commands in the order in which they were sent, each as its words. */
   commands: string[][]
-  /** How often something was asked after all before it had been answered. */
+  /** How often a command was sent after everything before it had been answered. */
   waits: number
 }
 
 /**
- * A proxy before a Redis that writes down every command.
- * @param delayMs how long answers are kept back, so that all that does not wait for one is asked before it
+ * A proxy in front of a Redis that records every command.
+ * @param delayMs how long answers are held back, so that a command which waits for no answer is sent before them
  */
 export async function tapWire(t: Teardown, port: number, delayMs = 0): Promise<Wire> {
   const wire: Wire = { port: 0, commands: [], waits: 0 }

@@ -4,7 +4,7 @@ import { counted, day, hour, type Promised, states } from './subject.js'
 
 const blockedFor = (facts: NamedFacts) => facts.entries.map(each => each.blockedFor)
 
-/** What every store promises of blocks, and of what is cleared. */
+/** What every store promises of blocks, and of `clear`. */
 export const blocks: Promised[] = [
   [
     'clear forgets what is counted, and keeps blocks',
@@ -23,7 +23,7 @@ export const blocks: Promised[] = [
     }
   ],
   [
-    'a block for a time ends by itself; what is counted stays',
+    'a block for a time ends by itself, and what is counted stays',
     async s => {
       const entries = [entry(log([3, hour])), entry(count(3, 'day'))]
       await s.take(entries)
@@ -61,7 +61,7 @@ export const blocks: Promised[] = [
     }
   ],
   [
-    'of one rule, too, what is not blocked passes',
+    'a block of one entry of a rule leaves its other entries passing',
     async s => {
       const entries = oneRule([log([3, hour]), count(9, 'month')]).map(spec => entry(spec))
       await s.store.block(entries.slice(1), 0)
@@ -69,7 +69,7 @@ export const blocks: Promised[] = [
     }
   ],
   [
-    'unblock keeps what is counted; blocking again replaces the block',
+    'unblock keeps what is counted, and a new block replaces the one before',
     async s => {
       const entries = [entry(log([1, hour])), entry(count(1, 'day'))]
       await s.take(entries)
@@ -85,7 +85,7 @@ export const blocks: Promised[] = [
     }
   ],
   [
-    'whoever was never counted can be blocked, and what is blocked refunded',
+    'an identity that was never counted can be blocked, and slots of a blocked one can be refunded',
     async s => {
       const entries = [entry(log([5, hour])), entry(count(5, 'day'))]
       await s.store.block(entries, 0)

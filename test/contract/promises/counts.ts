@@ -5,7 +5,7 @@ import { day, hour, type Promised } from './subject.js'
 /** What every store promises of calendar limits. */
 export const counts: Promised[] = [
   [
-    'a count begins anew with its period',
+    'a count begins anew with each period',
     async s => {
       const entries = [entry(count(2, 'day', 'Asia/Shanghai'))]
       await s.take(entries)
@@ -25,7 +25,7 @@ export const counts: Promised[] = [
     }
   ],
   [
-    'periods of every kind end where their zone says',
+    'periods of every kind end when they end in their time zone',
     async s => {
       // The night in which Berlin's clocks go forward: its day has 23 hours.
       const ends: [ReturnType<typeof count>, number][] = [
@@ -43,7 +43,7 @@ export const counts: Promised[] = [
         facts.entries.map(each => each.limits[0]?.reset),
         ends.map(([, ms]) => ms * 100)
       )
-      // In the order of time.
+      // In the order in which they end.
       for (const [i, [, ms]] of [...ends.entries()].sort(([, [, one]], [, [, other]]) => one - other)) {
         s.time.set(facts.now + ms * 100 - 1)
         await s.admits([entries[i] as Entry], false, `${i}: the last tick`)
@@ -53,7 +53,7 @@ export const counts: Promised[] = [
     }
   ],
   [
-    'a count of two zones rolls over at the midnight of each',
+    'under one rule, each identity counts until midnight in its own time zone',
     async s => {
       const spec = count(1, 'day', 'Asia/Shanghai')
       const shanghai = entry(spec, 'a')
@@ -66,7 +66,7 @@ export const counts: Promised[] = [
       await s.admits([shanghai], false, 'before midnight in Shanghai')
       s.time.advance(1)
       await s.admits([shanghai], true, 'midnight in Shanghai')
-      await s.admits([york], false, 'and not in New York')
+      await s.admits([york], false, 'not midnight in New York')
       s.time.advance((waits[1] as number) - (waits[0] as number) - 1)
       await s.admits([york], false, 'before midnight in New York')
       s.time.advance(1)
@@ -75,7 +75,7 @@ export const counts: Promised[] = [
     }
   ],
   [
-    'a period in force ends when it ends, whatever zone is asked for next',
+    'a period that has begun keeps its end, whatever time zone is asked for next',
     async s => {
       const spec = count(2, 'day', 'Asia/Shanghai')
       const before = entry(spec)
@@ -85,21 +85,21 @@ export const counts: Promised[] = [
       await s.take([after])
       s.t.same((await s.peek([after])).entries[0]?.limits, [{ used: 2, reset }])
       await s.refund([first as Taken])
-      s.t.same(await s.used([before, after]), [[1], [1]], 'a slot goes back all the same')
+      s.t.same(await s.used([before, after]), [[1], [1]], 'its slot is refunded all the same')
       s.time.advance(reset)
       s.t.same(await s.used([after]), [[0]])
     }
   ],
   [
-    'a count that was begun by a clock far ahead is not for the clock that was put right',
+    'a count that began while the clock was far ahead is dropped once the clock is put right',
     async s => {
       const entries = [entry(count(1, 'month'))]
       const longer = 33 * day
       s.time.advanceMs(longer)
       const ahead = await s.take(entries)
-      await s.admits(entries, false, 'by the clock that is ahead')
+      await s.admits(entries, false, 'while the clock is ahead')
       s.time.advanceMs(-longer)
-      await s.admits(entries, true, 'put right')
+      await s.admits(entries, true, 'once the clock is put right')
       const right = await s.take(entries)
       await s.refund(ahead)
       s.t.strictSame(await s.used(entries), [[1]])
@@ -108,7 +108,7 @@ export const counts: Promised[] = [
     }
   ],
   [
-    'what was refunded by a clock far ahead keeps no refund from the clock that was put right',
+    'refunds from while the clock was far ahead stop none of the refunds made once it is put right',
     async s => {
       const entries = [entry(count(2, 'month'))]
       const longer = 33 * day
@@ -128,14 +128,14 @@ export const counts: Promised[] = [
     }
   ],
   [
-    'a count that was begun by a clock a little ahead goes on when the clock is put right',
+    'a count that began while the clock was a little ahead goes on once the clock is put right',
     async s => {
       const entries = [entry(count(1, 'month'))]
       await s.take(entries)
       s.time.advanceMs(-2 * hour)
       await s.admits(entries, false, 'in the month before')
       s.t.equal((await s.reserve(entries)).admitted, false)
-      // From here its end is as far away as that of a month may be in any zone.
+      // From here the end of the count is as far away as the end of a month can be in any time zone.
       s.time.advanceMs(-26 * hour)
       s.t.equal((await s.reserve(entries)).admitted, false)
       s.time.advance(-1)

@@ -28,7 +28,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'all or nothing: one that refuses keeps all from being counted',
+    'all or nothing: when one entry refuses, none is counted',
     async s => {
       const full = entry(log([1, 60_000]))
       const held = entry(lock(60_000))
@@ -46,7 +46,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'every one that refuses is told, not the first alone',
+    'a refusal names every entry that refuses, not only the first',
     async s => {
       const entries = [entry(log([1, 60_000])), entry(count(1, 'day')), entry(lock(60_000))]
       await s.take(entries)
@@ -54,7 +54,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'identities do not touch each other',
+    'each identity is counted on its own',
     async s => {
       const specs = [log([1, 60_000]), count(1, 'day'), lock(60_000)]
       await s.take(specs.map(spec => entry(spec, 'a')))
@@ -76,7 +76,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'an observed rule of several entries stands and falls together',
+    'of an observed rule with several entries, all are counted or none is',
     async s => {
       const [first, second, third] = oneRule([log([5, 60_000]), count(1, 'day'), log([5, 1_000])], true).map(
         spec => entry(spec)
@@ -89,7 +89,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'an observed rule is charged only when all in force admit',
+    'an observed rule is counted only when all rules in force admit',
     async s => {
       const seen = entry(observed(log([5, 60_000])))
       const real = entry(log([1, 60_000]))
@@ -99,7 +99,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    'the first of all rules may be an observed one',
+    'an observed rule may be the first of all rules, number 0',
     async s => {
       const seen = entry({ ...observed(log([1, hour])), rule: 0 })
       s.t.strictSame(counted(await s.reserve([seen])), [true])
@@ -132,7 +132,7 @@ export const decisions: Promised[] = [
     }
   ],
   [
-    "a max of the request's own holds for that decision alone",
+    'a max that comes with the request holds for that decision alone',
     async s => {
       const spec = log([5, 60_000], [9, hour])
       const calendar = count(5, 'day')

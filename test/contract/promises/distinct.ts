@@ -4,7 +4,7 @@ import type { Promised, Subject } from './subject.js'
 
 const minute = 60_000
 
-/** Takes one for each value, a second apart. */
+/** Reserves one slot for each value, a second apart. */
 async function fill(s: Subject, spec: Entry['spec'], ...values: number[]): Promise<void> {
   for (const value of values) {
     await s.take([sentTo(spec, value)])
@@ -12,7 +12,7 @@ async function fill(s: Subject, spec: Entry['spec'], ...values: number[]): Promi
   }
 }
 
-/** State, and of each limit how many are used, and milliseconds: as a look and a decision tell them. */
+/** The state, and how much of each limit is used and for how many ms: the same by peek and by reserve. */
 async function facts(s: Subject, one: Entry) {
   const { state, limits } = (await s.peek([one])).entries[0] ?? {}
   const decided = await s.reserve([one])
@@ -24,18 +24,22 @@ async function facts(s: Subject, one: Entry) {
   return [state, ...(limits ?? []).map(({ used, reset }) => [used, reset / 100])]
 }
 
-/** What every store promises of different values. */
+/** What every store promises of limits on different values. */
 export const distincts: Promised[] = [
   [
-    'different values are counted; one that was sent to passes when all are used',
+    'different values are counted, and a value already counted passes even when the limit is used up',
     async s => {
       const spec = distinct([3, minute])
       s.t.strictSame((await s.reserve([sentTo(spec, 1)])).entries[0]?.limits, [{ used: 0, reset: 0 }])
       s.time.advanceMs(1_000)
       await fill(s, spec, 2, 1, 3, 2)
-      s.t.strictSame(await facts(s, sentTo(spec, 4)), [REFUSES, [3, 57_000]], 'the oldest is 1, at 2 s')
+      s.t.strictSame(
+        await facts(s, sentTo(spec, 4)),
+        [REFUSES, [3, 57_000]],
+        'the oldest value is 1, last sent to at 2 s'
+      )
       s.t.equal((await s.reserve([sentTo(spec, 4)])).admitted, false)
-      s.t.strictSame(await facts(s, sentTo(spec, 1)), [PASSES, [2, 58_000]], 'others: 3 and 2')
+      s.t.strictSame(await facts(s, sentTo(spec, 1)), [PASSES, [2, 58_000]], 'the other values are 3 and 2')
       for (const value of [1, 2, 3, 3, 3]) await s.take([sentTo(spec, value)])
       await s.take([sentTo(spec, 4, undefined, 'b')])
     }
@@ -48,13 +52,17 @@ export const distincts: Promised[] = [
       s.time.advance(5_800_000 - 1)
       s.t.strictSame(await facts(s, sentTo(spec, 3)), [REFUSES, [2, 0.01]])
       s.time.advance(1)
-      s.t.strictSame(await facts(s, sentTo(spec, 3)), [PASSES, [1, 1_000]], '2 has gone, 1 was sent to anew')
+      s.t.strictSame(
+        await facts(s, sentTo(spec, 3)),
+        [PASSES, [1, 1_000]],
+        'value 2 has left the window, value 1 was sent to again'
+      )
       await s.take([sentTo(spec, 3)])
-      await s.admits([sentTo(spec, 2)], false, 'what has gone is as new')
-      await s.admits([sentTo(spec, 1)], true, 'what has not may be repeated')
+      await s.admits([sentTo(spec, 2)], false, 'a value that has left the window is a new one')
+      await s.admits([sentTo(spec, 1)], true, 'a value in the window may be repeated')
       s.time.advanceMs(1_000)
       await s.take([sentTo(spec, 2)])
-      await s.admits([sentTo(spec, 1)], false, 'gone now')
+      await s.admits([sentTo(spec, 1)], false, 'value 1 has left the window now')
     }
   ],
   [
@@ -72,7 +80,7 @@ export const distincts: Promised[] = [
     }
   ],
   [
-    'a refund frees its own pair: the value counts from when it was sent to before',
+    'a refund removes its own pair, so the value counts from its send before that',
     async s => {
       const spec = distinct([2, minute])
       await fill(s, spec, 1)
@@ -82,17 +90,25 @@ export const distincts: Promised[] = [
       s.time.advanceMs(1_000)
       s.t.strictSame(await facts(s, sentTo(spec, 3)), [REFUSES, [2, 58_000]])
       for (let i = 0; i < 3; i++) await s.refund(repeat)
-      s.t.strictSame(await facts(s, sentTo(spec, 3)), [REFUSES, [2, 57_000]], 'as it was before the repeat')
+      s.t.strictSame(
+        await facts(s, sentTo(spec, 3)),
+        [REFUSES, [2, 57_000]],
+        'value 1 counts as before its repeat'
+      )
       await s.refund(second)
       s.t.strictSame(await facts(s, sentTo(spec, 3)), [PASSES, [1, 57_000]])
       await s.take([sentTo(spec, 2)])
       await s.refund(second)
       await s.refund(repeat)
-      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[2]], "nothing of a stranger's")
+      s.t.strictSame(
+        await s.used([sentTo(spec, 3)]),
+        [[2]],
+        'a refund that is repeated gives back no other slot'
+      )
     }
   ],
   [
-    'pairs of one instant are told apart, refunded in any order',
+    'pairs counted at one instant are told apart, in whatever order they are refunded',
     async s => {
       const spec = distinct([5, minute])
       const taken: Taken[][] = []
@@ -106,30 +122,30 @@ export const distincts: Promised[] = [
         [2, 0]
       ] as const) {
         for (let i = 0; i < 2; i++) await s.refund(taken[which] as Taken[])
-        s.t.strictSame(await s.used([sentTo(spec, 9)]), [[left]], `without the one of ${which}`)
+        s.t.strictSame(await s.used([sentTo(spec, 9)]), [[left]], `pair ${which} is refunded`)
       }
     }
   ],
   [
-    'a max that was lowered: the newest values may be repeated, as many as it says; 0 refuses all',
+    'under a lowered max only the newest `max` values may be repeated, and a max of 0 refuses all',
     async s => {
       const spec = distinct([5, minute])
       await fill(s, spec, 1, 2, 3, 4)
       const with2 = (value: number) => facts(s, sentTo(spec, value, [2]))
-      s.t.strictSame(await with2(5), [REFUSES, [4, 58_000]], 'until 3 has gone')
+      s.t.strictSame(await with2(5), [REFUSES, [4, 58_000]], 'until value 3 leaves the window')
       s.t.strictSame(await with2(2), [REFUSES, [3, 58_000]])
       s.t.strictSame(await with2(3), [PASSES, [1, 59_000]])
       s.t.strictSame(await with2(4), [PASSES, [1, 58_000]])
       s.t.strictSame(await facts(s, sentTo(spec, 4, [1])), [PASSES, [0, 0]])
       s.t.strictSame(await facts(s, sentTo(spec, 4, [0])), [REFUSES, [3, 0]])
       s.time.advanceMs(58_000 - 1)
-      await s.admits([sentTo(spec, 2, [2])], false, 'as told')
+      await s.admits([sentTo(spec, 2, [2])], false, '1 ms before the reset')
       s.time.advanceMs(1)
       await s.take([sentTo(spec, 2, [2])])
     }
   ],
   [
-    'a refusal counts no value, in no rule',
+    'a refusal counts no value, whichever rule refuses',
     async s => {
       const spec = distinct([2, minute])
       const full = entry(log([1, minute]))
@@ -150,7 +166,7 @@ export const distincts: Promised[] = [
     }
   ],
   [
-    'observed, different values are counted while they would pass',
+    'an observed rule counts different values as long as they would pass',
     async s => {
       const spec = observed(distinct([1, minute]))
       await fill(s, spec, 1)
@@ -174,12 +190,12 @@ export const distincts: Promised[] = [
       await s.store.block([entry(spec)], 0)
       s.t.equal((await s.peek([sentTo(spec, 2)])).entries[0]?.state, BLOCKED)
       await s.store.unblock([entry(spec)])
-      await s.admits([sentTo(spec, 2)], true, 'as before')
-      await s.admits([sentTo(spec, 3)], false, 'as before')
+      await s.admits([sentTo(spec, 2)], true, 'value 2 is still counted')
+      await s.admits([sentTo(spec, 3)], false, 'so the limit is used up')
     }
   ],
   [
-    'values of windows gone by make no difference',
+    'values that have left the window are not counted, even after hundreds of them',
     async s => {
       const spec = distinct([2, 1_000])
       const wrong: number[] = []
@@ -189,11 +205,11 @@ export const distincts: Promised[] = [
         if (used !== Math.min(value + 1, 2)) wrong.push(value)
         s.time.advanceMs(600)
       }
-      s.t.strictSame(wrong, [], 'the last two are counted')
+      s.t.strictSame(wrong, [], 'the last two values are counted each time')
     }
   ],
   [
-    'a hundred different values keep five pairs each and more, but not all',
+    'of a hundred different values at least five pairs each are kept, but not all ten',
     async s => {
       const spec = distinct([100, 3_600_000])
       const taken: Taken[][] = []
@@ -202,13 +218,21 @@ export const distincts: Promised[] = [
       s.t.strictSame(await facts(s, sentTo(spec, 100)).then(([state]) => state), REFUSES)
       s.time.advanceMs(1)
       for (const each of taken.slice(600)) await s.refund(each)
-      s.t.strictSame(await s.used([sentTo(spec, 100)]), [[100]], 'four in flight are given back')
+      s.t.strictSame(
+        await s.used([sentTo(spec, 100)]),
+        [[100]],
+        'after refunds of the newest four, each value still counts'
+      )
       for (const each of taken.slice(200, 600)) await s.refund(each)
-      s.t.strictSame(await s.used([sentTo(spec, 100)]), [[0]], 'the ninth of a value was not kept')
+      s.t.strictSame(
+        await s.used([sentTo(spec, 100)]),
+        [[0]],
+        'after refunds of the newest eight, none counts: the ninth was not kept'
+      )
     }
   ],
   [
-    'of three values each keeps a third of the pairs, rounded down, behind its newest',
+    'each of three values keeps a third of the older pairs, rounded down, besides its newest',
     async s => {
       const spec = distinct([3, 3_600_000])
       const taken: Taken[][] = []
@@ -218,11 +242,11 @@ export const distincts: Promised[] = [
       for (const each of taken.slice(84 * 3)) await s.refund(each)
       s.t.strictSame(await s.used([sentTo(spec, 3)]), [[3]])
       for (const each of taken.slice(80 * 3, 84 * 3)) await s.refund(each)
-      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]], 'no more than a third were kept')
+      s.t.strictSame(await s.used([sentTo(spec, 3)]), [[0]], 'no more than a third of them were kept')
     }
   ],
   [
-    'one value that is repeated does not push out the others, nor what they were before',
+    'a value that is repeated 600 times pushes out neither the pairs nor the older pairs of others',
     async s => {
       const spec = distinct([5, 3_600_000])
       await fill(s, spec, 1, 2)
@@ -234,7 +258,7 @@ export const distincts: Promised[] = [
     }
   ],
   [
-    'a hundred repeats in flight are given back, and the value still counts',
+    'after 99 repeats of a value are refunded, the value still counts from its first send',
     async s => {
       const spec = distinct([5, 3_600_000])
       await fill(s, spec, 1, 2, 3, 4, 5)

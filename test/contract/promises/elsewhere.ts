@@ -4,10 +4,10 @@ import { day, hour, type Promised } from './subject.js'
 
 const SECOND = 100_000
 
-/** What every store promises of what was admitted elsewhere before. */
+/** What every store promises of sends that were admitted elsewhere before (`count`). */
 export const elsewhere: Promised[] = [
   [
-    'what was admitted elsewhere counts as of then, and is given back by its receipt once',
+    'a send admitted elsewhere counts as of when it was admitted, and is refunded once by its receipt',
     async s => {
       const each = entry(log([3, 60_000], [5, hour]))
       s.time.advanceMs(hour)
@@ -28,7 +28,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'it counts whatever is used, and then refuses',
+    'a send admitted elsewhere counts even beyond max, and the limit then refuses',
     async s => {
       const entries = [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])].map(spec => sentTo(spec, 1))
       const [, calendar] = await s.take(entries)
@@ -41,7 +41,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'given back, they leave what was counted before them, though that had used the limit up',
+    'refunds of sends admitted elsewhere leave the slot that was counted here before, under a full limit',
     async s => {
       for (const spec of [log([1, 60_000]), count(1, 'day'), distinct([1, 60_000])]) {
         const [taken] = await s.take([sentTo(spec, 1)])
@@ -57,7 +57,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'where something newer stands it counts as of the tick after that',
+    'a send admitted elsewhere before the newest one here counts as of the tick after that one',
     async s => {
       const each = entry(log([3, 60_000]))
       await s.take([each])
@@ -70,7 +70,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'it counts where a block was then that has ended since',
+    'a send admitted elsewhere during a block here counts once that block has ended',
     async s => {
       const entries = [log([3, 60_000]), count(3, 'day')].map(spec => entry(spec))
       const ends = (await s.take(entries))[1]?.ends
@@ -87,7 +87,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'what is over is not counted',
+    'a send admitted elsewhere longer ago than the window is not counted',
     async s => {
       const spec = log([1, 60_000])
       s.time.advanceMs(hour)
@@ -96,7 +96,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'under a calendar limit it counts in its period, and never in another',
+    'under a calendar limit a send admitted elsewhere counts in its own period, and in no other',
     async s => {
       const each: Entry = entry(count(5, 'day'))
       const [taken] = await s.take([each])
@@ -119,7 +119,7 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
-    'of different values each counts once, as of when it was last sent to',
+    'of sends admitted elsewhere each different value counts once, as of when it was last sent to',
     async s => {
       const spec = distinct([3, 60_000])
       s.time.advanceMs(hour)

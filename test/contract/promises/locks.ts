@@ -4,7 +4,7 @@ import type { Promised } from './subject.js'
 /** What every store promises of locks. */
 export const locks: Promised[] = [
   [
-    "a lock is one holder's until it ends",
+    'a lock has one holder until it ends',
     async s => {
       const held = [entry(lock(30_000))]
       await s.take(held)
@@ -25,15 +25,15 @@ export const locks: Promised[] = [
       const other = token().slice(0, 8)
       for (const stranger of [token(), other + second + third, first + other + third, first + second + other])
         await s.refund(taken, stranger)
-      await s.admits(held, false, 'a stranger released nothing')
+      await s.admits(held, false, 'others have released nothing')
       await s.refund(taken, mine)
-      await s.admits(held, true, 'its holder did')
+      await s.admits(held, true, 'its holder has released it')
       await s.refund(taken, mine)
       s.t.equal(await s.store.renew(one, mine), false, 'nothing is left to renew')
       const theirs = token()
       await s.take(held, theirs)
       await s.refund(taken, mine)
-      await s.admits(held, false, 'once')
+      await s.admits(held, false, 'a second release by the former holder does not touch the lock of another')
     }
   ],
   [
@@ -44,18 +44,18 @@ export const locks: Promised[] = [
       const mine = token()
       await s.take(held, mine)
       s.time.advanceMs(20_000)
-      s.t.equal(await s.store.renew(one, token()), false, 'not by a stranger')
+      s.t.equal(await s.store.renew(one, token()), false, 'not by another holder')
       s.t.equal(await s.store.renew(one, mine), true)
       s.time.advanceMs(29_999)
-      await s.admits(held, false, 'it lasts from the renewal on')
+      await s.admits(held, false, 'it lasts its full time from the renewal on')
       s.time.advanceMs(1)
       s.t.equal(await s.store.renew(one, mine), false, 'not once it has ended')
       await s.take(held)
-      s.t.equal(await s.store.renew(one, mine), false, "not once it is another's")
+      s.t.equal(await s.store.renew(one, mine), false, 'not once another holds it')
     }
   ],
   [
-    'one lock is lost, others of the same request go on',
+    'when one lock of a request has ended, its other locks can still be renewed',
     async s => {
       const all = [entry(lock(10_000)), entry(lock(30_000)), entry(lock(10_000))]
       const mine = token()

@@ -20,7 +20,7 @@ export const logs: Promised[] = [
     }
   ],
   [
-    'a window rolls: never more than max in any span',
+    'a window rolls: no span of that length has more than max',
     async s => {
       const entries = [entry(log([3, 10_000]))]
       for (const pause of [0, 4_000, 5_999]) {
@@ -30,12 +30,12 @@ export const logs: Promised[] = [
       await s.admits(entries, false, 'full')
       s.time.advanceMs(1)
       await s.take(entries)
-      await s.admits(entries, false, 'the first has gone, the others count')
+      await s.admits(entries, false, 'the first has left the window, the others count')
       s.t.equal((await s.peek(entries)).entries[0]?.limits[0]?.reset, 400_000)
     }
   ],
   [
-    'stamps of one instant are told apart',
+    'stamps of sends at one instant are told apart',
     async s => {
       const entries = [entry(log([3, 10_000]))]
       const receipts = [await s.take(entries), await s.take(entries), await s.take(entries)].map(
@@ -49,7 +49,7 @@ export const logs: Promised[] = [
     }
   ],
   [
-    'each of several limits refuses, and tells of itself',
+    'each of several limits refuses on its own, and says how much is used and when a slot returns',
     async s => {
       const entries = [entry(log([1, 60_000], [2, hour]))]
       await s.take(entries)
@@ -77,7 +77,7 @@ export const logs: Promised[] = [
     }
   ],
   [
-    'with a lower max the wait is until enough have gone',
+    'under a lower max a slot returns only when enough stamps have left the window',
     async s => {
       const spec = log([5, 60_000])
       for (let i = 0; i < 4; i++) {
@@ -117,7 +117,7 @@ export const logs: Promised[] = [
     }
   ],
   [
-    'a log holds as many as its largest max, no more',
+    'a log keeps as many stamps as its largest max, no more',
     async s => {
       const spec = log([1, 1_000], [2, 2_000])
       for (let i = 0; i < 4; i++) {
@@ -125,11 +125,11 @@ export const logs: Promised[] = [
         s.time.advanceMs(1_000)
       }
       const wider = { ...log([9, hour]), rule: spec.rule, name: spec.name, series: spec.series }
-      s.t.strictSame(await s.used([entry(wider)]), [[2]], 'to a rule that was put in its place')
+      s.t.strictSame(await s.used([entry(wider)]), [[2]], 'a wider rule in its place finds no more')
     }
   ],
   [
-    'the largest log is kept whole',
+    'a log of the largest max, 1,000, keeps every stamp',
     async s => {
       const entries = [entry(log([1_000, hour]))]
       const first = await s.take(entries)

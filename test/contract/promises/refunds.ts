@@ -2,10 +2,10 @@ import { type Taken, TICKS_PER_MS } from '../../../plugin/store/store.js'
 import { count, entry, log, observed } from '../specs.js'
 import { hour, type Promised } from './subject.js'
 
-/** What every store promises of what is given back. */
+/** What every store promises of refunds. */
 export const refunds: Promised[] = [
   [
-    'a refund returns its own slot, once, however often it is told',
+    'a refund gives back its own slot, and only once, however often it is repeated',
     async s => {
       const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
       const first = await s.take(entries)
@@ -15,15 +15,19 @@ export const refunds: Promised[] = [
       s.t.strictSame(await s.used(entries), [[1], [1]])
       await s.take(entries)
       for (let i = 0; i < 5; i++) await s.refund(first)
-      s.t.strictSame(await s.used(entries), [[2], [2]], "nothing of a stranger's")
+      s.t.strictSame(await s.used(entries), [[2], [2]], 'a refund that is repeated gives back no other slot')
       s.time.advanceMs(59_999)
       s.t.strictSame(await s.used(entries), [[2], [2]])
       s.time.advance(1)
-      s.t.strictSame(await s.used(entries), [[1], [2]], "the second one's instant is still its own")
+      s.t.strictSame(
+        await s.used(entries),
+        [[1], [2]],
+        'the second stamp leaves the window at its own instant'
+      )
     }
   ],
   [
-    'a decision that counted nothing gives nothing back',
+    'a refund of a decision that counted nothing gives nothing back',
     async s => {
       const entries = [entry(observed(log([1, 60_000])))]
       await s.take(entries)
@@ -34,7 +38,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a refund of the later one stays known while others are counted',
+    'a refund of the newest slot, repeated after others were counted, gives nothing more back',
     async s => {
       const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
       await s.take(entries)
@@ -47,7 +51,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'refunds in any order each return one slot',
+    'refunds in any order give back one slot each',
     async s => {
       const entries = [entry(log([5, 60_000])), entry(count(5, 'day'))]
       const taken: Taken[][] = []
@@ -76,7 +80,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a refund is taken until the period ends, and changes nothing in the next',
+    'a refund counts until its period ends, and changes nothing in the next period',
     async s => {
       const entries = [entry(count(2, 'hour'))]
       const [first, second] = [await s.take(entries), await s.take(entries)]
@@ -92,7 +96,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'what was never issued is not given back',
+    'a receipt that was never issued gives nothing back',
     async s => {
       const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
       const [stamp, number] = (await s.take(entries)) as [Taken, Taken]
@@ -124,7 +128,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a refund from before a clear does not touch what came after',
+    'a refund of a slot from before a clear does not touch slots counted after it',
     async s => {
       const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
       const before = [...(await s.take(entries)), ...(await s.take(entries))]
@@ -138,29 +142,29 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a count gives back each of what it counted, in any order, once',
+    'a count gives back each of 2,500 slots once, in any order',
     async s => {
       const entries = [entry(count(5_000, 'month'))]
       const all: Taken[] = []
       for (let i = 0; i < 2_500; i++) all.push(...(await s.take(entries)))
-      // The first, the last, and every order between: 1,001 and 2,500 have no divisor in common.
+      // In mixed order, with none left out: 1,001 and 2,500 have no divisor in common.
       const given = all.map((_, i) => all[(i * 1_001) % all.length] as Taken).filter((_, i) => i % 100 !== 7)
       for (const taken of given) await s.refund([taken])
       s.t.strictSame(await s.used(entries), [[25]])
       for (const taken of given.reverse()) await s.refund([taken])
-      s.t.strictSame(await s.used(entries), [[25]], 'told again, it changes nothing')
+      s.t.strictSame(await s.used(entries), [[25]], 'the same refunds again change nothing')
       for (let i = 0; i < 50; i++) await s.take(entries)
       s.t.strictSame(await s.used(entries), [[75]])
       for (const taken of all) await s.refund([taken])
       s.t.strictSame(
         await s.used(entries),
         [[50]],
-        'what was kept at first as well, and nothing of what came later'
+        'the slots left out at first are given back too, and none of the later ones'
       )
     }
   ],
   [
-    'a count of which all was given back goes on with what comes later',
+    'a count of which every slot was refunded goes on with later sends',
     async s => {
       const entries = [entry(count(5, 'day'))]
       const before = [...(await s.take(entries)), ...(await s.take(entries))]
@@ -169,13 +173,13 @@ export const refunds: Promised[] = [
       s.t.strictSame(await s.used(entries), [[0]])
       const after = [...(await s.take(entries)), ...(await s.take(entries))]
       for (const taken of before) await s.refund([taken])
-      s.t.strictSame(await s.used(entries), [[2]], 'told again, it changes nothing')
+      s.t.strictSame(await s.used(entries), [[2]], 'the same refunds again change nothing')
       for (const taken of after) await s.refund([taken])
       s.t.strictSame(await s.used(entries), [[0]])
     }
   ],
   [
-    'a count that runs ahead of the clock gives nothing back twice',
+    'a count whose receipts run ahead of the clock gives no slot back twice',
     async s => {
       const entries = [entry(count(5, 'day'))]
       const before = [...(await s.take(entries)), ...(await s.take(entries)), ...(await s.take(entries))]
@@ -187,7 +191,7 @@ export const refunds: Promised[] = [
     }
   ],
   [
-    'a count that was cleared after refunds gives back what came later',
+    'a count that was cleared after refunds gives back later slots',
     async s => {
       const entries = [entry(count(5, 'day'))]
       const before = [...(await s.take(entries)), ...(await s.take(entries))]

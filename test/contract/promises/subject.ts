@@ -3,7 +3,7 @@ import type { Entry, Store, Taken } from '../../../plugin/store/store.js'
 import { type NamedFacts, named, takenOf, token } from '../specs.js'
 import type { Time } from '../time.js'
 
-/** Something that every store promises, and how that is seen. */
+/** Something that every store promises, and the test of it. */
 export type Promised = [promise: string, see: (s: Subject) => Promise<void>]
 
 export interface Opened {
@@ -11,7 +11,7 @@ export interface Opened {
   time: Time
 }
 
-/** A store with the words that the promises speak in. */
+/** A store, with the methods that the tests of the promises use. */
 export class Subject {
   readonly store: Store
   readonly time: Time
@@ -32,14 +32,14 @@ export class Subject {
     return named(entries, await this.store.peek(entries))
   }
 
-  /** Reserves what must be admitted. @returns how to give it back */
+  /** Reserves, and asserts that it is admitted. @returns what a refund takes */
   async take(entries: Entry[], holder = token()): Promise<Taken[]> {
     const facts = await this.reserve(entries, holder)
     this.t.equal(facts.admitted, true, 'admitted')
     return takenOf(entries, facts)
   }
 
-  /** How many are used, by entry and limit. */
+  /** How many slots are used, by entry and limit. */
   async used(entries: Entry[]): Promise<number[][]> {
     return (await this.peek(entries)).entries.map(({ limits }) => limits.map(({ used }) => used))
   }
