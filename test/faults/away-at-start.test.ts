@@ -3,11 +3,11 @@ import { startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { clientOf, openOn } from './process.js'
 
-t.test('a cluster that was away at the start: its return is logged as its loss is', async t => {
+t.test('the loss and the return of a cluster that was away at the start are logged once each', async t => {
   const client = clientOf(await startCluster(t))
   const { connect } = client
   client.connect = () => Promise.reject(new Error('away'))
-  // Whatever time Redis takes to answer, that is no second loss.
+  // However long Redis takes to answer, that is no second loss.
   const { app, changes } = await openOn(t, client, { timeout: 5_000, onStoreError: 'deny' })
   const decision = () => app.limit.reserve({ daily: 'a' })
   await t.rejects(decision(), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })

@@ -6,7 +6,7 @@ import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { open, openOn, values } from './process.js'
 
-/** A client that goes on trying, and answers at once while there is no connection. */
+/** A client that goes on reconnecting, and fails commands at once while there is no connection. */
 function connect({ port }: RedisServer): Redis {
   const options = { enableOfflineQueue: false, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 }
   return new Redis(port, '127.0.0.1', options).on('error', () => {})
@@ -19,7 +19,7 @@ async function openTwo(t: Test) {
   return { server, processes }
 }
 
-/** Breaks a Redis. @returns how to make it whole */
+/** Ways to break a Redis. Each returns what repairs it. */
 const breaks: Record<string, (t: Test, server: RedisServer) => Promise<() => Promise<unknown>>> = {
   hangs: async (_, { pid }) => {
     process.kill(pid, 'SIGSTOP')
@@ -36,10 +36,10 @@ const breaks: Record<string, (t: Test, server: RedisServer) => Promise<() => Pro
 }
 
 for (const [how, destroy] of Object.entries(breaks)) {
-  t.test(`what two processes admit without a Redis that ${how} counts in it afterwards`, async t => {
+  t.test(`sends that two processes admit without a Redis that ${how} count in it afterwards`, async t => {
     const { server, processes } = await openTwo(t)
     const repair = await destroy(t, server)
-    // What Redis is asked first may be counted by itself, too late.
+    // The first decision that Redis is asked for may be counted by Redis itself, too late.
     for (const { app } of processes) await app.limit.reserve({ other: 'first' })
     const sent = await Promise.all(
       processes.map(async ({ app }, i) => {
@@ -59,19 +59,19 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const { app } = processes[1 - i] as (typeof processes)[number]
       const there = await app.limit.reserve({ once: `who ${i}` })
       t.strictSame([there.allowed, there.store], [false, 'redis'], 'refused by the other process')
-      // As of then: what was told to wait is not told to wait longer. Redis and this process read their clocks apart.
+      // The send counts as of when it was admitted, so the wait is no longer. Redis and this process have own clocks.
       const due = retryAfterMs - (performance.now() - at)
       t.ok(Math.abs((there.retryAfterMs ?? 0) - due) < 1_000, `${there.retryAfterMs} for ${due}`)
       const { rules } = await app.limit.peek({ daily: 'all', other: 'all' })
       const left = rules.map(({ limits }) => limits[0]?.remaining)
       t.strictSame(left, [97 + i, 97 + i])
       await decision.refund()
-      t.equal((await app.limit.peek({ once: `who ${i}` })).allowed, true, 'given back there, too')
+      t.equal((await app.limit.peek({ once: `who ${i}` })).allowed, true, 'the refund reaches Redis as well')
     }
   })
 }
 
-t.test('what is admitted without one node of a cluster counts on it afterwards', async t => {
+t.test('a send admitted without one node of a cluster counts on that node afterwards', async t => {
   const cluster = await startCluster(t)
   const [one, other] = [await open(t, cluster, {}), await open(t, cluster, {})]
   const [who = ''] = await values(cluster, one.app)
@@ -87,21 +87,24 @@ t.test('what is admitted without one node of a cluster counts on it afterwards',
   t.strictSame([there.allowed, there.store], [false, 'redis'])
 })
 
-t.test('what is admitted without Redis, since its slot is half moved, counts there', async t => {
-  const cluster = await startCluster(t)
-  const { app, changes } = await open(t, cluster, { timeout: 60_000 })
-  const [who = ''] = await values(cluster, app)
-  const { keys } = await app.limit.reserve({ other: who })
-  const [from, to] = cluster.nodes as [ClusterNode, ClusterNode]
-  await beginMove(slotOf(`sl:{${keys.other}}`), from, to)
-  const decision = await app.limit.reserve({ other: who, both: who })
-  t.strictSame([decision.allowed, decision.store], [true, 'memory'])
-  const left = async (rule: string) => {
-    const { rules } = await app.limit.peek({ [rule]: who })
-    return rules[0]?.limits[0]?.remaining
+t.test(
+  'a send admitted without Redis, since its hash slot is half moved, counts in Redis afterwards',
+  async t => {
+    const cluster = await startCluster(t)
+    const { app, changes } = await open(t, cluster, { timeout: 60_000 })
+    const [who = ''] = await values(cluster, app)
+    const { keys } = await app.limit.reserve({ other: who })
+    const [from, to] = cluster.nodes as [ClusterNode, ClusterNode]
+    await beginMove(slotOf(`sl:{${keys.other}}`), from, to)
+    const decision = await app.limit.reserve({ other: who, both: who })
+    t.strictSame([decision.allowed, decision.store], [true, 'memory'])
+    const left = async (rule: string) => {
+      const { rules } = await app.limit.peek({ [rule]: who })
+      return rules[0]?.limits[0]?.remaining
+    }
+    await until(async () => (await left('other')) === 97, 'its count')
+    await until(async () => (await left('both')) === 0, 'what is on the other side')
+    await decision.refund()
+    t.strictSame([await left('other'), await left('both'), changes()], [98, 1, []])
   }
-  await until(async () => (await left('other')) === 97, 'its count')
-  await until(async () => (await left('both')) === 0, 'what is on the other side')
-  await decision.refund()
-  t.strictSame([await left('other'), await left('both'), changes()], [98, 1, []])
-})
+)

@@ -8,7 +8,7 @@ import { Time } from '../contract/time.js'
 import { clusterOf, startCluster } from '../helper/cluster.js'
 import { startProxy } from '../helper/proxy.js'
 
-/** Everybody has another identity for each rule, so that one decision asks several nodes. */
+/** Makes of each identity another one for each rule, so that one decision asks several nodes. */
 function scattered(store: Store): Store {
   const scatter = <T extends Entry>(entry: T): T => ({
     ...entry,

@@ -20,13 +20,13 @@ const watched: Rule = {
   mode: 'observe',
   limits: [{ max: 1, window: '1h' }]
 }
-// Longer than this test: nobody renews it.
+// Longer than this test, so that no renewal comes.
 const order: Rule = { name: 'order', key: { value: 'body.order' }, lock: '30m' }
 const rules = [mobile, account, watched, order]
 
 const cluster = await startCluster(t)
 
-/** Values of a rule whose keys stand on a node. */
+/** Four values of a rule whose keys are on this node. */
 async function valuesOn(node: number, rule: Rule, value: (i: number) => string): Promise<string[]> {
   const { key } = new RuleCompiler({
     secret,
@@ -45,7 +45,7 @@ const phones = await valuesOn(0, mobile, i => `138001380${String(i).padStart(2, 
 const accounts = await valuesOn(1, account, i => `account ${i}`)
 const orders = await valuesOn(2, order, i => `order ${i}`)
 
-/** A body whose three identities live on three nodes. */
+/** A body whose three identities are on three nodes. */
 const body = (phone: number, account: number, order: number, more = {}) => ({
   phone: phones[phone],
   account: accounts[account],
@@ -77,7 +77,7 @@ async function open(t: Test, options: SendLimitOptions, client?: Cluster) {
   return { app, post, entered, onward }
 }
 
-/** What each node counts, by rule; the fingerprint of the secret left out. */
+/** The rules that each node has keys of, without the fingerprint of the secret. */
 async function counted(): Promise<string[][]> {
   const found = await cluster.contents()
   return found.map(keys =>
@@ -120,7 +120,7 @@ async function story(t: Test, { post, entered, onward }: Awaited<ReturnType<type
   t.equal((await post(body(2, 0, 2))).statusCode, 200)
 }
 
-t.test('registered with @fastify/redis', async t => {
+t.test('a cluster registered with @fastify/redis decides, and @fastify/redis closes it', async t => {
   const client = await cluster.connect()
   const opened = await open(t, { store: 'redis' }, client)
   await story(t, opened)
@@ -128,27 +128,27 @@ t.test('registered with @fastify/redis', async t => {
   await until(() => client.status === 'end', 'a client that @fastify/redis has closed')
 })
 
-t.test('passed as client', async t => {
+t.test('a cluster passed as `client` decides, and is left open', async t => {
   const client = await cluster.connect()
   const opened = await open(t, { client })
   await story(t, opened)
   await opened.app.close()
-  t.equal(client.status, 'ready', "its owner's to close")
+  t.equal(client.status, 'ready', 'its owner closes it')
 })
 
-/** A client of a proxy before the cluster, which takes it for a single Redis. */
+/** A client of a proxy in front of the cluster, which it takes for a single Redis. */
 async function proxied(t: Test): Promise<Redis> {
   const client = new Redis(await startProxy(t, cluster), { autoResendUnfulfilledCommands: false })
   t.teardown(() => client.disconnect())
   return client
 }
 
-t.test('behind a proxy', async t => {
+t.test('a cluster behind a proxy decides, with `sharded`', async t => {
   const opened = await open(t, { client: await proxied(t), sharded: true })
   await story(t, opened)
 })
 
-t.test('behind a proxy that it is not told of: the start warns', async t => {
+t.test('the start warns of a cluster behind a proxy without `sharded`', async t => {
   const warned = async (options: SendLimitOptions) => {
     const { lines, stream } = logStream()
     const app = appOf(t, { logger: { level: 'warn', stream } })
@@ -170,17 +170,20 @@ async function crowd(t: Test, { post }: Awaited<ReturnType<typeof open>>): Promi
     [...new Set(statuses)].filter(status => status !== 200 && status !== 429),
     []
   )
-  t.equal(new Set(admitted.map(({ phone }) => phone)).size, admitted.length, 'no phone twice')
+  t.equal(new Set(admitted.map(({ phone }) => phone)).size, admitted.length, 'no phone is admitted twice')
   for (const each of accounts) t.ok(admitted.filter(({ account }) => account === each).length <= 2)
   t.strictSame((await counted())[0]?.filter(name => name === 'mobile').length, admitted.length)
   for (const each of bodies) if ((await post(each)).statusCode === 200) admitted.push(each)
-  t.equal(admitted.length, 4, 'each phone once')
+  t.equal(admitted.length, 4, 'each phone is admitted once')
 }
 
-t.test('50 requests at once: never more than max, and what is refused is counted nowhere', async t => {
-  await crowd(t, await open(t, { client: await cluster.connect() }))
-  await crowd(t, await open(t, { client: await proxied(t), sharded: true }))
-})
+t.test(
+  'of 50 requests at once no more than max are admitted, and refused ones are counted nowhere',
+  async t => {
+    await crowd(t, await open(t, { client: await cluster.connect() }))
+    await crowd(t, await open(t, { client: await proxied(t), sharded: true }))
+  }
+)
 
 t.test('a process with another secret does not start', async t => {
   const client = await cluster.connect()
@@ -191,7 +194,7 @@ t.test('a process with another secret does not start', async t => {
   await t.rejects(async () => other.ready(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
 })
 
-t.test('a node that may evict live keys is warned of, whichever it is', async t => {
+t.test('the start warns of any node that may evict live keys', async t => {
   const client = await cluster.connect()
   for (const [i, node] of cluster.nodes.entries()) {
     await node.client.config('SET', 'maxmemory-policy', 'allkeys-lru')

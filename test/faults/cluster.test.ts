@@ -23,7 +23,7 @@ const cluster = await startCluster(t)
 const client = await cluster.connect()
 const { store } = clusterOf(new RedisStore(client, 'test:'))
 
-/** Some people whose keys stand on a node. */
+/** By node, some people whose keys are on it. */
 const people: string[][] = [[], [], []]
 for (let i = 0; people.some(some => some.length < 20); i++)
   people[await cluster.nodeOf(`test:{${identity(`p${i}`)}}:x`)]?.push(`p${i}`)
@@ -54,7 +54,7 @@ async function keys(): Promise<number[]> {
   return (await cluster.contents()).map(found => Object.keys(found).length)
 }
 
-t.test('one decision counts on every node; a refund frees all', async t => {
+t.test('one decision counts on every node, and a refund gives back every slot', async t => {
   const time = await open()
   const entries = [
     on(0, log([1, 60_000])),
@@ -68,7 +68,7 @@ t.test('one decision counts on every node; a refund frees all', async t => {
   t.strictSame(await keys(), [1, 2, 1])
   const second = await reserve(entries)
   t.equal(second.admitted, false)
-  t.strictSame(states(second), [REFUSES, REFUSES, REFUSES, PASSES], 'all that refuse are named')
+  t.strictSame(states(second), [REFUSES, REFUSES, REFUSES, PASSES], 'every entry that refuses is named')
   t.strictSame(receipts(second), [false, false, false, false])
   await store.refund(first.taken, first.holder)
   t.strictSame(await used(entries), [0, 0, 0, 0])
@@ -76,10 +76,14 @@ t.test('one decision counts on every node; a refund frees all', async t => {
   const third = await reserve(entries)
   await store.refund(first.taken, first.holder)
   t.equal(third.admitted, true)
-  t.strictSame(await used(entries), [1, 1, 1, 1], 'and nothing of the next one')
+  t.strictSame(
+    await used(entries),
+    [1, 1, 1, 1],
+    'the repeated refund gives back nothing of the next decision'
+  )
 })
 
-t.test('the facts stand in the order of the entries, however identities alternate', async t => {
+t.test('the facts come in the order of the entries, however the nodes alternate', async t => {
   const time = await open()
   const entries = [
     on(2, log([5, 1_000], [9, 60_000])),
@@ -99,7 +103,7 @@ t.test('the facts stand in the order of the entries, however identities alternat
   )
 })
 
-t.test('refused by one node: nothing is written on any, byte for byte', async t => {
+t.test('a decision that one node refuses changes no byte on any node', async t => {
   const time = await open()
   const specs = { log: log([1, 600_000]), count: count(1, 'day'), lock: lock(600_000) }
   const room = log([50, 600_000])
@@ -143,11 +147,15 @@ t.test('observed rules are counted with the others, and refuse nothing', async t
   const third = await reserve([fresh, ...entries])
   t.equal(third.admitted, false)
   t.strictSame(states(third), [PASSES, PASSES, REFUSES, REFUSES])
-  t.strictSame(await cluster.contents(), before, 'nor counted when an enforced one refuses elsewhere')
+  t.strictSame(
+    await cluster.contents(),
+    before,
+    'an observed rule is not counted when a rule in force refuses on another node'
+  )
 })
 
 t.test(
-  '50 at once over partly shared identities: never more than max, and nothing is left behind',
+  'of 50 decisions at once over shared identities no more than max are admitted, and only those are counted',
   async t => {
     const shared = log([9, 60_000])
     const half = count(6, 'day')
@@ -165,7 +173,7 @@ t.test(
       const accounts = [0, 1].map(n => admitted.filter(i => i % 2 === n).length)
       t.ok(admitted.length >= 1 && admitted.length <= 9, `${admitted.length} of 9`)
       t.ok(Math.max(...accounts) <= 6, `${accounts} of 6`)
-      t.equal(new Set(admitted.map(i => i % 19)).size, admitted.length, 'nobody twice')
+      t.equal(new Set(admitted.map(i => i % 19)).size, admitted.length, 'nobody is admitted twice')
       for (const answer of answers) if (!answer.admitted) t.strictSame(answer.taken, [])
       const each = Array.from({ length: 19 }, (_, n) => on(2, own, n))
       const asked = [on(0, shared), on(1, half, 0), on(1, half, 1), ...each]
@@ -173,39 +181,47 @@ t.test(
       t.strictSame(
         await used(asked),
         [admitted.length, ...accounts, ...theirs],
-        'what was admitted is counted, no more'
+        'what was admitted is counted, and no more'
       )
       time.advance(1)
       let more = 0
       for (const entries of all) more += Number((await reserve(entries)).admitted)
-      t.equal(admitted.length + more, 9, 'the room that is left is there')
+      t.equal(admitted.length + more, 9, 'the rest of the limit can still be used')
     }
   }
 )
 
-t.test('50 at once for a lock on one node, with room on the others: one gets it', async t => {
-  const [held, room, calendar] = [lock(30_000), log([60, 60_000]), count(60, 'hour')]
-  for (let round = 0; round < 5; round++) {
-    await open()
-    const entries = [on(0, room), on(1, calendar), on(2, held)]
-    const answers = await Promise.all(Array.from({ length: 50 }, () => reserve(entries)))
-    const winners = answers.filter(({ admitted }) => admitted)
-    t.equal(winners.length, 1)
-    t.strictSame(await used(entries), [1, 1, 1])
-    const [winner] = winners
-    t.equal(await store.renew(on(2, held), winner?.holder ?? ''), true, 'whoever was admitted holds it')
-    for (const { taken, holder } of answers) if (holder !== winner?.holder) await store.refund(taken, holder)
-    t.strictSame(await used(entries), [1, 1, 1])
-    await store.refund(winner?.taken ?? [], winner?.holder ?? '')
-    t.strictSame(await used(entries), [0, 0, 0])
+t.test(
+  'of 50 decisions at once for a lock on one node, with room on the others, one is admitted',
+  async t => {
+    const [held, room, calendar] = [lock(30_000), log([60, 60_000]), count(60, 'hour')]
+    for (let round = 0; round < 5; round++) {
+      await open()
+      const entries = [on(0, room), on(1, calendar), on(2, held)]
+      const answers = await Promise.all(Array.from({ length: 50 }, () => reserve(entries)))
+      const winners = answers.filter(({ admitted }) => admitted)
+      t.equal(winners.length, 1)
+      t.strictSame(await used(entries), [1, 1, 1])
+      const [winner] = winners
+      t.equal(
+        await store.renew(on(2, held), winner?.holder ?? ''),
+        true,
+        'the one that was admitted holds the lock'
+      )
+      for (const { taken, holder } of answers)
+        if (holder !== winner?.holder) await store.refund(taken, holder)
+      t.strictSame(await used(entries), [1, 1, 1])
+      await store.refund(winner?.taken ?? [], winner?.holder ?? '')
+      t.strictSame(await used(entries), [0, 0, 0])
+    }
   }
-})
+)
 
-t.test('of many clients that want the same on all nodes, one gets it', async t => {
+t.test('of many clients that ask for the last slots on all nodes at once, one is admitted', async t => {
   const clients = await Promise.all(Array.from({ length: 4 }, () => cluster.connect()))
   const stores = clients.map(each => clusterOf(new RedisStore(each, 'test:')).store)
   const entries = [on(0, lock(30_000)), on(1, log([1, 60_000])), on(2, count(1, 'day'))]
-  // Each client writes to the nodes in an order of its own.
+  // The clients name the entries in different orders.
   const orders = [entries, entries.toReversed(), [entries[1], entries[2], entries[0]] as Entry[], entries]
   for (let round = 0; round < 40; round++) {
     await open()
@@ -218,7 +234,7 @@ t.test('of many clients that want the same on all nodes, one gets it', async t =
   }
 })
 
-t.test('locks on several nodes are renewed; one that is lost is told', async t => {
+t.test('locks on several nodes are renewed, and renewing one that has ended says so', async t => {
   const time = await open()
   const both = [on(0, lock(30_000)), on(1, lock(10_000))]
   const { holder } = await reserve(both)
@@ -229,13 +245,13 @@ t.test('locks on several nodes are renewed; one that is lost is told', async t =
   t.strictSame(await used(both), [1, 0])
 })
 
-t.test('clocks of nodes that differ: a count is refunded in its own period', async t => {
+t.test('when the clocks of nodes differ, a count is refunded in its own period', async t => {
   await open()
   const entries = [on(0, log([1, 60_000])), on(1, count(1, 'day')), on(2, count(1, 'hour'))]
   for (const ms of [
     [0, 3_000, -2_000],
     [-7_000, 0, 5_000],
-    // Midnight is past on some of them.
+    // Midnight is past on some of the nodes.
     [4_000, -4_000, -1],
     [-4_000, 4_000, 1]
   ]) {
@@ -251,12 +267,12 @@ t.test('clocks of nodes that differ: a count is refunded in its own period', asy
     for (const { clock } of cluster.nodes) clock.advance(0.01)
     const again = await reserve(entries)
     await store.refund(first.taken, first.holder)
-    t.strictSame(await used(entries), [1, 1, 1], 'once')
+    t.strictSame(await used(entries), [1, 1, 1], 'the repeated refund gives nothing back')
     t.equal(again.admitted, true)
   }
 })
 
-t.test('clocks of nodes that differ: whoever waits as long as told is admitted', async t => {
+t.test('when the clocks of nodes differ, whoever waits as long as told is admitted', async t => {
   await open()
   const midnight = Date.parse('2026-03-05T00:00:00Z')
   const [ahead, behind] = [on(0, log([9, 60_000])), on(1, count(1, 'day'))]
@@ -266,7 +282,7 @@ t.test('clocks of nodes that differ: whoever waits as long as told is admitted',
   t.equal((await reserve([ahead, behind])).admitted, true)
   const refused = await reserve([ahead, behind])
   t.equal(refused.admitted, false)
-  t.equal(refused.entries[1]?.limits[0]?.reset, 300_000, "until midnight by the count's own node")
+  t.equal(refused.entries[1]?.limits[0]?.reset, 300_000, "until midnight by the clock of the count's node")
   cluster.clock.advance(2_999)
   t.equal((await reserve([ahead, behind])).admitted, false)
   cluster.clock.advance(1)
@@ -285,27 +301,32 @@ t.test('clear, block and unblock reach every node', async t => {
   t.strictSame(await keys(), [0, 0, 0])
 })
 
-t.test('the keys of one identity share one hash tag, so one node, one script call', async t => {
-  await open()
-  const specs = [log([2, 60_000]), count(5, 'day'), lock(30_000)]
-  for (const node of [0, 1, 2]) {
-    const entries = specs.map(spec => on(node, spec))
-    // The first of a mixture sends its script.
-    await reserve(entries)
-    await store.clear(entries)
-    await Promise.all(cluster.nodes.map(each => each.client.config('RESETSTAT')))
-    t.equal((await reserve(entries)).admitted, true)
-    const held = (await cluster.contents()).map(found => Object.keys(found))
-    t.strictSame(held[node], entries.map(({ identity: who, spec }) => `test:{${who}}:${spec.name}`).sort())
-    const calls = await Promise.all(cluster.nodes.map(async each => (await scriptCalls(each.client)).called))
-    t.strictSame(
-      calls,
-      [0, 1, 2].map(n => Number(n === node))
-    )
+t.test(
+  'the keys of one identity share a hash tag, so they are on one node and take one script call',
+  async t => {
+    await open()
+    const specs = [log([2, 60_000]), count(5, 'day'), lock(30_000)]
+    for (const node of [0, 1, 2]) {
+      const entries = specs.map(spec => on(node, spec))
+      // The first decision over a mixture of kinds sends its script.
+      await reserve(entries)
+      await store.clear(entries)
+      await Promise.all(cluster.nodes.map(each => each.client.config('RESETSTAT')))
+      t.equal((await reserve(entries)).admitted, true)
+      const held = (await cluster.contents()).map(found => Object.keys(found))
+      t.strictSame(held[node], entries.map(({ identity: who, spec }) => `test:{${who}}:${spec.name}`).sort())
+      const calls = await Promise.all(
+        cluster.nodes.map(async each => (await scriptCalls(each.client)).called)
+      )
+      t.strictSame(
+        calls,
+        [0, 1, 2].map(n => Number(n === node))
+      )
+    }
   }
-})
+)
 
-t.test('every call goes to the right node at once', async t => {
+t.test('every call goes to the right node at the first try', async t => {
   await open()
   await Promise.all(cluster.nodes.map(each => each.client.config('RESETSTAT')))
   const entries = [on(0, log([2, 60_000])), on(1, count(2, 'day')), on(2, lock(30_000))]
@@ -321,7 +342,7 @@ t.test('every call goes to the right node at once', async t => {
   for (const { client } of cluster.nodes) t.notMatch(await client.info('errorstats'), /MOVED|CROSSSLOT/)
 })
 
-t.test('what is asked together leaves in one write to each node', async t => {
+t.test('decisions asked for together leave in one write to each node', async t => {
   await open()
   const writes = client.nodes('master').map(written)
   const spec = log([2, 60_000])

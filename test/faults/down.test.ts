@@ -4,7 +4,7 @@ import { type ClusterNode, startCluster } from '../helper/cluster.js'
 import { until } from '../helper/until.js'
 import { open, values } from './process.js'
 
-t.test('a cluster that is down and may be read is a Redis that takes no writes', async t => {
+t.test('a cluster that is down but answers reads is in an outage until it takes writes again', async t => {
   const cluster = await startCluster(t)
   const { app, changes } = await open(t, cluster, {})
   const [who = ''] = await values(cluster, app)
@@ -14,7 +14,7 @@ t.test('a cluster that is down and may be read is a Redis that takes no writes',
   const storeOf = async (rule: string) => (await app.limit.reserve({ [rule]: who })).store
   const stateIs = (state: string) =>
     until(async () => String(await client.call('CLUSTER', 'INFO')).includes(`cluster_state:${state}`), state)
-  // The other one of a pair: it is on the same node.
+  // The other hash slot of its pair: on the same node.
   const slot = slotOf(`{${keys.once}}`) ^ 1
   await client.config('SET', 'cluster-allow-reads-when-down', 'yes')
   await client.call('CLUSTER', 'DELSLOTS', slot)
@@ -23,7 +23,7 @@ t.test('a cluster that is down and may be read is a Redis that takes no writes',
   await failing.refund()
   for (let i = 0; i < 3; i++) {
     t.equal(await storeOf('daily'), 'memory')
-    // Its refusals are not that it is back.
+    // A refusal by Redis does not end the outage.
     await until(async () => (await storeOf('once')) === 'redis', 'a refusal of Redis')
   }
   await client.call('CLUSTER', 'ADDSLOTS', slot)

@@ -6,7 +6,7 @@ import type { RedisServer } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 import { PATIENCE, startFourNodes } from './four-nodes.js'
 
-/** When nodes take one of them for lost, in milliseconds. */
+/** After how long the nodes take one of them for lost, in milliseconds. */
 const NODE_TIMEOUT = 500
 
 /** Four nodes, the last of which is a replica of the first. */
@@ -18,7 +18,7 @@ async function startNodes(t: Test) {
   const id = String(await first.client.call('CLUSTER', 'MYID'))
   await until(
     async () => String(await second.client.call('CLUSTER', 'REPLICAS', id)).includes(`:${replica.port}@`),
-    'word of it',
+    'word of the replica on the second node',
     PATIENCE
   )
   await until(
@@ -29,7 +29,7 @@ async function startNodes(t: Test) {
   return { first, second, replica }
 }
 
-t.test('a master that hangs and is replaced by its replica: Redis decides again', async t => {
+t.test('once a replica has replaced a master that hangs, Redis decides again', async t => {
   const { first, second, replica } = await startNodes(t)
   const env = { LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '300' }
   const app = await startApp(t, { ...env, REDIS_URL: `${second.url},${replica.url}` }, {})

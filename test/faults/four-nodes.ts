@@ -5,14 +5,14 @@ import { beginMove, introduce, SLOTS } from '../helper/cluster.js'
 import { type RedisServer, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
-/** How long is waited for each step, in milliseconds. */
+/** How long the tests wait for each step, in milliseconds. */
 export const PATIENCE = 30_000
 
 type FourNodes = [RedisServer, RedisServer, RedisServer, RedisServer]
 
 /**
- * A cluster by the real clock: three masters, the first of which has the lowest third of the slots, and a fourth node that
- * has none.
+ * A cluster by the real clock: three masters, the first of which has the lowest third of the hash slots, and a
+ * fourth node that has none.
  * @param options of each node
  */
 export async function startFourNodes(t: Test, options: Record<string, number> = {}): Promise<FourNodes> {
@@ -28,7 +28,7 @@ export async function startFourNodes(t: Test, options: Record<string, number> = 
   return nodes
 }
 
-/** Finds values that stand on the first node. @param keysOf makes keys of one part each */
+/** Finds keys that are on the first node. @param keysOf makes keys with one identity each */
 export async function onTheFirst(limit: LimitDecorator, count: number, keysOf: (i: number) => Keys) {
   const found: { keys: Keys; slot: number }[] = []
   for (let i = 1; found.length < count; i++) {
@@ -39,7 +39,7 @@ export async function onTheFirst(limit: LimitDecorator, count: number, keysOf: (
   return found
 }
 
-/** Sets out to move a slot from the first node to the fourth. @returns what is in it, and what stays on the first node */
+/** Begins to move a slot from the first node to the fourth. @returns keys in it, and keys that stay on the first */
 export async function startMove(
   [from, , , to]: FourNodes,
   limit: LimitDecorator,
@@ -47,7 +47,7 @@ export async function startMove(
 ) {
   const [staying, moving] = await onTheFirst(limit, 2, keysOf)
   if (staying === undefined || moving === undefined) throw new Error('too few')
-  // What is not there is asked for on the other side.
+  // So that its keys do not exist, and the first node sends on whoever asks for them.
   await limit.clear(moving.keys)
   const finish = await beginMove(moving.slot, from, to)
   return { staying: staying.keys, moving: moving.keys, finish }

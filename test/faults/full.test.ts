@@ -14,7 +14,7 @@ const rules = [
   { name: 'order', key, lock: '900ms', maxHold: '1h' }
 ]
 
-t.test('a Redis that is full while messages are on their way', async t => {
+t.test('a Redis that is full renews locks, refunds and releases, and admits no new identity', async t => {
   const { client: admin, port } = await startRedis(t)
   const client = new Redis(port, { autoResendUnfulfilledCommands: false })
   const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
@@ -28,30 +28,30 @@ t.test('a Redis that is full while messages are on their way', async t => {
   ;(await reserve(counted)).end()
   const failing = await reserve({ ...counted, different: ['a', '2'] })
   const held = await reserve({ order: 'a' })
-  t.same(await left(), [3, 3, 4], 'of the different ones the other')
+  t.same(await left(), [3, 3, 4], 'of the different values only the other one is used')
   const before = await ends()
 
   await admin.config('SET', 'maxmemory', '1')
   const [lock = ''] = await admin.keys('sl:{*:lock')
   const values = new Set<string>()
   await until(async () => values.add(String(await admin.getBuffer(lock))).size > 3, 'renewals')
-  t.notOk(held.signal.aborted, 'what is renewed in its place takes no room')
+  t.notOk(held.signal.aborted, 'a renewal in place takes no room')
   await failing.refund()
-  t.same(await left(), [4, 4, 5], 'nor does what is given back')
+  t.same(await left(), [4, 4, 5], 'a refund takes no room either')
   for (const [i, end] of (await ends()).entries())
     t.ok(Math.abs(end - (before[i] ?? 0)) <= 1, 'it expires as before')
   const [refunds = ''] = await admin.keys('sl:{*:refunds')
   const [day = ''] = await admin.keys('sl:{*:day')
   t.ok(
     Math.abs((await admin.pexpiretime(refunds)) - (await admin.pexpiretime(day))) <= 1,
-    'the refunds with their count'
+    'the refunds expire with their count'
   )
   await t.rejects(reserve({ log: 'b' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
   await held.release()
   t.equal(await admin.exists(lock), 0)
 })
 
-t.test('a refund beside a block without an end, on a Redis that is full', async t => {
+t.test('on a Redis that is full, a refund gives its slots back and leaves a block without end', async t => {
   const { client: admin, port } = await startRedis(t)
   const client = new Redis(port, { autoResendUnfulfilledCommands: false })
   const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
@@ -62,7 +62,7 @@ t.test('a refund beside a block without an end, on a Redis that is full', async 
   const receipt = failing.receipt()
   await app.limit.block(keys)
   await admin.config('SET', 'maxmemory', '1')
-  // The second time it is given back already.
+  // The second refund finds nothing to give back.
   for (let i = 0; i < 2; i++) await app.limit.refund(receipt)
   const { rules: left, refusal } = await app.limit.peek({ ...keys, different: ['b', '1'] })
   t.same(
@@ -71,20 +71,23 @@ t.test('a refund beside a block without an end, on a Redis that is full', async 
   )
   t.equal(refusal, 'blocked')
   const names = (await admin.keys('sl:{*')).filter(name => !/:(distinct|refunds)$/.test(name))
-  t.same(await Promise.all(names.map(name => admin.pttl(name))), [-1, -1], 'for ever')
+  t.same(await Promise.all(names.map(name => admin.pttl(name))), [-1, -1], 'the blocked keys never expire')
 })
 
-t.test('a refund of a calendar limit alone, on a Redis that is full, told twice', async t => {
-  const { client: admin, port } = await startRedis(t)
-  const client = new Redis(port, { autoResendUnfulfilledCommands: false })
-  const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
-  const [, failing] = [await app.limit.reserve({ day: 'a' }), await app.limit.reserve({ day: 'a' })]
-  await admin.config('SET', 'maxmemory', '1')
-  for (let i = 0; i < 2; i++) await app.limit.refund(failing.receipt())
-  t.match((await app.limit.peek({ day: 'a' })).rules, [{ limits: [{ remaining: 4 }] }])
-})
+t.test(
+  'on a Redis that is full, a refund of a calendar limit alone, made twice, gives back one slot',
+  async t => {
+    const { client: admin, port } = await startRedis(t)
+    const client = new Redis(port, { autoResendUnfulfilledCommands: false })
+    const { app } = await openOn(t, client, { rules, onStoreError: 'deny' })
+    const [, failing] = [await app.limit.reserve({ day: 'a' }), await app.limit.reserve({ day: 'a' })]
+    await admin.config('SET', 'maxmemory', '1')
+    for (let i = 0; i < 2; i++) await app.limit.refund(failing.receipt())
+    t.match((await app.limit.peek({ day: 'a' })).rules, [{ limits: [{ remaining: 4 }] }])
+  }
+)
 
-/** A cluster, and two identities on its first node. */
+/** A cluster, and a decision on two identities that are both on its first node. */
 async function onOneNode(t: Test, options: SendLimitOptions) {
   const cluster = await startCluster(t)
   const { app, changes } = await open(t, cluster, options)
@@ -100,7 +103,7 @@ async function onOneNode(t: Test, options: SendLimitOptions) {
 
 const unavailable = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }
 
-t.test('a node of a cluster was full: it decides again on two identities that both stand there', async t => {
+t.test('a cluster node that was full decides again on two identities that are both on it', async t => {
   const { client, changes, reserve } = await onOneNode(t, { onStoreError: 'deny' })
   await client.config('SET', 'maxmemory', '1')
   await t.rejects(reserve(), unavailable)
@@ -109,7 +112,7 @@ t.test('a node of a cluster was full: it decides again on two identities that bo
   t.match(changes(), [{ msg: 'redis does not decide' }, { msg: 'redis decides again' }])
 })
 
-t.test('a node of a cluster that is full is not asked by each decision on two identities', async t => {
+t.test('not every decision on two identities asks the node of a cluster that is full', async t => {
   const { client, reserve } = await onOneNode(t, { onStoreError: 'deny', timeout: '1m' })
   await client.config('SET', 'maxmemory', '1')
   await client.config('RESETSTAT')
@@ -117,7 +120,7 @@ t.test('a node of a cluster that is full is not asked by each decision on two id
   t.match(await client.info('commandstats'), /^cmdstat_evalsha:calls=3,/m, 'two looks, and one decision')
 })
 
-t.test('a user who may not write is a Redis that takes no writes', async t => {
+t.test('a Redis whose user may not write is in an outage, which its refusals do not end', async t => {
   const { client: admin, port } = await startRedis(t)
   await admin.call('ACL', 'SETUSER', 'limits', 'on', '>password', '~sl:*', '+@all')
   const client = new Redis(port, {
@@ -137,7 +140,7 @@ t.test('a user who may not write is a Redis that takes no writes', async t => {
   await admin.call('ACL', 'SETUSER', 'limits', '-msetnx')
   for (const i of [1, 2, 3]) {
     t.equal((await app.limit.reserve({ once: `b${i}` })).store, 'memory')
-    // Its refusals are not that it is back.
+    // A refusal by Redis does not end the outage.
     await until(isRefusedByRedis, 'a refusal of Redis')
   }
   t.strictSame(

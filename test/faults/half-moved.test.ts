@@ -6,12 +6,12 @@ import { open } from './process.js'
 
 type Nodes = Awaited<ReturnType<typeof startFourNodes>>
 
-/** Makes the third node forget that it is to get a slot. */
+/** Ways to make the third node forget that it is to get a slot. */
 const halves = {
   async 'was put right on one side alone'([, , target]: Nodes, slot: number) {
     await target.client.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
   },
-  // Redis 7 tells no replica of its master's move.
+  // Redis 7 does not tell a replica which slot its master is to get.
   async 'was to go to a node that has failed over'([, , target, replica]: Nodes) {
     const isRole = async ({ client }: typeof target, role: string) =>
       String(await client.call('ROLE')).startsWith(role)
@@ -22,18 +22,18 @@ const halves = {
 }
 
 for (const [what, happens] of Object.entries(halves))
-  t.test(`a slot that ${what} is no outage of the node that has it`, async t => {
+  t.test(`a hash slot that ${what} is no outage of the node that has it`, async t => {
     const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
     const [first, , target, replica] = nodes
     await replicate(replica, target, PATIENCE)
-    // No outage ends by its time.
+    // Longer than the test, so that no outage would end by itself.
     const { app, changes } = await open(t, { nodes: [nodes[1]] }, { timeout: 10_000 })
     const [staying, moving] = await onTheFirst(app.limit, 2, i => ({ other: `p${i}` }))
     if (!staying || !moving) throw new Error('too few')
     await app.limit.clear(moving.keys)
     await beginMove(moving.slot, first, target)
     await happens(nodes, moving.slot)
-    t.equal((await app.limit.reserve(moving.keys)).store, 'memory', 'nobody knows who has it')
+    t.equal((await app.limit.reserve(moving.keys)).store, 'memory', 'no node serves the moving slot')
     t.equal((await app.limit.reserve(staying.keys)).store, 'redis', 'another key of the node')
     t.strictSame(changes(), [])
   })

@@ -7,7 +7,7 @@ import { until } from '../helper/until.js'
 import { way } from '../helper/way.js'
 import { openOn } from './process.js'
 
-t.test('an answer that a lost connection has taken is no outage of a Redis that answers since', async t => {
+t.test('an answer lost with its connection is no outage of a Redis that has answered since', async t => {
   const server = await startRedis(t)
   const client = new Redis(server.port, '127.0.0.1', {
     enableOfflineQueue: false,
@@ -28,40 +28,43 @@ t.test('an answer that a lost connection has taken is no outage of a Redis that 
   connection.destroy()
   process.kill(server.pid, 'SIGCONT')
   await once(client, 'ready')
-  t.equal(await storeOf('b'), 'redis', 'asked later, answered')
+  t.equal(await storeOf('b'), 'redis', 'a later decision is answered over the new connection')
   t.equal(await lost, 'memory')
-  t.equal(await storeOf('b'), 'redis', 'Redis has answered all the time')
+  t.equal(await storeOf('b'), 'redis', 'there is no outage')
   t.strictSame(changes(), [])
 })
 
-t.test('what was counted too late is told, and goes as soon as Redis takes it', async t => {
-  const { client: admin, port } = await startRedis(t)
-  let held: (() => void) | undefined
-  const { url } = await way(
-    t,
-    () => port,
-    (client, server) =>
-      client.on('data', data => {
-        if (held || !data.includes(':once')) return
-        server.pause()
-        held = () => server.resume()
-      })
-  )
-  const client = new Redis(url, { autoResendUnfulfilledCommands: false }).on('error', () => {})
-  const { app, lines } = await openOn(t, client, { onStoreError: 'deny' })
-  const counted = async () => (await admin.keys('*:once')).length
-  const told = /^what redis counted too late stays counted, unless a later try succeeds$/
-  await t.rejects(app.limit.reserve({ once: 'a' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
-  t.equal(await counted(), 1)
-  await admin.config('SET', 'min-replicas-to-write', '1')
-  held?.()
-  await until(() => lines.some(line => told.test(JSON.parse(line).msg)), 'a word of it')
-  t.equal(await counted(), 1)
-  await admin.config('SET', 'min-replicas-to-write', '0')
-  await until(async () => (await counted()) === 0, 'the slot')
-})
+t.test(
+  'a slot that Redis counted too late is logged, and given back as soon as Redis takes writes',
+  async t => {
+    const { client: admin, port } = await startRedis(t)
+    let held: (() => void) | undefined
+    const { url } = await way(
+      t,
+      () => port,
+      (client, server) =>
+        client.on('data', data => {
+          if (held || !data.includes(':once')) return
+          server.pause()
+          held = () => server.resume()
+        })
+    )
+    const client = new Redis(url, { autoResendUnfulfilledCommands: false }).on('error', () => {})
+    const { app, lines } = await openOn(t, client, { onStoreError: 'deny' })
+    const counted = async () => (await admin.keys('*:once')).length
+    const told = /^what redis counted too late stays counted, unless a later try succeeds$/
+    await t.rejects(app.limit.reserve({ once: 'a' }), { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' })
+    t.equal(await counted(), 1)
+    await admin.config('SET', 'min-replicas-to-write', '1')
+    held?.()
+    await until(() => lines.some(line => told.test(JSON.parse(line).msg)), 'its line in the log')
+    t.equal(await counted(), 1)
+    await admin.config('SET', 'min-replicas-to-write', '0')
+    await until(async () => (await counted()) === 0, 'the slot')
+  }
+)
 
-t.test('what fails after a decision is logged as what it is', async t => {
+t.test('a renewal, a refund and a release that fail are each logged as what they are', async t => {
   const { client: admin, port, kill } = await startRedis(t)
   admin.on('error', () => {})
   const client = new Redis(port, { autoResendUnfulfilledCommands: false }).on('error', () => {})

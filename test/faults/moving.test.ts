@@ -10,7 +10,7 @@ import { open, TIMEOUT_MS } from './process.js'
 
 const storeOf = async (limit: LimitDecorator, keys: Keys) => (await limit.reserve(keys)).store
 
-/** A process on four nodes, of which the fourth is about to get a slot of the first. */
+/** A process on four nodes, while a slot moves from the first to the fourth. */
 async function openMoving(t: Test, timeout: number) {
   const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
   const opened = await open(t, { nodes: [nodes[1]] }, { timeout })
@@ -19,17 +19,17 @@ async function openMoving(t: Test, timeout: number) {
   return { ...opened, ...move, ask, fresh: nodes[3] }
 }
 
-/** No answer is taken for lost, and no outage ends by its time. */
+/** Longer than a test: no answer is taken for lost, and no outage ends by itself. */
 const LONG_MS = 10_000
 
 t.test(
-  'a slot on its way to a node that has just joined is no outage of the node that it leaves',
+  'a hash slot that moves to a node that has just joined is no outage of the node that it leaves',
   async t => {
     const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
     const env = { LIMIT_SECRET: 'a secret of these tests', REDIS_URL: `${nodes[0].url},${nodes[1].url}` }
     const { limit } = await startApp(t, env, {})
     const { staying, moving } = await startMove(nodes, limit, i => ({ 'api-attempts': `192.0.2.${i}` }))
-    t.equal(await storeOf(limit, moving), 'redis', 'what is new, on the node that has joined')
+    t.equal(await storeOf(limit, moving), 'redis', 'a new key is on the node that has joined')
     t.equal(await storeOf(limit, staying), 'redis', 'what stays where it is')
 
     const [, , , fresh] = nodes
@@ -37,12 +37,12 @@ t.test(
     const lost = storeOf(limit, moving)
     await sleep(TIMEOUT_MS / 2)
     await fresh.kill()
-    t.equal(await lost, 'memory', 'on its way when that node was lost; no rejection is left unheard')
+    t.equal(await lost, 'memory', 'a command under way when that node was lost leaves no unhandled rejection')
   }
 )
 
 t.test(
-  'two at once are sent on to a node that the client connects to: no outage of the one that was asked',
+  'two decisions that are redirected to a node the client still connects to are no outage of the node asked',
   async t => {
     for (const moved of [false, true]) {
       const { changes, staying, moving, finish, ask } = await openMoving(t, LONG_MS)
@@ -55,19 +55,19 @@ t.test(
   }
 )
 
-t.test('an answer of the node that has a slot by now ends its outage', async t => {
+t.test('the first answer of a node that has just got a hash slot ends its outage', async t => {
   const { client, moving, finish, ask } = await openMoving(t, LONG_MS)
   await finish()
   const joined = once(client, '+node')
   const first = ask(moving)
   await joined
   await turn()
-  t.equal(await ask(moving), 'memory', 'turned away while the client connects')
+  t.equal(await ask(moving), 'memory', 'the memory decides while the client connects')
   t.equal(await first, 'redis')
   t.equal(await ask(moving), 'redis')
 })
 
-t.test('a node that joins is looked at as those that were there at the start', async t => {
+t.test('a node that joins is checked for its eviction policy, like those there at the start', async t => {
   const { lines, moving, finish, ask, fresh } = await openMoving(t, LONG_MS)
   await fresh.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
   await finish()
@@ -77,22 +77,22 @@ t.test('a node that joins is looked at as those that were there at the start', a
   await until(isWarned, 'a warning of the policy')
 })
 
-t.test('a slot on its way to a node that hangs is no outage of the node that it leaves', async t => {
+t.test('a hash slot that moves to a node that hangs is no outage of the node that it leaves', async t => {
   const { changes, staying, moving, ask, fresh } = await openMoving(t, TIMEOUT_MS)
   t.equal(await ask(moving), 'redis')
   process.kill(fresh.pid, 'SIGSTOP')
   const lost = ask(moving)
   await sleep(TIMEOUT_MS / 2)
-  t.equal(await ask(staying), 'redis', 'asked later, answered')
+  t.equal(await ask(staying), 'redis', 'a later decision on the node that it leaves is answered')
   t.equal(await lost, 'memory')
   t.equal(await ask(staying), 'redis', 'what stays where it is')
   t.strictSame(changes(), [])
   process.kill(fresh.pid, 'SIGCONT')
-  // The client hears of no ASKING that fails, so it is to be answered before the end.
+  // The client does not handle an ASKING that fails, so all are answered before the test ends.
   t.equal(await ask(moving), 'redis')
 })
 
-t.test('a refund of a calendar limit waits until its slot has arrived', async t => {
+t.test('a refund of a calendar limit waits until its hash slot has moved', async t => {
   const nodes = await startFourNodes(t, { 'cluster-node-timeout': 60_000 })
   const { app } = await open(t, { nodes: [nodes[1]] }, { timeout: LONG_MS })
   const [moving] = await onTheFirst(app.limit, 1, i => ({ daily: `p${i}` }))
@@ -105,5 +105,5 @@ t.test('a refund of a calendar limit waits until its slot has arrived', async t 
   await finish()
   await refunded
   const { rules } = await app.limit.peek(moving.keys)
-  t.equal(rules[0]?.limits[0]?.remaining, 98, 'the one that found the slot alone')
+  t.equal(rules[0]?.limits[0]?.remaining, 98, 'only the send that looked for the value is counted')
 })

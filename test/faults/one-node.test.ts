@@ -18,10 +18,10 @@ const breaks: Record<string, (t: Test, node: ClusterNode) => unknown> = {
   'is gone': (_, node) => node.kill()
 }
 
-/** Where no node is lost, no answer may be taken for lost. */
+/** For tests that lose no node: no answer is taken for lost. */
 const patient = { timeout: 10_000 }
 
-/** A further value whose keys stand on the first node. */
+/** A further value whose keys are on the first node. */
 async function another(cluster: RedisCluster, app: FastifyInstance): Promise<string> {
   for (let i = 0; ; i++) {
     const { keys } = await app.limit.reserve({ both: `q${i}` })
@@ -30,7 +30,7 @@ async function another(cluster: RedisCluster, app: FastifyInstance): Promise<str
 }
 
 for (const [how, destroy] of Object.entries(breaks)) {
-  t.test(`one node ${how}: what stands on the others is decided as before`, async t => {
+  t.test(`when one node ${how}, limits on the other nodes are decided as before`, async t => {
     const cluster = await startCluster(t)
     for (const { client } of cluster.nodes) await client.config('SET', 'cluster-require-full-coverage', 'no')
     const start = (options: SendLimitOptions) => open(t, cluster, options)
@@ -53,7 +53,11 @@ for (const [how, destroy] of Object.entries(breaks)) {
         t.equal((await app.limit.reserve({ both: lost })).store, 'memory')
         const keys = { once: here, order: there, both: there }
         if ((await app.limit.reserve(keys)).allowed) admitted.push('a send')
-        t.equal((await app.limit.reserve({ other: lost, once: here })).store, 'memory', 'it needs both')
+        t.equal(
+          (await app.limit.reserve({ other: lost, once: here })).store,
+          'memory',
+          'a decision over both nodes needs the memory'
+        )
       }
       await t.rejects(denies.app.limit.reserve({ once: lost }), /cannot be checked/)
       t.equal((await denies.app.limit.reserve({ once: here })).store, 'redis')
@@ -62,17 +66,17 @@ for (const [how, destroy] of Object.entries(breaks)) {
       t.same(
         partly.rules.map(({ name }) => name),
         ['daily'],
-        'once is not counted'
+        '`once`, on the lost node, is not counted'
       )
       await partly.refund()
       const [daily] = (await allows.app.limit.peek({ daily: here })).rules
-      t.match(daily, { limits: [{ remaining: 99 }] }, 'daily was given back')
+      t.match(daily, { limits: [{ remaining: 99 }] }, '`daily` was given back')
       const refused = await allows.app.limit.reserve({ both: there, once: lost })
-      t.match(refused, { allowed: false, store: 'redis' }, 'what was not asked has not refused')
+      t.match(refused, { allowed: false, store: 'redis' }, 'only the rule on the live node was asked')
       await sleep(TIMEOUT_MS * 1.2)
     }
     t.strictSame(admitted, ['a send'])
-    t.ok(looks >= 3, 'each failure has the client look whether a replica has taken its place')
+    t.ok(looks >= 3, 'after each failure the client looks whether a replica has taken over')
     for (const { changes } of [...memories, denies, allows]) {
       const [change, ...more] = changes()
       t.match(change, { msg: 'redis does not decide', node: `127.0.0.1:${cluster.nodes[2]?.port}` })
@@ -82,7 +86,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
 }
 
 for (const kind of ['object', 'function'] as const) {
-  t.test(`one node is gone behind a natMap (${kind}): it is logged once, as mapped`, async t => {
+  t.test(`the loss of a node behind a natMap (${kind}) is logged once, under its mapped address`, async t => {
     const cluster = await startCluster(t)
     for (const { client } of cluster.nodes) await client.config('SET', 'cluster-require-full-coverage', 'no')
     const mapped: Record<string, { host: string; port: number }> = {}
@@ -119,13 +123,13 @@ t.test('a foreign value under a key is no outage of its node', async t => {
     await client.set(key as string, value)
     t.equal((await app.limit.reserve({ daily: here, other: there })).store, 'memory', value)
     const storeOf = async (keys: Keys) => (await app.limit.reserve(keys)).store
-    // Until it is told what the memory has admitted, both decide.
+    // Until the sends that the memory admitted are carried over, both decide.
     await until(async () => (await storeOf({ once: here, other: there })) === 'redis', 'its decision')
   }
   t.strictSame(changes(), [])
 })
 
-t.test('a slot that is half moved is no outage of its node', async t => {
+t.test('a hash slot that is half moved is no outage of its node', async t => {
   const cluster = await startCluster(t)
   const { app, changes } = await open(t, cluster, patient)
   const [here] = (await values(cluster, app)) as [string]
@@ -134,16 +138,20 @@ t.test('a slot that is half moved is no outage of its node', async t => {
   const slot = slotOf(`sl:{${keys.once}}`)
   await beginMove(slot, first, second)
 
-  t.match(await app.limit.reserve({ once: here }), { allowed: false, store: 'redis' }, 'what has not moved')
-  t.match(await app.limit.reserve({ daily: here }), { allowed: true, store: 'redis' }, 'what is new')
-  t.match(await app.limit.reserve({ once: here, daily: here }), { store: 'memory' }, 'what is on both sides')
+  t.match(
+    await app.limit.reserve({ once: here }),
+    { allowed: false, store: 'redis' },
+    'a key that has not moved'
+  )
+  t.match(await app.limit.reserve({ daily: here }), { allowed: true, store: 'redis' }, 'a new key')
+  t.match(await app.limit.reserve({ once: here, daily: here }), { store: 'memory' }, 'keys on both sides')
   const beside = await another(cluster, app)
-  t.match(await app.limit.reserve({ daily: beside }), { store: 'redis' }, 'what does not move')
+  t.match(await app.limit.reserve({ daily: beside }), { store: 'redis' }, 'a key of another slot')
   t.strictSame(changes(), [])
 })
 
 t.test(
-  'a slot that has moved is no outage, and loses no refund, where the client pipelines by itself',
+  'with a client that pipelines by itself, a hash slot that has moved is no outage and loses no refund',
   async t => {
     const cluster = await startCluster(t)
     const itself = { enableAutoPipelining: true, slotsRefreshInterval: 60_000 }
@@ -156,21 +164,21 @@ t.test(
     const slot = slotOf(`sl:{${held.keys.once}}`)
     const finish = await beginMove(slot, first, second)
     const together = [{ other: here }, { daily: beside }].map(keys => app.limit.reserve(keys))
-    t.equal((await Promise.all(together))[0]?.store, 'memory', 'what is new, on the other side')
+    t.equal((await Promise.all(together))[0]?.store, 'memory', 'a new key, on the other side')
     t.strictSame(changes(), [])
     await finish()
 
     await Promise.all([held.refund(), app.limit.reserve({ daily: beside })])
     t.match(await app.limit.reserve({ once: here }), { allowed: true, store: 'redis' })
     t.strictSame(changes(), [])
-    // Of what is never asked alone the client itself would not learn.
+    // From commands that are never sent alone the client does not learn where the slot is.
     const paired = () => Promise.all([here, beside].map(daily => busy.limit.reserve({ daily })))
     t.equal((await paired())[0]?.store, 'memory')
-    await until(async () => (await paired())[0]?.store === 'redis', 'its place is known')
+    await until(async () => (await paired())[0]?.store === 'redis', 'a decision on its new node')
   }
 )
 
-t.test('a slot that moves while the client gathers its own pipeline is no outage', async t => {
+t.test('a hash slot that moves while the client gathers its own pipeline is no outage', async t => {
   const cluster = await startCluster(t)
   const itself = { enableAutoPipelining: true, slotsRefreshInterval: 60_000 }
   const { app, client, changes } = await open(t, cluster, patient, itself)
@@ -198,11 +206,11 @@ t.test('a slot that moves while the client gathers its own pipeline is no outage
     ['memory', 'memory']
   )
   const again = async () => (await app.limit.reserve({ once: here })).store === 'redis'
-  await until(again, 'what the memory admitted is told')
+  await until(again, 'the carry-over of what the memory admitted')
   t.strictSame(changes(), [])
 })
 
-t.test('a key is on the node that the cluster says', async t => {
+t.test('the plugin finds the hash slot and the node of a key as the cluster does', async t => {
   const cluster = await startCluster(t)
   const client = await cluster.connect()
   const [first] = cluster.nodes
@@ -214,6 +222,10 @@ t.test('a key is on the node that the cluster says', async t => {
   }
   const prefixed = new Cluster([], { keyPrefix: 'x{a}', lazyConnect: true })
   prefixed.slots = client.slots
-  t.equal(nodesOf(prefixed, 'sl:')('b'), nodesOf(client, 'sl:')('a'), 'the hash tag is the first')
+  t.equal(
+    nodesOf(prefixed, 'sl:')('b'),
+    nodesOf(client, 'sl:')('a'),
+    'the hash tag is the first one in the key'
+  )
   t.equal(nodesOf(new Cluster([], { lazyConnect: true }), 'sl:')('b'), '')
 })

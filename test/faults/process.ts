@@ -16,7 +16,7 @@ const rules: Rule[] = [
   { name: 'other', key: { value: 'body.other' }, limits: [{ max: 99, window: '1h' }] }
 ]
 
-/** A client of this cluster that waits for nothing; not connected yet. */
+/** A client of this cluster that never delays a command; not connected yet. */
 export function clientOf({ nodes }: { nodes: readonly RedisServer[] }, more: ClusterOptions = {}): Cluster {
   return new Cluster([nodes[0]?.port as number], {
     enableOfflineQueue: false,
@@ -40,7 +40,7 @@ export async function open(
   return { client, ...(await openOn(t, client, options)) }
 }
 
-/** A process with this client, and what it logs of Redis. */
+/** A process with this client, and what it logs of the loss and return of Redis. */
 export async function openOn(t: Test, client: Redis | Cluster, options: SendLimitOptions) {
   const { lines, stream } = logStream()
   const app = appOf(t, { logger: { stream } }, client)
@@ -54,7 +54,7 @@ export async function openOn(t: Test, client: Redis | Cluster, options: SendLimi
   return { app, lines, changes }
 }
 
-/** A value whose keys stand on each node. */
+/** For each node a value whose keys are on it. */
 export async function values(cluster: RedisCluster, app: FastifyInstance): Promise<string[]> {
   const found: string[] = []
   for (let i = 0; found.filter(Boolean).length < 3; i++) {

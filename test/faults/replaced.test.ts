@@ -4,7 +4,7 @@ import { until } from '../helper/until.js'
 import { onTheFirst, PATIENCE, startFourNodes } from './four-nodes.js'
 import { open } from './process.js'
 
-t.test('a node is gone and its replica has its place: that is its return', async t => {
+t.test('a replica that takes over a lost node decides, and is logged as the return of that node', async t => {
   const [first, second, , replica] = await startFourNodes(t, { 'cluster-node-timeout': PATIENCE })
   await replicate(replica, first, PATIENCE)
   await replica.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
@@ -22,7 +22,7 @@ t.test('a node is gone and its replica has its place: that is its return', async
   ])
   await until(
     () => lines.some(line => line.includes('allkeys-lru')),
-    'a warning of what it may evict',
+    'a warning of its eviction policy',
     PATIENCE
   )
 })

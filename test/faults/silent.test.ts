@@ -8,7 +8,7 @@ import { openOn } from './process.js'
 
 const TIMEOUT_MS = 200
 
-t.test('a lock that was taken as the connection fell silent is released over the next one', async t => {
+t.test('a lock taken just as the connection went silent is released over the next connection', async t => {
   const server = await startRedis(t)
   const { url, ends } = await way(t, () => server.port)
   const client = new Redis(url, {
