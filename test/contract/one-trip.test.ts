@@ -48,7 +48,7 @@ async function open(limit = rules.map(rule => rule.name), handle = (_reply: Fast
   const calls = async () => (await scriptCalls(direct)).called
   await app.ready()
   async function send(phone: string) {
-    // A reply does not wait for the release of its lock. Two pings, since the release may have to send its script first.
+    // A reply does not wait for the release of its lock. Two pings, since the release may send its script first.
     for (let i = 0; i < 2; i++) await client.ping()
     const before = await calls()
     wire.commands.length = 0

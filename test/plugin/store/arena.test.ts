@@ -3,21 +3,21 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Arena } from '../../../plugin/store/arena.js'
 
-// How much later than told a record expires.
+// How much later than told a record may expire.
 const STEP = 2 ** 16
 const STAMP = 2 ** 48 - 1
-// So much older than the newest a stamp can be told.
+// How much older than the newest stamp of its record a stamp can be, in five bytes.
 const REACH = 2 ** 40
 const identity = (n: number) => createHash('md5').update(`someone ${n}`).digest('base64url')
 const evictable = (series: number) => series >= 2
-/** Of these no record comes behind one that expires later. */
+/** In these series no record is queued behind one that expires later. */
 const isOrdered = (series: number) => series % 2 === 0
 const stamp = (arena: Arena, record: number, at: number, life: number) => {
   arena.set(record, 0, at)
   arena.touch(record, at + life)
 }
 
-/** One record as the model keeps it, with the fields that were set; `touched` orders a queue. */
+/** One record as the model keeps it, with the fields that were set; `touched` gives its place in the queue. */
 interface Known {
   who: number
   series: number
@@ -43,20 +43,20 @@ const command = fc.oneof(
 )
 type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
 
-/** The arena beside a plain map that is told the same; throws where they differ. */
+/** Runs the same commands on the arena and on a plain map. Throws where they differ. */
 class Pair {
   readonly model = new Map<string, Known>()
   /** How long the records of a series live after their first field. */
   readonly lives = [0, 0, 0, 0]
-  /** The first field that was touched last. */
+  /** By series, the first field of the record that was touched last. */
   readonly lasts = [0, 0, 0, 0]
-  /** Series in which a record came behind one that expires later, in the order of their turns. */
+  /** Series in which a record is queued behind one that expires later, in the order of their turns. */
   readonly mixed: number[] = []
-  /** Series in which a record has an earlier first field than it was touched with: they are mixed when there is no room. */
+  /** Series in which a first field is earlier than when it was touched: they become mixed when there is no room. */
   readonly lowered = new Set<number>()
   /** Series that ever had a record, in that order. */
   readonly opened = new Set<number>()
-  /** Number of the series that is looked at next for what has expired. */
+  /** Number of the series whose expired records are looked for next. */
   turn = 0
   now = 0
   clock = 0
@@ -210,7 +210,7 @@ function same(is: unknown, should: unknown): void {
   if (is !== should) throw new Error(`${is} should be ${should}`)
 }
 
-t.test('agrees with a plain map over random commands', async t => {
+t.test('the arena agrees with a plain map over random commands', async t => {
   let steps = 0
   let full = 0
   const commands = fc.array(command, { size: 'max', maxLength: 300 })
@@ -230,7 +230,7 @@ t.test('agrees with a plain map over random commands', async t => {
 const kept = (stamps: number[], narrow: boolean) =>
   narrow ? stamps.map(stamp => Math.max(stamp, (stamps[0] as number) - REACH + 1)) : stamps
 
-t.test('stamps, newest first, in five bytes or six, agree with a plain list', async t => {
+t.test('records of stamps, newest first, in five bytes or six, agree with a plain list', async t => {
   const step = fc.record({
     who: fc.nat(3),
     refunds: fc.option(share, { freq: 3 }),
@@ -293,26 +293,29 @@ t.test('series, and identities that differ in any of 12 characters, are separate
   }
 })
 
-t.test('floods of half a million keys each at the bound', async t => {
-  for (const series of [7, 1]) {
-    const arena = new Arena({ maxKeys: 1_000, evictable: series => series === 7 })
-    for (let i = 0; i < 900; i++) stamp(arena, arena.resize(identity(i), 1, 0, 3), i, 2 ** 40)
-    let [largest, refused] = [0, 0]
-    for (let i = 0; i < 500_000; i++) {
-      const record = arena.resize(String(i).padStart(12, 'flood-------'), series, 0, (i % 5) + 1)
-      if (record === 0) refused++
-      else stamp(arena, record, 2 ** 30 + i * STEP, 0)
-      largest = Math.max(largest, arena.size)
+t.test(
+  'floods of half a million keys stay within maxKeys, and drop no live record of another series',
+  async t => {
+    for (const series of [7, 1]) {
+      const arena = new Arena({ maxKeys: 1_000, evictable: series => series === 7 })
+      for (let i = 0; i < 900; i++) stamp(arena, arena.resize(identity(i), 1, 0, 3), i, 2 ** 40)
+      let [largest, refused] = [0, 0]
+      for (let i = 0; i < 500_000; i++) {
+        const record = arena.resize(String(i).padStart(12, 'flood-------'), series, 0, (i % 5) + 1)
+        if (record === 0) refused++
+        else stamp(arena, record, 2 ** 30 + i * STEP, 0)
+        largest = Math.max(largest, arena.size)
+      }
+      t.equal(largest, 1_000)
+      t.equal(refused, series === 7 ? 0 : 499_900, 'records without room are refused')
+      let kept = 0
+      for (let i = 0; i < 900; i++) if (arena.length(arena.find(identity(i), 1)) === 3) kept++
+      t.equal(kept, 900, 'no live record of another series was dropped')
     }
-    t.equal(largest, 1_000)
-    t.equal(refused, series === 7 ? 0 : 499_900, 'what cannot be held is refused')
-    let kept = 0
-    for (let i = 0; i < 900; i++) if (arena.length(arena.find(identity(i), 1)) === 3) kept++
-    t.equal(kept, 900, 'no live record of another series was dropped')
   }
-})
+)
 
-t.test('expiry frees in order, queue by queue, and within its budget', async t => {
+t.test('expiry frees records in order, queue by queue, and within its budget', async t => {
   const arena = new Arena({ maxKeys: 100 })
   for (let i = 0; i < 20; i++) stamp(arena, arena.resize(identity(i), i % 2, 0, 1), i * STEP, 0)
   const live = () => Array.from({ length: 20 }, (_, i) => i).filter(i => arena.find(identity(i), i % 2) !== 0)
@@ -322,44 +325,47 @@ t.test('expiry frees in order, queue by queue, and within its budget', async t =
   t.equal(arena.expire(12 * STEP, 99), 8)
   t.equal(live()[0], 12)
   stamp(arena, arena.find(identity(12), 0), 89 * STEP, 0)
-  t.equal(arena.expire(20 * STEP, 99), 7, 'one touched again lives on, and does not hold up the others')
+  t.equal(arena.expire(20 * STEP, 99), 7, 'a record touched again lives on, and does not hold up the others')
   t.same(live(), [12])
 })
 
-t.test('it looks at no more queues than its budget, the next time at the next', async t => {
-  const arena = new Arena({ maxKeys: 100 })
-  for (let i = 0; i < 20; i++) stamp(arena, arena.resize(identity(i), i, 0, 1), i === 15 ? 0 : 50 * STEP, 0)
-  t.equal(arena.expire(STEP, 9), 0)
-  t.equal(arena.expire(STEP, 9), 1)
-  t.equal(arena.find(identity(15), 15), 0)
-})
-
 t.test(
-  'where a record came behind one that expires later, it looks behind heads that live, at one record of one series for each of its budget',
+  'expiry looks at no more queues than its budget, and goes on with the next queue the next time',
   async t => {
     const arena = new Arena({ maxKeys: 100 })
-    // Of each series two that live stand before eight whose time is over.
-    for (let i = 0; i < 20; i++)
-      stamp(arena, arena.resize(identity(i), i % 2, 0, 1), (i < 4 ? 50 : 1) * STEP, 0)
-    t.equal(arena.expire(10 * STEP, 4), 0)
-    t.equal(arena.expire(10 * STEP, 4), 4)
-    t.equal(arena.expire(10 * STEP, 99), 12)
-    t.equal(arena.size, 4)
-    for (let i = 0; i < 4; i++) t.ok(arena.find(identity(i), i % 2))
-    t.equal(arena.expire(60 * STEP, 99), 4)
-    t.equal(arena.expire(60 * STEP, 99), 0, 'empty')
+    for (let i = 0; i < 20; i++) stamp(arena, arena.resize(identity(i), i, 0, 1), i === 15 ? 0 : 50 * STEP, 0)
+    t.equal(arena.expire(STEP, 9), 0)
+    t.equal(arena.expire(STEP, 9), 1)
+    t.equal(arena.find(identity(15), 15), 0)
   }
 )
 
-t.test('it looks behind no head for what expires but a little before it', async t => {
-  const arena = new Arena({ maxKeys: 2 })
-  stamp(arena, arena.resize(identity(1), 1, 0, 1), 2 * STEP, 0)
-  stamp(arena, arena.resize(identity(2), 1, 0, 1), STEP, 0)
-  t.equal(arena.expire(3 * STEP - 1, 9), 0)
-  t.equal(arena.expire(3 * STEP, 9), 2)
+t.test('in a mixed queue, expiry looks past live heads, at one record for each of its budget', async t => {
+  const arena = new Arena({ maxKeys: 100 })
+  // In each series two live records are queued before eight expired ones.
+  for (let i = 0; i < 20; i++)
+    stamp(arena, arena.resize(identity(i), i % 2, 0, 1), (i < 4 ? 50 : 1) * STEP, 0)
+  t.equal(arena.expire(10 * STEP, 4), 0)
+  t.equal(arena.expire(10 * STEP, 4), 4)
+  t.equal(arena.expire(10 * STEP, 99), 12)
+  t.equal(arena.size, 4)
+  for (let i = 0; i < 4; i++) t.ok(arena.find(identity(i), i % 2))
+  t.equal(arena.expire(60 * STEP, 99), 4)
+  t.equal(arena.expire(60 * STEP, 99), 0, 'empty')
 })
 
-t.test('records of a series live as long after their first field as was last told', async t => {
+t.test(
+  'a record that expires only a little before the head of its queue does not make the queue mixed',
+  async t => {
+    const arena = new Arena({ maxKeys: 2 })
+    stamp(arena, arena.resize(identity(1), 1, 0, 1), 2 * STEP, 0)
+    stamp(arena, arena.resize(identity(2), 1, 0, 1), STEP, 0)
+    t.equal(arena.expire(3 * STEP - 1, 9), 0)
+    t.equal(arena.expire(3 * STEP, 9), 2)
+  }
+)
+
+t.test('all records of a series live as long after their first field as the last one touched', async t => {
   const arena = new Arena({ maxKeys: 100 })
   stamp(arena, arena.resize(identity(1), 1, 0, 2, true), 1_000, 50 * STEP)
   stamp(arena, arena.resize(identity(2), 1, 0, 2), 2_000, 10 * STEP)
@@ -367,11 +373,11 @@ t.test('records of a series live as long after their first field as was last tol
   t.equal(arena.expire(11 * STEP + 999, 9), 0)
   t.equal(arena.expire(11 * STEP + 1_000, 9), 1)
   t.equal(arena.find(identity(1), 1), 0)
-  t.equal(arena.expire(2 ** 47, 9), 1, 'one that was never set has no expiry')
+  t.equal(arena.expire(2 ** 47, 9), 1, 'a record that was never set has no expiry')
   t.ok(arena.find(identity(3), 1))
 })
 
-t.test('a record is found anew after it was freed, and made again elsewhere', async t => {
+t.test('a record that was removed is not found, though its number serves another key', async t => {
   const arena = new Arena({ maxKeys: 3 })
   const find = (who: number) => arena.find(identity(who), 1)
   t.equal(find(1), 0)
@@ -379,7 +385,7 @@ t.test('a record is found anew after it was freed, and made again elsewhere', as
   t.equal(find(1), record)
   arena.remove(record)
   t.equal(find(1), 0)
-  t.equal(arena.resize(identity(2), 1, 0, 1), record, 'its number serves another')
+  t.equal(arena.resize(identity(2), 1, 0, 1), record, 'its number serves another key')
   t.equal(find(1), 0)
   arena.remove(find(2))
   t.equal(find(2), 0)
@@ -387,14 +393,14 @@ t.test('a record is found anew after it was freed, and made again elsewhere', as
   t.equal(find(2), 0)
 })
 
-t.test('bounded in bytes', async t => {
+t.test('the arena stays within maxBytes, and uses freed room again', async t => {
   const maxPages = 50
   const arena = new Arena({
     maxKeys: 500_000,
     maxBytes: maxPages * 49_152,
     evictable: series => series === 7
   })
-  // What is taken for records and for the first page is there from then on.
+  // The memory for records and for the first page is taken here, once and for all.
   arena.remove(arena.resize(identity(0), 1, 0, 1000))
   const rest = arena.bytes
   const fill = (n: number) => {
@@ -408,27 +414,27 @@ t.test('bounded in bytes', async t => {
   const record = arena.find(identity(0), 1)
   arena.set(record, 999, STAMP)
   t.equal(arena.resize('', 1, record, 1), record, 'fewer fields are always possible')
-  t.equal(arena.resize('', 1, record, 1024), record, 'and the room is kept while there is no smaller one')
-  t.equal(arena.resize('', 1, record, 1024, true), record, 'and while there is none of another width')
+  t.equal(arena.resize('', 1, record, 1024), record, 'it keeps its room while there is no smaller cell')
+  t.equal(arena.resize('', 1, record, 1024, true), record, 'nor a cell of another width')
   t.equal(arena.resize(identity(999), 1, 0, 1), 0)
 
   for (let i = 0; i < maxPages * 8; i++) arena.remove(arena.find(identity(i), 1))
   t.equal(fill(1), maxPages * 8192, 'an empty page serves another size')
   for (let i = 0; i < maxPages * 8192; i += 3) arena.remove(arena.find(identity(i), 1))
   fill(1)
-  t.equal(arena.size, maxPages * 8192, 'and the room of single records is used again')
+  t.equal(arena.size, maxPages * 8192, 'the room of single records is used again')
   t.equal(arena.resize('', 1, arena.find(identity(5), 1), 2), 0, 'no room to grow')
-  t.equal(arena.length(arena.find(identity(5), 1)), 1, 'leaves it as it was')
+  t.equal(arena.length(arena.find(identity(5), 1)), 1, 'the record is as it was')
 
   for (let i = 0; i < 8192; i++) arena.remove(arena.find(identity(i), 1))
   for (let i = 0; i < 8; i++) stamp(arena, arena.resize(identity(i), 7, 0, 1024), (8 - i) * STEP, 0)
   const grown = arena.resize(identity(8192), 1, arena.find(identity(8192), 1), 2)
-  t.ok(grown, 'grows at the cost of an evictable record, in whose larger room')
+  t.ok(grown, 'it grows into the larger room of an evictable record')
   const left = Array.from({ length: 8 }, (_, i) => i).filter(i => arena.find(identity(i), 7) !== 0)
   t.same(left, [1, 2, 3, 4, 5, 6, 7])
 })
 
-t.test('room that is left here and there of one size serves another', async t => {
+t.test('free room scattered over pages of one size serves records of another size', async t => {
   for (const stamps of [true, false]) {
     const arena = new Arena({ maxKeys: 10_000, maxBytes: 0 })
     const grow = (who: number, n: number) => {
@@ -454,12 +460,12 @@ t.test('room that is left here and there of one size serves another', async t =>
   }
 })
 
-t.test('where all are equally long, one that grows makes a page of them give way, and few more', async t => {
+t.test('when all records are equally long, one that grows evicts one page of them, and few more', async t => {
   const arena = new Arena({ maxKeys: 10_000, maxBytes: 0, evictable: () => true })
   let count = 0
   for (; arena.size === count; count++) stamp(arena, arena.resize(identity(count), 1, 0, 64, true), 0, STEP)
   const { size } = arena
-  // So the next to go stand on many pages.
+  // So the records that are evicted next are spread over many pages.
   for (let i = 0; i < 7; i++)
     for (let who = i; who < count; who += 7)
       if (arena.find(identity(who), 1)) arena.touch(arena.find(identity(who), 1), STEP)
@@ -468,7 +474,7 @@ t.test('where all are equally long, one that grows makes a page of them give way
   t.equal(size - arena.size, 153 + 9)
 })
 
-t.test('left alone it has room for 16 fields a key, or 24 stamps', async t => {
+t.test('without maxBytes the arena has room for 16 fields a key, or 24 stamps', async t => {
   for (const [n, stamps] of [
     [16, false],
     [24, true]
@@ -483,7 +489,7 @@ t.test('left alone it has room for 16 fields a key, or 24 stamps', async t => {
   }
 })
 
-t.test('the room that a record has left is used again', async t => {
+t.test('a record that grows and shrinks again and again loses no room', async t => {
   const arena = new Arena({ maxKeys: 1, maxBytes: 0 })
   const record = arena.resize(identity(1), 1, 0, 1)
   let lost = 0
@@ -491,7 +497,7 @@ t.test('the room that a record has left is used again', async t => {
   t.equal(lost, 0)
 })
 
-t.test('a record that grows is not freed for its own sake', async t => {
+t.test('an expired record that grows is not evicted for its own growth', async t => {
   const arena = new Arena({ maxKeys: 1_000, maxBytes: 0, evictable: () => true })
   let count = 0
   for (; count < 42 * 16; count++) stamp(arena, arena.resize(identity(count), 3, 0, 512), 0, STEP)
@@ -502,13 +508,13 @@ t.test('a record that grows is not freed for its own sake', async t => {
   t.equal(arena.field(record, 0), 42)
 })
 
-t.test('misuse', async t => {
+t.test('misuse throws a RangeError', async t => {
   for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 28]) t.throws(() => new Arena({ maxKeys }), RangeError)
   const arena = new Arena({ maxKeys: 2 })
   for (const n of [0, 2049, Number.NaN]) t.throws(() => arena.resize(identity(1), 1, 0, n), RangeError)
   for (const series of [-1, 65_536]) t.throws(() => arena.resize(identity(1), series, 0, 1), RangeError)
   const record = arena.resize(identity(1), 1, 0, 2)
-  t.equal(arena.resize(identity(1), 1, 0, 2), record, 'a second record of one key is not made')
+  t.equal(arena.resize(identity(1), 1, 0, 2), record, 'a key has only one record')
   t.throws(() => arena.field(record, 2), RangeError)
   t.throws(() => arena.set(record, -1, 1), RangeError)
   t.throws(() => arena.move(record, 1, 0, 2), RangeError)
@@ -525,7 +531,7 @@ t.test('misuse', async t => {
   t.equal(arena.length(0), 0)
 })
 
-t.test('a record that has expired is not dropped to make room for itself', t => {
+t.test('an expired record is not dropped to make room for itself when there is none', t => {
   const arena = new Arena({ maxKeys: 1_000, maxBytes: 0 })
   const grown = arena.resize('grown', 0, 0, 1)
   stamp(arena, grown, 1, 1)

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { Batch } from '../../../plugin/store/batch.js'
 
-/** A batch, and what left together. */
+/** A batch, and what it has sent, as one text for each write. */
 function recorded() {
   const sent: string[] = []
   const batch = new Batch<string>(together => sent.push(together.join('')))
@@ -13,7 +13,7 @@ function recorded() {
 }
 const now = () => new Promise(resolve => process.nextTick(resolve))
 
-t.test('while nothing is on its way, what is asked at once leaves at once', async t => {
+t.test('while no command is unanswered, commands added at once are sent together at once', async t => {
   const { sent, batch, ask } = recorded()
   for (const names of ['a', 'bcde']) {
     ask(names)
@@ -24,7 +24,7 @@ t.test('while nothing is on its way, what is asked at once leaves at once', asyn
   t.strictSame(sent, ['a+', 'bcde+'])
 })
 
-t.test('fake timers of a test do not hold it up', async t => {
+t.test('fake timers of a test do not hold up a batch', async t => {
   const { sent, ask } = recorded()
   const { nextTick } = process
   process.nextTick = () => {}
@@ -34,7 +34,7 @@ t.test('fake timers of a test do not hold it up', async t => {
   t.strictSame(sent, ['a'])
 })
 
-t.test('while something is, others wait for the end of the turn', async t => {
+t.test('while a command is unanswered, others wait for the end of the turn', async t => {
   const { sent, ask } = recorded()
   ask('a')
   await now()
@@ -45,26 +45,29 @@ t.test('while something is, others wait for the end of the turn', async t => {
   await turn()
   t.strictSame(sent, ['a', 'bcd'])
   await turn()
-  t.strictSame(sent, ['a', 'bcd'], 'nothing leaves twice')
+  t.strictSame(sent, ['a', 'bcd'], 'nothing is sent twice')
 })
 
-t.test('or until they are eight, and half of what is unanswered', async t => {
-  const { sent, batch, ask } = recorded()
-  ask('a'.repeat(7))
-  t.strictSame(sent, [])
-  ask('a'.repeat(33))
-  t.strictSame(
-    sent.map(each => each.length),
-    [8, 8, 16]
-  )
-  await turn()
-  t.equal(sent[3]?.length, 8, 'the rest')
-  batch.answered(36)
-  ask('b'.repeat(8))
-  t.strictSame(sent.slice(4), ['b'.repeat(8)])
-})
+t.test(
+  'waiting commands are sent once they are eight, and as many as half of the unanswered ones',
+  async t => {
+    const { sent, batch, ask } = recorded()
+    ask('a'.repeat(7))
+    t.strictSame(sent, [])
+    ask('a'.repeat(33))
+    t.strictSame(
+      sent.map(each => each.length),
+      [8, 8, 16]
+    )
+    await turn()
+    t.equal(sent[3]?.length, 8, 'the rest')
+    batch.answered(36)
+    ask('b'.repeat(8))
+    t.strictSame(sent.slice(4), ['b'.repeat(8)])
+  }
+)
 
-t.test('no more than 32 leave together', async t => {
+t.test('no more than 32 commands are sent together', async t => {
   const { sent, ask } = recorded()
   ask('x'.repeat(1_000))
   await turn()
@@ -72,7 +75,7 @@ t.test('no more than 32 leave together', async t => {
   t.equal(sent.join('').length, 1_000)
 })
 
-t.test('what is answered after it was given up is not on its way', async t => {
+t.test('answers to commands that were given up do not count for later commands', async t => {
   const { sent, batch, ask } = recorded()
   ask('ab')
   await now()
@@ -83,7 +86,7 @@ t.test('what is answered after it was given up is not on its way', async t => {
   t.strictSame(sent, ['ab', 'c'])
 })
 
-t.test('what has not left when all else is given up is still to be answered', async t => {
+t.test('a command not sent yet when the others are given up still has to be answered', async t => {
   const { sent, batch, ask } = recorded()
   ask('a')
   await now()

@@ -28,7 +28,7 @@ async function open() {
   const store = new RedisStore(client, 'test:')
   const time = new Time('2026-03-01T00:00:00Z', clock)
   const decide = async (entries: readonly Entry[]) => named(entries, await store.reserve(entries, token()))
-  // The first of a mixture sends its script.
+  // The first decision of a mixture sends its script.
   const warm = async (entries: readonly Entry[]) => {
     await decide(entries)
     await store.clear(entries)
@@ -36,7 +36,7 @@ async function open() {
   return { store, time, decide, warm }
 }
 
-/** Until what was put off to the end of this step is done. */
+/** Waits until what was put off to the end of this step is done. */
 const turn = () => new Promise<void>(done => process.nextTick(done))
 const keyOf = ({ spec, identity: who }: Entry) => `test:{${who}}:${spec.name}`
 const many = <T>(length: number, of: (i: number) => T): T[] => Array.from({ length }, (_, i) => of(i))
@@ -54,15 +54,15 @@ t.test('a hundred decisions at once are few commands in few writes, and all are 
   t.ok(calls > 0 && calls < 15, `${calls} calls`)
   writes.count = 0
   await Promise.all(many(5, i => [entry(log([i + 1, 60_000]))]).map(decide))
-  t.equal(writes.count, 1, 'of five mixtures, too')
+  t.equal(writes.count, 1, 'decisions of five mixtures leave in one write as well')
   writes.count = 0
   const alone = decide([entry(spec, 'alone')])
   await turn()
-  t.equal(writes.count, 1, 'once all is answered, what is asked alone leaves at once')
+  t.equal(writes.count, 1, 'once all are answered, a single decision leaves at once')
   await alone
 })
 
-t.test('what is lost on its way is not asked again', async t => {
+t.test('a decision whose answer is lost with the connection is not asked again', async t => {
   const { store } = await open()
   const losing = client.duplicate({ retryStrategy: () => 1, maxRetriesPerRequest: 0 })
   t.teardown(() => losing.disconnect())
@@ -77,14 +77,14 @@ t.test('what is lost on its way is not asked again', async t => {
     const ended = await Promise.allSettled(asked)
     t.ok(
       ended.every(({ status }) => status === 'rejected'),
-      'all hear of it'
+      'each is rejected'
     )
     await other.peek(entries)
-    t.ok(Number(usedOf(entries, await store.peek(entries))[0]) <= together, 'counted once at most')
+    t.ok(Number(usedOf(entries, await store.peek(entries))[0]) <= together, 'each is counted once at most')
   }
 })
 
-t.test('what was lost on its way holds up nothing that is asked later', async t => {
+t.test('decisions lost with the connection hold up no later decision', async t => {
   await open()
   const losing = client.duplicate({ autoResendUnfulfilledCommands: false, retryStrategy: () => 1 })
   t.teardown(() => losing.disconnect())
@@ -102,7 +102,7 @@ t.test('what was lost on its way holds up nothing that is asked later', async t 
   await alone
 })
 
-t.test('of decisions at once each finds what those before it have counted', async t => {
+t.test('each of several decisions at once finds what those before it have counted', async t => {
   const { decide, warm } = await open()
   const specs = [log([7, 60_000]), count(1_000, 'day')]
   const entries = specs.map(spec => entry(spec))
@@ -118,20 +118,23 @@ t.test('of decisions at once each finds what those before it have counted', asyn
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 7 * 6)
 })
 
-t.test('decisions whose limits come from their requests are few calls, too, each by its own', async t => {
-  const { decide } = await open()
-  await new RedisServer(client, 'test:').load()
-  const spec = log([1_000, 60_000])
-  const perDay = count(1_000, 'day')
-  const before = (await scriptCalls(client)).called
-  const asked = many(60, i => [entry(spec, i % 2, [5 + (i % 2)]), { ...entry(perDay, i), zoned: true }])
-  const all = await Promise.all(asked.map(decide))
-  t.ok((await scriptCalls(client)).called - before < 20)
-  const admitted = (which: number) => all.filter((facts, i) => i % 2 === which && facts.admitted).length
-  t.strictSame([0, 1].map(admitted), [5, 6])
-})
+t.test(
+  'decisions whose limits come with their requests share calls too, each under its own limits',
+  async t => {
+    const { decide } = await open()
+    await new RedisServer(client, 'test:').load()
+    const spec = log([1_000, 60_000])
+    const perDay = count(1_000, 'day')
+    const before = (await scriptCalls(client)).called
+    const asked = many(60, i => [entry(spec, i % 2, [5 + (i % 2)]), { ...entry(perDay, i), zoned: true }])
+    const all = await Promise.all(asked.map(decide))
+    t.ok((await scriptCalls(client)).called - before < 20)
+    const admitted = (which: number) => all.filter((facts, i) => i % 2 === which && facts.admitted).length
+    t.strictSame([0, 1].map(admitted), [5, 6])
+  }
+)
 
-t.test('decisions that take Redis longer come in smaller calls', async t => {
+t.test('decisions that take Redis longer are sent in smaller calls', async t => {
   const { decide } = await open()
   const calls = async (entries: readonly Entry[]) => {
     await decide(entries)
@@ -145,7 +148,7 @@ t.test('decisions that take Redis longer come in smaller calls', async t => {
   t.ok(short <= 6 && long >= 12 && pairs >= 6, `${short} · ${long} · ${pairs} calls`)
 })
 
-t.test('one call makes as many decisions as its script may, and no more', async t => {
+t.test('one call makes as many decisions as its script allows, and no more', async t => {
   const { decide } = await open()
   const entries = many(4, () => entry(log([1_000, 60_000])))
   const most = new Mixtures().scriptFor(entries).maxDecisions ?? 0
@@ -161,7 +164,7 @@ t.test('one call makes as many decisions as its script may, and no more', async 
   }
 })
 
-t.test('mixtures do not mix: each is decided by its own limits', async t => {
+t.test('decisions of different mixtures at once are each made by their own limits', async t => {
   const { decide } = await open()
   const [one, two] = [log([1, 60_000]), log([2, 60_000])]
   const own = log([9, 60_000])
@@ -171,7 +174,7 @@ t.test('mixtures do not mix: each is decided by its own limits', async t => {
   t.strictSame([0, 1, 2].map(admitted), [1, 2, 3])
 })
 
-t.test('one lock has one holder among those who ask at once', async t => {
+t.test('of decisions at once for one lock, one gets it', async t => {
   const { store, decide, warm } = await open()
   const entries = [entry(lock(30_000)), entry(observed(lock(30_000)))]
   await warm(entries)
@@ -181,7 +184,7 @@ t.test('one lock has one holder among those who ask at once', async t => {
   t.equal(await store.renew(entries[0] as Entry, 'somebody else, 24 chars.'), false)
 })
 
-t.test('different values among those who ask at once', async t => {
+t.test('decisions at once count different values as they would one after another', async t => {
   const { decide, warm } = await open()
   const spec = distinct([3, 60_000])
   await warm([sentTo(spec, 0)])
@@ -192,7 +195,7 @@ t.test('different values among those who ask at once', async t => {
   )
 })
 
-t.test('what fails for one fails for no other, and nothing is counted twice', async t => {
+t.test('an error of one decision fails no other in its call, and nothing is counted twice', async t => {
   const { decide, warm } = await open()
   const spec = log([5, 60_000])
   const shared = entry(count(1_000, 'day'))
@@ -213,7 +216,7 @@ t.test('what fails for one fails for no other, and nothing is counted twice', as
   t.strictSame(await client.lrange(keyOf(foreign as Entry), 0, -1), ['theirs'])
 })
 
-t.test('a foreign value of any size is read as what it is, and shifts no other', async t => {
+t.test('a foreign value of any size is read as stamps, and shifts no other value in its call', async t => {
   const { decide, warm } = await open()
   const spec = log([1_000, 60_000])
   await warm([entry(spec)])
@@ -225,12 +228,12 @@ t.test('a foreign value of any size is read as what it is, and shifts no other',
   t.strictSame(
     all.map(facts => facts.entries[0]?.limits[0]?.used),
     Array(9).fill(0),
-    'all of it is long ago'
+    'its stamps are long out of the window'
   )
   t.equal((await decide(asked[6] as Entry[])).entries[0]?.limits[0]?.used, 1)
 })
 
-t.test('what is given back is free for who asks next, though in the same turn', async t => {
+t.test('a lock that is refunded is free for the next decision, even in the same turn', async t => {
   const { store, decide, warm } = await open()
   await new RedisServer(client, 'test:').load()
   const spec = lock(30_000)
@@ -248,7 +251,7 @@ t.test('what is given back is free for who asks next, though in the same turn', 
   t.ok(next?.admitted)
 })
 
-t.test('what is cleared is free for who asks next, though in the same turn', async t => {
+t.test('a cleared entry is free for the next decision, even in the same turn', async t => {
   const { store, decide, warm } = await open()
   const [entries, spec] = [[entry(lock(30_000))], log([1, 60_000])]
   await warm(entries)
@@ -263,38 +266,45 @@ t.test('what is cleared is free for who asks next, though in the same turn', asy
   t.strictSame([usedOf(entries, looks[0]), usedOf([entry(spec)], looks[1])], [[1], [0]])
 })
 
-t.test('refunds at once are few calls: each gives back its own, once, and fails for no other', async t => {
-  const { store } = await open()
-  await new RedisServer(client, 'test:').load()
-  const [rolling, locked, shared] = [log([5, 60_000]), lock(30_000), entry(count(1_000, 'day'))]
-  const asked = many(40, i => [entry(rolling, i), shared, entry(locked, i)])
-  const holders = asked.map(token)
-  const taken = await Promise.all(
-    asked.map(async (entries, i) =>
-      takenOf(entries, named(entries, await store.reserve(entries, holders[i] as string)))
+t.test(
+  'refunds at once share calls: each gives back its own slots once, and an error of one fails no other',
+  async t => {
+    const { store } = await open()
+    await new RedisServer(client, 'test:').load()
+    const [rolling, locked, shared] = [log([5, 60_000]), lock(30_000), entry(count(1_000, 'day'))]
+    const asked = many(40, i => [entry(rolling, i), shared, entry(locked, i)])
+    const holders = asked.map(token)
+    const taken = await Promise.all(
+      asked.map(async (entries, i) =>
+        takenOf(entries, named(entries, await store.reserve(entries, holders[i] as string)))
+      )
     )
-  )
-  const left = () =>
-    client.exists(...asked.flatMap(([mine, , own]) => [mine, own]).map(each => keyOf(each as Entry)))
-  const used = async () => usedOf([shared], await store.peek([shared]))[0]
-  const refund = (i: number, by = i) => store.refund(taken[i] as Taken[], holders[by] as string)
-  await Promise.all([refund(0), refund(0), refund(1, 2)])
-  t.strictSame([await used(), await left()], [38, 77], "told twice it is one, and a lock is its holder's")
-  const damaged = entry(count(1_000, 'day'), 'damaged')
-  await client.set(keyOf(damaged), 'abc')
-  const before = (await scriptCalls(client)).called
-  const [failed] = await Promise.allSettled([
-    store.refund([{ entry: damaged, receipt: 1, ends: 1 }], ''),
-    ...many(7, i => refund(i))
-  ])
-  t.match(failed, { status: 'rejected', reason: /data string too short/ })
-  t.strictSame([await used(), await left()], [33, 66])
-  await Promise.all(many(33, i => refund(7 + i)))
-  t.ok((await scriptCalls(client)).called - before < 20)
-  t.strictSame([await used(), await left()], [0, 0])
-})
+    const left = () =>
+      client.exists(...asked.flatMap(([mine, , own]) => [mine, own]).map(each => keyOf(each as Entry)))
+    const used = async () => usedOf([shared], await store.peek([shared]))[0]
+    const refund = (i: number, by = i) => store.refund(taken[i] as Taken[], holders[by] as string)
+    await Promise.all([refund(0), refund(0), refund(1, 2)])
+    t.strictSame(
+      [await used(), await left()],
+      [38, 77],
+      'a repeated refund gives back one slot, and only its holder releases a lock'
+    )
+    const damaged = entry(count(1_000, 'day'), 'damaged')
+    await client.set(keyOf(damaged), 'abc')
+    const before = (await scriptCalls(client)).called
+    const [failed] = await Promise.allSettled([
+      store.refund([{ entry: damaged, receipt: 1, ends: 1 }], ''),
+      ...many(7, i => refund(i))
+    ])
+    t.match(failed, { status: 'rejected', reason: /data string too short/ })
+    t.strictSame([await used(), await left()], [33, 66])
+    await Promise.all(many(33, i => refund(7 + i)))
+    t.ok((await scriptCalls(client)).called - before < 20)
+    t.strictSame([await used(), await left()], [0, 0])
+  }
+)
 
-t.test('a Redis that takes no writes fails all of them, and nothing is written', async t => {
+t.test('a Redis that takes no writes fails all decisions at once, and nothing is written', async t => {
   const { decide, warm } = await open()
   const spec = log([5, 60_000])
   await warm([entry(spec)])
@@ -306,20 +316,20 @@ t.test('a Redis that takes no writes fails all of them, and nothing is written',
   const writes = written(client)
   const alone = decide(asked[0] as Entry[])
   await turn()
-  t.equal(writes.count, 1, 'all was answered: what is asked alone leaves at once')
+  t.equal(writes.count, 1, 'all are answered, so a single decision leaves at once')
   await t.rejects(alone, /OOM/)
   await client.config('SET', 'maxmemory', '0')
   t.equal(await client.dbsize(), 0)
   t.ok((await Promise.all(asked.map(decide))).every(facts => facts.admitted))
 })
 
-t.test('who was told the wrong calendar periods asks again, the others do not', async t => {
+t.test('only the decisions that were sent with wrong calendar periods are asked again', async t => {
   const { time, decide, warm } = await open()
   const [day, rolling] = [count(5, 'day'), log([5, 60_000])]
   const both = (i: number) => [entry(rolling, i), entry(day, i)]
   await warm(both(0))
   await decide(both(99))
-  // Of a live period nobody has to be told.
+  // For a period that has begun, Redis needs no boundaries.
   time.advanceMs(3 * 86_400_000)
   await Promise.all(
     [1, 2].map(i =>
@@ -334,7 +344,7 @@ t.test('who was told the wrong calendar periods asks again, the others do not', 
   )
 })
 
-t.test('scripts that Redis has forgotten are sent again, with all that was asked', async t => {
+t.test('scripts that Redis has forgotten are sent again, with all the decisions', async t => {
   const { decide, warm } = await open()
   const entries = [entry(log([10, 60_000]))]
   await warm(entries)
@@ -343,7 +353,7 @@ t.test('scripts that Redis has forgotten are sent again, with all that was asked
   t.equal(all.filter(facts => facts.admitted).length, 10)
 })
 
-/** A Redis value of so many numbers. */
+/** A Redis value made of these numbers. */
 function fields(...numbers: number[]): Buffer {
   const value = Buffer.alloc(numbers.length * 6)
   for (const [i, number] of numbers.entries()) value.writeUIntBE(number, i * 6, 6)

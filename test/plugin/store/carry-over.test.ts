@@ -31,7 +31,7 @@ const TIMEOUT_MS = 200
 const FULL = new Error('OOM command not allowed')
 const KEY = new Error('WRONGTYPE of a key')
 
-/** A store that fails while `broken` says so, and what stands in for it. */
+/** A store that fails while `broken` is set, with a stand-in memory. */
 function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
   const memory = new MemoryStore({ clock: time.clock, maxKeys: 200_000 })
@@ -78,7 +78,7 @@ function open(t?: Test, { maxKeys = 1_000, timeout = TIMEOUT_MS } = {}) {
   }
   const back = () =>
     until(async () => {
-      // Where nothing waits, who asks finds out.
+      // When nothing waits to be carried over, a look finds out whether the store is back.
       await fallback.peek([entry(specs[0] as Spec)])
       return !outage.lost
     }, 'its return')
@@ -103,13 +103,13 @@ const step = fc.oneof(
   }
 )
 
-/** Loses the store to one who is refused nothing. @returns what they took */
+/** Breaks the store, and sends once so that the loss is found out. @returns that send */
 async function lose({ state, send }: ReturnType<typeof open>, error = gone()) {
   state.broken = error
   return send([entry(log([1, 60_000]), 'first')])
 }
 
-/** Withholds what a store is told of. @returns what lets it through */
+/** Holds back the answers to carried-over sends. @returns the gate that lets them through */
 function withheld(primary: Store) {
   const told = gate()
   const { count } = primary
@@ -120,7 +120,7 @@ function withheld(primary: Store) {
   return told
 }
 
-t.test('with one process, no decision shows that a store was lost and is back', async t => {
+t.test('with one process, decisions are the same as if the store had never been lost', async t => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { time, memory, state, fallback, send, back } = open(undefined, { timeout: 20 })
@@ -157,7 +157,7 @@ t.test('with one process, no decision shows that a store was lost and is back', 
   )
 })
 
-t.test('locks, attempts and what is only observed are not carried over', async t => {
+t.test('locks, attempts and observed rules are not carried over', async t => {
   const opened = open(t)
   const { state, fallback, used, back } = opened
   await lose(opened)
@@ -172,7 +172,7 @@ t.test('locks, attempts and what is only observed are not carried over', async t
   t.equal(state.told, 2)
 })
 
-t.test('while anything waits, nobody waits for the store', async t => {
+t.test('while sends wait to be carried over, no decision waits for the store', async t => {
   const opened = open(t)
   const { primary, fallback, outage } = opened
   await lose(opened)
@@ -181,93 +181,102 @@ t.test('while anything waits, nobody waits for the store', async t => {
   t.ok(outage.lost)
 })
 
-t.test('while more is told than at once, the store and the memory both decide', async t => {
-  const opened = open(t)
-  const { memory, primary, outage, fallback, used, send } = opened
-  const spec = log([1, 60_000])
-  await lose(opened)
-  for (let who = 0; who < 100; who++) await send([entry(spec, who)])
-  const told = gate()
-  const { count } = primary
-  let telling = 0
-  primary.count = async (...given) => {
-    if (telling++ >= 32) await told.opened
-    return count(...given)
+t.test(
+  'while sends beyond the first 32 are still to be carried over, the store and the memory both decide',
+  async t => {
+    const opened = open(t)
+    const { memory, primary, outage, fallback, used, send } = opened
+    const spec = log([1, 60_000])
+    await lose(opened)
+    for (let who = 0; who < 100; who++) await send([entry(spec, who)])
+    const told = gate()
+    const { count } = primary
+    let telling = 0
+    primary.count = async (...given) => {
+      if (telling++ >= 32) await told.opened
+      return count(...given)
+    }
+    delete opened.state.broken
+    await until(() => !outage.lost, 'its return')
+    const decided = async (entries: Entry[]) => {
+      const { facts, store } = await fallback.reserve(entries, token())
+      return [store.name, facts?.[1]]
+    }
+    const [late, elsewhere, other] = [99, 'elsewhere', 'other'].map(who => entry(spec, who)) as [
+      Entry,
+      Entry,
+      Entry
+    ]
+    memory.reserve([elsewhere], '')
+    t.strictSame(used([late]), [0])
+    t.strictSame(await decided([late]), ['memory', 0])
+    const beside = entry(log([9, 60_000]))
+    t.strictSame(await decided([elsewhere, beside]), ['redis', 0])
+    t.strictSame(await decided([other, beside]), ['redis', 1])
+    t.strictSame(await decided([other]), ['memory', 0])
+    const locked = entry(lock(60_000))
+    const taken = await fallback.reserve([locked, beside], token())
+    t.equal(taken.store.name, 'redis')
+    told.open()
+    await until(() => used([late])[0] === 1, 'the other carry-overs')
+    t.strictSame(used([other, beside]), [1, 2])
+    t.equal(telling, 101, 'each send was carried over once, and no other')
   }
-  delete opened.state.broken
-  await until(() => !outage.lost, 'its return')
-  const decided = async (entries: Entry[]) => {
-    const { facts, store } = await fallback.reserve(entries, token())
-    return [store.name, facts?.[1]]
-  }
-  const [late, elsewhere, other] = [99, 'elsewhere', 'other'].map(who => entry(spec, who)) as [
-    Entry,
-    Entry,
-    Entry
-  ]
-  memory.reserve([elsewhere], '')
-  t.strictSame(used([late]), [0])
-  t.strictSame(await decided([late]), ['memory', 0])
-  const beside = entry(log([9, 60_000]))
-  t.strictSame(await decided([elsewhere, beside]), ['redis', 0])
-  t.strictSame(await decided([other, beside]), ['redis', 1])
-  t.strictSame(await decided([other]), ['memory', 0])
-  const locked = entry(lock(60_000))
-  const taken = await fallback.reserve([locked, beside], token())
-  t.equal(taken.store.name, 'redis')
-  told.open()
-  await until(() => used([late])[0] === 1, 'the others')
-  t.strictSame(used([other, beside]), [1, 2])
-  t.equal(telling, 101, 'nothing else was told')
-})
+)
 
-t.test('who was sent to while a store took no writes is not admitted by it before it is told', async t => {
+t.test('a send admitted while a store took no writes limits its key before it is carried over', async t => {
   const { primary, state, fallback, used, send } = open(t)
   const sent = [entry(log([1, 60_000]))]
   state.ofWrites = FULL
   t.ok(await send(sent))
   const told = withheld(primary)
   delete state.ofWrites
-  // By then who comes may ask the store.
+  // By then a decision may ask the store.
   await sleep(2 * TIMEOUT_MS)
   t.equal((await fallback.reserve(sent, '')).facts?.[1], 0)
   t.strictSame(used(sent), [0])
   told.open()
-  await until(() => used(sent)[0] === 1, 'the telling')
+  await until(() => used(sent)[0] === 1, 'the carry-over')
 })
 
-t.test('what takes the place of a lost node decides together with the memory until it is told', async t => {
-  const opened = open(t)
-  const { primary, state, outage, fallback, used, send } = opened
-  await lose(opened)
-  const sent = [entry(log([1, 60_000]))]
-  t.ok(await send(sent))
-  const told = withheld(primary)
-  delete state.broken
-  const other = new Outage(TIMEOUT_MS)
-  state.nodeOf = () => other
-  outage.answered(true)
-  const { facts, store } = await fallback.reserve(sent, '')
-  t.strictSame([store.name, facts?.[1]], ['memory', 0])
-  t.strictSame(used(sent), [0])
-  told.open()
-  await until(() => used(sent)[0] === 1, 'the telling')
-})
+t.test(
+  'a replica that takes over a lost node decides together with the memory until the sends are carried over',
+  async t => {
+    const opened = open(t)
+    const { primary, state, outage, fallback, used, send } = opened
+    await lose(opened)
+    const sent = [entry(log([1, 60_000]))]
+    t.ok(await send(sent))
+    const told = withheld(primary)
+    delete state.broken
+    const other = new Outage(TIMEOUT_MS)
+    state.nodeOf = () => other
+    outage.answered(true)
+    const { facts, store } = await fallback.reserve(sent, '')
+    t.strictSame([store.name, facts?.[1]], ['memory', 0])
+    t.strictSame(used(sent), [0])
+    told.open()
+    await until(() => used(sent)[0] === 1, 'the carry-over')
+  }
+)
 
-t.test('what was held while a store was asked that fails is free for the memory', async t => {
-  const opened = open(t)
-  const { state, outage, fallback, send } = opened
-  const spec = log([1, 60_000])
-  await lose(opened)
-  t.ok(await send([entry(spec, 'waits')]))
-  const other = new Outage(TIMEOUT_MS)
-  state.nodeOf = () => other
-  outage.answered(true)
-  const { facts, store } = await fallback.reserve([entry(spec)], '')
-  t.strictSame([store.name, facts?.[1]], ['memory', 1])
-})
+t.test(
+  'a slot that the memory held while a failing store was asked is free again when the memory decides',
+  async t => {
+    const opened = open(t)
+    const { state, outage, fallback, send } = opened
+    const spec = log([1, 60_000])
+    await lose(opened)
+    t.ok(await send([entry(spec, 'waits')]))
+    const other = new Outage(TIMEOUT_MS)
+    state.nodeOf = () => other
+    outage.answered(true)
+    const { facts, store } = await fallback.reserve([entry(spec)], '')
+    t.strictSame([store.name, facts?.[1]], ['memory', 1])
+  }
+)
 
-t.test('of one send a slot may be given back, and another one told', async t => {
+t.test('of one send a slot that was refunded is not carried over, and the other one is', async t => {
   const opened = open(t)
   const { state, used, send } = opened
   await lose(opened)
@@ -278,12 +287,12 @@ t.test('of one send a slot may be given back, and another one told', async t => 
     ''
   )
   delete state.broken
-  await until(() => used([kept])[0] === 1, 'the telling')
+  await until(() => used([kept])[0] === 1, 'the carry-over')
   t.strictSame(used([given]), [0])
 })
 
 t.test(
-  'what waits for a node that was not known is told to the one that has it, when that is there',
+  'sends that waited for an unknown node are carried over to the node of their key once that answers',
   async t => {
     const opened = open(t)
     const { primary, state, outage, heard, used, send } = opened
@@ -307,15 +316,15 @@ t.test(
     state.nodeOf = ({ identity }) => (identity === away.identity ? other : one)
     delete state.broken
     outage.answered(true)
-    await until(() => used([there])[0] === 1, 'what is there')
+    await until(() => used([there])[0] === 1, 'the carry-over to the node that answers')
     await sleep(2 * TIMEOUT_MS)
     isAway = false
-    await until(() => used([away])[0] === 1, 'the other')
+    await until(() => used([away])[0] === 1, 'the carry-over to the other node')
     t.strictSame(heard, [])
   }
 )
 
-t.test('what the store counted too late is not told again', async t => {
+t.test('a send that the store itself counted too late is not carried over', async t => {
   for (const [counts, told] of [
     ['admits', 0],
     ['refuses', 1],
@@ -347,7 +356,7 @@ t.test('what the store counted too late is not told again', async t => {
 })
 
 t.test(
-  'for that it waits as long as a call may take once the store answers, however long it was lost',
+  'the carry-over waits one time-out for late answers once the store answers, however long it was lost',
   async t => {
     const { memory, primary, state, used, send, back } = open(t)
     const entries = [entry(log([5, 60_000]))]
@@ -372,7 +381,7 @@ t.test(
   }
 )
 
-t.test('a store that takes no writes is told again when it has room', async t => {
+t.test('a carry-over that a store without room refuses is tried again until it has room', async t => {
   const { memory, state, outage, heard, fallback, used, send, back } = open(t)
   const [full, sent] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
   memory.reserve(full, '')
@@ -380,14 +389,14 @@ t.test('a store that takes no writes is told again when it has room', async t =>
   t.ok(await send(sent))
   await until(() => state.told > 1, 'a second try')
   const storeOf = async (entries: Entry[]) => (await fallback.reserve(entries, '')).store.name
-  await until(async () => (await storeOf(full)) === 'redis', 'a refusal of its own')
+  await until(async () => (await storeOf(full)) === 'redis', 'a refusal by the store itself')
   t.ok(outage.lost)
   delete state.ofWrites
   await back()
   t.strictSame([used(sent), heard], [[1], []])
 })
 
-t.test('what never left for the store is told again', async t => {
+t.test('a carry-over that never left the client is tried again', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
   await lose(opened)
@@ -404,7 +413,7 @@ t.test('what never left for the store is told again', async t => {
   t.strictSame([used(entries), heard], [[1, 1], []])
 })
 
-t.test('a key that holds something else keeps nobody waiting, and is told of', async t => {
+t.test('a foreign value under a key holds up no other send, and is reported as uncounted', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
   const entries = Array.from({ length: 40 }, (_, who) => entry(log([1, 60_000]), who))
@@ -417,37 +426,40 @@ t.test('a key that holds something else keeps nobody waiting, and is told of', a
   }
   let looks = 0
   primary.peek = async all => {
-    // Else it is asked whether it is back.
+    // All other looks ask whether the store is back.
     if (!state.broken && all[0]?.spec !== specs[0] && looks++ === 0) throw KEY
     return peek(all)
   }
   delete state.broken
   await back()
-  await until(() => used(entries).at(-1) === 1, 'the last')
+  await until(() => used(entries).at(-1) === 1, 'the last carry-over')
   t.strictSame([used(entries.slice(0, 3)), heard, looks], [[1, 0, 1], [KEY, 1], 1])
 })
 
-t.test('what is lost while it is told is told of, and not told again', async t => {
-  const opened = open(t)
-  const { primary, state, heard, used, send, back } = opened
-  await lose(opened)
-  const entries = Array.from({ length: 100 }, (_, who) => entry(log([1, 60_000]), who))
-  for (const each of entries) await send([each])
-  const { count } = primary
-  let told = 0
-  primary.count = async (...given) => {
-    if (told++ === 31) await new Promise(() => {})
-    return count(...given)
+t.test(
+  'a send whose carry-over is not answered is reported as uncounted, and not carried over again',
+  async t => {
+    const opened = open(t)
+    const { primary, state, heard, used, send, back } = opened
+    await lose(opened)
+    const entries = Array.from({ length: 100 }, (_, who) => entry(log([1, 60_000]), who))
+    for (const each of entries) await send([each])
+    const { count } = primary
+    let told = 0
+    primary.count = async (...given) => {
+      if (told++ === 31) await new Promise(() => {})
+      return count(...given)
+    }
+    delete state.broken
+    await back()
+    t.equal(told, 101)
+    t.equal(used(entries).filter(used => used === 1).length, 99)
+    t.match(heard, [{ code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }, 1])
   }
-  delete state.broken
-  await back()
-  t.equal(told, 101)
-  t.equal(used(entries).filter(used => used === 1).length, 99)
-  t.match(heard, [{ code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }, 1])
-})
+)
 
 t.test(
-  'what is given back before it is told is not told, while it is told or later it is given back',
+  'a refund before the carry-over prevents it, and during or after it gives the slot back in the store',
   async t => {
     const opened = open(t)
     const { primary, state, used, send, back } = opened
@@ -465,7 +477,7 @@ t.test(
     }
     await before?.store.refund(before.taken, '')
     delete state.broken
-    await until(() => isTelling, 'the telling')
+    await until(() => isTelling, 'the carry-over')
     const given = meanwhile?.store.refund(meanwhile.taken, '')
     told.open()
     await given
@@ -473,11 +485,11 @@ t.test(
     t.strictSame(used(entries.flat()), [0, 0, 1])
     for (let times = 0; times < 2; times++) await after?.store.refund(after.taken, '')
     t.strictSame(used(entries.flat()), [0, 0, 0])
-    t.equal(state.told, 3, 'with the first of all')
+    t.equal(state.told, 3, 'two of the three sends, and the one that found the loss')
   }
 )
 
-t.test('what is counted after all when it was told is given back', async t => {
+t.test('a refund reaches a send whose carry-over was answered too late', async t => {
   const opened = open(t)
   const { primary, state, heard, used, send, back } = opened
   await lose(opened)
@@ -490,7 +502,7 @@ t.test('what is counted after all when it was told is given back', async t => {
     return count(...given)
   }
   delete state.broken
-  await until(() => heard.length > 0, 'that no answer came')
+  await until(() => heard.length > 0, 'the report of a missing answer')
   primary.count = count
   await back()
   const given = sent[0]?.store.refund(sent[0].taken, '')
@@ -500,20 +512,20 @@ t.test('what is counted after all when it was told is given back', async t => {
   t.strictSame(used([...before, ...after]), [0, 0])
 })
 
-t.test('a refund waits no longer than the time-out for what was told', async t => {
+t.test('a refund waits no longer than the time-out for its carry-over', async t => {
   const opened = open(t)
   const { primary, state, heard, send } = opened
   await lose(opened)
   const sent = await send([entry(log([1, 60_000]))])
   primary.count = () => new Promise(() => {})
   delete state.broken
-  await until(() => heard.length > 0, 'that no answer came')
+  await until(() => heard.length > 0, 'the report of a missing answer')
   await t.rejects(async () => sent?.store.refund(sent.taken, ''), {
     code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE'
   })
 })
 
-t.test('what the memory cannot give back is given back in the store all the same', async t => {
+t.test('a slot that the memory cannot give back is given back in the store all the same', async t => {
   const opened = open(t)
   const { own, state, used, send, back } = opened
   await lose(opened)
@@ -528,7 +540,7 @@ t.test('what the memory cannot give back is given back in the store all the same
   await until(() => used(entries)[0] === 0, 'its slot')
 })
 
-t.test('what is cleared before it is told is not told', async t => {
+t.test('a send cleared before its carry-over is not carried over', async t => {
   const opened = open(t)
   const { time, state, fallback, used, send, back } = opened
   await lose(opened)
@@ -543,7 +555,7 @@ t.test('what is cleared before it is told is not told', async t => {
   t.strictSame(used([cleared, other]), [1, 1])
 })
 
-t.test('what is told between a clearing and its answer is given back', async t => {
+t.test('a send carried over between a clear and its answer is given back', async t => {
   const opened = open(t)
   const { memory, primary, state, fallback, used, send } = opened
   await lose(opened)
@@ -560,7 +572,7 @@ t.test('what is told between a clearing and its answer is given back', async t =
     await answered.opened
     return receipt
   }
-  // As of the look before the telling.
+  // From the look before the carry-over on.
   let clearing: unknown
   const { peek } = primary
   primary.peek = entries => {
@@ -568,13 +580,13 @@ t.test('what is told between a clearing and its answer is given back', async t =
     return peek(entries)
   }
   delete state.broken
-  await until(() => used([cleared])[0] === 1, 'the telling')
+  await until(() => used([cleared])[0] === 1, 'the carry-over')
   answered.open()
   await clearing
   t.strictSame(used([cleared, other]), [0, 1])
 })
 
-t.test('of more than 65,536 entries the latest wait', async t => {
+t.test('of more than 65,536 entries only the latest wait for their carry-over', async t => {
   const opened = open(t, { maxKeys: 200_000 })
   const { state, heard, used, send, back } = opened
   await lose(opened)
@@ -588,7 +600,7 @@ t.test('of more than 65,536 entries the latest wait', async t => {
   t.strictSame(used([entries[4_094] as Entry, entries[4_095] as Entry, entries.at(-1) as Entry]), [0, 1, 1])
 })
 
-t.test('at its end it tells what it still can, and leaves no timer', async t => {
+t.test('closing carries over what it still can, reports the rest, and leaves no timer', async t => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
   for (const broken of [true, false]) {
@@ -610,7 +622,7 @@ t.test('at its end it tells what it still can, and leaves no timer', async t => 
   }
 })
 
-t.test('at its end nobody hears of what was given back', async t => {
+t.test('closing does not report sends that were refunded', async t => {
   const opened = open()
   const sent = await lose(opened)
   await sent?.store.refund(sent.taken, '')
@@ -618,39 +630,42 @@ t.test('at its end nobody hears of what was given back', async t => {
   t.same(opened.heard, [])
 })
 
-t.test('what an answer was lost of is told, also at the end, and nobody passes meanwhile', async t => {
-  for (const ends of [true, false]) {
-    const { primary, outage, heard, fallback, used, send } = open()
-    const { reserve } = primary
-    primary.reserve = () => new Promise(() => {})
-    const entries = [entry(log([1, 60_000]))]
-    t.ok(await send(entries))
-    primary.reserve = reserve
-    const passed: unknown[] = []
-    const again = async () => {
-      passed.push(await send(entries))
-      return !outage.lost
+t.test(
+  'a send whose answer was lost is carried over, also on closing, and refuses others meanwhile',
+  async t => {
+    for (const ends of [true, false]) {
+      const { primary, outage, heard, fallback, used, send } = open()
+      const { reserve } = primary
+      primary.reserve = () => new Promise(() => {})
+      const entries = [entry(log([1, 60_000]))]
+      t.ok(await send(entries))
+      primary.reserve = reserve
+      const passed: unknown[] = []
+      const again = async () => {
+        passed.push(await send(entries))
+        return !outage.lost
+      }
+      if (!ends) await until(again, 'its return')
+      await fallback.close()
+      t.strictSame([used(entries), heard, passed.some(Boolean)], [[1], [], false])
     }
-    if (!ends) await until(again, 'its return')
-    await fallback.close()
-    t.strictSame([used(entries), heard, passed.some(Boolean)], [[1], [], false])
   }
-})
+)
 
-t.test('those whose answers were lost with a connection are waited for together', async t => {
+t.test('the late answers of many lost sends are waited for together', async t => {
   const { primary, state, heard, used, send } = open(t, { maxKeys: 10_000 })
   const { reserve } = primary
   primary.reserve = () => new Promise(() => {})
-  // Were each 32 waited for, that would take longer than a test waits.
+  // Waiting for 32 at a time would take longer than a test waits.
   const entries = Array.from({ length: 6_000 }, (_, who) => entry(log([1, 60_000]), who))
   await Promise.all(entries.map(each => send([each])))
   primary.reserve = reserve
-  await until(() => state.told === entries.length, 'the last')
+  await until(() => state.told === entries.length, 'the last carry-over')
   t.strictSame([used(entries.slice(-1)), heard], [[1], []])
 })
 
 for (const how of ['given back', 'cleared'])
-  t.test(`what is ${how} while its answer is still waited for is not told`, async t => {
+  t.test(`a send that is ${how} while its late answer is still waited for is not carried over`, async t => {
     const { primary, state, fallback, used, send, back } = open(t)
     const { reserve, peek } = primary
     primary.reserve = () => new Promise(() => {})
@@ -667,7 +682,7 @@ for (const how of ['given back', 'cleared'])
     if (how === 'cleared') await fallback.store.clear(entries)
     else await sent?.store.refund(sent.taken, '')
     await back()
-    // As long as anything waits, both decide.
+    // While anything waits to be carried over, both decide.
     await fallback.close()
     t.strictSame([state.told, used(entries)], [0, [0]])
   })

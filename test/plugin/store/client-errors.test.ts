@@ -17,7 +17,7 @@ const clusterOf = (node: Redis) =>
   ({ isCluster: true, nodes: () => [node], on: () => {} }) as unknown as RedisClient
 
 t.test(
-  'apps that share the client of a cluster listen to it once, while they are there and after',
+  'apps that share the client of a cluster add one listener to it in all, even after they close',
   async t => {
     const client = new Cluster([{ port: 1 }], { lazyConnect: true, retryDelayOnFailover: 0 })
     t.teardown(() => client.disconnect())
@@ -30,7 +30,7 @@ t.test(
   }
 )
 
-t.test('who owns the client may call ASKING back', async t => {
+t.test('the owner of the client can still call ASKING, with a callback or a promise', async t => {
   const { port } = await startRedis(t)
   const node = new Redis(port)
   t.teardown(() => node.disconnect())
@@ -41,21 +41,24 @@ t.test('who owns the client may call ASKING back', async t => {
   await t.rejects(node.asking(), /cluster support disabled/)
 })
 
-t.test('an ASKING that is lost ends no process, also of a node that was there before', async t => {
-  const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
-  const stray = strays(t)
-  handleErrors(clusterOf(node))
-  void node.asking()
-  await until(() => node.status === 'end', 'its loss')
-  await new Promise(setImmediate)
-  t.same(stray, [])
-})
+t.test(
+  'an ASKING that fails raises no unhandled rejection, even on a node that was there before',
+  async t => {
+    const node = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null }).on('error', () => {})
+    const stray = strays(t)
+    handleErrors(clusterOf(node))
+    void node.asking()
+    await until(() => node.status === 'end', 'its loss')
+    await new Promise(setImmediate)
+    t.same(stray, [])
+  }
+)
 
 for (const [whose, heardBy] of [
   ['a client', (client: Redis) => client as unknown as RedisClient],
   ['a node', clusterOf]
 ] as const)
-  t.test(`a record that is broken ends a connection of ${whose} over TLS, and no process`, async t => {
+  t.test(`a broken TLS record ends a connection of ${whose}, and raises no unhandled error`, async t => {
     const { cert, key } = makeCertificate(folderOf(t), 'DNS:localhost')
     const tlsPort = await freePort()
     const files = ['--tls-cert-file', cert, '--tls-key-file', key]
@@ -70,7 +73,7 @@ for (const [whose, heardBy] of [
     await client.ping()
     handleErrors(heardBy(client))
     for (const again of [1, 2]) {
-      // It cannot end the connection itself.
+      // So that Redis cannot end the connection itself.
       process.kill(pid, 'SIGSTOP')
       const failed = once(client, 'error')
       ends.at(-1)?.[0].write('this is no record of TLS')

@@ -19,7 +19,7 @@ import { until } from '../../helper/until.js'
 const secret = '0123456789abcdef'
 const another = 'another secret of length'
 
-/** A Redis that answers, however busy the machine. */
+/** A time-out long enough for Redis to answer on a busy machine. */
 const answering = { timeout: 10_000 }
 
 type Given = { secret?: string; timeout?: number; prefix?: string }
@@ -48,41 +48,47 @@ async function down(t: Test, options: RedisOptions) {
 
 for (const enableOfflineQueue of [true, false]) {
   const how = enableOfflineQueue ? 'queues' : 'fails at once'
-  t.test(`a Redis down at start is looked at when it is there, by a client that ${how}`, async t => {
-    const { port, client } = await down(t, { enableOfflineQueue, retryStrategy: () => 20 })
-    const { log } = await start(t, client)
-    t.match(log(), /the secret of redis is not known yet/)
-    const server = await startRedis(t, { port, args: ['--maxmemory-policy', 'allkeys-lru'] })
-    await until(async () => (await server.client.exists('sl:secret')) === 1, 'a fingerprint')
-    await until(() => /may evict live limits/.test(log()), 'a warning of the policy')
-    t.notMatch(log(), /limits are not shared/)
-  })
+  t.test(
+    `a Redis that is down at the start is checked once it is there, by a client that ${how}`,
+    async t => {
+      const { port, client } = await down(t, { enableOfflineQueue, retryStrategy: () => 20 })
+      const { log } = await start(t, client)
+      t.match(log(), /the secret of redis is not known yet/)
+      const server = await startRedis(t, { port, args: ['--maxmemory-policy', 'allkeys-lru'] })
+      await until(async () => (await server.client.exists('sl:secret')) === 1, 'a fingerprint')
+      await until(() => /may evict live limits/.test(log()), 'a warning of the policy')
+      t.notMatch(log(), /limits are not shared/)
+    }
+  )
 }
 
-t.test('a secret that differs is told when Redis is there', async t => {
-  const { port, client } = await down(t, { retryStrategy: () => null })
-  const { app, log } = await start(t, client, { secret: another })
-  const server = await startRedis(t, { port })
-  await start(t, server.client, answering)
-  await client.connect()
-  await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
-  t.match(log(), /limits are not shared/)
-  await t.rejects(app.limit.verify(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
-  await server.client.del('sl:secret')
-  client.disconnect()
-  await until(() => client.status === 'end', 'the end')
-  await client.connect()
-  const verified = () =>
-    app.limit.verify().then(
-      () => true,
-      () => false
-    )
-  await until(verified, 'that it looked again')
-  await app.close()
-})
+t.test(
+  'a secret that differs is logged once Redis is there, and the right one is accepted later',
+  async t => {
+    const { port, client } = await down(t, { retryStrategy: () => null })
+    const { app, log } = await start(t, client, { secret: another })
+    const server = await startRedis(t, { port })
+    await start(t, server.client, answering)
+    await client.connect()
+    await until(() => /FST_SEND_LIMIT_SECRET_MISMATCH/.test(log()), 'the mismatch')
+    t.match(log(), /limits are not shared/)
+    await t.rejects(app.limit.verify(), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
+    await server.client.del('sl:secret')
+    client.disconnect()
+    await until(() => client.status === 'end', 'the end')
+    await client.connect()
+    const verified = () =>
+      app.limit.verify().then(
+        () => true,
+        () => false
+      )
+    await until(verified, 'another check')
+    await app.close()
+  }
+)
 
 t.test(
-  'a secret that differs is told to who asks before the server is ready, and nothing is counted',
+  'with a secret that differs, calls before the server is ready are rejected, and nothing is counted',
   async t => {
     const { client } = await startRedis(t)
     await start(t, client, answering)
@@ -95,19 +101,22 @@ t.test(
   }
 )
 
-t.test('who asks before the server is ready waits for Redis, which is looked at once', async t => {
-  const { port, client: other } = await startRedis(t)
-  const client = new Redis({ port, enableOfflineQueue: false })
-  t.teardown(() => client.disconnect())
-  const { app, log } = await load(t, client, answering)
-  const decision = await app.limit.reserve({ all: 'somebody' })
-  t.equal(decision.store, 'redis')
-  await app.ready()
-  t.match(await other.info('commandstats'), /cmdstat_get:calls=1,/)
-  t.equal(log().split('autoResendUnfulfilledCommands').length, 2)
-})
+t.test(
+  'a decision before the server is ready waits for the check of Redis, which is made only once',
+  async t => {
+    const { port, client: other } = await startRedis(t)
+    const client = new Redis({ port, enableOfflineQueue: false })
+    t.teardown(() => client.disconnect())
+    const { app, log } = await load(t, client, answering)
+    const decision = await app.limit.reserve({ all: 'somebody' })
+    t.equal(decision.store, 'redis')
+    await app.ready()
+    t.match(await other.info('commandstats'), /cmdstat_get:calls=1,/)
+    t.equal(log().split('autoResendUnfulfilledCommands').length, 2)
+  }
+)
 
-t.test('what was asked is asked again when its answer was lost with the connection', async t => {
+t.test('the check is made again when its answer was lost with the connection', async t => {
   const { pid, port, client: first } = await startRedis(t)
   await start(t, first, answering)
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
@@ -122,7 +131,7 @@ t.test('what was asked is asked again when its answer was lost with the connecti
   await until(() => /limits are not shared/.test(log()), 'the mismatch')
 })
 
-t.test('an answer that comes after the start is heard, once, and not asked for again', async t => {
+t.test('an answer to the check that comes after the start is logged once, without another check', async t => {
   const { pid, client } = await startRedis(t)
   await start(t, client, answering)
   const asked = async () => /cmdstat_get:calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
@@ -137,7 +146,7 @@ t.test('an answer that comes after the start is heard, once, and not asked for a
   t.equal(Number(await asked()) - before, 1)
 })
 
-t.test('what Redis has refused is asked again', async t => {
+t.test('a check that Redis refused is made again', async t => {
   const { client } = await startRedis(t)
   await client.config('SET', 'maxmemory', '1')
   const { log } = await start(t, client)
@@ -146,7 +155,7 @@ t.test('what Redis has refused is asked again', async t => {
   await until(async () => (await client.exists('sl:secret')) === 1, 'a fingerprint')
 })
 
-t.test('a client that speaks to what it is not made for is warned of, once', async t => {
+t.test('a client that is not made for clusters is warned of once on a node of a cluster', async t => {
   const nodes = [await startRedis(t, { cluster: true }), await startRedis(t, { cluster: true })]
   await introduce(nodes)
   for (const { port } of nodes) {
@@ -159,7 +168,7 @@ t.test('a client that speaks to what it is not made for is warned of, once', asy
   }
 })
 
-t.test('also one that speaks to a sentinel', async t => {
+t.test('a client that is not made for sentinels is warned of on a sentinel', async t => {
   const [folder, port] = [folderOf(t), await freePort()]
   const config = join(folder, 'sentinel.conf')
   writeFileSync(config, `port ${port}\nbind 127.0.0.1\ndir ${folder}\n`)
@@ -172,7 +181,7 @@ t.test('also one that speaks to a sentinel', async t => {
   t.match(log(), /speaks to a sentinel; set its options sentinels and name/)
 })
 
-t.test('who has ended neither listens nor asks, whenever it ends', async t => {
+t.test('an examination that has ended neither listens nor checks, whenever it ends', async t => {
   const { client } = await startRedis(t)
   let [asked, listening] = [0, 0]
   const redis = Object.assign(new RedisServer(client, 'sl:'), {
@@ -195,7 +204,7 @@ t.test('who has ended neither listens nor asks, whenever it ends', async t => {
   }
 })
 
-/** What looks at Redis, has done so once, and is answered by the test. */
+/** An examination that has checked Redis once; the test answers its checks. */
 async function looking(t: Test) {
   const { client } = await startRedis(t)
   const answers: ((error?: Error) => void)[] = []
@@ -206,15 +215,15 @@ async function looking(t: Test) {
   t.teardown(() => examination.end())
   const looks = (count: number) => until(() => answers.length === count, `look ${count}`)
   const begun = examination.begin()
-  t.equal(examination.begin(), begun, 'others wait for the same')
+  t.equal(examination.begin(), begun, 'a second call waits for the same check')
   await looks(1)
   answers[0]?.()
   await begun
-  t.equal(examination.begin(), undefined, 'at once')
+  t.equal(examination.begin(), undefined, 'after it there is nothing to wait for')
   return { examination, answers, looks }
 }
 
-/** What looks at a Redis that does not answer in the time of the start: `end` and `connect` say what comes meanwhile. */
+/** An examination of a Redis that does not answer during the start: `end` and `connect` say what happens meanwhile. */
 async function late(t: Test, { end = false, connect = undefined as unknown } = {}) {
   const checks = new Set<object>()
   const begin = (check: () => void) => {
@@ -247,7 +256,7 @@ async function late(t: Test, { end = false, connect = undefined as unknown } = {
   if (end) examination.end()
   if (connect !== undefined) redis.connection = connect
   await begun
-  /** How often it has looked after so many time-outs. */
+  /** How many checks it has made after so many time-outs. */
   const looked = async (timeouts: number) => {
     for (let i = 0; i < timeouts; i++) {
       await turn()
@@ -258,7 +267,7 @@ async function late(t: Test, { end = false, connect = undefined as unknown } = {
   return { redis, examination, answers, errors, looked }
 }
 
-t.test('it looks again over each connection, once, and not while there is none', async t => {
+t.test('an unanswered check is made again once over each new connection, and not without one', async t => {
   const { redis, looked } = await late(t)
   t.equal(await looked(3), 1)
   redis.connection = undefined
@@ -267,12 +276,12 @@ t.test('it looks again over each connection, once, and not while there is none',
   t.equal(await looked(3), 2)
 })
 
-t.test('also where the connection was lost while the start waited', async t => {
+t.test('an unanswered check is made again where the connection was lost while the start waited', async t => {
   const { looked } = await late(t, { connect: 'second' })
   t.equal(await looked(3), 2)
 })
 
-t.test('what comes after its end is neither told nor asked again', async t => {
+t.test('an answer after the end of the examination is neither logged nor asked for again', async t => {
   for (const error of [new SecretMismatchError('sl:'), new Error('gone')])
     await t.test(error.name, async t => {
       const { answers, errors, looked } = await late(t, { end: true })
@@ -282,7 +291,7 @@ t.test('what comes after its end is neither told nor asked again', async t => {
     })
 })
 
-t.test('who is asked to look while it looks does so once more, however often it was asked', async t => {
+t.test('however often a check is asked for while one is under way, one more is made', async t => {
   const { examination, answers, looks } = await looking(t)
   for (let i = 0; i < 3; i++) examination.again()
   await looks(2)
@@ -293,7 +302,7 @@ t.test('who is asked to look while it looks does so once more, however often it 
   t.equal(answers.length, 3)
 })
 
-t.test('also where the look that was under way finds another secret', async t => {
+t.test('one more check is made where the one under way finds another secret', async t => {
   const { examination, answers, looks } = await looking(t)
   for (let i = 0; i < 2; i++) examination.again()
   await looks(2)
@@ -313,7 +322,7 @@ function isVerified(examination: Examination): boolean {
   }
 }
 
-t.test('where Redis answers, a secret that differs under one prefix ends the start', async t => {
+t.test('a secret that differs from that in Redis under the same prefix ends the start', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
   await t.rejects(start(t, client, { ...answering, secret: another }), {
@@ -346,7 +355,7 @@ for (const lazyConnect of [false, true]) {
   })
 }
 
-t.test('a Redis that comes back empty is looked at again, each time', async t => {
+t.test('a Redis that comes back empty is checked again each time', async t => {
   let { port, client: admin, kill } = await startRedis(t)
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
   t.teardown(() => client.disconnect())
@@ -367,7 +376,7 @@ t.test('a Redis that comes back empty is looked at again, each time', async t =>
   })
 })
 
-t.test('a Redis that comes back empty while nobody asks is looked at again', async t => {
+t.test('a Redis that comes back empty while nothing is decided is checked again', async t => {
   const { port, kill } = await startRedis(t)
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, retryStrategy: () => 20 })
   t.teardown(() => client.disconnect())
@@ -392,7 +401,7 @@ t.test('apps that share a client, however many, have one listener on it', async 
   await app.close()
 })
 
-t.test('nor do they while it is connecting', async t => {
+t.test('apps that share a client that is connecting have fewer listeners on it than they are', async t => {
   const { port } = await startRedis(t)
   const client = new Redis({ port, enableOfflineQueue: false })
   t.teardown(() => client.disconnect())
@@ -404,7 +413,7 @@ t.test('nor do they while it is connecting', async t => {
   t.ok(added > 0 && added < 12, `${added} listeners`)
 })
 
-t.test('a secret that differs ends the start, too, where Redis takes no writes', async t => {
+t.test('a secret that differs ends the start even where Redis takes no writes', async t => {
   const { client } = await startRedis(t)
   await start(t, client, answering)
   await client.config('SET', 'maxmemory', '1')
@@ -413,17 +422,17 @@ t.test('a secret that differs ends the start, too, where Redis takes no writes',
   })
 })
 
-t.test('an app that ends asks no more', async t => {
+t.test('an app that closes while its check is unanswered asks no more', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')
   const { app, log } = await start(t, client)
   await app.close()
   client.disconnect()
-  await until(() => client.status === 'end', 'the end of what it has asked')
+  await until(() => client.status === 'end', 'the end of its connection')
   t.match(log(), /the secret of redis is not known yet/)
 })
 
-t.test('a loss while the start still waits leaves nothing that asks on', async t => {
+t.test('a check asked for while the start still waits leaves one timer, and none after the end', async t => {
   const { pid, client } = await startRedis(t)
   process.kill(pid, 'SIGSTOP')
   const checks = new Set<unknown>()
@@ -451,7 +460,7 @@ t.test('a loss while the start still waits leaves nothing that asks on', async t
   client.disconnect()
 })
 
-t.test('what a user of Redis may not look at is warned of, and keeps no server from starting', async t => {
+t.test('checks that the user of Redis may not make are warned of, and do not end the start', async t => {
   const { client: admin, port } = await startRedis(t, { args: ['--maxmemory-policy', 'allkeys-lru'] })
   await admin.call('ACL', 'SETUSER', 'few', 'on', '>password', '~*', '+@all', '-info', '-script')
   const client = new Redis({ port, username: 'few', password: 'password', enableReadyCheck: false })
@@ -463,7 +472,7 @@ t.test('what a user of Redis may not look at is warned of, and keeps no server f
   t.equal(await admin.exists('sl:secret'), 1)
 })
 
-t.test('a client that sends again whose answer was lost is warned of', async t => {
+t.test('a client that sends commands again after a lost answer is warned of', async t => {
   const server = await startRedis(t)
   for (const autoResendUnfulfilledCommands of [true, false]) {
     const client = new Redis(server.port, { autoResendUnfulfilledCommands })

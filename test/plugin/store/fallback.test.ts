@@ -33,7 +33,7 @@ const TIMEOUT_MS = 400
 const UNAVAILABLE = { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE', statusCode: 503 }
 type Substitute = FallbackOptions['substitute']
 
-/** Of Redis, where nobody hears of its errors. */
+/** Options for Redis that report nothing. */
 const QUIET = {
   isRequestError: isKeyError,
   isWriteError,
@@ -42,7 +42,7 @@ const QUIET = {
   onRefundFailed() {}
 }
 
-/** A client that goes on trying, as @fastify/redis has one. */
+/** A client that goes on reconnecting, as that of @fastify/redis does. */
 function connect(t: Test, { port }: Server, options: RedisOptions = {}): Redis {
   const client = new Redis(port, '127.0.0.1', {
     retryStrategy: () => 20,
@@ -76,7 +76,7 @@ async function open(t: Test, substitute: Substitute, redis: RedisOptions = {}) {
   return { server, client, store, fallback, changes }
 }
 
-/** Breaks a Redis in one way. @returns how to make it whole */
+/** Breaks a Redis in one way. @returns what repairs it */
 type Break = (t: Test, server: Server) => Promise<() => Promise<unknown>>
 const breaks: Record<string, Break> = {
   hangs: async (_, { pid }) => {
@@ -95,10 +95,10 @@ const breaks: Record<string, Break> = {
 
 for (const [how, destroy] of Object.entries(breaks)) {
   t.test(`a Redis that ${how}`, async t => {
-    await t.test('deny: 503', async t => {
+    await t.test('deny: decisions fail with 503 until Redis is back', async t => {
       const { server, fallback, changes } = await open(t, 'deny')
       const entries = [entry(log([1_000, 60_000])), entry(lock(1))]
-      // Not the lock: as long as it is held Redis refuses, which needs no room.
+      // Without the lock: while it is held Redis refuses, which needs no room.
       t.equal((await fallback.reserve(entries.slice(0, 1), token())).store.name, 'redis')
       const repair = await destroy(t, server)
       for (let i = 0; i < 3; i++) await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
@@ -112,7 +112,7 @@ for (const [how, destroy] of Object.entries(breaks)) {
       t.strictSame(changes, ['lost', 'back'])
     })
 
-    await t.test('memory: limits of this process', async t => {
+    await t.test('memory: the stand-in memory decides until Redis is back', async t => {
       const { server, fallback, changes } = await open(t, new StandIn(new MemoryStore()))
       const entries = [entry(log([1, 60_000]))]
       const repair = await destroy(t, server)
@@ -121,46 +121,53 @@ for (const [how, destroy] of Object.entries(breaks)) {
       const second = await fallback.reserve(entries, '')
       t.strictSame([second.store.name, second.facts?.[1]], ['memory', 0])
       await first.store.refund(takenOf(entries, named(entries, first.facts ?? [])), '')
-      t.equal((await fallback.reserve(entries, '')).facts?.[1], 1, 'settled where it was counted')
+      t.equal(
+        (await fallback.reserve(entries, '')).facts?.[1],
+        1,
+        'the slot was refunded in the memory, where it was counted'
+      )
       await repair()
       await until(async () => (await fallback.reserve(entries, '')).store.name === 'redis', 'Redis')
       t.strictSame(changes, ['lost', 'back'])
     })
 
-    await t.test('memory: it knows what Redis has admitted and blocked here', async t => {
-      const { server, store: redis, fallback } = await open(t, new StandIn(new MemoryStore()))
-      const spec = log([1, 60_000])
-      const [sent, refunded, blocked, notBlocked, unblocked] = [1, 2, 3, 4, 5].map(who => [
-        entry(spec, who)
-      ]) as [Entry[], Entry[], Entry[], Entry[], Entry[]]
-      await fallback.reserve(sent, '')
-      const { facts, store } = await fallback.reserve(refunded, '')
-      await store.refund(takenOf(refunded, named(refunded, facts ?? [])), '')
-      for (const each of [blocked, unblocked]) await fallback.store.block(each, 0)
-      await redis.unblock(unblocked)
-      t.equal((await fallback.reserve(unblocked, '')).facts?.[1], 1, 'unblocked by another process')
-      const repair = await destroy(t, server)
-      const state = async (entries: Entry[]) => {
-        const { facts, store } = await fallback.reserve(entries, '')
-        // One that refuses to write may be asked again in time, and refuse.
-        if (how !== 'answers errors') t.equal(store.name, 'memory')
-        return named(entries, facts ?? []).entries[0]?.state
+    await t.test(
+      'memory: the stand-in memory knows what Redis has admitted and blocked for this process',
+      async t => {
+        const { server, store: redis, fallback } = await open(t, new StandIn(new MemoryStore()))
+        const spec = log([1, 60_000])
+        const [sent, refunded, blocked, notBlocked, unblocked] = [1, 2, 3, 4, 5].map(who => [
+          entry(spec, who)
+        ]) as [Entry[], Entry[], Entry[], Entry[], Entry[]]
+        await fallback.reserve(sent, '')
+        const { facts, store } = await fallback.reserve(refunded, '')
+        await store.refund(takenOf(refunded, named(refunded, facts ?? [])), '')
+        for (const each of [blocked, unblocked]) await fallback.store.block(each, 0)
+        await redis.unblock(unblocked)
+        t.equal((await fallback.reserve(unblocked, '')).facts?.[1], 1, 'unblocked by another process')
+        const repair = await destroy(t, server)
+        const state = async (entries: Entry[]) => {
+          const { facts, store } = await fallback.reserve(entries, '')
+          // A Redis that takes no writes may be asked again by now, and refuse.
+          if (how !== 'answers errors') t.equal(store.name, 'memory')
+          return named(entries, facts ?? []).entries[0]?.state
+        }
+        t.equal(await state(refunded), PASSES)
+        t.equal(await state(sent), REFUSES)
+        t.equal(await state(blocked), BLOCKED)
+        t.equal(await state(unblocked), REFUSES)
+        if (how !== 'answers errors') {
+          const { store } = fallback
+          const failing = [store.block(notBlocked, 0), store.clear(sent), store.unblock(blocked)]
+          await Promise.all(failing.map(each => t.rejects(Promise.resolve(each), UNAVAILABLE)))
+          const states = [await state(notBlocked), await state(sent), await state(blocked)]
+          t.strictSame(states, [PASSES, REFUSES, BLOCKED], 'calls that failed change nothing')
+        }
+        await repair()
       }
-      t.equal(await state(refunded), PASSES)
-      t.equal(await state(sent), REFUSES)
-      t.equal(await state(blocked), BLOCKED)
-      t.equal(await state(unblocked), REFUSES)
-      if (how !== 'answers errors') {
-        const { store } = fallback
-        const failing = [store.block(notBlocked, 0), store.clear(sent), store.unblock(blocked)]
-        await Promise.all(failing.map(each => t.rejects(Promise.resolve(each), UNAVAILABLE)))
-        const states = [await state(notBlocked), await state(sent), await state(blocked)]
-        t.strictSame(states, [PASSES, REFUSES, BLOCKED], 'what has failed changes nothing')
-      }
-      await repair()
-    })
+    )
 
-    await t.test('allow: allowed, and counted nowhere', async t => {
+    await t.test('allow: decisions are allowed, and counted nowhere, until Redis is back', async t => {
       const { server, fallback, changes } = await open(t, 'allow')
       const entries = [entry(log([1, 60_000]))]
       const repair = await destroy(t, server)
@@ -170,52 +177,55 @@ for (const [how, destroy] of Object.entries(breaks)) {
       t.strictSame(changes, ['lost', 'back'])
     })
 
-    await t.test('through the app', async t => {
-      const server = await startRedis(t)
-      const client = connect(t, server)
-      const statuses: Record<string, number[]> = {}
-      const apps = []
-      for (const onStoreError of ['deny', 'memory', 'allow'] as const) {
-        const app = appOf(t)
-        await app.register(limitPlugin, {
-          client,
-          secret: '0123456789abcdef',
-          prefix: `${onStoreError}:`,
-          timeout: TIMEOUT_MS,
-          onStoreError
-        })
-        const limit = { name: 'to', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
-        app.get('/send', { config: { limit } }, async () => 'sent')
-        await app.ready()
-        apps.push({ app, onStoreError })
+    await t.test(
+      'through the app: the statuses of deny, memory and allow, and counts in Redis afterwards',
+      async t => {
+        const server = await startRedis(t)
+        const client = connect(t, server)
+        const statuses: Record<string, number[]> = {}
+        const apps = []
+        for (const onStoreError of ['deny', 'memory', 'allow'] as const) {
+          const app = appOf(t)
+          await app.register(limitPlugin, {
+            client,
+            secret: '0123456789abcdef',
+            prefix: `${onStoreError}:`,
+            timeout: TIMEOUT_MS,
+            onStoreError
+          })
+          const limit = { name: 'to', key: { value: 'query.to' }, limits: [{ max: 1, window: '60s' }] }
+          app.get('/send', { config: { limit } }, async () => 'sent')
+          await app.ready()
+          apps.push({ app, onStoreError })
+        }
+        for (const { app } of apps) t.equal((await app.inject('/send?to=before')).statusCode, 200)
+        const repair = await destroy(t, server)
+        for (const { app, onStoreError } of apps) {
+          const answers = [await app.inject('/send?to=a'), await app.inject('/send?to=a')]
+          statuses[onStoreError] = answers.map(({ statusCode }) => statusCode)
+          if (onStoreError === 'deny') t.match(answers[0]?.json(), { code: UNAVAILABLE.code })
+        }
+        t.strictSame(statuses, { deny: [503, 503], memory: [200, 429], allow: [200, 200] })
+        t.equal((await apps[1]?.app.inject('/send?to=before'))?.statusCode, 429, 'sent before the loss')
+        await repair()
+        for (const { app, onStoreError } of apps) {
+          let n = 0
+          await until(async () => {
+            const to = `b${n++}`
+            const pair = [await app.inject(`/send?to=${to}`), await app.inject(`/send?to=${to}`)]
+            const kept = await client.keys(`${onStoreError}:{*`)
+            return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429 && kept.length > 0
+          }, 'a count in Redis')
+        }
+        t.pass('Redis counts again')
       }
-      for (const { app } of apps) t.equal((await app.inject('/send?to=before')).statusCode, 200)
-      const repair = await destroy(t, server)
-      for (const { app, onStoreError } of apps) {
-        const answers = [await app.inject('/send?to=a'), await app.inject('/send?to=a')]
-        statuses[onStoreError] = answers.map(({ statusCode }) => statusCode)
-        if (onStoreError === 'deny') t.match(answers[0]?.json(), { code: UNAVAILABLE.code })
-      }
-      t.strictSame(statuses, { deny: [503, 503], memory: [200, 429], allow: [200, 200] })
-      t.equal((await apps[1]?.app.inject('/send?to=before'))?.statusCode, 429, 'sent before the loss')
-      await repair()
-      for (const { app, onStoreError } of apps) {
-        let n = 0
-        await until(async () => {
-          const to = `b${n++}`
-          const pair = [await app.inject(`/send?to=${to}`), await app.inject(`/send?to=${to}`)]
-          const kept = await client.keys(`${onStoreError}:{*`)
-          return pair[0]?.statusCode === 200 && pair[1]?.statusCode === 429 && kept.length > 0
-        }, 'a count in Redis')
-      }
-      t.pass('Redis counts again')
-    })
+    )
   })
 }
 
-t.test('memory: it knows what Redis has admitted at once with a clear', async t => {
+t.test('memory: the stand-in memory knows a send that Redis admitted right after a clear', async t => {
   const { server, client, fallback } = await open(t, new StandIn(new MemoryStore()))
-  // A script that has to be sent whole would be overtaken.
+  // So that no script has to be sent whole, which others would overtake.
   await new RedisServer(client, 'test:').load()
   const sent = [entry(log([1, 60_000]))]
   t.equal((await fallback.reserve(sent, '')).facts?.[1], 1)
@@ -226,7 +236,7 @@ t.test('memory: it knows what Redis has admitted at once with a clear', async t 
   t.strictSame([store.name, facts?.[1]], ['memory', 0])
 })
 
-t.test('a key that holds what is none of ours concerns nobody else', async t => {
+t.test('a foreign value under a key fails the calls on this key, and no others', async t => {
   const { client, fallback, changes } = await open(t, 'deny')
   const [spec, period] = [log([1, 60_000]), count(9, 'day')]
   const [odd, typed, well] = [1, 2, 3].map(who => [entry(spec, who), entry(period, who)]) as [
@@ -257,21 +267,24 @@ t.test('a key that holds what is none of ours concerns nobody else', async t => 
     await t.rejects(Promise.resolve(call), { ...UNAVAILABLE, cause: { message } })
 })
 
-t.test('an open MULTI on the client is told as what it is, and nothing passes for done', async t => {
-  const { client, fallback, changes } = await open(t, 'deny')
-  const [mine, other] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
-  const facts = (await fallback.reserve(mine, '')).facts as Facts
-  await client.multi({ pipeline: false })
-  const refunded = fallback.store.refund(takenOf(mine, named(mine, facts)), '')
-  await t.rejects(Promise.resolve(fallback.store.clear(mine)), { cause: { message: /a MULTI is open/ } })
-  for (const asked of [fallback.reserve(other, ''), refunded])
-    await t.rejects(Promise.resolve(asked), UNAVAILABLE)
-  await client.discard()
-  t.strictSame(changes, ['error'], 'of one request alone')
-  await until(async () => (await fallback.reserve(mine, '')).facts?.[1] === 1, 'a slot that was given back')
-})
+t.test(
+  'while a MULTI is open on the client, calls fail with that reason, and nothing counts as done',
+  async t => {
+    const { client, fallback, changes } = await open(t, 'deny')
+    const [mine, other] = [[entry(log([1, 60_000]), 1)], [entry(log([1, 60_000]), 2)]]
+    const facts = (await fallback.reserve(mine, '')).facts as Facts
+    await client.multi({ pipeline: false })
+    const refunded = fallback.store.refund(takenOf(mine, named(mine, facts)), '')
+    await t.rejects(Promise.resolve(fallback.store.clear(mine)), { cause: { message: /a MULTI is open/ } })
+    for (const asked of [fallback.reserve(other, ''), refunded])
+      await t.rejects(Promise.resolve(asked), UNAVAILABLE)
+    await client.discard()
+    t.strictSame(changes, ['error'], 'reported as an error of one request, not as a loss')
+    await until(async () => (await fallback.reserve(mine, '')).facts?.[1] === 1, 'the refund')
+  }
+)
 
-t.test('what an open MULTI has taken in counts once, by its EXEC', async t => {
+t.test('a decision that an open MULTI has queued counts once, by its EXEC', async t => {
   const { client, store, fallback } = await open(t, new StandIn(new MemoryStore()))
   const entries = [entry(log([5, 60_000]))]
   await client.multi({ pipeline: false })
@@ -282,7 +295,7 @@ t.test('what an open MULTI has taken in counts once, by its EXEC', async t => {
   t.strictSame(usedOf(entries, await store.peek(entries)), [1])
 })
 
-t.test('an admission that comes late', async t => {
+t.test('an admission by Redis that comes late', async t => {
   type Settle = (reserved: Reserved, taken: Taken[], holder: string) => unknown
   const specs = [count(5, 'month'), log([5, 60_000]), lock(60_000)]
   const late = async (t: Test, substitute: Substitute, settle: Settle = () => {}) => {
@@ -303,41 +316,41 @@ t.test('an admission that comes late', async t => {
     // The connection answers in order: first the late reservation, then, if any, its refund.
     for (let i = 0; i < 3; i++) await client.ping()
     const used = usedOf(entries, await store.peek(entries))
-    // What it wrote may be gone again.
-    t.match(await client.info('commandstats'), /cmdstat_msetnx:calls=2,/, 'it was counted in the end')
+    // Its keys may be gone again by now.
+    t.match(await client.info('commandstats'), /cmdstat_msetnx:calls=2,/, 'Redis counted it in the end')
     return { answer, used }
   }
 
-  await t.test('after a 503 it is given back, its lock too', async t => {
+  await t.test('is given back after a 503, with its lock', async t => {
     const { answer, used } = await late(t, 'deny')
     t.match(answer, UNAVAILABLE)
     t.strictSame(used, [0, 0, 0])
   })
   await t.test(
-    'after the message was allowed it is kept, but for its lock, which nobody would release',
+    'is kept after the message was allowed, except for its lock, which nobody would release',
     async t => {
       const { answer, used } = await late(t, 'allow')
       t.equal(answer, null)
       t.strictSame(used, [1, 1, 0])
     }
   )
-  await t.test('after another store admitted it is kept', async t => {
+  await t.test('is kept after the stand-in memory admitted', async t => {
     const { used } = await late(t, new StandIn(new MemoryStore()))
     t.strictSame(used, [1, 1, 1])
   })
-  await t.test('after another store refused it is given back', async t => {
+  await t.test('is given back after the stand-in memory refused', async t => {
     const memory = new MemoryStore()
     memory.reserve([entry(specs[2] as Spec)], token())
     const { answer, used } = await late(t, new StandIn(memory))
     t.equal(answer[1], 0)
     t.strictSame(used, [0, 0, 0])
   })
-  await t.test('after another store was full it is given back', async t => {
+  await t.test('is given back after the stand-in memory was full', async t => {
     const { answer, used } = await late(t, new StandIn(new MemoryStore({ maxKeys: 1 })))
     t.match(answer, { code: 'FST_SEND_LIMIT_STORE_FULL' })
     t.strictSame(used, [0, 0, 0])
   })
-  await t.test('what the other store gives back goes back, and nothing else', async t => {
+  await t.test('loses exactly the slots that are refunded in the stand-in memory', async t => {
     const memory = new MemoryStore()
     const { used } = await late(t, new StandIn(memory), ({ store }, [, , held], holder) =>
       store.refund([held as Taken], holder)
@@ -352,7 +365,7 @@ t.test('an admission that comes late', async t => {
   })
 })
 
-t.test('an admission whose answer is lost with its connection leaves no lock', async t => {
+t.test('an admission whose answer is lost with its connection stays counted, and leaves no lock', async t => {
   for (const substitute of ['deny', 'allow', new StandIn(new MemoryStore())] as const) {
     const { server, client, store, fallback } = await open(t, substitute, {
       autoResendUnfulfilledCommands: false
@@ -373,11 +386,11 @@ t.test('an admission whose answer is lost with its connection leaves no lock', a
     }
     const used = async () => usedOf(entries, await store.peek(entries))
     await until(async () => (await used())[1] === 0, 'the refund')
-    t.strictSame(await used(), [1, 0], 'what it counted is known by nothing')
+    t.strictSame(await used(), [1, 0], 'nothing knows the receipt of what it counted')
   }
 })
 
-t.test('an admission that comes late and cannot be given back stays, which is told once', async t => {
+t.test('a late admission that cannot be given back stays counted, and is reported once', async t => {
   const { server, client, store, fallback, changes } = await open(t, 'deny')
   const entries = [entry(count(5, 'month'))]
   const { facts } = await fallback.reserve(entries, '')
@@ -393,7 +406,7 @@ t.test('an admission that comes late and cannot be given back stays, which is to
   t.strictSame(changes, ['lost', 'kept'])
 })
 
-t.test('a loss is told once, however many requests it meets', async t => {
+t.test('a loss is reported once, however many requests it fails', async t => {
   const { server, fallback, changes } = await open(t, 'allow')
   const entries = [entry(log([1_000, 60_000]))]
   await fallback.reserve(entries, '')
@@ -420,7 +433,7 @@ t.test('while Redis is lost one request at a time asks it', async t => {
     }
   })
   await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
-  t.equal(calls.length, 0, 'nobody before the time-out is over')
+  t.equal(calls.length, 0, 'no request asks before the time-out is over')
   await until(async () => {
     await Promise.all(Array.from({ length: 20 }, () => fallback.reserve(entries, '')))
     return calls.length > 0
@@ -429,7 +442,7 @@ t.test('while Redis is lost one request at a time asks it', async t => {
   process.kill(server.pid, 'SIGCONT')
 })
 
-t.test('a look finds out, too, that Redis is lost, and that it is back', async t => {
+t.test('a peek finds out as well that Redis is lost, and that it is back', async t => {
   const { server, fallback, changes } = await open(t, 'allow')
   const entries = [entry(log([1, 60_000]))]
   t.equal((await fallback.peek(entries)).facts?.[1], 1)
@@ -449,7 +462,7 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
   await server.client.config('SET', 'maxmemory', '1')
   t.equal((await fallback.reserve(free, '')).facts, null)
   await until(async () => (await fallback.reserve(full, '')).facts?.[1] === 0, 'a refusal')
-  t.equal((await fallback.peek(free)).facts?.[1], 1, 'the next one asks at once')
+  t.equal((await fallback.peek(free)).facts?.[1], 1, 'the next decision asks at once')
   t.equal((await fallback.reserve(free, '')).facts, null)
   t.strictSame(changes, ['lost'])
   await server.client.config('SET', 'maxmemory', '0')
@@ -457,23 +470,19 @@ t.test('a Redis that takes no writes is back when it admits, not when it refuses
   t.strictSame(changes, ['lost', 'back'])
 })
 
-t.test('after the end nothing stands in for Redis', async t => {
+t.test('after close, Redis still decides, and nothing stands in for it', async t => {
   for (const substitute of [new StandIn(new MemoryStore()), 'allow'] as const) {
     const { client, fallback } = await open(t, substitute)
     const entries = [entry(log([1, 60_000]))]
     await fallback.close()
-    t.equal(
-      (await fallback.reserve(entries, token())).store.name,
-      'redis',
-      'what it still decides it decides'
-    )
+    t.equal((await fallback.reserve(entries, token())).store.name, 'redis', 'Redis still decides')
     client.disconnect()
     await t.rejects(fallback.reserve(entries, token()), UNAVAILABLE)
     await t.rejects(fallback.peek(entries), UNAVAILABLE)
   }
 })
 
-t.test('it closes both stores', async t => {
+t.test('close closes both stores', async t => {
   const closed: string[] = []
   class Closing extends MemoryStore {
     constructor(private readonly who: string) {
@@ -500,7 +509,7 @@ t.test('it closes both stores', async t => {
   t.strictSame(closed, ['the primary', 'the other'])
 })
 
-t.test('its other calls end in time', async t => {
+t.test('the other calls of the store fail after the time-out as well', async t => {
   const { server, store, fallback } = await open(t, 'deny')
   const held = entry(lock(60_000))
   const entries = [held]
@@ -519,7 +528,7 @@ t.test('its other calls end in time', async t => {
   t.equal(inTime.name, store.name)
 })
 
-t.test('one store and nothing behind it', async t => {
+t.test('a store without a substitute decides alone', async t => {
   const memory = new MemoryStore()
   const reserver = alone(memory)
   const entries = [entry(log([1, 60_000]))]
@@ -534,7 +543,7 @@ t.test('one store and nothing behind it', async t => {
 })
 
 t.test(
-  'an answer brings back the node that its slot moved to meanwhile, where that was lost meanwhile alone',
+  'an answer ends the outage of the node its hash slot moved to, if that began after the call',
   async t => {
     for (const lost of ['before', 'meanwhile']) {
       const [from, to] = [new Outage(TIMEOUT_MS, {}, 'from'), new Outage(TIMEOUT_MS, {}, 'to')]
@@ -561,7 +570,7 @@ t.test(
   }
 )
 
-t.test('that it takes no writes is an outage, whatever it has answered meanwhile', async t => {
+t.test('a Redis that takes no writes is in an outage, whatever it has answered meanwhile', async t => {
   const memory = new MemoryStore()
   const refused = gate()
   let asked = 0
@@ -583,10 +592,10 @@ t.test('that it takes no writes is an outage, whatever it has answered meanwhile
   t.ok(outage.lost)
 })
 
-t.test('a value too short to be read is of its key alone', async t => {
+t.test('a value that is too short to be read fails the calls on its key alone', async t => {
   const { client, fallback, changes } = await open(t, 'deny')
   const [foreign, mine] = [entry(count(1, 'day')), entry(log([1, 60_000]))]
-  // The end of a period, and no more.
+  // The end of a period, without its numbers.
   const short = Buffer.alloc(6)
   short.writeUIntBE(toTicks(Date.now() + 3_600_000), 0, 6)
   await client.set(`test:{${foreign.identity}}:${foreign.spec.name}`, short)
@@ -595,39 +604,45 @@ t.test('a value too short to be read is of its key alone', async t => {
   t.strictSame(changes, ['error'])
 })
 
-t.test('memory: what is cleared here is cleared there, whenever it is counted', async t => {
-  const standIn = new StandIn(new MemoryStore())
-  const { server, fallback } = await open(t, standIn)
-  const sent = [entry(log([1, 60_000]))]
-  t.equal((await fallback.reserve(sent, '')).facts?.[1], 1)
-  const cleared = fallback.store.clear(sent)
-  // As each second, and at each request to a node of a cluster that is lost.
-  standIn.caughtUp()
-  await cleared
-  await server.kill()
-  const { facts, store } = await fallback.reserve(sent, '')
-  t.strictSame([store.name, facts?.[1]], ['memory', 1])
-})
+t.test(
+  'memory: a clear in Redis clears the stand-in memory, even when it catches up before the answer',
+  async t => {
+    const standIn = new StandIn(new MemoryStore())
+    const { server, fallback } = await open(t, standIn)
+    const sent = [entry(log([1, 60_000]))]
+    t.equal((await fallback.reserve(sent, '')).facts?.[1], 1)
+    const cleared = fallback.store.clear(sent)
+    // As it does each second, and at each request to a lost node of a cluster.
+    standIn.caughtUp()
+    await cleared
+    await server.kill()
+    const { facts, store } = await fallback.reserve(sent, '')
+    t.strictSame([store.name, facts?.[1]], ['memory', 1])
+  }
+)
 
-t.test('memory: a decision waits until what was noted is counted, and nothing else does', async t => {
-  const standIn = new StandIn(new MemoryStore())
-  const primary = new MemoryStore()
-  const outage = new Outage(10_000)
-  const options = { timeout: 10_000, ...QUIET }
-  const fallback = new Fallback(primary, { ...options, substitute: standIn, outageOf: () => outage })
-  t.teardown(() => fallback.close())
-  const spec = log([1, 60_000])
-  const [others, mine] = [[entry(spec, 1)], [entry(spec, 2)]]
-  const { facts } = await fallback.reserve(mine, '')
-  for (let i = 1; i < 2 ** 14; i++) standIn.note(others, facts ?? [], primary, 0)
-  outage.failed(new Error('gone'))
-  let turns = 0
-  setImmediate(() => turns++)
-  const decided = await fallback.reserve(mine, '')
-  t.strictSame([decided.store.name, decided.facts?.[1], turns], ['memory', 0, 1])
-})
+t.test(
+  'memory: a decision waits until the noted sends are counted, one turn of the event loop at a time',
+  async t => {
+    const standIn = new StandIn(new MemoryStore())
+    const primary = new MemoryStore()
+    const outage = new Outage(10_000)
+    const options = { timeout: 10_000, ...QUIET }
+    const fallback = new Fallback(primary, { ...options, substitute: standIn, outageOf: () => outage })
+    t.teardown(() => fallback.close())
+    const spec = log([1, 60_000])
+    const [others, mine] = [[entry(spec, 1)], [entry(spec, 2)]]
+    const { facts } = await fallback.reserve(mine, '')
+    for (let i = 1; i < 2 ** 14; i++) standIn.note(others, facts ?? [], primary, 0)
+    outage.failed(new Error('gone'))
+    let turns = 0
+    setImmediate(() => turns++)
+    const decided = await fallback.reserve(mine, '')
+    t.strictSame([decided.store.name, decided.facts?.[1], turns], ['memory', 0, 1])
+  }
+)
 
-t.test('memory: an admission that was asked for before a block does not end it', async t => {
+t.test('memory: an admission that was asked for before a block does not end the block', async t => {
   const primary = new MemoryStore()
   const answered = gate()
   let lost = false

@@ -3,8 +3,8 @@ import { limitPlugin, type Rule } from '../../../plugin/index.js'
 import { appOf } from '../../helper/face.js'
 import { startRedis } from '../../helper/redis.js'
 
-// Processes of two released versions run side by side while one takes the place of the other. So values of another form need
-// keys of another name, and receipts of another form another version.
+// During an update, processes of two released versions run side by side. So values of another form need keys of another
+// name, and receipts of another form need another version.
 const JANES = 'sl:{I794FEg4aKR69CfMfJv8tE}'
 const BOBS = 'sl:{9VLRvhJSa_FpSs3sNPfOxU}'
 const WRITTEN = {
@@ -18,7 +18,7 @@ const WRITTEN = {
   'sl:{aFw_xUdPr8kFa8Ec0wyeSn}:recipients:distinct':
     '11b03d4be3e023bf7814483811b03d48d6a0f552d1be125200000000000000000000000011b03d47500023bf78144838'
 }
-/** Of Jane's last send. */
+/** The receipt of Jane's last send. */
 const RECEIPT =
   'Af9C1AuCvN6WshKWaMnVeLiiXhmKtl4eYp5odPwmuLh5JobwqGYup64_xkwA7HYkbDjtMY1dPxh6cle_sPi1hLzE5-i6rYaY6TwS' +
   'xYkUozK22K7mSCgBty_IKcIGxyLW1St5B7U4bH9QONQVxR3iRfy7S_JZcuMJtJa84ojw8F5oRc2my0_UE2PEfvn5SIvu0joSOtxt' +
@@ -51,7 +51,7 @@ async function send(phone: string) {
   return decision
 }
 
-t.test('what is written has the form and the name that other versions know', async t => {
+t.test('values in Redis have the form and the key that other versions know', async t => {
   await send(JANE)
   await send(BOB)
   await (await send(JANE)).refund()
@@ -61,13 +61,13 @@ t.test('what is written has the form and the name that other versions know', asy
   const written: Record<string, string | undefined> = {}
   for (const key of await client.keys('*')) {
     const value = await client.getBuffer(key)
-    // Behind its end a lock has a token, another one each time.
+    // After its end a lock has a token, which is another each time.
     written[key] = (key.endsWith(':lock') ? value?.subarray(0, 6) : value)?.toString('hex')
   }
   t.strictSame(written, WRITTEN)
 })
 
-t.test('a receipt that another version has made is good', async t => {
+t.test('a receipt that another version has made is accepted', async t => {
   const left = async () =>
     (await app.limit.peek({ mobile: JANE })).rules[0]?.limits.map(each => each.remaining)
   t.strictSame(await left(), [1, 3])

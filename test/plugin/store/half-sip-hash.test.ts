@@ -4,7 +4,7 @@ import { HalfSipHash } from '../../../plugin/store/half-sip-hash.js'
 
 const rotate = (word: number, by: number) => (word << by) | (word >>> (32 - by))
 
-/** HalfSipHash-1-3 as its authors write it, byte by byte. */
+/** HalfSipHash-1-3 as its authors describe it. */
 function reference(key: Buffer, bytes: Buffer): [first: number, second: number] {
   let v0 = key.readInt32LE(0)
   let v1 = key.readInt32LE(4) ^ 0xee
@@ -38,7 +38,7 @@ function reference(key: Buffer, bytes: Buffer): [first: number, second: number] 
   return [first, v1 ^ v3]
 }
 
-t.test('as its authors write it, of any short text', async () => {
+t.test('the hash of any short text is that of the reference', async () => {
   const key = fc.uint8Array({ minLength: 8, maxLength: 8 }).map(bytes => Buffer.from(bytes))
   const text = fc.oneof(fc.string({ maxLength: 40 }), fc.string({ unit: 'binary', maxLength: 120 }))
   fc.assert(
@@ -53,7 +53,7 @@ t.test('as its authors write it, of any short text', async () => {
   )
 })
 
-t.test('long texts are told apart by their last character, one without a form in UTF-8, too', async t => {
+t.test('long texts are told apart by their last character, even one that has no form in UTF-8', async t => {
   const hash = new HalfSipHash()
   const halves = (text: string) => {
     hash.read(text)
@@ -67,7 +67,7 @@ t.test('long texts are told apart by their last character, one without a form in
   }
 })
 
-t.test('two tables have different keys', async t => {
+t.test('each hash function has a random key of its own', async t => {
   const halves = [new HalfSipHash(), new HalfSipHash()].map(hash => {
     hash.read('text')
     return `${hash.first} ${hash.second}`

@@ -17,8 +17,8 @@ function random(seed: number): (below: number) => number {
   }
 }
 
-// As many as there are buckets: in most of them several have come and gone.
-t.test('finds what was added and not removed, wherever it stands in its bucket', async t => {
+// As many keys as buckets, so that in most buckets several come and go.
+t.test('the index finds every key that was added and not removed, wherever it is in its bucket', async t => {
   const index = new KeyIndex(new Records(), KEYS)
   const records = new Map<number, number>()
   const next = random(20_261_124)
@@ -28,7 +28,7 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
   let wrong = 0
   for (let step = 0; step < 600_000; step++) {
     const key = next(KEYS)
-    // At once with others, of which some are in one series with it, or the same again.
+    // Looks for it together with other keys, some of the same series, and with itself again.
     if (next(3) === 0)
       index.findAll([asked(next(KEYS)), asked(key), asked(next(KEYS)), asked(key - (key % SERIES))])
     const record = find(key)
@@ -49,10 +49,10 @@ t.test('finds what was added and not removed, wherever it stands in its bucket',
   for (let key = 0; key < KEYS; key++) if (find(key) !== (records.get(key) ?? 0)) wrong++
   t.equal(wrong, 0)
   t.ok(records.size > 1_000)
-  t.equal(new Set(records.values()).size, records.size, 'no record is two')
+  t.equal(new Set(records.values()).size, records.size, 'no two keys have the same record')
 })
 
-t.test('what was looked for with one that cannot be looked for is found all the same', async t => {
+t.test('a key is found after a look for it together with an invalid key has thrown', async t => {
   const index = new KeyIndex(new Records(), KEYS)
   const asked = (identity: string) => ({ identity, spec: { series: 1 } })
   const record = index.add('there', 1)
@@ -65,7 +65,7 @@ t.test('what was looked for with one that cannot be looked for is found all the 
 })
 
 t.test(
-  'as many records as can be told apart, and an identity by 64 bits however few there may be',
+  'the index holds the highest record numbers, and tells identities apart by 64 bits at any size',
   async t => {
     const [first, last] = [2 ** 24 - 3, 2 ** 24 - 1]
     class Late extends Records {

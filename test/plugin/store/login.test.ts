@@ -8,7 +8,7 @@ import { until } from '../../helper/until.js'
 
 const PASSWORD = 'the-password-of-redis'
 
-/** A process whose user has this password, and what it logs. */
+/** A process whose user of Redis has this password, and what it logs. */
 async function open(t: Test, port: number) {
   const client = new Redis({
     port,
@@ -28,7 +28,7 @@ async function open(t: Test, port: number) {
   return { client, reserve, logged }
 }
 
-t.test('a password that Redis refuses at start stands in no log', async t => {
+t.test('a password that Redis refuses at the start is in no log', async t => {
   const { client: admin, port } = await startRedis(t)
   await admin.call('ACL', 'SETUSER', 'limits', 'on', '>another', '~*', '+@all')
   const { reserve, logged } = await open(t, port)
@@ -37,7 +37,7 @@ t.test('a password that Redis refuses at start stands in no log', async t => {
   t.same(logged(PASSWORD), [])
 })
 
-t.test('a password that is changed on the server stands in no log', async t => {
+t.test('a password that is changed on the server is in no log', async t => {
   const { client: admin, port } = await startRedis(t)
   await admin.call('ACL', 'SETUSER', 'limits', 'on', `>${PASSWORD}`, '~*', '+@all')
   const { client, reserve, logged } = await open(t, port)

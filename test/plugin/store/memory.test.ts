@@ -40,7 +40,7 @@ function open(t: Pick<Test, 'teardown'>, maxKeys = 1_000): { store: MemoryStore;
 const used = (store: MemoryStore, entries: readonly Entry[]) => usedOf(entries, store.peek(entries))
 const forgettable = (spec: LogSpec): LogSpec => ({ ...spec, forgettable: true })
 
-t.test('what it was asked about stands nowhere after a second', async t => {
+t.test('the text of an identity is nowhere in memory a second after it was asked about', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const { store } = open(t)
@@ -57,7 +57,7 @@ t.test('what it was asked about stands nowhere after a second', async t => {
   t.notOk(await isKept(backwards))
 })
 
-t.test('requests that count nothing do not fill it', async t => {
+t.test('requests whose slots are all refunded do not fill the store', async t => {
   const { store } = open(t, 10)
   for (let i = 0; i < 11; i++) {
     const entries = [log([5, 60_000]), count(5, 'day'), distinct([5, 60_000])].map(spec =>
@@ -70,14 +70,14 @@ t.test('requests that count nothing do not fill it', async t => {
   }
 })
 
-t.test('however much another store has admitted, a log holds twice what it keeps', async t => {
+t.test('of any number of sends that another store admitted, a log keeps twice its max', async t => {
   const { store } = open(t)
   const each = entry(log([1_000, 3_600_000]))
   for (let i = 0; i < 2_100; i++) t.not(store.count(each, 0), 0)
   t.strictSame(used(store, [each]), [2_000])
 })
 
-t.test('however many values another store has counted, the newest 500 are held', async t => {
+t.test('of any number of values that another store counted, the newest 500 are kept', async t => {
   const { store } = open(t)
   const spec = distinct([100, 3_600_000])
   for (let i = 0; i < 1_002; i++) store.count(sentTo(spec, i >> 1), 0)
@@ -85,7 +85,7 @@ t.test('however many values another store has counted, the newest 500 are held',
 })
 
 t.test(
-  'of what another store has admitted all is held that is in the longest window, wherever it stands',
+  'sends that another store admitted beyond max are kept as long as they are in the longest window',
   async t => {
     const { store, time } = open(t)
     const each = entry(log([3, 3_600_000], [1, 60_000]))
@@ -100,7 +100,7 @@ t.test(
 )
 
 t.test(
-  'what another store has admitted by a rule that was replaced is counted as the new one needs it',
+  'a send that another store admitted under a replaced rule counts in the window of the new rule',
   async t => {
     for (const days of [1, 200]) {
       const { store, time } = open(t)
@@ -118,7 +118,7 @@ t.test(
   }
 )
 
-t.test('answers at once, by the clocks of the system', async t => {
+t.test('the store answers without a promise, by the clocks of the system', async t => {
   const store = new MemoryStore()
   t.teardown(() => store.close())
   const entries = [entry(log([1, 60_000])), entry(count(1, 'month')), entry(lock(60_000))]
@@ -127,7 +127,7 @@ t.test('answers at once, by the clocks of the system', async t => {
   t.equal(store.size, 3)
 })
 
-t.test('a machine that is in 1970 counts from the day that it hears of the time', async t => {
+t.test('a machine whose clock starts in 1970 counts, and counts anew once the clock is set', async t => {
   const clock = { now: 0, monotonic: () => 0, wall: () => clock.now }
   const store = new MemoryStore({ clock })
   t.teardown(() => store.close())
@@ -138,25 +138,22 @@ t.test('a machine that is in 1970 counts from the day that it hears of the time'
   t.equal(store.reserve(entries, '')[1], 1)
 })
 
-t.test(
-  'a machine that is beyond 2109 counts all the same, and anew from the day that it hears of the time',
-  async t => {
-    for (const year of [2109, 2110, 9999]) {
-      const clock = { now: Date.UTC(year, 5, 1), monotonic: () => 0, wall: () => clock.now }
-      const store = new MemoryStore({ clock })
-      t.teardown(() => store.close())
-      const entries = (['hour', 'day', 'week', 'month'] as const).map(per => entry(count(1, per)))
-      for (const each of entries) {
-        t.equal(store.reserve([each], '')[1], 1, `${each.spec.name} in ${year}`)
-        t.equal(store.reserve([each], '')[1], 0, `${each.spec.name} in ${year}`)
-      }
-      clock.now = Date.UTC(2026, 2, 1)
-      t.equal(store.reserve(entries, '')[1], 1)
+t.test('a machine whose clock is beyond 2109 counts, and counts anew once the clock is set', async t => {
+  for (const year of [2109, 2110, 9999]) {
+    const clock = { now: Date.UTC(year, 5, 1), monotonic: () => 0, wall: () => clock.now }
+    const store = new MemoryStore({ clock })
+    t.teardown(() => store.close())
+    const entries = (['hour', 'day', 'week', 'month'] as const).map(per => entry(count(1, per)))
+    for (const each of entries) {
+      t.equal(store.reserve([each], '')[1], 1, `${each.spec.name} in ${year}`)
+      t.equal(store.reserve([each], '')[1], 0, `${each.spec.name} in ${year}`)
     }
+    clock.now = Date.UTC(2026, 2, 1)
+    t.equal(store.reserve(entries, '')[1], 1)
   }
-)
+})
 
-t.test('windows are exact by a clock that never steps, wherever it begins', async t => {
+t.test('windows are exact by a monotonic clock, whatever its origin', async t => {
   for (const origin of [0, -30_000, -1e12, 3e12]) {
     const clock = {
       now: 0,
@@ -182,14 +179,14 @@ t.test('windows are exact by a clock that never steps, wherever it begins', asyn
   }
 })
 
-t.test('full of live limits it throws rather than forget one, and counts nothing', async t => {
+t.test('a store that is full of live limits throws rather than forget one, and counts nothing', async t => {
   const { store } = open(t, 10)
   const spec = log([2, 60_000])
   for (let who = 0; who < 8; who++) store.reserve([entry(spec, who)], '')
   const held = entry(lock(60_000))
   const both = [held, entry(spec, 'x'), entry(count(5, 'day'), 'x')]
   t.throws(() => store.reserve(both, token()), { code: 'FST_SEND_LIMIT_STORE_FULL' })
-  t.strictSame(used(store, both), [0, 0, 0], 'all or nothing')
+  t.strictSame(used(store, both), [0, 0, 0], 'nothing of the decision is counted')
   t.equal(store.size, 8)
   for (let who = 0; who < 8; who++) t.strictSame(used(store, [entry(spec, who)]), [1])
   t.equal(store.reserve([held, entry(spec, 'x')], token())[1], 1, 'what fits is counted')
@@ -197,7 +194,7 @@ t.test('full of live limits it throws rather than forget one, and counts nothing
     t.throws(() => store.reserve([entry(one, 'y')], token()), { code: 'FST_SEND_LIMIT_STORE_FULL' }, one.kind)
 })
 
-t.test('without room for another field a refused send takes nothing of a calendar limit', async t => {
+t.test('a send that fails for want of room for a field counts nothing under its calendar limit', async t => {
   const { store, time } = open(t)
   const [long, day] = [log([1_000, 60_000]), count(5, 'day')]
   const send = [entry(day, 'x'), entry(lock(30_000), 'x')]
@@ -212,13 +209,13 @@ t.test('without room for another field a refused send takes nothing of a calenda
   }
   store.reserve([entry(day, 'x')], '')
   t.throws(() => store.reserve(send, token()), { code: 'FST_SEND_LIMIT_STORE_FULL' })
-  t.strictSame(used(store, send), [1, 0], 'and nothing of what was counted before')
+  t.strictSame(used(store, send), [1, 0], 'what was counted before stays')
   time.advanceMs(61_000)
   t.equal(store.reserve(send, token())[1], 1)
   t.strictSame(used(store, send), [2, 1])
 })
 
-t.test('what it gives back when full is exactly what it took', async t => {
+t.test('a decision that fails for want of room gives back exactly what it took', async t => {
   const { store, time } = open(t, 2)
   const known = entry(log([3, 60_000]))
   store.reserve([known, entry(log([1, 60_000]))], '')
@@ -228,14 +225,14 @@ t.test('what it gives back when full is exactly what it took', async t => {
   t.strictSame(store.peek([known]), before)
 })
 
-t.test('a send for which there is no room leaves no trace in a calendar limit', async t => {
+t.test('a send that fails for want of room leaves no trace in a calendar limit', async t => {
   const { store, time } = open(t, 3)
   const [day, once] = [count(5, 'day'), log([1, 60_000])]
   for (const who of ['a', 'b']) store.reserve([entry(once, who)], '')
   const daily = [entry(day, 'x')]
   const ask = () => store.reserve([...daily, entry(once, 'x')], '')
   t.throws(ask, { code: 'FST_SEND_LIMIT_STORE_FULL' })
-  t.equal(store.size, 2, 'no key of its own')
+  t.equal(store.size, 2, 'it has no key')
 
   const sent = takenOf(daily, named(daily, store.reserve(daily, '')))
   const errors = Array.from({ length: 1_001 }, () => {
@@ -248,17 +245,17 @@ t.test('a send for which there is no room leaves no trace in a calendar limit', 
   t.same(new Set(errors), new Set(['FST_SEND_LIMIT_STORE_FULL']))
   time.advanceMs(1)
   store.refund(sent, '')
-  t.strictSame(used(store, daily), [0], 'not remembered as a refund: the real one has its place')
+  t.strictSame(used(store, daily), [0], 'the failed sends took no room from the refund of the real one')
 })
 
-t.test('what cannot be given back for want of room is told, and stays counted', async t => {
+t.test('a refund that fails for want of room throws, and its slots stay counted', async t => {
   const { store, time } = open(t)
   const days = [count(5, 'day'), log([1_000, 86_400_000])] as const
   const daily = [entry(days[0], 'x')]
   const sent = Array.from({ length: 3 }, () => takenOf(daily, named(daily, store.reserve(daily, ''))))
   t.throws(
     () => {
-      // More than 2 MiB, which a store has at least.
+      // More than 2 MiB, which every store has.
       for (let i = 0; i < 500_000; i++) {
         time.advanceMs(1)
         store.reserve([entry(days[1], `${i % 500}`)], '')
@@ -271,11 +268,15 @@ t.test('what cannot be given back for want of room is told, and stays counted', 
     code: 'FST_SEND_LIMIT_STORE_FULL'
   })
   t.strictSame(used(store, daily), [3])
-  t.throws(() => store.refund(sent[2] ?? [], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' }, 'nor the last one')
+  t.throws(
+    () => store.refund(sent[2] ?? [], ''),
+    { code: 'FST_SEND_LIMIT_STORE_FULL' },
+    'the last slot cannot be given back either'
+  )
   t.strictSame(used(store, daily), [3])
 })
 
-t.test('random sends in little room: what is refused for want of it changes nothing', async t => {
+t.test('random sends with little room: a send that fails for want of room changes nothing', async t => {
   const step = fc.record({ asked, ticks: fc.constantFrom(100, 600_000, 400_000_000), refund: fc.boolean() })
   let full = 0
   fc.assert(
@@ -303,7 +304,7 @@ t.test('random sends in little room: what is refused for want of it changes noth
   t.ok(full > 100)
 })
 
-t.test('attempts give way, oldest first; sends stay', async t => {
+t.test('when the store is full, attempts are forgotten, oldest first, and sends stay', async t => {
   const { store, time } = open(t, 10)
   const sends = log([1, 3_600_000])
   const attempts = forgettable(log([5, 600_000]))
@@ -330,14 +331,14 @@ t.test('attempts give way, oldest first; sends stay', async t => {
   )
 })
 
-t.test('attempts that another store has counted give way, too', async t => {
+t.test('attempts that another store counted are forgotten too when the store is full', async t => {
   const { store } = open(t, 2)
   const attempts = forgettable(log([1, 60_000]))
   for (const who of 'ab') store.count(entry(attempts, who), 0)
   t.not(store.count(entry(log([1, 60_000])), 0), 0)
 })
 
-t.test('attempts for a minute have their share beside attempts for an hour', async t => {
+t.test('when the store is full, attempts for a minute keep a share beside attempts for an hour', async t => {
   const { store, time } = open(t, 100)
   const rules = [log([2, 60_000]), log([50, HOUR_MS])].map(forgettable)
   const ask = (who: string) => {
@@ -355,20 +356,23 @@ t.test('attempts for a minute have their share beside attempts for an hour', asy
   t.strictSame(answers, [1, 1, 0, 0])
 })
 
-t.test('what gives way to a later entry of its own decision is not given back', async t => {
-  const { store } = open(t, 10)
-  const [hourly, sends, daily] = [
-    { ...count(5, 'hour'), forgettable: true },
-    log([5, HOUR_MS]),
-    log([5, DAY_MS])
-  ]
-  for (let i = 0; i < 9; i++) store.reserve([entry(sends, i)], '')
-  const entries = [hourly, sends, daily].map(spec => entry(spec, 'new'))
-  t.throws(() => store.reserve(entries, ''), StoreFullError)
-  t.strictSame(used(store, entries), [0, 0, 0])
-})
+t.test(
+  'a decision that fails for want of room does not give back an entry it has itself forgotten',
+  async t => {
+    const { store } = open(t, 10)
+    const [hourly, sends, daily] = [
+      { ...count(5, 'hour'), forgettable: true },
+      log([5, HOUR_MS]),
+      log([5, DAY_MS])
+    ]
+    for (let i = 0; i < 9; i++) store.reserve([entry(sends, i)], '')
+    const entries = [hourly, sends, daily].map(spec => entry(spec, 'new'))
+    t.throws(() => store.reserve(entries, ''), StoreFullError)
+    t.strictSame(used(store, entries), [0, 0, 0])
+  }
+)
 
-/** Numbers from 0 to 1, the same ones each run. */
+/** Random numbers from 0 to 1, the same in each run. */
 function chance(): () => number {
   let state = 12_345
   return () => {
@@ -377,7 +381,7 @@ function chance(): () => number {
   }
 }
 
-t.test('no stamp makes another give way while there is room, however the sizes of logs change', async t => {
+t.test('no attempt is forgotten while there is room, however the sizes of logs change', async t => {
   const { store, time } = open(t, 10_000)
   const next = chance()
   const attempts = forgettable(log([100, HOUR_MS]))
@@ -389,7 +393,7 @@ t.test('no stamp makes another give way while there is room, however the sizes o
   t.equal(store.size, all.length)
 })
 
-t.test('a few logs that are left of many keep no room from shorter ones', async t => {
+t.test('a few long logs left of many keep no room from shorter logs', async t => {
   const { store, time } = open(t, 10_000)
   const [minute, day] = [log([500, 60_000]), log([500, DAY_MS])]
   const isRoom = (one: Entry) => {
@@ -412,7 +416,7 @@ t.test('a few logs that are left of many keep no room from shorter ones', async 
   const mail = log([1, 60_000], [5, HOUR_MS], [10, DAY_MS])
   let refused = 0
   for (let sends = 0; sends < 4; sends++) {
-    // One fewer each time: so each page is still needed by somebody.
+    // One identity fewer each time, so that each page is still in use.
     for (let who = sends; who < 100; who++) if (!isRoom(entry(mail, who))) refused++
     time.advanceMs(61_000)
   }
@@ -431,15 +435,18 @@ t.test('a flood of attempts stays within the bound and frees no live send', asyn
   t.equal(live, 500)
 })
 
-t.test('a rule that counted attempts and was replaced by one that counts sends keeps them', async t => {
-  const { store } = open(t, 2)
-  const spec = log([5, 60_000])
-  store.reserve([entry(forgettable(spec), 1)], '')
-  store.reserve([entry(spec, 2)], '')
-  t.throws(() => store.reserve([entry(spec, 3)], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
-})
+t.test(
+  'when a rule for attempts is replaced by one for sends, what it has counted is not forgotten',
+  async t => {
+    const { store } = open(t, 2)
+    const spec = log([5, 60_000])
+    store.reserve([entry(forgettable(spec), 1)], '')
+    store.reserve([entry(spec, 2)], '')
+    t.throws(() => store.reserve([entry(spec, 3)], ''), { code: 'FST_SEND_LIMIT_STORE_FULL' })
+  }
+)
 
-t.test('once a second what has expired goes, until it is closed', async t => {
+t.test('expired records are freed once a second, until the store is closed', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const { store, time } = open(t)
@@ -477,7 +484,7 @@ t.test('a block that has ended is forgotten', async t => {
   for (let who = 0; who < 14_999; who++) store.block([entry(spec, who)], 1_000)
   time.advanceMs(1_000)
   mock.timers.tick(1_000)
-  t.ok(blocks.size >= 5_000 && blocks.size < 5_010, 'of many, some go at a time')
+  t.ok(blocks.size >= 5_000 && blocks.size < 5_010, 'of many blocks, only some are forgotten at a time')
   t.equal(store.peek([entry(spec, 14_998)])[1], 1)
   mock.timers.tick(1_000)
   t.equal(blocks.size, 1)
@@ -486,16 +493,16 @@ t.test('a block that has ended is forgotten', async t => {
     time.advanceMs(1)
     store.block([entry(spec, who)], 1)
   }
-  t.ok(blocks.size < 10, 'with each that is placed, two are looked at')
+  t.ok(blocks.size < 10, 'each new block looks at two others')
   const forEver = [entry(spec, 'for ever')]
   t.equal(store.peek(forEver)[1], 0)
   store.unblock(forEver)
   mock.timers.tick(1_000)
   store.block(forEver, 0)
-  t.equal(store.peek(forEver)[1], 0, 'and blocked again when there was none')
+  t.equal(store.peek(forEver)[1], 0, 'blocked again when there is no block left')
 })
 
-t.test('what has expired makes room, as the store is used', async t => {
+t.test('expired records make room for new ones as the store is used', async t => {
   const { store, time } = open(t, 10)
   const spec = log([1, 60_000])
   for (let who = 0; who < 10; who++) store.reserve([entry(spec, who)], '')
@@ -507,14 +514,14 @@ t.test('what has expired makes room, as the store is used', async t => {
   t.ok(store.size <= 10)
 })
 
-t.test('whose day ends late keeps no room from those whose day is over', async t => {
+t.test('counts whose day ends late keep no room from counts whose day is over', async t => {
   const { store, time } = open(t, 100)
   const spec = count(1, 'day')
   const ask = (who: number, timeZone: string) =>
     store.reserve([{ ...entry({ ...spec, timeZone }, who), zoned: true }], '')
   for (let who = 0; who < 50; who++) ask(who, 'Europe/London')
   for (let who = 50; who < 100; who++) ask(who, 'Asia/Shanghai')
-  // Kept for an hour more, should the clock be set back.
+  // A count is kept for an hour after its day, in case the clock is set back.
   time.advanceMs(17.5 * 3_600_000)
   const asked = () => {
     try {
@@ -526,35 +533,38 @@ t.test('whose day ends late keeps no room from those whose day is over', async t
   let refused = 0
   while (refused < 100 && asked() === 0) refused++
   t.ok(refused <= 25, `${refused} refused`)
-  t.equal(ask(0, 'Europe/London')[1], 0, 'that one lives')
+  t.equal(ask(0, 'Europe/London')[1], 0, 'a count whose day is not over stays')
 })
 
 for (const spec of [log([2, 60_000]), distinct([2, 60_000])])
-  t.test(`who has sent keeps no room from those whose later send was given back: ${spec.kind}`, async t => {
-    const { store, time } = open(t, 100)
-    const send = (who: number | string) => {
-      const entries = [entry(spec, who)]
-      return takenOf(entries, named(entries, store.reserve(entries, '')))
-    }
-    for (let who = 1; who < 100; who++) send(who)
-    time.advanceMs(58_000)
-    send(0)
-    time.advanceMs(1_000)
-    for (let who = 1; who < 100; who++) store.refund(send(who), '')
-    time.advanceMs(2_000)
-    let refused = 0
-    for (let who = 0; who < 90; who++)
-      try {
-        send(`late ${who}`)
-      } catch {
-        refused++
+  t.test(
+    `a later live send keeps no room from keys whose newest send was refunded: ${spec.kind}`,
+    async t => {
+      const { store, time } = open(t, 100)
+      const send = (who: number | string) => {
+        const entries = [entry(spec, who)]
+        return takenOf(entries, named(entries, store.reserve(entries, '')))
       }
-    t.ok(refused <= 1, `${refused} refused`)
-    const other = { ...entry(spec, 0), value: 1 }
-    t.strictSame(usedOf([other], store.peek([other])), [1], 'that one lives')
-  })
+      for (let who = 1; who < 100; who++) send(who)
+      time.advanceMs(58_000)
+      send(0)
+      time.advanceMs(1_000)
+      for (let who = 1; who < 100; who++) store.refund(send(who), '')
+      time.advanceMs(2_000)
+      let refused = 0
+      for (let who = 0; who < 90; who++)
+        try {
+          send(`late ${who}`)
+        } catch {
+          refused++
+        }
+      t.ok(refused <= 1, `${refused} refused`)
+      const other = { ...entry(spec, 0), value: 1 }
+      t.strictSame(usedOf([other], store.peek([other])), [1], 'the live send stays')
+    }
+  )
 
-t.test('a lock that is renewed keeps no room from those that have ended', async t => {
+t.test('a renewed lock keeps no room from locks that have ended', async t => {
   const { store, time } = open(t, 2)
   const spec = lock(60_000)
   const mine = token()
@@ -566,7 +576,7 @@ t.test('a lock that is renewed keeps no room from those that have ended', async 
   t.equal(store.reserve([entry(spec, 'late')], token())[1], 1)
 })
 
-t.test('what has expired goes sooner than what is new comes', async t => {
+t.test('expired records are freed faster than new ones are added', async t => {
   const { store, time } = open(t)
   const specs = [log([1, 60_000]), log([2, 60_000]), log([3, 60_000])]
   const reserve = (who: string) =>
@@ -582,35 +592,43 @@ t.test('what has expired goes sooner than what is new comes', async t => {
   t.equal(store.size, 15)
 })
 
-t.test('a refund of all that was counted leaves no key', async t => {
+t.test('a refund of everything that was counted leaves no key', async t => {
   const { store } = open(t)
   const entries = [entry(log([1, 60_000]))]
   store.refund(takenOf(entries, named(entries, store.reserve(entries, ''))), '')
   t.equal(store.size, 0)
 })
 
-t.test('of a calendar limit the 95,000 sends before one that was refunded can still be refunded', async t => {
-  const { store } = open(t)
-  const entries = [entry(count(200_000, 'day'))]
-  const sent: Taken[] = []
-  for (let i = 0; i < 100_001; i++) sent.push(...takenOf(entries, named(entries, store.reserve(entries, ''))))
-  const refund = (...which: number[]) =>
-    store.refund(
-      which.map(i => sent[i] as Taken),
-      ''
+t.test(
+  'under a calendar limit, the 95,000 sends before the latest refunded one can still be refunded',
+  async t => {
+    const { store } = open(t)
+    const entries = [entry(count(200_000, 'day'))]
+    const sent: Taken[] = []
+    for (let i = 0; i < 100_001; i++)
+      sent.push(...takenOf(entries, named(entries, store.reserve(entries, ''))))
+    const refund = (...which: number[]) =>
+      store.refund(
+        which.map(i => sent[i] as Taken),
+        ''
+      )
+    refund(0, 47, 48, 5_001)
+    refund(100_000)
+    t.strictSame(used(store, entries), [99_996])
+    refund(1, 4_000)
+    t.strictSame(
+      used(store, entries),
+      [99_996],
+      'older sends stay counted: too few messages rather than too many'
     )
-  refund(0, 47, 48, 5_001)
-  refund(100_000)
-  t.strictSame(used(store, entries), [99_996])
-  refund(1, 4_000)
-  t.strictSame(used(store, entries), [99_996], 'older: too few messages rather than too many')
-  refund(0, 47, 48, 5_001, 100_000)
-  t.strictSame(used(store, entries), [99_996], 'none twice')
-  refund(5_000, 5_002, 99_999)
-  t.strictSame(used(store, entries), [99_993])
-})
+    refund(0, 47, 48, 5_001, 100_000)
+    t.strictSame(used(store, entries), [99_996], 'none is refunded twice')
+    refund(5_000, 5_002, 99_999)
+    t.strictSame(used(store, entries), [99_993])
+  }
+)
 
-t.test('a count that begins anew has no room taken by what was refunded before', async t => {
+t.test('refunds in a period before take no room from a count that begins anew', async t => {
   const { store, time } = open(t)
   const counts = Array.from({ length: 300 }, (_, i) => [entry(count(5, 'day'), `${i}`)])
   for (const ms of [DAY_MS - 1_000, 2_000]) {
@@ -624,7 +642,7 @@ t.test('a count that begins anew has no room taken by what was refunded before',
   for (const entries of counts) t.strictSame(used(store, entries), [1])
 })
 
-t.test('within one tick too, a receipt is issued once', async t => {
+t.test('no receipt is issued twice, even within one tick', async t => {
   const { store, time } = open(t)
   const entries = [entry(log([3, 60_000])), entry(count(3, 'day'))]
   const others = entries.map(({ spec }) => entry(spec, 'somebody else'))
@@ -636,26 +654,26 @@ t.test('within one tick too, a receipt is issued once', async t => {
   store.refund(older, '')
   const second = take()
   store.refund(first, '')
-  t.strictSame(used(store, entries), [1, 1], 'given back and taken again')
+  t.strictSame(used(store, entries), [1, 1], 'after a refund and a new send')
   store.clear(entries)
   take()
   store.refund(first, '')
   store.refund(second, '')
-  t.strictSame(used(store, entries), [1, 1], 'cleared and taken again')
+  t.strictSame(used(store, entries), [1, 1], 'after a clear and a new send')
   store.clear(entries)
   time.advance(9)
   const last = take()
   store.refund(last, '')
   for (const each of entries) store.count(each, 0)
   store.refund(last, '')
-  t.strictSame(used(store, entries), [1, 1], 'given back and counted for another store')
+  t.strictSame(used(store, entries), [1, 1], 'after a refund and a count for another store')
   store.clear(entries)
   time.advance(9)
   const cleared = take()
   store.clear(entries)
   take()
   store.refund(cleared, '')
-  t.strictSame(used(store, entries), [1, 1], 'cleared at once and taken again')
+  t.strictSame(used(store, entries), [1, 1], 'after a clear in the same tick and a new send')
   store.clear(entries)
   take(others)
   time.advance(9)
@@ -664,10 +682,10 @@ t.test('within one tick too, a receipt is issued once', async t => {
   store.clear(others)
   take()
   store.refund(given, '')
-  t.strictSame(used(store, entries), [1, 1], "somebody else's is cleared meanwhile")
+  t.strictSame(used(store, entries), [1, 1], 'after a refund, a clear of another identity and a new send')
 })
 
-t.test('a lock that is renewed stays while others come and go', async t => {
+t.test('a renewed lock stays while other records expire', async t => {
   const { store, time } = open(t)
   const [held, others] = [entry(lock(30_000)), [entry(log([9, 1_000]), 'somebody else')]]
   const holder = token()
@@ -681,7 +699,7 @@ t.test('a lock that is renewed stays while others come and go', async t => {
   t.strictSame(used(store, [held]), [1])
 })
 
-t.test('rolling limits do not hear of a wall clock that is set; calendar limits do', async t => {
+t.test('setting the wall clock moves calendar limits, and neither rolling limits nor locks', async t => {
   let wall = Date.parse('2026-03-01T12:00:00Z')
   const store = new MemoryStore({ maxKeys: 10, clock: { monotonic: () => 5_000, wall: () => wall } })
   t.teardown(() => store.close())
@@ -690,10 +708,10 @@ t.test('rolling limits do not hear of a wall clock that is set; calendar limits 
   wall += 86_400_000
   t.strictSame(used(store, entries), [1, 1, 0])
   wall -= 86_400_000
-  t.strictSame(used(store, entries), [1, 1, 1], 'set back, the count is still there')
+  t.strictSame(used(store, entries), [1, 1, 1], 'after the clock is set back, the count is still there')
 })
 
-t.test('a count outlives its period by an hour, for a wall clock that is set back', async t => {
+t.test('a count is kept for an hour after its period, in case the wall clock is set back', async t => {
   const clock = {
     passed: 0,
     back: 0,
@@ -712,15 +730,15 @@ t.test('a count outlives its period by an hour, for a wall clock that is set bac
   t.equal(store.reserve(entries, '')[1], 0)
   clock.passed += 2_000
   store.reserve(others, '')
-  t.equal(store.size, 1, 'then it goes')
+  t.equal(store.size, 1, 'after that hour it is freed')
 })
 
-// Of a process whose clock was ahead, or of a Redis that it stands in for.
+// The clock of this process, or of the Redis that it stands in for, was ahead.
 for (const [whose, first] of [
   ['this clock', (store: MemoryStore, one: Entry) => store.reserve([one], '')],
   ['another', (store: MemoryStore, one: Entry) => store.count(one, 0, toTicks(AHEAD))]
 ] as const) {
-  t.test(`a period that ${whose} was far ahead with keeps no other from its end`, async t => {
+  t.test(`a period counted while ${whose} was far ahead keeps no later count from being freed`, async t => {
     let [steady, wall] = [0, whose === 'another' ? BEHIND : AHEAD]
     const clock = { monotonic: () => steady, wall: () => wall }
     const store = new MemoryStore({ maxKeys: 100, clock })
@@ -737,7 +755,7 @@ for (const [whose, first] of [
   })
 }
 
-t.test('what is only observed gives way, and refuses nobody for want of room', async t => {
+t.test('counts of observed rules give way when the store is full, and never fail a request', async t => {
   const limits = [{ max: 9, window: '1h' }]
   const rules: Rule[] = [
     { name: 'all', key: 'all', limits },

@@ -11,7 +11,7 @@ import { startRedis } from '../../helper/redis.js'
 
 const { client: admin, url } = await startRedis(t)
 
-/** The client as a minified bundle of an app has it: the names of its classes are short ones. */
+/** The client as in a minified bundle of an app, where the names of its classes are short ones. */
 async function minified(name: string): Promise<Redis> {
   const outfile = join(folderOf(t), `${name}.mjs`)
   const js = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
@@ -32,13 +32,13 @@ async function minified(name: string): Promise<Redis> {
 
 for (const name of ['ioredis', 'ioredis-5']) {
   t.test(
-    `${name}, minified: a foreign value fails the decision about it, and none that was asked beside it`,
+    `${name}, minified: a foreign value fails the decision about it, and no other in the same call`,
     async t => {
       await admin.flushall()
       const store = new RedisStore(await minified(name), 'test:')
       const spec = log([5, 60_000])
       const asked = Array.from({ length: 10 }, (_, i) => [entry(spec, i)])
-      // The first of a mixture sends its script.
+      // The first decision of a mixture sends its script.
       await store.reserve([entry(spec, 'warm')], token())
       const [foreign] = asked[3] as [Entry]
       await admin.rpush(`test:{${foreign.identity}}:${foreign.spec.name}`, 'theirs')

@@ -5,7 +5,7 @@ import { isRedirectError, nodesOf, outagesOf, slotOf } from '../../../plugin/sto
 import { Outage } from '../../../plugin/store/outage.js'
 import type { Entry, Facts, Store } from '../../../plugin/store/store.js'
 
-t.test('the first hash tag of a key tells its node, also one that the client puts before it', t => {
+t.test('the first hash tag of a key, even in a prefix of the client, says its node, mapped by natMap', t => {
   const slots: string[][] = []
   slots[slotOf('{who}')] = ['its own']
   slots[slotOf('{app}')] = ['that of the app']
@@ -21,7 +21,7 @@ t.test('the first hash tag of a key tells its node, also one that the client put
 })
 
 t.test(
-  'a client turns away what is sent on to another node; of one that it has lost itself that is the loss',
+  '"Connection is closed." is a redirect to be taken up later, unless the client has lost that node itself',
   t => {
     const closed = new Error('Connection is closed.')
     const isOf = (status: string, error: unknown, node = 'a:1') => {
@@ -36,7 +36,7 @@ t.test(
   }
 )
 
-t.test('while a node is lost, few of the slots are looked at for what another one decides', async t => {
+t.test('while a node is lost, decisions on another node look at few of the hash slots', async t => {
   const names = ['a', 'b', 'c']
   let looks = 0
   const list = Array.from({ length: 16_384 }, (_, slot) => [names[Math.floor(slot / 5_462)] as string])
@@ -61,13 +61,13 @@ t.test('while a node is lost, few of the slots are looked at for what another on
   list.fill(['b'], 10_924)
   list[0] = ['c']
   outageOf(first)
-  t.ok(lost.lost, 'it has another one still')
+  t.ok(lost.lost, 'the lost node still has another hash slot')
   list[0] = ['b']
   outageOf(first)
-  t.notOk(lost.lost, 'it has none any more')
+  t.notOk(lost.lost, 'the lost node has no hash slot any more')
 })
 
-t.test('a node is back when another one has its slots, not while nobody knows who has which', t => {
+t.test('the outage of a node ends when another node has its hash slots, not while these are unknown', t => {
   const client = { slots: [] as string[][] }
   const all = (...nodes: string[]) => Array.from({ length: 16_384 }, () => nodes)
   const outageOf = outagesOf(client as RedisClient, '', node => new Outage(60_000, {}, node))
@@ -76,20 +76,20 @@ t.test('a node is back when another one has its slots, not while nobody knows wh
   unknown.failed(new Error('away'))
   client.slots = all('a', 'b')
   const lost = outageOf(entries)
-  t.notOk(unknown.lost, 'who has which is known')
+  t.notOk(unknown.lost, 'the hash slots are known')
   lost.failed(new Error('only reads'), true)
   t.equal(outageOf(entries), lost)
   client.slots = []
   t.equal(outageOf(entries), unknown)
-  t.ok(lost.lost, 'it may have them still')
+  t.ok(lost.lost, 'the node may still have its hash slots')
   client.slots = all('b', 'a')
   outageOf(entries)
-  t.notOk(lost.lost, 'it is a replica by now')
+  t.notOk(lost.lost, 'the node is a replica now')
   t.end()
 })
 
 t.test(
-  'an answer of the node that had a slot ends no outage of one that hangs and gets it meanwhile',
+  'an answer of the former node of a hash slot does not end the outage of the node that gets it meanwhile',
   async t => {
     const slots = Array.from({ length: 16_384 }, () => ['a'])
     const changes: string[] = []
@@ -102,7 +102,7 @@ t.test(
     slots.fill(['b'], 1)
     outageOf(entries).failed(new Error('hangs'))
     slots.fill(['a'], 1)
-    // Not all of them: it stays a node of the cluster.
+    // It keeps one hash slot, so it stays a node of the cluster.
     slots[0] = ['b']
     let answer = (_facts: Facts) => {}
     const reserve = () =>

@@ -18,7 +18,7 @@ async function start(t: Test, client: Redis, timeout: number) {
   return { decidedBy, logged }
 }
 
-t.test('a Redis that answers again behind the same connection is looked at, too', async t => {
+t.test('a Redis that answers again over the same connection is checked again', async t => {
   const { pid, client } = await startRedis(t)
   const { decidedBy } = await start(t, client, 100)
   await client.del('sl:secret')
@@ -29,23 +29,23 @@ t.test('a Redis that answers again behind the same connection is looked at, too'
   await until(async () => (await client.exists('sl:secret')) === 1, 'the fingerprint')
 })
 
-t.test('a Redis that takes no writes is not back for what it only reads', async t => {
+t.test('a refusal, which only reads, does not end the outage of a Redis that takes no writes', async t => {
   const { client } = await startRedis(t)
   const { decidedBy, logged } = await start(t, client, 1_000)
-  // Of what another process has sent the memory knows nothing.
+  // The memory knows nothing of the sends of another process.
   const other = await start(t, client, 1_000)
   const full = Array.from({ length: 1_000 }, (_, i) => `full ${i}`)
   for (const who of full) await other.decidedBy(who)
   await client.config('SET', 'maxmemory', '1')
   t.equal(await decidedBy('new'), 'memory')
-  await until(async () => (await decidedBy(full.pop() ?? '')) === 'redis', 'a refusal of its own')
+  await until(async () => (await decidedBy(full.pop() ?? '')) === 'redis', 'a refusal by Redis')
   t.equal(await decidedBy('newer'), 'memory')
   t.equal(logged('redis does not decide'), 1)
   await client.config('SET', 'maxmemory', '0')
   await until(async () => (await decidedBy('newest')) === 'redis', 'its return')
 })
 
-t.test('a foreign value under a key is logged, and no outage', async t => {
+t.test('a foreign value under a key is logged, and is no outage', async t => {
   const { client } = await startRedis(t)
   const { decidedBy, logged } = await start(t, client, 10_000)
   t.equal(await decidedBy('a'), 'redis')

@@ -10,23 +10,26 @@ function open() {
   return { outage: new Outage(60_000, hears), events }
 }
 
-t.test('what only reads is asked at once when it has read, and not again when it does not write', async t => {
-  const { outage, events } = open()
-  outage.failed(gone, true)
-  t.notOk(outage.takeTurn(), 'before the time-out')
-  outage.answered(false)
-  t.ok(outage.lost)
-  t.ok(outage.takeTurn())
-  t.notOk(outage.takeTurn(), 'one asks')
-  outage.answered(false)
-  outage.failed(gone, true)
-  t.notOk(outage.takeTurn())
-  outage.answered(true)
-  t.notOk(outage.lost)
-  t.strictSame(events, ['lost', 'failure', 'failure', 'back'])
-})
+t.test(
+  'a store that only reads may be asked at once after it has read, and not again after a failed write',
+  async t => {
+    const { outage, events } = open()
+    outage.failed(gone, true)
+    t.notOk(outage.takeTurn(), 'before the time-out')
+    outage.answered(false)
+    t.ok(outage.lost)
+    t.ok(outage.takeTurn())
+    t.notOk(outage.takeTurn(), 'only one caller may ask')
+    outage.answered(false)
+    outage.failed(gone, true)
+    t.notOk(outage.takeTurn())
+    outage.answered(true)
+    t.notOk(outage.lost)
+    t.strictSame(events, ['lost', 'failure', 'failure', 'back'])
+  }
+)
 
-t.test('what did not answer at all in the end is back when it reads', async t => {
+t.test('a store that last did not answer at all is back when it reads', async t => {
   const { outage } = open()
   outage.failed(gone, true)
   outage.failed(gone)
@@ -34,14 +37,14 @@ t.test('what did not answer at all in the end is back when it reads', async t =>
   t.notOk(outage.lost)
 })
 
-t.test('answers may come in another order than they were asked for', async t => {
+t.test('answers may come in another order than the calls were made', async t => {
   const { outage } = open()
   for (const asked of [5, 3]) outage.answered(true, asked)
   t.ok(outage.hasAnsweredSince(4))
   t.notOk(outage.hasAnsweredSince(5))
 })
 
-t.test('it is lost from its first failure on until it is back', async t => {
+t.test('a store is lost from its first failure on until it is back', async t => {
   const { outage } = open()
   outage.failed(gone)
   t.ok(outage.isLostSince(0))

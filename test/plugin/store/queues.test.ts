@@ -8,7 +8,7 @@ function recordsOf(count: number): Records {
   return records
 }
 
-/** Records 1 and 2 in the queue of series 0, 3 in that of series 1; each expires at its own number. */
+/** Records 1 and 2 in the queue of series 0, and record 3 in that of series 1. Each expires at its own number. */
 function filled(): Queues {
   const queues = new Queues(recordsOf(4), { evictable: () => true, first: record => record })
   queues.append(1, 0)
@@ -17,23 +17,20 @@ function filled(): Queues {
   return queues
 }
 
-t.test(
-  'a queue gives all that has expired, then the next one, and what is to be kept is passed over',
-  async t => {
-    const queues = filled()
-    t.equal(queues.expired(10, 3), 1)
-    t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
-    for (const record of [1, 2]) queues.unlink(record, 0)
-    t.equal(queues.expired(10, 0, 1), 0, 'one look')
-    t.equal(queues.expired(10, 0, 1), 3)
-    queues.append(1, 0)
-    t.equal(queues.evictable(1), 3, 'of a queue as long')
-  }
-)
+t.test('expired records are given queue by queue, without the one to keep', async t => {
+  const queues = filled()
+  t.equal(queues.expired(10, 3), 1)
+  t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
+  for (const record of [1, 2]) queues.unlink(record, 0)
+  t.equal(queues.expired(10, 0, 1), 0, 'one look')
+  t.equal(queues.expired(10, 0, 1), 3)
+  queues.append(1, 0)
+  t.equal(queues.evictable(1), 3, 'from the other queue, which is as long')
+})
 
 t.test('a queue that becomes mixed several times has one turn', async t => {
   const queues = new Queues(recordsOf(6), { evictable: () => false, first: record => (7 - record) * 100_000 })
-  // Of each series the first comes before one that expires sooner, of series 0 twice.
+  // In each series a record is queued before one that expires sooner, in series 0 twice.
   for (const [record, series] of [
     [1, 0],
     [2, 1],
@@ -50,7 +47,7 @@ t.test('a queue that becomes mixed several times has one turn', async t => {
   t.same(turns, [1, 2, 1, 2, 1, 2])
 })
 
-t.test('a queue from which any may go is not mixed for want of room', async t => {
+t.test('a queue of evictable records does not become mixed when there is no room', async t => {
   const queues = new Queues(recordsOf(2), { evictable: series => series === 0, first: record => record })
   queues.append(1, 0)
   queues.lower(0)
@@ -59,6 +56,6 @@ t.test('a queue from which any may go is not mixed for want of room', async t =>
   queues.append(2, 1)
   queues.lower(1)
   queues.mix()
-  t.equal(queues.nextOfMixed(1), 0, 'but any other is')
-  t.equal(queues.nextOfMixed(2), 2, 'and what expires now has')
+  t.equal(queues.nextOfMixed(1), 0, 'any other queue does')
+  t.equal(queues.nextOfMixed(2), 2, 'its record has expired by now')
 })

@@ -36,10 +36,10 @@ async function ttls(client: Redis, entries: readonly Entry[]): Promise<number[]>
   return Promise.all(entries.map(each => client.pttl(keyOf(each))))
 }
 
-/** How many calls of scripts Redis has seen. */
+/** How many script calls Redis has had. */
 const allCalls = async () => (await scriptCalls(client)).all
 
-t.test('all keys of one identity carry one hash tag', async t => {
+t.test('all keys of one identity have the same hash tag', async t => {
   const { store } = await open()
   const entries = everyKind().map(spec => entry(spec, 'somebody'))
   await store.reserve(entries, token())
@@ -47,7 +47,7 @@ t.test('all keys of one identity carry one hash tag', async t => {
   t.match(keyOf(entries[0] as Entry), `{${identity('somebody')}}`)
 })
 
-t.test('what counts nothing leaves no key', async t => {
+t.test('a count of which every slot was refunded leaves no key', async t => {
   const { store, time } = await open()
   const entries = everyKind().map(spec => entry(spec))
   const holder = token()
@@ -68,14 +68,14 @@ t.test('every key has an expiry, after which it is gone', async t => {
   t.strictSame(await ttls(client, entries), [3_600_002, 86_400_000, 30_001])
   time.advanceMs(1_000)
   const second = await store.reserve(entries.slice(0, 2), token())
-  t.strictSame(await ttls(client, entries), [3_600_002, 86_399_000, 29_001], 'counted again')
+  t.strictSame(await ttls(client, entries), [3_600_002, 86_399_000, 29_001], 'after another send')
   await store.refund(takenOf(entries, named(entries.slice(0, 2), second)), '')
-  t.strictSame(await ttls(client, entries), [3_600_002, 86_399_000, 29_001], 'a refund changes none')
+  t.strictSame(await ttls(client, entries), [3_600_002, 86_399_000, 29_001], 'a refund changes no expiry')
   time.advanceMs(86_400_001)
   t.equal(await client.exists(entries.map(keyOf)), 0)
 })
 
-t.test('what is counted within a millisecond expires with the millisecond of its end', async t => {
+t.test('keys written within a millisecond expire with the millisecond of their end', async t => {
   const { store, time } = await open()
   const entries = everyKind().map(spec => entry(spec))
   time.advance(99_999)
@@ -83,8 +83,8 @@ t.test('what is counted within a millisecond expires with the millisecond of its
   t.strictSame(await ttls(client, entries), [3_600_002, 86_399_001, 30_001])
 })
 
-// From Redis 7.2 on a key may go as the millisecond of its expiry begins.
-t.test('no key is gone before what it holds is over', async t => {
+// From Redis 7.2 on, a key may be gone as the millisecond of its expiry begins.
+t.test('no key expires before what it holds is over', async t => {
   const { store, time } = await open()
   const entries = [...everyKind(), log([200, 60_000]), distinct([200, 60_000])].map(spec => entry(spec))
   const [, , locked] = entries as [Entry, Entry, Entry]
@@ -92,7 +92,7 @@ t.test('no key is gone before what it holds is over', async t => {
   const outlived = async (entries: readonly Entry[]) => {
     const now = time.ticks % TICKS_PER_MS
     const lives = await ttls(client, entries)
-    // Of a log with a `max` of one the newest is told.
+    // With a `max` of 1 the facts give the newest stamp.
     const newest = entries.map(each => ('limits' in each.spec ? { ...each, max: [1, 1] } : each))
     for (const [i, { limits, blockedFor }] of named(newest, await store.peek(newest)).entries.entries())
       for (const left of [...limits.map(({ reset }) => reset), blockedFor ?? 0])
@@ -101,7 +101,7 @@ t.test('no key is gone before what it holds is over', async t => {
   time.advance(99)
   await store.reserve(entries, holder)
   await outlived(entries)
-  // In one tick, as Redis counts those that come in one call.
+  // In one tick, as Redis counts decisions of one call.
   for (let i = 0; i < 100; i++) await store.reserve(entries.slice(3), '')
   await outlived(entries)
   time.advanceMs(5_000)
@@ -111,7 +111,7 @@ t.test('no key is gone before what it holds is over', async t => {
   await outlived(entries.slice(0, 2))
 })
 
-t.test('a lock that is renewed expires with its end', async t => {
+t.test('a renewed lock expires with its new end', async t => {
   const { store, time } = await open()
   const locks = [entry(lock(30_000)), entry(lock(10_000))]
   const holder = token()
@@ -125,26 +125,29 @@ t.test('a lock that is renewed expires with its end', async t => {
   )
 })
 
-t.test('a block for a time expires with the later of itself and what is counted', async t => {
-  const { store } = await open()
-  const counted = [entry(log([2, 60_000])), entry(log([2, 7_200_000]))]
-  await store.reserve(counted, '')
-  await store.block(counted, 1_000)
-  t.strictSame(await ttls(client, counted), [60_002, 7_200_002])
-  await store.block(counted, 3_600_000)
-  t.strictSame(await ttls(client, counted), [3_600_001, 7_200_002])
-  await store.clear(counted)
-  t.strictSame(await ttls(client, counted), [3_600_001, 7_200_002], 'what is cleared has no part in it')
-  await store.block(counted, 0)
-  t.strictSame(await ttls(client, counted), [-1, -1], 'for ever')
-  await store.unblock(counted)
-  await store.reserve(counted, '')
-  await store.block(counted, 0)
-  await store.unblock(counted)
-  t.strictSame(await ttls(client, counted), [60_002, 7_200_002])
-})
+t.test(
+  'a block for a time expires with its own end or that of what is counted, whichever is later',
+  async t => {
+    const { store } = await open()
+    const counted = [entry(log([2, 60_000])), entry(log([2, 7_200_000]))]
+    await store.reserve(counted, '')
+    await store.block(counted, 1_000)
+    t.strictSame(await ttls(client, counted), [60_002, 7_200_002])
+    await store.block(counted, 3_600_000)
+    t.strictSame(await ttls(client, counted), [3_600_001, 7_200_002])
+    await store.clear(counted)
+    t.strictSame(await ttls(client, counted), [3_600_001, 7_200_002], 'a clear does not change the expiry')
+    await store.block(counted, 0)
+    t.strictSame(await ttls(client, counted), [-1, -1], 'a block without end never expires')
+    await store.unblock(counted)
+    await store.reserve(counted, '')
+    await store.block(counted, 0)
+    await store.unblock(counted)
+    t.strictSame(await ttls(client, counted), [60_002, 7_200_002])
+  }
+)
 
-t.test('a count that a block has kept past its period begins anew, without what was given back', async t => {
+t.test('a count that a block has kept past its period begins anew, without its refunds', async t => {
   const { store, time } = await open()
   const entries = [entry(count(2, 'day'))]
   const facts = named(entries, await store.reserve(entries, ''))
@@ -158,7 +161,7 @@ t.test('a count that a block has kept past its period begins anew, without what 
   t.equal(await client.strlen(keyOf(entries[0] as Entry)), 18)
 })
 
-t.test('what was given back is remembered, and not told with each decision', async t => {
+t.test('Redis remembers which slots were refunded, and does not send them with each decision', async t => {
   const { store } = await open()
   const entries = [entry(count(100_000, 'day'))]
   const send = () => store.reserve(entries, '')
@@ -174,22 +177,22 @@ t.test('what was given back is remembered, and not told with each decision', asy
   const fresh = await told()
   for (const facts of await together()) await giveBack(facts)
   const sent = await send()
-  t.ok(Math.abs((await told()) - fresh) < 40 * 6 + 100, 'how many, not which')
+  t.ok(Math.abs((await told()) - fresh) < 40 * 6 + 100, 'answers hold how many were refunded, not which')
   await giveBack(first as Facts)
   await giveBack(sent)
   const used = usedOf(entries, await store.peek(entries))
   await giveBack(first as Facts)
   await giveBack(sent)
-  t.strictSame(usedOf(entries, await store.peek(entries)), used, 'each once')
+  t.strictSame(usedOf(entries, await store.peek(entries)), used, 'each is refunded once')
   const [key] = entries.map(keyOf)
   t.equal(await client.strlen(key as string), 18 + 6)
-  t.ok((await client.strlen(`${key}:refunds`)) <= 6 + 130 / 8, 'a bit for each of 121 that were sent')
+  t.ok((await client.strlen(`${key}:refunds`)) <= 6 + 130 / 8, 'a bit for each of 121 sends')
   await store.block(entries, 60_000)
   t.equal((await send())[2], BLOCKED)
   t.equal(await client.strlen(key as string), 18 + 6 + 7)
 })
 
-t.test('where Redis has lost which were refunded, none is refunded twice', async t => {
+t.test('when Redis has lost which slots were refunded, none is refunded twice', async t => {
   const { store } = await open()
   const entries = [entry(count(100, 'day'))]
   const take = async () => takenOf(entries, named(entries, await store.reserve(entries, '')))
@@ -203,10 +206,10 @@ t.test('where Redis has lost which were refunded, none is refunded twice', async
   t.strictSame(await used(), [1], 'too few messages rather than too many')
   const third = await take()
   for (let i = 0; i < 2; i++) await store.refund(third, '')
-  t.strictSame(await used(), [1], 'what came later is refunded, once')
+  t.strictSame(await used(), [1], 'a later send is refunded, once')
 })
 
-t.test('a refund of what is over, or was cleared, writes nothing', async t => {
+t.test('a refund of a slot that was cleared, or whose period is over, writes nothing', async t => {
   const { store, time } = await open()
   const entries = [entry(count(100, 'day'))]
   const take = async () => takenOf(entries, named(entries, await store.reserve(entries, '')))
@@ -220,10 +223,10 @@ t.test('a refund of what is over, or was cleared, writes nothing', async t => {
   await store.block(entries, 0)
   time.advance(8_640_000_000 - 1)
   await store.refund(over, '')
-  t.strictSame(await client.keys('*'), [key], 'as its period ends')
+  t.strictSame(await client.keys('*'), [key], 'in the last tick of its period')
 })
 
-t.test('what is counted in the instant in which all was given back has another receipt', async t => {
+t.test('a send at the instant at which every slot was refunded has a new receipt', async t => {
   const { store, time } = await open()
   time.advance(1.5)
   const entries = [entry(count(100, 'day'))]
@@ -235,7 +238,7 @@ t.test('what is counted in the instant in which all was given back has another r
   t.strictSame(usedOf(entries, await store.peek(entries)), [1])
 })
 
-t.test('what may not be noted is not refunded, and leaves a block without an end as it is', async t => {
+t.test('a refund that Redis denies to the user fails, and leaves a block without end as it is', async t => {
   const { store } = await open()
   const entries = [entry(count(100, 'day'))]
   const taken = takenOf(entries, named(entries, await store.reserve(entries, '')))
@@ -248,7 +251,7 @@ t.test('what may not be noted is not refunded, and leaves a block without an end
   t.ok((await client.pttl(`${key}:refunds`)) > 0)
 })
 
-t.test('what is given back wholly leaves no key', async t => {
+t.test('a log and a lock that are refunded leave no key', async t => {
   const { store } = await open()
   const entries = [entry(log([2, 60_000])), entry(lock(30_000))]
   const holder = token()
@@ -266,9 +269,9 @@ t.test('a key that lost its expiry has one again with the next write', async t =
   await store.reserve(entries, token())
   for (const each of entries) await client.persist(keyOf(each))
   t.strictSame(await ttls(client, entries), [-1, -1, -1])
-  t.equal((await store.reserve(entries, token()))[1], 0, 'it still limits')
+  t.equal((await store.reserve(entries, token()))[1], 0, 'the limits still hold')
   time.advanceMs(30_000)
-  t.equal((await store.reserve(entries, token()))[1], 1, 'and does not limit longer')
+  t.equal((await store.reserve(entries, token()))[1], 1, 'the lock has ended in time')
   t.strictSame(await ttls(client, entries), [3_600_002, 86_370_000, 30_001])
 })
 
@@ -283,7 +286,7 @@ t.test('an observed rule that is not counted writes nothing', async t => {
   t.strictSame(await ttls(client, seen), [59_992])
 })
 
-t.test('a foreign key of another type is an error, and left alone', async t => {
+t.test('a foreign key of another type makes calls fail, and is left as it is', async t => {
   const { store } = await open()
   const [mine, foreign] = [entry(log([2, 60_000])), entry(log([2, 60_000]))]
   await client.rpush(keyOf(foreign), 'theirs')
@@ -294,34 +297,37 @@ t.test('a foreign key of another type is an error, and left alone', async t => {
   await t.rejects(store.renew(foreign, token()), /WRONGTYPE/)
   await store.refund([{ entry: foreign, receipt: 1, ends: 0 }], token())
   t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
-  t.equal(await client.exists(keyOf(mine)), 0, 'and nothing was counted beside it')
+  t.equal(await client.exists(keyOf(mine)), 0, 'nothing was counted beside it')
 })
 
-t.test('nothing is lost or charged beside a key of another type, wherever it stands', async t => {
-  const { store, time } = await open()
-  const there = [entry(log([3, 60_000])), entry(count(3, 'day'))]
-  await store.reserve(there, token())
-  const keys = there.map(keyOf)
-  const before = await client.mgetBuffer(keys)
-  const foreign = entry(log([2, 60_000]))
-  await client.rpush(keyOf(foreign), 'theirs')
-  time.advanceMs(1_000)
-  const others = [there[0], entry(log([2, 60_000])), there[1], entry(lock(30_000))] as Entry[]
-  for (let place = 0; place <= others.length; place++) {
-    const entries = others.toSpliced(place, 0, foreign)
-    await t.rejects(store.reserve(entries, token()), /WRONGTYPE/, `at ${place}`)
-    t.strictSame(await client.mgetBuffer(keys), before)
-    t.strictSame(await ttls(client, there), [59_002, 86_399_000])
-    t.strictSame((await client.keys('*')).sort(), [...keys, keyOf(foreign)].sort(), 'nothing new')
+t.test(
+  'a decision that meets a key of another type changes nothing, wherever that is among the entries',
+  async t => {
+    const { store, time } = await open()
+    const there = [entry(log([3, 60_000])), entry(count(3, 'day'))]
+    await store.reserve(there, token())
+    const keys = there.map(keyOf)
+    const before = await client.mgetBuffer(keys)
+    const foreign = entry(log([2, 60_000]))
+    await client.rpush(keyOf(foreign), 'theirs')
+    time.advanceMs(1_000)
+    const others = [there[0], entry(log([2, 60_000])), there[1], entry(lock(30_000))] as Entry[]
+    for (let place = 0; place <= others.length; place++) {
+      const entries = others.toSpliced(place, 0, foreign)
+      await t.rejects(store.reserve(entries, token()), /WRONGTYPE/, `at ${place}`)
+      t.strictSame(await client.mgetBuffer(keys), before)
+      t.strictSame(await ttls(client, there), [59_002, 86_399_000])
+      t.strictSame((await client.keys('*')).sort(), [...keys, keyOf(foreign)].sort(), 'no new key')
+    }
+    t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
+    t.equal((await store.reserve(others, token()))[1], 1)
   }
-  t.strictSame(await client.lrange(keyOf(foreign), 0, -1), ['theirs'])
-  t.equal((await store.reserve(others, token()))[1], 1)
-})
+)
 
 t.test('calendar limits go by the clock of Redis, whatever the clock of this process', async t => {
   const { store, time } = await open()
   const day = [entry(count(1, 'day', 'Asia/Shanghai')), entry(log([9, 60_000]))]
-  // Sends the script that looks.
+  // Sends the script of `peek`.
   await new RedisStore(client, 'test:').peek(day)
   const start = await allCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
@@ -330,7 +336,7 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   t.equal((await store.reserve(day, ''))[1], 0)
   t.equal((await allCalls()) - start, 4, 'once is enough')
   time.advanceMs(16 * 3_600_000)
-  t.equal((await store.reserve(day, ''))[1], 1, 'its midnight')
+  t.equal((await store.reserve(day, ''))[1], 1, 'midnight by the clock of Redis')
   t.equal((await allCalls()) - start, 5, 'the next period is known')
   for (const date of ['2031-07-01T00:00:00Z', '2022-01-01T00:00:00Z']) {
     await client.flushall()
@@ -361,7 +367,7 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   }
 })
 
-t.test('nor does a process that has not heard of the time yet keep them from being counted', async t => {
+t.test('calendar limits count even when the clock of this process is not set', async t => {
   const { now } = Date
   t.teardown(() => {
     Date.now = now
@@ -382,7 +388,7 @@ t.test('nor does a process that has not heard of the time yet keep them from bei
 })
 
 t.test(
-  'decisions asked together keep their order, though one has to be asked again by the clock of Redis',
+  'decisions at once keep their order, even if one is asked again with the periods of the clock of Redis',
   async t => {
     const { store } = await open()
     const day = count(9, 'day')
@@ -399,7 +405,7 @@ t.test(
   }
 )
 
-t.test('behind one that has to be asked again, one that has been asked again is asked once more', async t => {
+t.test('decisions behind one that is asked again for its periods are all admitted', async t => {
   const { store } = await open()
   const spec = count(9, 'day')
   let told = false
@@ -407,7 +413,7 @@ t.test('behind one that has to be asked again, one that has been asked again is 
     told = true
   })
   const all = [first]
-  // One in each turn of the event loop, so that some wait to leave when the first is told the clock of Redis.
+  // One in each turn of the event loop, so that some wait to be sent when the first hears of the clock of Redis.
   while (!told) {
     all.push(store.reserve([entry(spec, all.length)], ''))
     await new Promise(setImmediate)
@@ -418,7 +424,7 @@ t.test('behind one that has to be asked again, one that has been asked again is 
   )
 })
 
-t.test('where the clock of Redis jumps with every call, nothing is counted, and nobody admitted', async t => {
+t.test('when the clock of Redis jumps with every call, a decision fails and counts nothing', async t => {
   await open()
   let year = 2030
   const jumping =
@@ -442,7 +448,7 @@ t.test('where the clock of Redis jumps with every call, nothing is counted, and 
   t.equal(await client.dbsize(), 0)
 })
 
-t.test('by a clock that no stamp can tell, nothing is told or counted, and nobody admitted', async t => {
+t.test('when the clock of Redis is beyond what stamps can hold, calls fail and count nothing', async t => {
   const { store, time } = await open()
   const entries = [entry(log([1, 60_000])), entry(lock(30_000))]
   for (const ticks of [-5e12, -1, 0, 2 ** 32 - 1, 2 ** 48, 3e14]) {
@@ -458,47 +464,48 @@ t.test('by a clock that no stamp can tell, nothing is told or counted, and nobod
   }
 })
 
-t.test(
-  'by such a clock nobody is blocked for a time; a block without an end holds once it is right',
-  async t => {
-    const { store, time } = await open()
-    const entries = [entry(log([1, 60_000])), entry(count(1, 'day'))]
-    for (const ticks of [-5e12, 2 ** 32 - 1, 2 ** 48]) {
-      time.set(ticks)
-      await t.rejects(async () => store.block(entries, 1), /CLOCK/, `${ticks}`)
-      t.equal(await client.dbsize(), 0)
-      await store.block(entries, 0)
-      time.set(2 ** 32)
-      t.equal((await store.reserve(entries, token()))[1], 0)
-      await store.block(entries, 1)
-      await store.unblock(entries)
-    }
+t.test('under such a clock a block for a time fails, and a block without end still holds later', async t => {
+  const { store, time } = await open()
+  const entries = [entry(log([1, 60_000])), entry(count(1, 'day'))]
+  for (const ticks of [-5e12, 2 ** 32 - 1, 2 ** 48]) {
+    time.set(ticks)
+    await t.rejects(async () => store.block(entries, 1), /CLOCK/, `${ticks}`)
+    t.equal(await client.dbsize(), 0)
+    await store.block(entries, 0)
+    time.set(2 ** 32)
+    t.equal((await store.reserve(entries, token()))[1], 0)
+    await store.block(entries, 1)
+    await store.unblock(entries)
   }
-)
+})
 
-t.test('a look and a decision tell the same instant', async t => {
+t.test('peek and reserve give the same instant', async t => {
   const { store } = await open()
   clock.set(Date.parse(START) + 0.009)
   const entries = [entry(log([1, 60_000]))]
   t.equal((await store.peek(entries))[0], (await store.reserve(entries, ''))[0])
 })
 
-t.test('a lock that was taken by a clock far ahead is free once the clock is put right', async t => {
+t.test('a lock taken while the clock was far ahead is free once the clock is put right', async t => {
   const { store, time } = await open()
   const entries = [entry(lock(30_000))]
   const [crashed, next] = [token(), token()]
   time.advanceMs(25 * 3_600_000 - 30_000)
   await store.reserve(entries, crashed)
   time.advanceMs(-25 * 3_600_000 + 30_000)
-  t.equal((await store.reserve(entries, next))[1], 0, 'it may be as long as locks can last')
+  t.equal(
+    (await store.reserve(entries, next))[1],
+    0,
+    'the lock holds, since its end is no further away than a lock can last'
+  )
   time.advance(-1)
   t.strictSame(usedOf(entries, await store.peek(entries)), [0])
   t.equal((await store.reserve(entries, next))[1], 1)
-  t.notOk(await store.renew(entries[0] as Entry, crashed), 'and is the next one’s')
+  t.notOk(await store.renew(entries[0] as Entry, crashed), 'the next holder has the lock')
   t.ok(await store.renew(entries[0] as Entry, next))
 })
 
-t.test('what a clock that was far ahead has logged is not for the clock that was put right', async t => {
+t.test('stamps from while the clock was far ahead do not count once the clock is put right', async t => {
   const day = 24 * 3_600_000
   const [one, other] = [log([1, 60_000]), distinct([1, 60_000])]
   for (const [before, after] of [
@@ -512,7 +519,7 @@ t.test('what a clock that was far ahead has logged is not for the clock that was
     t.strictSame(usedOf([after], await store.peek([after])), [0])
     const right = await store.reserve([after], '')
     t.equal(right[1], 1)
-    t.equal((await store.reserve([before], ''))[1], 0, 'as ever')
+    t.equal((await store.reserve([before], ''))[1], 0, 'the new stamp counts')
     await store.refund(ahead, '')
     t.strictSame(usedOf([before], await store.peek([before])), [1])
     await store.refund(takenOf([after], named([after], right)), '')
@@ -521,11 +528,11 @@ t.test('what a clock that was far ahead has logged is not for the clock that was
     await store.reserve([before], '')
     time.advanceMs(-before.spec.ttl - 3_600_000)
     const refused = named([after], await store.reserve([after], ''))
-    t.equal(refused.admitted, false, 'of one that was less ahead it is')
+    t.equal(refused.admitted, false, 'a stamp of a clock that was less far ahead counts')
     t.strictSame(
       refused.entries.map(({ state, limits }) => [state, limits[0]?.used]),
       [[REFUSES, 1]],
-      'and is told as what refuses'
+      'it refuses'
     )
     time.advance(-1)
     t.equal((await store.reserve([after], ''))[1], 1)
@@ -536,12 +543,12 @@ t.test('what a clock that was far ahead has logged is not for the clock that was
     t.strictSame(
       [underWay[1], usedOf([before], underWay)],
       [0, [1]],
-      'nor of one that the present rule keeps'
+      'a stamp within the time to live of the rule in force counts as well'
     )
   }
 })
 
-t.test('any number of entries, with values of any length', async t => {
+t.test('a decision takes any number of entries, with values of any length', async t => {
   const { store } = await open()
   for (const many of [13, 14, 40]) {
     const entries = Array.from({ length: many }, (_, i) => entry(log([i * 25 + 1, 60_000]), `${many}`))
@@ -562,7 +569,7 @@ t.test('two processes on one Redis share every limit', async t => {
   t.equal((await other.reserve(entries, token()))[1], 0)
 })
 
-t.test('a client that pipelines by itself decides the same', async t => {
+t.test('a client that pipelines by itself decides the same way', async t => {
   await open()
   const pipelining = client.duplicate({ enableAutoPipelining: true })
   t.teardown(() => pipelining.disconnect())
@@ -581,12 +588,12 @@ t.test('a client that pipelines by itself decides the same', async t => {
   t.strictSame(
     (await ask()).map(facts => facts[1]),
     [0, 0],
-    'also when scripts have to be sent'
+    'the same when scripts have to be sent'
   )
   t.equal((await store.peek(entries))[1], 0)
 })
 
-t.test('a client that answers numbers as text tells who holds a lock', async t => {
+t.test('a client that answers numbers as text renews a lock for its holder alone', async t => {
   await open()
   const texts = client.duplicate({ stringNumbers: true })
   t.teardown(() => texts.disconnect())
@@ -615,7 +622,7 @@ t.test('scripts that Redis has forgotten are sent again', async t => {
   }
 })
 
-t.test('of one value a distinct log holds half as many pairs again as 500 / max at most', async t => {
+t.test('a distinct log keeps at most 1.5 times 500 / max older pairs of one value', async t => {
   const { store, time } = await open()
   for (const [max, pairs] of [
     [1, 750],
@@ -628,11 +635,11 @@ t.test('of one value a distinct log holds half as many pairs again as 500 / max 
       sizes.add(await client.strlen(keyOf(entries[0] as Entry)))
       time.advanceMs(1)
     }
-    t.equal(Math.max(...sizes), (pairs + 1) * 12, 'with the pair that divides them')
+    t.equal(Math.max(...sizes), (pairs + 1) * 12, 'and a dividing pair')
   }
 })
 
-t.test('a distinct log forgets what is older than its time to live, or given back', async t => {
+t.test('a distinct log drops pairs that are older than its time to live, or refunded', async t => {
   const { store, time } = await open()
   const spec = distinct([5, 60_000])
   const pairs = async () => (await client.strlen(keyOf(entry(spec)))) / 12
@@ -645,18 +652,18 @@ t.test('a distinct log forgets what is older than its time to live, or given bac
   for (const value of [1, 2, 3]) await take(value)
   t.equal(await pairs(), 2)
   const again = await take(3)
-  t.equal(await pairs(), 3, 'the newest of 3, a divider, the one before')
+  t.equal(await pairs(), 3, 'the newest pair of 3, a divider, and the pair before')
   await store.refund(again, '')
   t.equal(await pairs(), 1)
   await store.clear([entry(spec)])
   for (const value of [1, 1]) await take(value)
   const later = [await take(2), await take(3)]
-  t.equal(await pairs(), 4, 'of 1, whose newest is over, what was before')
+  t.equal(await pairs(), 4, 'of value 1, whose newest pair is over, the pair before it is still there')
   for (const taken of later) await store.refund(taken, '')
-  t.equal(await client.exists(keyOf(entry(spec))), 0, 'nothing counts any more')
+  t.equal(await client.exists(keyOf(entry(spec))), 0, 'no pair counts any more')
 })
 
-t.test('the largest log costs Redis six bytes a stamp', async t => {
+t.test('the largest log takes six bytes a stamp in Redis', async t => {
   const { store, time } = await open()
   const entries = [entry(log([1_000, 60_000]))]
   for (let i = 0; i < 1_050; i++) {
@@ -684,7 +691,7 @@ t.test('a log outlives its longest window by two milliseconds, as lua/README.md 
 })
 
 t.test(
-  'a refund in the last millisecond of a key, on a Redis that is full, leaves no key for ever',
+  'a refund in the last millisecond of a key, on a Redis that is full, leaves no key without expiry',
   async t => {
     const { client, clock } = await startRedis(t, { clock: true })
     const store = new RedisStore(client, 'test:')

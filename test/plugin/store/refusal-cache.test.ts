@@ -40,10 +40,10 @@ function advance(ms: number): void {
   clock.advance(ms)
 }
 
-/** How many decisions and peeks Redis was asked for. */
+/** How many script calls Redis has had. */
 const calls = async () => (await scriptCalls(client)).all
 
-/** An app on this Redis. Its route is `/send?to=…`; `fail` in the query makes the handler fail. */
+/** An app on this Redis, with the route `/send?to=…`. With `fail` in the query its handler answers 502. */
 async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> = {}) {
   const events: DecisionEvent[] = []
   const { lines, stream } = logStream()
@@ -62,7 +62,7 @@ async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> =
     reply.code('fail' in (query as object) ? 502 : 200).send('')
   )
   await app.ready()
-  /** The status of a request, who decided, and how many scripts Redis ran for it. */
+  /** The status of a request, what decided it, and how many scripts Redis ran for it. */
   async function send(query = 'to=a') {
     const before = await calls()
     const reply = await app.inject(`/send?${query}`)
@@ -80,48 +80,63 @@ async function open(t: Test, rules: Rule[], options: Partial<SendLimitOptions> =
   return { app, events, lines, send, told }
 }
 
-t.test('what Redis has refused is refused here without a trip, for at most the time given', async t => {
-  const { send, told, lines, events } = await open(t, [one])
-  t.equal(await told(), '200 redis 1')
-  advance(100)
-  const first = await send()
-  t.same([first.status, first.by, first.trips], [429, 'redis', 1])
-  const same = await send()
-  t.same([same.status, same.by, same.trips], [429, 'cache', 0])
-  for (const name of ['retry-after', 'ratelimit', 'ratelimit-policy'])
-    t.equal(same.reply.headers[name], first.reply.headers[name], name)
-  t.same(same.reply.json(), first.reply.json())
-  const logged = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'refused by limit')
-  t.same(
-    logged.map(({ level }) => level),
-    [30, 20],
-    'in the log at info, then at debug'
-  )
-  t.same(logged[1].limit, logged[0].limit)
-  t.match(events.at(-1), { allowed: false, refusal: 'exceeded', store: 'cache', violated: [{ rule: 'one' }] })
+t.test(
+  'what Redis refused is refused from the cache, without a trip, for at most the given time',
+  async t => {
+    const { send, told, lines, events } = await open(t, [one])
+    t.equal(await told(), '200 redis 1')
+    advance(100)
+    const first = await send()
+    t.same([first.status, first.by, first.trips], [429, 'redis', 1])
+    const same = await send()
+    t.same([same.status, same.by, same.trips], [429, 'cache', 0])
+    for (const name of ['retry-after', 'ratelimit', 'ratelimit-policy'])
+      t.equal(same.reply.headers[name], first.reply.headers[name], name)
+    t.same(same.reply.json(), first.reply.json())
+    const logged = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'refused by limit')
+    t.same(
+      logged.map(({ level }) => level),
+      [30, 20],
+      'refusals are logged at info, then at debug'
+    )
+    t.same(logged[1].limit, logged[0].limit)
+    t.match(events.at(-1), {
+      allowed: false,
+      refusal: 'exceeded',
+      store: 'cache',
+      violated: [{ rule: 'one' }]
+    })
 
-  advance(999)
-  const later = await send()
-  t.same([later.status, later.by, later.trips], [429, 'cache', 0])
-  t.equal(later.reply.json().retryAfterMs, first.reply.json().retryAfterMs - 999, 'counts down')
-  advance(1)
-  t.equal(await told(), '429 redis 1', 'its time is over')
-  t.equal(await told(), '429 cache 0', 'and begins anew')
-  t.equal(await told('to=b'), '200 redis 1', 'another key')
-})
+    advance(999)
+    const later = await send()
+    t.same([later.status, later.by, later.trips], [429, 'cache', 0])
+    t.equal(
+      later.reply.json().retryAfterMs,
+      first.reply.json().retryAfterMs - 999,
+      'the waiting time counts down'
+    )
+    advance(1)
+    t.equal(await told(), '429 redis 1', 'the time in the cache is over')
+    t.equal(await told(), '429 cache 0', 'it begins anew')
+    t.equal(await told('to=b'), '200 redis 1', 'another key')
+  }
+)
 
-t.test('without the option every refusal is asked for; memory ignores it', async t => {
-  const { told } = await open(t, [one], { refusalCache: undefined } as object)
-  t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 redis 1'])
-  const app = appOf(t)
-  await app.register(limitPlugin, { rules: [one], refusalCache: '1s' })
-  app.get('/send', { config: { limit: 'one' } }, async () => '')
-  const statuses = []
-  for (let i = 0; i < 3; i++) statuses.push((await app.inject('/send?to=a')).statusCode)
-  t.same(statuses, [200, 429, 429])
-})
+t.test(
+  'without the option Redis is asked for every refusal, and the memory store ignores the option',
+  async t => {
+    const { told } = await open(t, [one], { refusalCache: undefined } as object)
+    t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 redis 1'])
+    const app = appOf(t)
+    await app.register(limitPlugin, { rules: [one], refusalCache: '1s' })
+    app.get('/send', { config: { limit: 'one' } }, async () => '')
+    const statuses = []
+    for (let i = 0; i < 3; i++) statuses.push((await app.inject('/send?to=a')).statusCode)
+    t.same(statuses, [200, 429, 429])
+  }
+)
 
-t.test('never past its time', async t => {
+t.test('a refusal is never kept past the instant at which its slot returns', async t => {
   const { told } = await open(t, [one], { refusalCache: '1m' })
   await told()
   advance(59_999)
@@ -141,7 +156,7 @@ t.test('never past its time', async t => {
   t.equal(await calendar.told(), '200 redis 1', 'the day has begun')
 })
 
-t.test('of several limits each goes when its time is over', async t => {
+t.test('of several limits that refuse, each is dropped from the cache when its slot returns', async t => {
   const mail: Rule = {
     ...one,
     limits: [
@@ -162,7 +177,7 @@ t.test('of several limits each goes when its time is over', async t => {
   t.equal(await told(), '429 cache 0')
 })
 
-t.test('what ends it here ends it at once', async t => {
+t.test('what ends a refusal in this process ends it in the cache at once', async t => {
   const { app, told } = await open(t, [one])
   const keys = { one: 'a' }
   const full = async () => {
@@ -172,32 +187,32 @@ t.test('what ends it here ends it at once', async t => {
   }
   await full()
   await app.limit.clear(keys)
-  t.equal(await told(), '200 redis 1', 'cleared')
+  t.equal(await told(), '200 redis 1', 'after a clear')
   await full()
   await app.limit.clear(keys)
 
   const decision = await app.limit.reserve(keys)
   await full()
   await decision.refund()
-  t.equal(await told(), '200 redis 1', 'a slot is given back')
+  t.equal(await told(), '200 redis 1', 'after a refund')
   await app.limit.clear(keys)
 
   const unheard = await app.limit.reserve(keys)
   await full()
   void unheard.refund()
-  t.match(await told(), /^200 redis/, 'also for who does not wait for it')
+  t.match(await told(), /^200 redis/, 'even before the refund is done')
 
   await app.limit.block(keys)
   const blocked = [await told(), await told()]
-  t.same(blocked, ['403 redis 1', '403 cache 0'], 'a block begins at once, and is known, too')
+  t.same(blocked, ['403 redis 1', '403 cache 0'], 'a block begins at once, and is kept in the cache as well')
   await app.limit.unblock(keys)
-  t.equal(await told(), '429 redis 1', 'unblocked')
+  t.equal(await told(), '429 redis 1', 'after an unblock')
   await app.limit.clear(keys)
   t.equal(await told(), '200 redis 1')
 
   await full()
   app.limit.replace([{ ...one, limits: [{ max: 2, window: '60s' }] }])
-  t.equal(await told(), '200 redis 1', 'other rules')
+  t.equal(await told(), '200 redis 1', 'after a replace of the rules')
 })
 
 t.test('a send that fails in this process frees its slot for the next', async t => {
@@ -205,12 +220,12 @@ t.test('a send that fails in this process frees its slot for the next', async t 
   const slot = await app.limit.reserve({ one: 'a' })
   t.same([await told(), await told()], ['429 redis 1', '429 cache 0'])
   await slot.refund()
-  t.equal(await told('to=a&fail'), '502 redis 2', 'admitted, failed, given back')
+  t.equal(await told('to=a&fail'), '502 redis 2', 'admitted, failed and refunded')
   t.equal(await told(), '200 redis 1')
   t.same([await told(), await told()], ['429 redis 1', '429 cache 0'])
 })
 
-t.test('what ends it in another process ends it within that time', async t => {
+t.test('what ends a refusal in another process ends it here within the time of the cache', async t => {
   const prefix = { prefix: 'two:' }
   const here = await open(t, [one], prefix)
   const there = await open(t, [one], prefix)
@@ -219,11 +234,11 @@ t.test('what ends it in another process ends it within that time', async t => {
   t.same([await here.told(), await here.told()], ['429 redis 1', '429 cache 0'])
   await slot.refund()
   advance(999)
-  t.equal(await here.told(), '429 cache 0', 'not heard of')
+  t.equal(await here.told(), '429 cache 0', 'the cache has not heard of the refund')
   advance(1)
   t.equal(await here.told(), '200 redis 1')
   await there.app.limit.block(keys)
-  t.equal(await here.told(), '403 redis 1', 'what admits is always asked')
+  t.equal(await here.told(), '403 redis 1', 'Redis is asked whenever the cache does not refuse')
   t.equal(await here.told(), '403 cache 0')
   await there.app.limit.unblock(keys)
   await there.app.limit.clear(keys)
@@ -231,7 +246,7 @@ t.test('what ends it in another process ends it within that time', async t => {
   t.equal(await here.told(), '200 redis 1')
 })
 
-t.test('never: limits from the request, observed rules, locks', async t => {
+t.test('limits that come with the request, observed rules and locks never refuse from the cache', async t => {
   const dynamic: Rule = { ...one, limits: [{ max: () => 1, ceiling: 5, window: '60s' }] }
   const zoned: Rule = { ...one, limits: [{ max: 1, per: 'day', timeZone: () => 'Asia/Shanghai' }] }
   for (const rule of [dynamic, zoned]) {
@@ -239,7 +254,7 @@ t.test('never: limits from the request, observed rules, locks', async t => {
     const seen = [await send(), await send(), await send()].map(({ status, by }) => `${status} ${by}`)
     t.same(seen, ['200 redis', '429 redis', '429 redis'])
   }
-  // Refused by the limit of its own zone, then by the other one alone.
+  // Refused by the limit whose time zone comes with the request, then by the other limit alone.
   for (const max of [1, 2]) {
     const limits: Rule['limits'] = [
       { max, per: 'hour', timeZone: () => 'UTC' },
@@ -269,13 +284,13 @@ t.test('never: limits from the request, observed rules, locks', async t => {
   t.same(
     [await both.told(), await both.told()],
     ['429 redis 1', '429 redis 1'],
-    'its waiting time is in the answer'
+    'the answer holds the waiting time of the lock'
   )
   await holder.release()
   t.match([await both.told(), await both.told()], ['429 redis 1', '429 cache 0'])
 })
 
-t.test('an observed rule beside a refusal is told as Redis told it', async t => {
+t.test('an observed rule beside a cached refusal is reported as Redis reported it', async t => {
   const watched: Rule = { name: 'watched', key, mode: 'observe', limits: [{ max: 1, window: '10s' }] }
   const { app, told, events } = await open(t, [watched, one], { refusalCache: '1m' })
   for (let i = 0; i < 3; i++) await told()
@@ -288,88 +303,94 @@ t.test('an observed rule beside a refusal is told as Redis told it', async t => 
   await app.limit.clear({ one: 'a' })
   for (let i = 0; i < 2; i++) await told()
   await app.limit.clear({ one: 'a' })
-  t.equal(await told(), '200 redis 1', 'alone it refuses nothing, known or not')
-})
-
-t.test('what Redis says anew of an observed rule is told from then on', async t => {
-  const watched: Rule = { ...one, name: 'watched', mode: 'observe' }
-  const options = { prefix: 'anew:', refusalCache: '1m' }
-  const { app } = await open(t, [one, watched], options)
-  const { app: elsewhere } = await open(t, [one, watched], options)
-  const ask = async (keys: Record<string, string>) => {
-    const { store, observed } = await app.limit.reserve(keys)
-    return `${store} ${observed.map(({ rule }) => rule)}`
-  }
-  t.equal(await ask({ one: 'a', watched: 'a' }), 'redis ')
-  for (const store of ['redis', 'cache']) t.equal(await ask({ one: 'a', watched: 'a' }), `${store} watched`)
-  await elsewhere.limit.reserve({ one: 'b' })
-  await elsewhere.limit.clear({ watched: 'a' })
-  t.equal(await ask({ one: 'b', watched: 'a' }), 'redis ', 'it had to be asked of the other one')
-  t.equal(await ask({ one: 'b', watched: 'a' }), 'cache ')
+  t.equal(await told(), '200 redis 1', 'the observed rule alone refuses nothing')
 })
 
 t.test(
-  'what is cleared is asked of Redis at once, also by who does not wait for the end of that',
+  'after Redis has refused with a new state of an observed rule, the cache reports the new state',
   async t => {
-    const { app } = await open(t, [one], { refusalCache: '1m' })
-    const ask = () => app.limit.reserve({ one: 'a' })
-    for (const allowed of [true, false]) t.match(await ask(), { store: 'redis', allowed })
-    t.match(await ask(), { store: 'cache', allowed: false })
-    const cleared = app.limit.clear({ one: 'a' })
-    t.match(await ask(), { store: 'redis', allowed: true })
-    await cleared
+    const watched: Rule = { ...one, name: 'watched', mode: 'observe' }
+    const options = { prefix: 'anew:', refusalCache: '1m' }
+    const { app } = await open(t, [one, watched], options)
+    const { app: elsewhere } = await open(t, [one, watched], options)
+    const ask = async (keys: Record<string, string>) => {
+      const { store, observed } = await app.limit.reserve(keys)
+      return `${store} ${observed.map(({ rule }) => rule)}`
+    }
+    t.equal(await ask({ one: 'a', watched: 'a' }), 'redis ')
+    for (const store of ['redis', 'cache']) t.equal(await ask({ one: 'a', watched: 'a' }), `${store} watched`)
+    await elsewhere.limit.reserve({ one: 'b' })
+    await elsewhere.limit.clear({ watched: 'a' })
+    t.equal(await ask({ one: 'b', watched: 'a' }), 'redis ', 'the refusal of another key had to be asked for')
+    t.equal(await ask({ one: 'b', watched: 'a' }), 'cache ')
   }
 )
 
-t.test('what Redis says anew of an observed rule is told from then on, also where it admits', async t => {
-  const watched: Rule = { ...one, name: 'watched', mode: 'observe', limits: [{ max: 2, window: '60s' }] }
-  const options = { prefix: 'anew-admitted:', refusalCache: '1m', onStoreError: 'memory' } as const
-  const { app } = await open(t, [watched, one], options)
-  const { app: elsewhere } = await open(t, [watched, one], options)
-  const ask = async (keys: Record<string, string>) => {
-    const { store, allowed, observed } = await app.limit.reserve(keys)
-    return `${store} ${allowed} ${observed.map(({ rule }) => rule)}`
-  }
-  t.equal(await ask({ watched: 'a', one: 'a' }), 'redis true ')
-  t.equal(await ask({ watched: 'a' }), 'redis true ')
-  for (const store of ['redis', 'cache'])
-    t.equal(await ask({ watched: 'a', one: 'a' }), `${store} false watched`)
-  await elsewhere.limit.clear({ watched: 'a' })
-  t.equal(await ask({ watched: 'a', one: 'c' }), 'redis true ', 'one of two')
-  t.equal(await ask({ watched: 'a', one: 'a' }), 'cache false ')
+t.test('after a clear Redis is asked at once, even before the clear is done', async t => {
+  const { app } = await open(t, [one], { refusalCache: '1m' })
+  const ask = () => app.limit.reserve({ one: 'a' })
+  for (const allowed of [true, false]) t.match(await ask(), { store: 'redis', allowed })
+  t.match(await ask(), { store: 'cache', allowed: false })
+  const cleared = app.limit.clear({ one: 'a' })
+  t.match(await ask(), { store: 'redis', allowed: true })
+  await cleared
 })
 
-t.test('what is refused under one set of rules is refused under every other', async t => {
-  const mail: Rule = {
-    name: 'mail',
-    key: { value: 'query.mail' },
-    optional: true,
-    limits: [{ max: 5, window: '1h' }]
+t.test(
+  'after Redis has admitted with a new state of an observed rule, the cache reports the new state',
+  async t => {
+    const watched: Rule = { ...one, name: 'watched', mode: 'observe', limits: [{ max: 2, window: '60s' }] }
+    const options = { prefix: 'anew-admitted:', refusalCache: '1m', onStoreError: 'memory' } as const
+    const { app } = await open(t, [watched, one], options)
+    const { app: elsewhere } = await open(t, [watched, one], options)
+    const ask = async (keys: Record<string, string>) => {
+      const { store, allowed, observed } = await app.limit.reserve(keys)
+      return `${store} ${allowed} ${observed.map(({ rule }) => rule)}`
+    }
+    t.equal(await ask({ watched: 'a', one: 'a' }), 'redis true ')
+    t.equal(await ask({ watched: 'a' }), 'redis true ')
+    for (const store of ['redis', 'cache'])
+      t.equal(await ask({ watched: 'a', one: 'a' }), `${store} false watched`)
+    await elsewhere.limit.clear({ watched: 'a' })
+    t.equal(await ask({ watched: 'a', one: 'c' }), 'redis true ', 'one of two is used')
+    t.equal(await ask({ watched: 'a', one: 'a' }), 'cache false ')
   }
-  const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
-  const { send, events } = await open(t, [mail, one, wide])
-  await send('to=a&mail=m')
-  const first = await send('to=a&mail=m')
-  const again = await send('to=a&mail=m')
-  t.equal(again.by, 'cache')
-  t.equal(
-    again.reply.headers.ratelimit,
-    first.reply.headers.ratelimit,
-    'the very same rules: the very same headers'
-  )
-  const other = await send('to=a&mail=n')
-  t.same([other.status, other.by, other.trips], [429, 'cache', 0])
-  t.equal(other.reply.headers.ratelimit, first.reply.headers.ratelimit)
-  t.strictSame(
-    events.at(-1)?.rules.map(({ name }) => name),
-    ['one', 'wide'],
-    'the new one is not told of'
-  )
-  const none = await send('to=a')
-  t.same([none.status, none.by], [429, 'cache'])
-})
+)
 
-t.test('what it knows keeps no rule that was replaced', async t => {
+t.test(
+  'a key that is refused under one set of rules is refused from the cache under every other',
+  async t => {
+    const mail: Rule = {
+      name: 'mail',
+      key: { value: 'query.mail' },
+      optional: true,
+      limits: [{ max: 5, window: '1h' }]
+    }
+    const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
+    const { send, events } = await open(t, [mail, one, wide])
+    await send('to=a&mail=m')
+    const first = await send('to=a&mail=m')
+    const again = await send('to=a&mail=m')
+    t.equal(again.by, 'cache')
+    t.equal(
+      again.reply.headers.ratelimit,
+      first.reply.headers.ratelimit,
+      'the same headers under the same rules'
+    )
+    const other = await send('to=a&mail=n')
+    t.same([other.status, other.by, other.trips], [429, 'cache', 0])
+    t.equal(other.reply.headers.ratelimit, first.reply.headers.ratelimit)
+    t.strictSame(
+      events.at(-1)?.rules.map(({ name }) => name),
+      ['one', 'wide'],
+      'the rule with another key is not reported'
+    )
+    const none = await send('to=a')
+    t.same([none.status, none.by], [429, 'cache'])
+  }
+)
+
+t.test('the cache keeps no replaced rule from being collected', async t => {
   const wide: Rule = { name: 'wide', key: 'ip', limits: [{ max: 50, window: '1h' }] }
   const { app, send } = await open(t, [one, wide])
   const replaced = async () => {
@@ -385,7 +406,7 @@ t.test('what it knows keeps no rule that was replaced', async t => {
   await send('to=b')
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc')
-  // What a promise has just held may need another turn.
+  // What a promise held just before may need another turn.
   for (let i = 0; i < 10 && gone.some(rule => rule.deref()); i++) {
     await turn()
     collect()
@@ -396,14 +417,14 @@ t.test('what it knows keeps no rule that was replaced', async t => {
   )
 })
 
-t.test('every rule that is known to refuse is named, and the longest waiting time', async t => {
+t.test('a cached refusal names every rule known to refuse, and the longest waiting time', async t => {
   const long: Rule = { name: 'long', key: { value: 'query.mail' }, limits: [{ max: 1, window: '1h' }] }
   const { app, send } = await open(t, [one, long])
   await send('to=a&mail=m')
   await send('to=a&mail=x')
   await send('to=y&mail=m')
   const { by, reply } = await send('to=a&mail=m')
-  t.equal(by, 'cache', 'put together from two refusals')
+  t.equal(by, 'cache', 'put together from two refusals by Redis')
   t.same(reply.json()['violated-policies'], ['one', 'long'])
   t.equal(reply.json().retryAfterMs, 3_600_000)
   await app.limit.clear({ long: 'm' })
@@ -411,13 +432,13 @@ t.test('every rule that is known to refuse is named, and the longest waiting tim
   t.same([less.by, less.reply.json()['violated-policies']], ['cache', ['one']])
 })
 
-t.test('attempts are refused before the body is read', async t => {
+t.test('a rule that counts attempts is refused from the cache at the attempts stage', async t => {
   const { told, events } = await open(t, [{ ...one, counts: 'attempts' }])
   t.same([await told(), await told(), await told()], ['200 redis 1', '429 redis 1', '429 cache 0'])
   t.match(events.at(-1), { stage: 'attempts' })
 })
 
-t.test('a rule whose max comes from the request beside a refusal is not told of', async t => {
+t.test('a rule whose max comes with the request is not reported beside a cached refusal', async t => {
   const plan: Rule = {
     name: 'plan',
     key,
@@ -442,7 +463,7 @@ t.test('a rule whose max comes from the request beside a refusal is not told of'
     t.same(
       [await strict.told(), await strict.told()],
       ['429 redis 1', '429 redis 1'],
-      'when it refuses, its waiting time is in the answer'
+      'when it refuses, the answer holds its waiting time'
     )
   }
 })
@@ -458,37 +479,43 @@ function layer() {
   return { cache, reserver, by }
 }
 
-t.test('different values: the same one is refused, others are asked for', async t => {
-  const { by, reserver } = layer()
-  const spec = distinct([1, 60_000])
-  const first = [sentTo(spec, 1)]
-  await reserver.reserve(first, '')
-  t.same([await by([sentTo(spec, 2)]), await by([sentTo(spec, 2)])], ['redis 0', 'cache 0'])
-  t.equal(await by([sentTo(spec, 3)]), 'redis 0', 'another value')
-  t.equal(await by(first), 'redis 1', 'the counted one passes')
-  t.equal(await by([sentTo(spec, 3)]), 'cache 0')
-  await reserver.store.clear([entry(spec)])
-  t.equal(await by([sentTo(spec, 3)]), 'redis 1', 'cleared for all values')
-})
+t.test(
+  'under a limit on different values, only a value that Redis refused is refused from the cache',
+  async t => {
+    const { by, reserver } = layer()
+    const spec = distinct([1, 60_000])
+    const first = [sentTo(spec, 1)]
+    await reserver.reserve(first, '')
+    t.same([await by([sentTo(spec, 2)]), await by([sentTo(spec, 2)])], ['redis 0', 'cache 0'])
+    t.equal(await by([sentTo(spec, 3)]), 'redis 0', 'another value')
+    t.equal(await by(first), 'redis 1', 'the counted value passes')
+    t.equal(await by([sentTo(spec, 3)]), 'cache 0')
+    await reserver.store.clear([entry(spec)])
+    t.equal(await by([sentTo(spec, 3)]), 'redis 1', 'a clear ends the refusals of all values')
+  }
+)
 
-t.test('what it tells is what Redis told, and what has passed meanwhile is no time to wait', async t => {
-  const { reserver } = layer()
-  const [tight, some] = [log([1, 60_000], [5, 500]), log([5, 500])]
-  const entries = [tight, some, count(9, 'hour'), log([5, 60_000])].map(spec => entry(spec))
-  await reserver.reserve(entries.slice(0, 3), '')
-  advance(100)
-  const [first, second] = [await reserver.reserve(entries, ''), await reserver.reserve(entries, '')]
-  t.equal(second.store.name, 'cache')
-  t.strictSame(second.facts, first.facts)
-  advance(900)
-  const { store, facts } = await reserver.reserve(entries, '')
-  t.equal(store.name, 'cache')
-  const resets = named(entries, facts ?? []).entries.map(({ limits }) => limits.map(({ reset }) => reset))
-  t.match(resets, [[5_900_000, 1], [1], [Number], [0]])
-  t.equal(facts?.[0], (first.facts?.[0] ?? 0) + 90_000, 'its clock goes on')
-})
+t.test(
+  'the cache gives the facts of Redis, and shortens the waiting times by the time that has passed',
+  async t => {
+    const { reserver } = layer()
+    const [tight, some] = [log([1, 60_000], [5, 500]), log([5, 500])]
+    const entries = [tight, some, count(9, 'hour'), log([5, 60_000])].map(spec => entry(spec))
+    await reserver.reserve(entries.slice(0, 3), '')
+    advance(100)
+    const [first, second] = [await reserver.reserve(entries, ''), await reserver.reserve(entries, '')]
+    t.equal(second.store.name, 'cache')
+    t.strictSame(second.facts, first.facts)
+    advance(900)
+    const { store, facts } = await reserver.reserve(entries, '')
+    t.equal(store.name, 'cache')
+    const resets = named(entries, facts ?? []).entries.map(({ limits }) => limits.map(({ reset }) => reset))
+    t.match(resets, [[5_900_000, 1], [1], [Number], [0]])
+    t.equal(facts?.[0], (first.facts?.[0] ?? 0) + 90_000, 'the time of the facts goes on')
+  }
+)
 
-t.test('of a block and a limit that refuse, neither is told of when it is over', async t => {
+t.test('when a block and a limit refuse, Redis is asked again once the first of them is over', async t => {
   const own = { now: 0, monotonic: () => own.now }
   const cache = new RefusalCache({ ms: 60_000, clock: own })
   const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'blocked:'))))
@@ -507,7 +534,7 @@ t.test('of a block and a limit that refuse, neither is told of when it is over',
   }
 })
 
-t.test('what ends a refusal of one rule ends that of no other, and leaves nothing', async t => {
+t.test('a clear of one rule ends no refusal of another rule, and leaves nothing in the cache', async t => {
   const { cache, reserver, by } = layer()
   const [first, second] = [entry(log([1, 60_000])), entry(log([1, 60_000]))]
   for (const each of [first, second])
@@ -518,7 +545,7 @@ t.test('what ends a refusal of one rule ends that of no other, and leaves nothin
   t.equal(cache.size, 0)
 })
 
-t.test('what is cleared is told by no refusal, though several told it', async t => {
+t.test('after a clear of one key, a cached refusal no longer says anything of this key', async t => {
   const { reserver } = layer()
   const spec = log([1, 60_000])
   const [a, b] = [entry(spec, 'a'), entry(spec, 'b')]
@@ -529,14 +556,14 @@ t.test('what is cleared is told by no refusal, though several told it', async t 
   t.same([store.name, facts?.[2], facts?.[6]], ['cache', REFUSES, UNKNOWN])
 })
 
-t.test('who brings a max of its own is asked for', async t => {
+t.test('Redis is asked for a decision whose max comes with the request', async t => {
   const { by } = layer()
   const spec = log([1, 60_000])
   for (const expected of ['redis 1', 'redis 0', 'cache 0']) t.equal(await by([entry(spec)]), expected)
   t.equal(await by([entry(spec, 'a', [2])]), 'redis 1')
 })
 
-t.test('who was refused again of late is forgotten last', async t => {
+t.test('when the cache is full, the key that was refused last is forgotten last', async t => {
   const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() }, maxKeys: 2 })
   const reserver = cache.over(alone(new RedisStore(client, 'late:')))
   const spec = log([1, 60_000])
@@ -549,7 +576,7 @@ t.test('who was refused again of late is forgotten last', async t => {
   t.same([await by('a'), await by('c'), await by('b')], ['cache', 'cache', 'redis'])
 })
 
-t.test('a flood of different keys stays within the bound', async t => {
+t.test('a flood of different keys stays within the bound of the cache', async t => {
   const { cache, reserver, by } = layer()
   const spec = log([1, 60_000])
   const entries = Array.from({ length: 100_000 }, (_, i) => entry(spec, i))
@@ -561,29 +588,32 @@ t.test('a flood of different keys stays within the bound', async t => {
   t.equal(cache.size, 10_000)
   t.equal(await by(entries.slice(-1)), 'cache 0', 'the newest are known')
   t.equal(await by(entries.slice(0, 1)), 'redis 0', 'the oldest were forgotten')
-  t.equal(cache.size, 9_000, 'a tenth of them at once')
-  t.equal(await by(entries.slice(-9_000)), 'cache 0', 'and no others')
+  t.equal(cache.size, 9_000, 'a tenth of the keys is forgotten at once')
+  t.equal(await by(entries.slice(-9_000)), 'cache 0', 'no other keys were forgotten')
   await client.flushall()
 })
 
-t.test('an answer that is older than an ending is not believed', async t => {
-  const { reserver, by } = layer()
-  const entries = [entry(log([1, 60_000])), entry(count(9, 'day'))]
-  const { facts } = await reserver.reserve(entries, '')
-  const taken = takenOf(entries, named(entries, facts ?? []))
-  // One connection: Redis refuses first, then gives back.
-  const refused = reserver.reserve(entries, '')
-  const given = reserver.store.refund(taken, '')
-  t.equal((await refused).facts?.[1], 0)
-  await given
-  t.equal(await by(entries), 'redis 1')
-  const again = reserver.reserve(entries, '')
-  await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
-  t.equal((await again).store.name, 'redis')
-  t.equal(await by(entries), 'cache 0', 'the end of a lock ends nothing')
-})
+t.test(
+  'a refusal asked for before a refund is not kept, and the release of a lock changes nothing',
+  async t => {
+    const { reserver, by } = layer()
+    const entries = [entry(log([1, 60_000])), entry(count(9, 'day'))]
+    const { facts } = await reserver.reserve(entries, '')
+    const taken = takenOf(entries, named(entries, facts ?? []))
+    // One connection: Redis refuses first, then gives back.
+    const refused = reserver.reserve(entries, '')
+    const given = reserver.store.refund(taken, '')
+    t.equal((await refused).facts?.[1], 0)
+    await given
+    t.equal(await by(entries), 'redis 1')
+    const again = reserver.reserve(entries, '')
+    await reserver.store.refund([{ entry: entry(lock(1_000)), receipt: 1, ends: 0 }], token())
+    t.equal((await again).store.name, 'redis')
+    t.equal(await by(entries), 'cache 0', 'the release of a lock ends no refusal')
+  }
+)
 
-t.test('nor is one that comes after the answer to the ending, by whatever way', async t => {
+t.test('a refusal that arrives after the answer to a refund, a clear or an unblock is not kept', async t => {
   const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
   const store = new RedisStore(client, 'way:')
   const { reserve, ...rest } = alone(cache.watch(store))
@@ -614,7 +644,7 @@ t.test('nor is one that comes after the answer to the ending, by whatever way', 
   }
 })
 
-t.test('all that is known of a rule ends together', async t => {
+t.test('a clear of one entry ends the refusals of all entries of its rule', async t => {
   const { by, reserver } = layer()
   const entries = oneRule([log([1, 60_000]), count(1, 'day')]).map(spec => entry(spec))
   for (const expected of ['redis 1', 'redis 0', 'cache 0']) t.equal(await by(entries), expected)
@@ -622,7 +652,7 @@ t.test('all that is known of a rule ends together', async t => {
   t.equal(await by(entries), 'redis 0')
 })
 
-t.test('nothing is told of a rule of which a part comes from the request', async t => {
+t.test('no entry is reported of a rule of which a part comes with the request', async t => {
   const { reserver } = layer()
   const [hour, rolling] = oneRule([count(5, 'hour'), log([5, 60_000])]).map(spec => entry(spec)) as [
     Entry,
@@ -638,20 +668,20 @@ t.test('nothing is told of a rule of which a part comes from the request', async
   )
 })
 
-t.test('nor is one that Redis gave before an ending which had to be sent again', async t => {
+t.test('a refusal that Redis gave before a clear whose script had to be sent again is not kept', async t => {
   const { reserver, by } = layer()
   const spec = log([1, 60_000])
   const entries = [entry(spec)]
   t.equal(await by(entries), 'redis 1')
   await client.script('FLUSH')
-  t.equal(await by([entry(spec, 'somebody else')]), 'redis 1', 'the script that decides is there again')
+  t.equal(await by([entry(spec, 'somebody else')]), 'redis 1', 'Redis has the script of reserve again')
   const cleared = reserver.store.clear(entries)
   t.equal(await by(entries), 'redis 0')
   await cleared
   t.equal(await by(entries), 'redis 1')
 })
 
-t.test('an answer that was long on its way is believed no longer for that', async t => {
+t.test('a refusal counts from the question, however long its answer took', async t => {
   const own = { now: 0, monotonic: () => own.now }
   const cache = new RefusalCache({ ms: 60_000, clock: own })
   const reserver = cache.over(alone(cache.watch(new RedisStore(client, 'slow:'))))
@@ -669,30 +699,33 @@ t.test('an answer that was long on its way is believed no longer for that', asyn
   const other = reserver.reserve([entry(count(0, 'day'), 'other')], '')
   own.now += 60_000
   await other
-  t.equal(cache.size, size, 'nor is one kept whose time was over when it came')
+  t.equal(cache.size, size, 'a refusal whose time was over when it came is not kept')
 })
 
-t.test('what decides in place of Redis is asked each time; what Redis refused holds meanwhile', async t => {
-  const server = await startRedis(t)
-  const connection = new Redis(server.port, '127.0.0.1', {
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0
-  })
-  connection.on('error', () => {})
-  const { app, events } = await open(t, [one], { client: connection, onStoreError: 'memory' })
-  const told = async (to: string) => {
-    const { statusCode } = await app.inject(`/send?to=${to}`)
-    return `${statusCode} ${events.at(-1)?.store}`
+t.test(
+  'during an outage cached refusals hold, and refusals of the stand-in memory are not cached',
+  async t => {
+    const server = await startRedis(t)
+    const connection = new Redis(server.port, '127.0.0.1', {
+      retryStrategy: () => null,
+      maxRetriesPerRequest: 0
+    })
+    connection.on('error', () => {})
+    const { app, events } = await open(t, [one], { client: connection, onStoreError: 'memory' })
+    const told = async (to: string) => {
+      const { statusCode } = await app.inject(`/send?to=${to}`)
+      return `${statusCode} ${events.at(-1)?.store}`
+    }
+    t.same([await told('a'), await told('a')], ['200 redis', '429 redis'])
+    await server.kill()
+    t.same([await told('b'), await told('b'), await told('b')], ['200 memory', '429 memory', '429 memory'])
+    t.equal(await told('a'), '429 cache')
+    advance(1_000)
+    t.equal(await told('a'), '429 memory', 'the memory knows what Redis admitted')
   }
-  t.same([await told('a'), await told('a')], ['200 redis', '429 redis'])
-  await server.kill()
-  t.same([await told('b'), await told('b'), await told('b')], ['200 memory', '429 memory', '429 memory'])
-  t.equal(await told('a'), '429 cache')
-  advance(1_000)
-  t.equal(await told('a'), '429 memory', 'which knows what Redis admitted')
-})
+)
 
-t.test('over several nodes: the calls of each are heard', async t => {
+t.test('on a cluster the cache hears of the calls to each node', async t => {
   const cache = new RefusalCache({ ms: 1_000, clock: { monotonic: () => clock.now() } })
   const reserver = cache.over(clusterOf(cache.watch(new RedisStore(client, 'nodes:'))).cluster)
   const spec = log([1, 60_000])
@@ -704,10 +737,14 @@ t.test('over several nodes: the calls of each are heard', async t => {
   const after = await reserver.reserve(entries, '')
   t.same([after.store.name, after.facts?.[1]], ['redis', 1])
   await reserver.reserve(entries.slice(0, 1), '')
-  t.equal((await reserver.reserve(entries.slice(0, 1), '')).store.name, 'cache', 'of one node alone, too')
+  t.equal(
+    (await reserver.reserve(entries.slice(0, 1), '')).store.name,
+    'cache',
+    'a refusal by one node alone is cached as well'
+  )
 })
 
-t.test('what a lost node was not asked about is refused to nobody', async t => {
+t.test('an entry that was allowed because its node is lost is never refused from the cache', async t => {
   const own = { now: 0, monotonic: () => own.now }
   const cache = new RefusalCache({ ms: 60_000, clock: own })
   const [up, down] = [new Outage(1_000_000), new Outage(1_000_000)]
@@ -727,35 +764,42 @@ t.test('what a lost node was not asked about is refused to nobody', async t => {
   await reserver.reserve([full], '')
   down.failed(new Error('lost'))
   t.equal((await reserver.reserve([full, lost], '')).facts?.[1], 0)
-  t.equal((await reserver.reserve([lost], '')).facts, null, 'alone it is allowed, as before')
+  t.equal(
+    (await reserver.reserve([lost], '')).facts,
+    null,
+    'the entry of the lost node alone is allowed, as before'
+  )
   const { facts, store } = await reserver.reserve([full, lost], '')
-  t.equal(store.name, 'cache', 'what refused is known')
+  t.equal(store.name, 'cache', 'the entry that refused is cached')
   t.match(named([full, lost], facts ?? []).entries, [{ state: REFUSES }, { state: UNKNOWN }])
 })
 
-t.test('it closes what it stands before', async t => {
+t.test('closing the cache closes the store behind it', async t => {
   let closed = 0
   const behind = alone(new RedisStore(client, 'closed:'))
   await new RefusalCache({ ms: 1_000 }).over({ ...behind, close: () => void closed++ }).close()
   t.equal(closed, 1)
 })
 
-t.test('a hot key on two instances: one trip each within the time, not one more admitted', async t => {
-  const rule: Rule = { ...one, limits: [{ max: 5, window: '60s' }] }
-  const prefix = { prefix: 'hot:' }
-  const apps = [await open(t, [rule], prefix), await open(t, [rule], prefix)]
-  const race = async () => {
-    const replies = await Promise.all(
-      Array.from({ length: 200 }, (_, i) => (apps[i % 2] as (typeof apps)[number]).app.inject('/send?to=a'))
-    )
-    return replies.filter(({ statusCode }) => statusCode === 200).length
+t.test(
+  'a hot key on two instances admits no more than max, and refusals need no trip within the time',
+  async t => {
+    const rule: Rule = { ...one, limits: [{ max: 5, window: '60s' }] }
+    const prefix = { prefix: 'hot:' }
+    const apps = [await open(t, [rule], prefix), await open(t, [rule], prefix)]
+    const race = async () => {
+      const replies = await Promise.all(
+        Array.from({ length: 200 }, (_, i) => (apps[i % 2] as (typeof apps)[number]).app.inject('/send?to=a'))
+      )
+      return replies.filter(({ statusCode }) => statusCode === 200).length
+    }
+    t.equal(await race(), 5)
+    const before = await calls()
+    t.same([await race(), await race()], [0, 0])
+    t.equal(await calls(), before, 'no trip to Redis')
+    advance(1_000)
+    t.equal(await race(), 0)
+    advance(59_001)
+    t.equal(await race(), 5)
   }
-  t.equal(await race(), 5)
-  const before = await calls()
-  t.same([await race(), await race()], [0, 0])
-  t.equal(await calls(), before, 'no trip')
-  advance(1_000)
-  t.equal(await race(), 0)
-  advance(59_001)
-  t.equal(await race(), 5)
-})
+)

@@ -17,7 +17,7 @@ const TIMEOUT_MS = 10_000
 
 const { client: admin } = await startRedis(t)
 
-/** Two reservations of the same, of which the one with the lock is to be given back. */
+/** Two reservations under the same limits; the refund gives back the second one, with its lock. */
 async function reserved(client: unknown) {
   const store = new RedisStore(client as RedisClient, 'test:', TIMEOUT_MS)
   const counts = [entry(log([2, 60_000])), entry(count(2, 'day'))]
@@ -45,7 +45,7 @@ async function open(t: Test, options: RedisOptions = {}) {
   return { client, ...(await reserved(client)) }
 }
 
-/** Calls that end as `answers` says, in turn, and then never. */
+/** A retried call that ends as each of `answers` says in turn, and after these never. */
 function calling(t: Test, ...answers: (() => Promise<unknown>)[]) {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
@@ -64,7 +64,7 @@ function calling(t: Test, ...answers: (() => Promise<unknown>)[]) {
   }
 }
 
-t.test('what is never answered is called once over each connection', async t => {
+t.test('a call that is never answered is made once over each connection', async t => {
   const { caller, calls, check } = calling(t)
   for (const times of [1, 2, 3]) {
     await check()
@@ -74,12 +74,12 @@ t.test('what is never answered is called once over each connection', async t => 
   }
 })
 
-t.test('a client that finds its connection silent late, and makes another', async t => {
+t.test('a call is made again over a new connection for fifteen time-outs, then no more', async t => {
   const { caller, calls, check } = calling(t)
   for (let checks = 0; checks < 10; checks++) await check()
   caller.connection++
   await check()
-  t.equal(calls(), 1, 'from now on once in a time-out')
+  t.equal(calls(), 1, 'after ten checks the connection is checked once in a time-out')
   for (let timeouts = 1; timeouts < 14; timeouts++) await check(TIMEOUT_MS)
   t.equal(calls(), 2)
   caller.connection++
@@ -90,7 +90,7 @@ t.test('a client that finds its connection silent late, and makes another', asyn
   t.equal(calls(), 3, 'no more after fifteen time-outs')
 })
 
-t.test('it calls no more once its store is closed, whatever becomes of the connection', async t => {
+t.test('once the store is closed no call is made but one that is due, even over new connections', async t => {
   const { caller, calls, check } = calling(t)
   await check()
   caller.closed = true
@@ -98,10 +98,10 @@ t.test('it calls no more once its store is closed, whatever becomes of the conne
     caller.connection++
     await check()
   }
-  t.ok(calls() <= 2, 'but for what was due')
+  t.ok(calls() <= 2, 'at most the call that was due')
 })
 
-t.test('who asked hears why it failed last, and it is retried on', async t => {
+t.test('after a time-out the caller hears the last error, and the call is still retried', async t => {
   let calls = 0
   const failing = Array.from({ length: 20 }, () => () => Promise.reject(new Error(`READONLY ${++calls}`)))
   const { done, check } = calling(t, ...failing)
@@ -112,7 +112,7 @@ t.test('who asked hears why it failed last, and it is retried on', async t => {
   t.equal(calls, 12)
 })
 
-t.test('it checks no longer than it calls, and not after its store is closed', async () => {
+t.test('no timer is left once the calls have ended or the store is closed', async () => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
   const silent = () => new Promise(() => {})
@@ -121,7 +121,7 @@ t.test('it checks no longer than it calls, and not after its store is closed', a
   await until(() => timers() <= before, 'the end of both')
 })
 
-t.test('what failed is called again, and not while that is under way', async t => {
+t.test('a call that failed is made again, and not while the second one is under way', async t => {
   const { calls, check } = calling(t, () => Promise.reject(new Error('the connection is closed')))
   for (const times of [2, 2, 2]) {
     await check()
@@ -145,14 +145,14 @@ for (const [code, times] of [
   ['NOPERM', 1],
   ['ERR', 1]
 ] as const)
-  t.test(`what is answered ${code} is called ${times === 1 ? 'once' : 'again'}`, async t => {
+  t.test(`a call that is answered ${code} is made ${times === 1 ? 'once' : 'again'}`, async t => {
     const { done, calls, check } = calling(t, () => Promise.reject(new Error(`${code} as Redis says it`)))
     done.catch(() => {})
     await check()
     t.equal(calls(), times)
   })
 
-t.test('a refund that falls into a reconnect', async t => {
+t.test('a refund during a reconnect is made after it', async t => {
   const { client, refund, used } = await open(t)
   client.stream.destroy()
   await once(client, 'close')
@@ -162,11 +162,11 @@ t.test('a refund that falls into a reconnect', async t => {
 
 for (const maxRetriesPerRequest of [0, null]) {
   const how = maxRetriesPerRequest === 0 ? 'fails' : 'is never answered'
-  t.test(`a refund that ${how} when its connection breaks`, async t => {
+  t.test(`a refund that ${how} when its connection breaks is made over the next one`, async t => {
     const { client, refund, used } = await open(t, { maxRetriesPerRequest })
     await admin.client('PAUSE', 600_000, 'WRITE')
     const refunded = refund()
-    // What is asked alone leaves at once.
+    // A single command leaves at once.
     await new Promise<void>(done => process.nextTick(done))
     client.stream.destroy()
     await once(client, 'close')
@@ -176,7 +176,7 @@ for (const maxRetriesPerRequest of [0, null]) {
   })
 }
 
-t.test('a refund whose answer is lost is called twice, and gives back once', async t => {
+t.test('a refund whose answer is lost is called twice, and gives its slots back once', async t => {
   const { client, refund, used } = await open(t)
   const before = (await scriptCalls(admin)).all
   const refunded = refund()
@@ -189,7 +189,7 @@ t.test('a refund whose answer is lost is called twice, and gives back once', asy
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('a refund at a master that has become a replica, until it is a master again', async t => {
+t.test('a refund at a master that has become a replica is made once it is a master again', async t => {
   const { client, refund, used } = await open(t, { reconnectOnError: () => true })
   const broken = once(client, 'close')
   await admin.replicaof('127.0.0.1', 1)
@@ -200,7 +200,7 @@ t.test('a refund at a master that has become a replica, until it is a master aga
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('a refund at a master that has too few replicas for now', async t => {
+t.test('a refund at a master that has too few replicas is made once it takes writes again', async t => {
   const { refund, used } = await open(t)
   await admin.config('SET', 'min-replicas-to-write', '1')
   const refunded = refund()
@@ -210,7 +210,7 @@ t.test('a refund at a master that has too few replicas for now', async t => {
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('a refund at a master that cannot save for now', async t => {
+t.test('a refund at a master that cannot save is made once it takes writes again', async t => {
   const dir = folderOf(t)
   const { client } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
   const { refund, used } = await reserved(client)
@@ -224,7 +224,7 @@ t.test('a refund at a master that cannot save for now', async t => {
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('what Redis refuses is called once', async t => {
+t.test('a refund that Redis denies to the user is called once', async t => {
   const { refund } = await open(t)
   await admin.call('ACL', 'SETUSER', 'default', '-set')
   t.teardown(() => admin.call('ACL', 'SETUSER', 'default', '+set'))
@@ -233,7 +233,7 @@ t.test('what Redis refuses is called once', async t => {
   t.equal((await scriptCalls(admin)).all, before + 1)
 })
 
-t.test('closing ends it', async t => {
+t.test('closing the store ends a refund that waits for a connection', async t => {
   const { client, store, refund } = await open(t, { retryStrategy: () => 600_000 })
   client.stream.destroy()
   await once(client, 'close')
@@ -244,7 +244,7 @@ t.test('closing ends it', async t => {
   t.ok(performance.now() - started < TIMEOUT_MS / 2)
 })
 
-t.test('a refund to a node of a cluster whose connections are lost', async t => {
+t.test('a refund to a node of a cluster whose connection is lost is made over the next one', async t => {
   const cluster = await startCluster(t)
   const client = await cluster.connect({ enableOfflineQueue: false, retryDelayOnFailover: 0 })
   const { refund, used } = await reserved(client)
@@ -253,7 +253,7 @@ t.test('a refund to a node of a cluster whose connections are lost', async t => 
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test("somebody's slow script has Redis busy for a moment", async t => {
+t.test('a refund while a slow script keeps Redis busy is made after it', async t => {
   const { url, client: slow } = await startRedis(t, { args: ['--lua-time-limit', '20'] })
   const client = new Redis(url, { autoResendUnfulfilledCommands: false })
   t.teardown(() => client.disconnect())
@@ -274,7 +274,7 @@ t.test("somebody's slow script has Redis busy for a moment", async t => {
   t.strictSame(await used(), [1, 1, 0])
 })
 
-t.test('for a moment nobody has the slot', async t => {
+t.test('a refund while no node has its hash slot is made once a node has it again', async t => {
   const cluster = await startCluster(t)
   const options = { enableOfflineQueue: false, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
   const client = await cluster.connect(options)

@@ -12,7 +12,7 @@ async function open(): Promise<RedisServer> {
   return new RedisServer(client, 'test:')
 }
 
-t.test('processes whose secrets differ find out', async t => {
+t.test('a secret that differs from that of another process under the same prefix is rejected', async t => {
   const server = await open()
   await server.verify('one')
   await server.verify('one')
@@ -31,7 +31,7 @@ t.test('an open MULTI on the client is not taken for another secret', async t =>
   await server.verify('one')
 })
 
-t.test('it leaves no listener on a client that it has waited for', async t => {
+t.test('`connected` leaves no listener on a client that it has waited for', async t => {
   const late = client.duplicate({ lazyConnect: true })
   t.teardown(() => late.disconnect())
   const counted = () => ['ready', 'close'].map(event => late.listenerCount(event))
@@ -43,23 +43,23 @@ t.test('it leaves no listener on a client that it has waited for', async t => {
   await connecting
 })
 
-t.test('it waits for a client that is connecting, and for no other', async t => {
+t.test('`connected` waits for a client that is connecting, and for no other', async t => {
   const late = client.duplicate({ lazyConnect: true })
   t.teardown(() => late.disconnect())
   const server = new RedisServer(late, 'test:')
-  t.equal(await server.connected(), false, 'nobody has asked it to connect')
+  t.equal(await server.connected(), false, 'the client was not told to connect')
   const connecting = late.connect()
   await once(late, 'connect')
   t.equal(server.connection, undefined, 'whether it is ready is not known yet')
   t.equal(await server.connected(), true)
   t.equal(server.connection, late.stream)
-  t.equal(await server.connected(), false, 'it is connected')
+  t.equal(await server.connected(), false, 'the client is connected already')
   await connecting
   const lost = new Redis({ port: 1, retryStrategy: () => null }).on('error', () => {})
-  t.equal(await new RedisServer(lost, 'test:').connected(), false, 'nobody is there')
+  t.equal(await new RedisServer(lost, 'test:').connected(), false, 'the client has given up')
 })
 
-t.test('all who listen hear of each new connection, until they end that', async t => {
+t.test('each listener hears of every new connection until it stops listening', async t => {
   const own = client.duplicate({ retryStrategy: () => 1 })
   t.teardown(() => own.disconnect())
   await own.connect()
@@ -77,7 +77,7 @@ t.test('all who listen hear of each new connection, until they end that', async 
   t.same(heard, ['one: ready', 'two: ready', 'two: ready'])
 })
 
-t.test('of a cluster they hear of each node that joins', async t => {
+t.test('a listener on a cluster hears of every node that joins, until it stops listening', async t => {
   const cluster = new Cluster([{ port: 1 }], { lazyConnect: true })
   t.teardown(() => cluster.disconnect())
   let heard = 0
@@ -101,7 +101,7 @@ t.test('the secret is known for 30 days from the last start', async t => {
 t.test('a client that reads from a replica which is behind does not take it for another secret', async t => {
   const { client: master, port } = await startRedis(t)
   const { client: replica } = await startRedis(t, { args: ['--replicaof', '127.0.0.1', `${port}`] })
-  // Refused by its master, it stays behind.
+  // While its master refuses it, the replica stays behind.
   const link = (up: boolean) =>
     until(async () => {
       await replica.config('SET', 'masterauth', up ? '' : 'wrong')
@@ -119,7 +119,7 @@ t.test('a client that reads from a replica which is behind does not take it for 
   await t.rejects(verify('another'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
 })
 
-t.test('says what Redis may do to live keys', async t => {
+t.test('`evictionPolicy` says what Redis may do to live keys', async t => {
   const server = await open()
   t.equal(await server.evictionPolicy(), 'noeviction')
   await client.config('SET', 'maxmemory-policy', 'allkeys-lru')
@@ -127,44 +127,47 @@ t.test('says what Redis may do to live keys', async t => {
   await client.config('SET', 'maxmemory-policy', 'noeviction')
 })
 
-t.test('warns of a client that sends again, hides late answers or pipelines by itself', async t => {
-  const at = { lazyConnect: true }
-  const single = (options: object) => new Redis({ ...at, ...options })
-  const cluster = (options: object) => new Cluster([client.options.port as number], { ...at, ...options })
-  const commandTimeout = 1_000
-  const sentinel = { sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'master' }
-  const cases: [Redis | Cluster, RegExp[]][] = [
-    [single({}), [/twice; set autoResendUnfulfilledCommands: false$/]],
-    [single({ autoResendUnfulfilledCommands: false }), []],
-    [single({ autoResendUnfulfilledCommands: false, commandTimeout }), [/set no commandTimeout$/]],
-    [cluster({}), [/twice; set retryDelayOnFailover: 0$/]],
-    [cluster({ retryDelayOnFailover: 0 }), []],
-    [
-      cluster({ retryDelayOnFailover: 0, clusterNodeRetryStrategy: () => 1 }),
-      [/twice; set no clusterNodeRetryStrategy$/]
-    ],
-    [
-      single({ autoResendUnfulfilledCommands: false, ...sentinel }),
-      [/^the client of redis waits for a sentinel that hangs; set a sentinelCommandTimeout$/]
-    ],
-    [single({ autoResendUnfulfilledCommands: false, ...sentinel, sentinelCommandTimeout: 1_000 }), []],
-    [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]],
-    ...[
-      { enableAutoPipelining: true },
-      { redisOptions: { enableAutoPipelining: true } },
-      { enableAutoPipelining: true, redisOptions: { enableAutoPipelining: false } }
-    ].map((options): [Cluster, RegExp[]] => [
-      cluster({ retryDelayOnFailover: 0, ...options }),
-      [/set no enableAutoPipelining$/]
-    ]),
-    [
-      single({ autoResendUnfulfilledCommands: false, enableAutoPipelining: true }),
-      [/set no enableAutoPipelining$/]
+t.test(
+  '`warnings` are about clients that send again, hide late answers, wait for a sentinel or pipeline',
+  async t => {
+    const at = { lazyConnect: true }
+    const single = (options: object) => new Redis({ ...at, ...options })
+    const cluster = (options: object) => new Cluster([client.options.port as number], { ...at, ...options })
+    const commandTimeout = 1_000
+    const sentinel = { sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'master' }
+    const cases: [Redis | Cluster, RegExp[]][] = [
+      [single({}), [/twice; set autoResendUnfulfilledCommands: false$/]],
+      [single({ autoResendUnfulfilledCommands: false }), []],
+      [single({ autoResendUnfulfilledCommands: false, commandTimeout }), [/set no commandTimeout$/]],
+      [cluster({}), [/twice; set retryDelayOnFailover: 0$/]],
+      [cluster({ retryDelayOnFailover: 0 }), []],
+      [
+        cluster({ retryDelayOnFailover: 0, clusterNodeRetryStrategy: () => 1 }),
+        [/twice; set no clusterNodeRetryStrategy$/]
+      ],
+      [
+        single({ autoResendUnfulfilledCommands: false, ...sentinel }),
+        [/^the client of redis waits for a sentinel that hangs; set a sentinelCommandTimeout$/]
+      ],
+      [single({ autoResendUnfulfilledCommands: false, ...sentinel, sentinelCommandTimeout: 1_000 }), []],
+      [cluster({ retryDelayOnFailover: 0, redisOptions: { commandTimeout } }), [/set no commandTimeout$/]],
+      ...[
+        { enableAutoPipelining: true },
+        { redisOptions: { enableAutoPipelining: true } },
+        { enableAutoPipelining: true, redisOptions: { enableAutoPipelining: false } }
+      ].map((options): [Cluster, RegExp[]] => [
+        cluster({ retryDelayOnFailover: 0, ...options }),
+        [/set no enableAutoPipelining$/]
+      ]),
+      [
+        single({ autoResendUnfulfilledCommands: false, enableAutoPipelining: true }),
+        [/set no enableAutoPipelining$/]
+      ]
     ]
-  ]
-  for (const [given, expected] of cases) {
-    const { warnings } = new RedisServer(given, 'test:')
-    t.equal(warnings.length, expected.length)
-    t.match(warnings, expected)
+    for (const [given, expected] of cases) {
+      const { warnings } = new RedisServer(given, 'test:')
+      t.equal(warnings.length, expected.length)
+      t.match(warnings, expected)
+    }
   }
-})
+)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { CELL_BITS, NO_CELL, Slabs } from '../../../plugin/store/slabs.js'
 
-t.test('what gets shorter stays where there is no smaller cell', async t => {
+t.test('a cell that gets shorter stays in place while there is no smaller cell', async t => {
   const slabs = new Slabs(0)
   const larger = slabs.resize(NO_CELL, 0, 1_536, false)
   const filled: number[] = []
@@ -11,23 +11,23 @@ t.test('what gets shorter stays where there is no smaller cell', async t => {
   const shorter = () => slabs.resize(cell, 1_024, 700, false)
   t.equal(shorter(), cell)
   slabs.free(larger)
-  t.equal(shorter(), cell, 'beside a larger one')
+  t.equal(shorter(), cell, 'when a larger cell is free')
   slabs.free(other)
-  t.equal(shorter(), cell, 'beside one as large')
+  t.equal(shorter(), cell, 'when a cell as large is free')
 })
 
-t.test('a page is emptied where its cells are free, and some more or twice as many', async t => {
+t.test('a page may be vacated when a page of cells is free, and `spare` more or as many again', async t => {
   const slabs = new Slabs(0)
   const filled: number[] = []
   const fill = () => slabs.resize(NO_CELL, 0, 1_024, false)
   for (let cell = fill(); cell !== NO_CELL; cell = fill()) filled.push(cell)
-  // Of each page, which holds eight, two.
+  // Two of the eight cells of each page.
   const ours = filled.filter((_, i) => i % 8 < 2)
   for (const cell of ours.splice(0, 10)) slabs.free(cell)
   t.equal(slabs.sparsest(3), NO_CELL)
   const third = filled[2 * 8 + 2] as number
   slabs.free(third)
-  t.equal(slabs.sparsest(3), third >>> CELL_BITS, 'the one with fewest in use')
+  t.equal(slabs.sparsest(3), third >>> CELL_BITS, 'the page with the fewest cells in use')
   for (const cell of ours.splice(0, 4)) slabs.free(cell)
   t.equal(slabs.sparsest(9), NO_CELL)
   slabs.free(ours.shift() as number)

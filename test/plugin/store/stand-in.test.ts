@@ -30,7 +30,7 @@ import {
 } from '../../contract/specs.js'
 import { Time } from '../../contract/time.js'
 
-/** Two memories: one that decides, one that stands in for it, by the same clock or another. */
+/** Two memory stores: the primary, and the stand-in memory, by the same wall clock or another. */
 function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   const time = new Time('2026-03-01T00:00:00Z')
   const { monotonic, wall } = time.clock
@@ -38,7 +38,7 @@ function open({ maxKeys = 1_000, ahead = 0 } = {}) {
   const primary = new MemoryStore({
     clock: { monotonic: () => monotonic() + older, wall: () => wall() + ahead }
   })
-  // Its receipts are others.
+  // So that its receipts differ from those of the primary store.
   older = 5_000
   const memory = new MemoryStore({ clock: time.clock, maxKeys })
   const standIn = new StandIn(memory)
@@ -46,7 +46,7 @@ function open({ maxKeys = 1_000, ahead = 0 } = {}) {
     primary.close()
     standIn.close()
   }
-  /** Decides, and notes what is admitted. */
+  /** Decides in the primary store, and notes in the stand-in memory what is admitted. */
   function reserve(entries: readonly Entry[], holder = ''): { taken: Taken[]; counted: Settling } {
     const facts = primary.reserve(entries, holder)
     const taken = takenOf(entries, named(entries, facts))
@@ -78,7 +78,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ peek: fc.integer({ min: 0, max: 2 }) }) }
 )
 
-t.test('whenever it is asked, it knows what it would know had it decided itself', async t => {
+t.test('whenever the stand-in memory is asked, it has the same facts as the primary store', async t => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { time, primary, standIn, reserve, close } = open()
@@ -91,7 +91,7 @@ t.test('whenever it is asked, it knows what it would know had it decided itself'
         deepStrictEqual(standIn.caughtUp().peek(entries), primary.peek(entries))
       }
       for (const each of steps) {
-        // Within one tick, what follows a refund is counted a tick later there.
+        // Within one tick, a send after a refund would be counted a tick later in the stand-in memory.
         time.advance(1)
         if ('send' in each) sent.push(reserve(entriesOf(each.send, each.value)))
         else if ('wait' in each) time.advance(each.wait)
@@ -109,21 +109,21 @@ t.test('whenever it is asked, it knows what it would know had it decided itself'
   )
 })
 
-t.test('it counts as far as it has room', async t => {
+t.test('the stand-in memory counts sends as far as it has room', async t => {
   const { time, reserve, used, close } = open({ maxKeys: 2 })
   t.teardown(close)
   const entries = ['a', 'b', 'c'].map(who => entry(spec, who))
   const last = entries.map(each => reserve([each])).pop()
   t.strictSame(used(entries), [1, 1, 0])
   await last?.counted.refund(last.taken, '')
-  t.strictSame(used(entries), [1, 1, 0], 'what is not counted is not given back')
+  t.strictSame(used(entries), [1, 1, 0], 'a refund of a send that was not counted changes nothing')
   time.advanceMs(61_000)
   const late = [entry(spec, 'late')]
   reserve(late)
-  t.strictSame(used(late), [1], 'what has expired makes room')
+  t.strictSame(used(late), [1], 'expired records make room')
 })
 
-t.test('whose day ends late keeps no room from those whose day is over', async t => {
+t.test('counts whose day ends late keep no room from counts whose day is over', async t => {
   const { time, reserve, used, close } = open({ maxKeys: 100 })
   t.teardown(close)
   const daily = count(1, 'day')
@@ -131,15 +131,15 @@ t.test('whose day ends late keeps no room from those whose day is over', async t
   for (let who = 0; who < 50; who++) reserve(day('Europe/London', who))
   for (let who = 50; who < 100; who++) reserve(day('Asia/Shanghai', who))
   t.strictSame(used(day('Asia/Shanghai', 99)), [1])
-  // Kept for an hour more, should the clock be set back.
+  // A count is kept for an hour after its day, in case the clock is set back.
   time.advanceMs(17.5 * 3_600_000)
   const later = Array.from({ length: 40 }, (_, who) => entry(spec, `later ${who}`))
   for (const each of later) reserve([each])
   t.strictSame(used(later.slice(-1)), [1])
-  t.strictSame(used(day('Europe/London', 0)), [1], 'that one lives')
+  t.strictSame(used(day('Europe/London', 0)), [1], 'a count whose day is not over stays')
 })
 
-t.test('what is over when it would be counted takes no room', async t => {
+t.test('a send that is out of its window when it would be counted takes no room', async t => {
   const { time, memory, reserve, used, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
@@ -149,7 +149,7 @@ t.test('what is over when it would be counted takes no room', async t => {
   t.equal(memory.size, 0)
 })
 
-t.test('locks, attempts and what is only observed are counted in the other store alone', async t => {
+t.test('locks, attempts and observed rules are counted in the primary store alone', async t => {
   const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
   const holder = token()
@@ -166,10 +166,10 @@ t.test('locks, attempts and what is only observed are counted in the other store
   standIn.caughtUp().reserve(entries.slice(0, 1), token())
   const again = reserve(entries, holder)
   await again.counted.refund(again.taken, holder)
-  t.strictSame(used(entries), [1, 0, 0, 0], 'a lock that the memory has given is not theirs to release')
+  t.strictSame(used(entries), [1, 0, 0, 0], 'a lock that the stand-in memory has given is not released')
 })
 
-t.test('a calendar limit is counted in the period of the other store', async t => {
+t.test('a calendar limit is counted in the period of the primary store', async t => {
   const { time, reserve, used, close } = open({ ahead: 2_000 })
   t.teardown(close)
   time.advanceMs(86_399_000)
@@ -178,12 +178,12 @@ t.test('a calendar limit is counted in the period of the other store', async t =
   reserve(entries)
   t.strictSame(used(entries), [2])
   time.advanceMs(3_000)
-  t.strictSame(used(entries), [2], 'after midnight')
+  t.strictSame(used(entries), [2], 'after midnight by the clock of the stand-in memory')
   await first.counted.refund(first.taken, '')
   t.strictSame(used(entries), [1])
 })
 
-t.test('a calendar limit that is counted late is kept to the end of its period', async t => {
+t.test('a count that was noted and counted late is kept to the end of its period', async t => {
   const { time, standIn, reserve, used, close } = open()
   t.teardown(close)
   const entries = [entry(count(5, 'day'))]
@@ -195,21 +195,24 @@ t.test('a calendar limit that is counted late is kept to the end of its period',
   t.strictSame(used(entries), [1])
 })
 
-t.test('where the memory is still in the period before, the later one begins', async t => {
-  for (const soon of [true, false]) {
-    const { time, standIn, reserve, used, close } = open({ ahead: 2_000 })
-    t.teardown(close)
-    time.advanceMs(86_399_000)
-    const entries = [entry(count(5, 'day'))]
-    for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
-    reserve(entries)
-    if (soon) standIn.caughtUp()
-    time.advanceMs(3_000)
-    t.strictSame(used(entries), [1], soon ? 'counted before it begins here' : 'counted after')
+t.test(
+  'when the stand-in memory is still in the period before, a noted send begins the later period',
+  async t => {
+    for (const soon of [true, false]) {
+      const { time, standIn, reserve, used, close } = open({ ahead: 2_000 })
+      t.teardown(close)
+      time.advanceMs(86_399_000)
+      const entries = [entry(count(5, 'day'))]
+      for (let i = 0; i < 3; i++) standIn.caughtUp().reserve(entries, '')
+      reserve(entries)
+      if (soon) standIn.caughtUp()
+      time.advanceMs(3_000)
+      t.strictSame(used(entries), [1], soon ? 'counted before that period begins here' : 'counted after that')
+    }
   }
-})
+)
 
-t.test('where the memory is in the period after, the one before changes nothing', async t => {
+t.test('when the stand-in memory is in the next period already, a noted send changes nothing', async t => {
   const { time, standIn, reserve, used, close } = open({ ahead: -2_000 })
   t.teardown(close)
   const entries = [entry(count(5, 'day'))]
@@ -219,7 +222,7 @@ t.test('where the memory is in the period after, the one before changes nothing'
   t.strictSame(used(entries), [3])
 })
 
-t.test('what is cleared stays so when its note has made room', async t => {
+t.test('a cleared send stays cleared when later notes have taken its place', async t => {
   const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
   const [known, others] = [[entry(spec)], [entry(count(100_000, 'month'))]]
@@ -230,7 +233,7 @@ t.test('what is cleared stays so when its note has made room', async t => {
   t.strictSame([used(known), used(others)], [[0], [2 ** 16]])
 })
 
-t.test('a clear that is heard of late ends what was counted before it, and nothing behind it', async t => {
+t.test('a clear that is answered late clears the send before it, and not a send after it', async t => {
   for (const behind of [false, true]) {
     const { time, primary, standIn, reserve, used, close } = open()
     t.teardown(close)
@@ -245,7 +248,7 @@ t.test('a clear that is heard of late ends what was counted before it, and nothi
   }
 })
 
-t.test('a clear that fails changes nothing', async t => {
+t.test('a clear that fails in the primary store changes nothing', async t => {
   const { primary, standIn, reserve, used, close } = open()
   t.teardown(close)
   const [sent, unsent] = [1, 2].map(who => [entry(spec, who)]) as [Entry[], Entry[]]
@@ -258,21 +261,24 @@ t.test('a clear that fails changes nothing', async t => {
   t.strictSame([used(sent), used(unsent)], [[1], [0]])
 })
 
-t.test('what it has admitted itself stays, however much is admitted there and given back', async t => {
-  for (const max of [1, 2, 10, 1_000]) {
-    const { standIn, reserve, used, close } = open()
-    t.teardown(close)
-    const entries = [entry(log([max, 60_000]))]
-    for (let i = 0; i < max; i++) standIn.caughtUp().reserve(entries, '')
-    const sent = Array.from({ length: max }, () => reserve(entries))
-    t.strictSame(used(entries), [2 * max])
-    for (const { taken, counted } of sent) await counted.refund(taken, '')
-    t.strictSame(used(entries), [max])
-    t.equal(standIn.caughtUp().reserve(entries, '')[1], 0)
+t.test(
+  'sends that the stand-in memory admitted itself stay, however many others are noted and refunded',
+  async t => {
+    for (const max of [1, 2, 10, 1_000]) {
+      const { standIn, reserve, used, close } = open()
+      t.teardown(close)
+      const entries = [entry(log([max, 60_000]))]
+      for (let i = 0; i < max; i++) standIn.caughtUp().reserve(entries, '')
+      const sent = Array.from({ length: max }, () => reserve(entries))
+      t.strictSame(used(entries), [2 * max])
+      for (const { taken, counted } of sent) await counted.refund(taken, '')
+      t.strictSame(used(entries), [max])
+      t.equal(standIn.caughtUp().reserve(entries, '')[1], 0)
+    }
   }
-})
+)
 
-t.test('what is given back twice is that of nobody behind it', async t => {
+t.test('a send that is refunded twice takes away no later send', async t => {
   const { reserve, used, close } = open()
   t.teardown(close)
   const entries = [1, 2, 3].map(who => entry(spec, who))
@@ -281,13 +287,13 @@ t.test('what is given back twice is that of nobody behind it', async t => {
   t.strictSame(used(entries), [1, 0, 1])
 })
 
-t.test('of more different values than there is room for, the latest stay', async t => {
+t.test('of more different values than there is room for, the latest are kept', async t => {
   const { time, primary, reserve, used, close } = open()
   t.teardown(close)
   const spec = distinct([100, 3_600_000])
   const values = [...Array(700).keys()].map(value => [sentTo(spec, value)])
   for (const [i, entries] of values.entries()) {
-    // As another process does: this one does not hear of it.
+    // As another process does, without the stand-in memory hearing of it.
     if (i % 100 === 0) primary.clear(entries)
     reserve(entries)
     time.advanceMs(1_000)
@@ -297,7 +303,7 @@ t.test('of more different values than there is room for, the latest stay', async
   t.strictSame(used([sentTo(spec, 1_000)]), [450])
 })
 
-t.test('it keeps no process from ending', async t => {
+t.test('the stand-in memory keeps no process from ending', async t => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
   const { close } = open()
@@ -305,7 +311,7 @@ t.test('it keeps no process from ending', async t => {
   t.equal(timers(), before)
 })
 
-t.test('it counts little by little', async t => {
+t.test('notes are counted little by little, and no more after close', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   const { time, memory, reserve, close } = open()
   t.teardown(() => {
@@ -314,17 +320,17 @@ t.test('it counts little by little', async t => {
   })
   for (const who of [1, 2, 3]) reserve([entry(spec, who)])
   t.equal(memory.size, 0)
-  // One at least each time, however busy the machine.
+  // At least one note each time, however busy the machine.
   mock.timers.tick(3_000)
   t.equal(memory.size, 3)
   reserve([entry(spec, 4)])
   time.advanceMs(61_000)
   close()
   mock.timers.tick(3_000)
-  t.equal(memory.size, 3, 'nothing once it is closed')
+  t.equal(memory.size, 3, 'nothing is counted once it is closed')
 })
 
-t.test('however much is noted, it is not all counted at a time', async t => {
+t.test('many notes are not all counted at a time, not even to catch up', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   const { memory, standIn, reserve, close } = open({ maxKeys: 2 ** 16 })
   t.teardown(() => {
@@ -336,13 +342,13 @@ t.test('however much is noted, it is not all counted at a time', async t => {
   t.ok(memory.size > 0 && memory.size < 2 ** 16)
   const caughtUp = standIn.catchUp()
   t.ok(memory.size < 2 ** 16)
-  t.equal(standIn.catchUp(), caughtUp, 'one for all who wait')
+  t.equal(standIn.catchUp(), caughtUp, 'all who wait share one promise')
   await caughtUp
   t.equal(memory.size, 2 ** 16)
   t.not(standIn.catchUp(), caughtUp)
 })
 
-t.test('who is blocked in the other store is blocked', async t => {
+t.test('a key that is blocked or unblocked in the primary store is so in the stand-in memory', async t => {
   const { primary, standIn, reserve, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
@@ -358,7 +364,7 @@ t.test('who is blocked in the other store is blocked', async t => {
   t.equal(state(), REFUSES, 'unblocked by another process')
 })
 
-t.test('an answer that is older than a block does not end it', async t => {
+t.test('an answer to a call before a block does not end the block', async t => {
   const { primary, standIn, close } = open()
   t.teardown(close)
   const entries = [entry(spec)]
@@ -371,7 +377,7 @@ t.test('an answer that is older than a block does not end it', async t => {
   t.equal(named(entries, standIn.caughtUp().peek(entries)).entries[0]?.state, BLOCKED)
 })
 
-t.test('what is struck out before it is counted has no receipt', async t => {
+t.test('a note that is struck out before it is counted has no receipt', async t => {
   const journal = new Journal()
   for (const at of [7, 8]) journal.note(entry(spec), 0, at)
   journal.countNext(() => 9)
@@ -379,7 +385,7 @@ t.test('what is struck out before it is counted has no receipt', async t => {
   t.equal(journal.strike(spec, 0, 1), 9)
 })
 
-t.test('the latest 65,536 are kept', async t => {
+t.test('the journal keeps the latest 65,536 notes', async t => {
   const journal = new Journal()
   const entries = Array.from({ length: 7 }, (_, who) => entry(spec, who))
   for (let at = 0; at < 2 ** 16 + 5; at++) journal.note(entries[at % 7] as Entry, 0, at)
@@ -388,11 +394,11 @@ t.test('the latest 65,536 are kept', async t => {
     if (!entries[at % 7]?.identity.startsWith(identity)) throw new Error(`note ${at}`)
     return times.push(at)
   }
-  t.equal(journal.clear(4), false, 'its place is that of another')
+  t.equal(journal.clear(4), false, 'its place has been taken by a later note')
   while (journal.countNext(count));
   t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
-  t.equal(journal.strike(spec, 0, 5), 0, 'gone')
+  t.equal(journal.strike(spec, 0, 5), 0, 'a note that was overwritten')
   t.equal(journal.strike(spec, 5, 1), 1)
-  t.equal(journal.strike(spec, 5, 1), 0, 'struck out')
+  t.equal(journal.strike(spec, 5, 1), 0, 'a note that is struck out already')
   t.equal(journal.countNext(count), false)
 })
