@@ -12,7 +12,7 @@ const limits = [{ max: 1, window: '1h' }]
 const id = { value: 'headers.x-id' }
 
 for (const store of ['memory', 'redis'] as const) {
-  t.test(`requests that are decided together keep the context of each: ${store}`, async t => {
+  t.test(`each of several requests decided together keeps its own async context: ${store}`, async t => {
     const context = new AsyncLocalStorage<unknown>()
     const seen: Record<string, number> = {}
     const lost: string[] = []
@@ -54,7 +54,7 @@ for (const store of ['memory', 'redis'] as const) {
         Array.from({ length: 10 }, (_, who) => post('/x', {}, { headers: { 'x-id': `${who}` } }))
       )
     t.same(lost, [])
-    // Ten were sent or failed, five sent already, five failed again, and in the third round all tried too often.
+    // First round: five send, five fail. Second: five are refused, five fail again. Third: all have tried too often.
     t.same(seen, {
       preHandler: 20,
       filter: 20,

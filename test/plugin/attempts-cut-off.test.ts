@@ -7,9 +7,9 @@ import { gate } from '../helper/gate.js'
 import { BY_HAND, timeOutByHand } from './settlement/time-out.js'
 
 /**
- * Fastify's handlerTimeout is over while a second attempt is decided.
- * @param hold keeps the answer to that from leaving
- * @returns the answer, how often the handler ran, and the decisions that were told
+ * Ends Fastify's handlerTimeout while a second attempt is decided.
+ * @param hold holds up the answer to the time-out
+ * @returns the answer, how often the handler ran for it, and the decisions that were reported
  */
 async function cutOff(t: Test, max: number, hold: (app: FastifyInstance, held: () => Promise<void>) => void) {
   const [decided, cut, left] = [gate(), gate(), gate()]
@@ -48,23 +48,26 @@ const hooks = {
   'an onSend': (app: FastifyInstance, held: () => Promise<void>) => app.addHook('onSend', held)
 }
 
-// A rejection that nobody hears would end the test, too.
+// An unhandled rejection would end the test as well.
 for (const [name, hold] of Object.entries(hooks))
   for (const [max, decision] of [
     [1, 'refused'],
     [2, 'admitted']
   ] as const)
-    t.test(`an attempt is ${decision} while ${name} hook holds up the answer to a time-out`, async t => {
-      const { statusCode, headers, body, ran, told } = await cutOff(t, max, hold)
-      t.equal(statusCode, 503)
-      t.match(body, /FST_ERR_HANDLER_TIMEOUT/)
-      t.equal(headers['retry-after'], undefined)
-      t.equal(ran, 0, 'the handler')
-      t.same(told, [true, max > 1])
-    })
+    t.test(
+      `the handler does not run for an attempt ${decision} while ${name} hook holds up the answer to a time-out`,
+      async t => {
+        const { statusCode, headers, body, ran, told } = await cutOff(t, max, hold)
+        t.equal(statusCode, 503)
+        t.match(body, /FST_ERR_HANDLER_TIMEOUT/)
+        t.equal(headers['retry-after'], undefined)
+        t.equal(ran, 0, 'the handler did not run')
+        t.same(told, [true, max > 1])
+      }
+    )
 
 for (const counts of ['attempts', 'sends'] as const)
-  t.test(`a reply that is taken over while ${counts} are decided goes to no handler`, async t => {
+  t.test(`the handler does not run when a hook takes over the reply while ${counts} are decided`, async t => {
     const decided = gate()
     const key = async () => {
       await decided.opened
@@ -83,5 +86,5 @@ for (const counts of ['attempts', 'sends'] as const)
     app.post('/x', { config: { limit: 'a' } }, async () => `${++ran}`)
     t.equal((await post('/x')).body, 'mine')
     for (let i = 0; i < 5; i++) await turn()
-    t.equal(ran, 0, 'the handler')
+    t.equal(ran, 0, 'the handler did not run')
   })

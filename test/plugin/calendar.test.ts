@@ -12,7 +12,7 @@ const ZONES = Intl.supportedValuesOf('timeZone')
 const FIRST = Date.UTC(2000, 0, 1)
 const LAST = Date.UTC(2100, 0, 1)
 
-// The check's own clock: Intl alone, "2024-03-31 00:00:00" (Swedish writes ISO dates).
+// The clock of the check uses Intl alone: "2024-03-31 00:00:00" (Swedish writes ISO dates).
 const formats = new Map<string, Intl.DateTimeFormat>()
 function local(at: number, zone: string): string {
   let format = formats.get(zone)
@@ -77,7 +77,7 @@ function faultOfSpan(per: Period, zone: string, start: number, next: number): st
     const months = (date: string) => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7))
     return months(to) - months(from) === 1 ? '' : 'not one month'
   }
-  // Dates that the zone lived through, since Samoa and Tokelau left one out.
+  // Dates that there were in the zone, since Samoa and Tokelau left one out.
   const dates = new Set<string>()
   for (let at = start; at < next; at += 6 * HOUR) dates.add(dateAt(at, zone))
   if (per === 'day') return dates.size === 1 ? '' : `${dates.size} dates`
@@ -109,7 +109,7 @@ function meets(per: Period, zone: string, at: number): void {
   if (!joined || before[1] !== previous || before[2] !== start) throw new Error(`${per} ${zone} ${at}: a gap`)
 }
 
-t.test('boundaries are where an independent local clock puts them', async t => {
+t.test('the boundaries of a period are where an independent local clock has them', async t => {
   fc.assert(
     fc.property(period, moment, (per, { zone, at }) => holds(per, zone, at)),
     { numRuns: 300 }
@@ -117,13 +117,13 @@ t.test('boundaries are where an independent local clock puts them', async t => {
   t.pass('300 moments')
 })
 
-t.test('adjacent periods meet', async t => {
+t.test('a period ends where the next one begins', async t => {
   const run = fc.property(period, moment, (per, { zone, at }) => meets(per, zone, at))
   fc.assert(run, { numRuns: 300 })
   t.pass('300 moments')
 })
 
-t.test('every zone that the runtime lists, around a change of its clock', async t => {
+t.test('boundaries are right around a change of the clock in every zone that the runtime lists', async t => {
   const [at] = fc.sample(instant, 1) as [number]
   for (const zone of ZONES) {
     const change = nextChange(at, zone)
@@ -132,27 +132,30 @@ t.test('every zone that the runtime lists, around a change of its clock', async 
   t.pass(`${ZONES.length} zones`)
 })
 
-t.test('half an hour and dates begun twice, through the years', async t => {
-  for (let year = 2000; year < 2100; year += year < 2012 ? 3 : 11) {
-    for (const zone of ['Australia/Lord_Howe', 'America/St_Johns', 'Antarctica/Troll']) {
-      let change = Date.UTC(year, 0, 1)
-      for (let n = 0; n < 2; n++) {
-        change = nextChange(change + 1_000, zone)
-        for (const by of [-1, 20 * MINUTE, 70 * MINUTE]) {
-          for (const per of year === 2009 ? PERIODS : (['hour', 'day'] as const)) {
-            holds(per, zone, change + by)
-            meets(per, zone, change + by)
+t.test(
+  'boundaries are right in zones that shift by half an hour or begin a date twice, through the years',
+  async t => {
+    for (let year = 2000; year < 2100; year += year < 2012 ? 3 : 11) {
+      for (const zone of ['Australia/Lord_Howe', 'America/St_Johns', 'Antarctica/Troll']) {
+        let change = Date.UTC(year, 0, 1)
+        for (let n = 0; n < 2; n++) {
+          change = nextChange(change + 1_000, zone)
+          for (const by of [-1, 20 * MINUTE, 70 * MINUTE]) {
+            for (const per of year === 2009 ? PERIODS : (['hour', 'day'] as const)) {
+              holds(per, zone, change + by)
+              meets(per, zone, change + by)
+            }
           }
         }
       }
     }
+    t.pass('each change')
   }
-  t.pass('each change')
-})
+)
 
 const utc = (time: string) => Date.parse(`${time.replace(' ', 'T')}Z`)
 
-t.test('known dates', async t => {
+t.test('boundaries are right on known special dates', async t => {
   for (const [per, zone, at, start, next, why] of [
     ['day', 'Asia/Beirut', '2022-03-27 10:00', '2022-03-26 22:00', '2022-03-27 21:00', 'no midnight'],
     ['day', 'America/Sao_Paulo', '2018-11-04 10:00', '2018-11-04 03:00', '2018-11-05 02:00', 'no midnight'],
@@ -200,7 +203,7 @@ t.test('known dates', async t => {
   }
 })
 
-t.test('a local date has as many hours as its clock ran', async t => {
+t.test('a day has as many hour periods as the local clock ran', async t => {
   for (const [zone, noon, count] of [
     ['Europe/Paris', '2024-10-27T12:00Z', 25],
     ['Europe/Paris', '2024-03-31T12:00Z', 23],
@@ -215,7 +218,7 @@ t.test('a local date has as many hours as its clock ran', async t => {
   }
 })
 
-t.test('the cache never shows, whichever way time goes', async t => {
+t.test('the cache changes no boundaries, whether time goes forward or back', async t => {
   const steps = fc.array(fc.tuple(period, fc.integer({ min: -40 * DAY, max: 40 * DAY })), { minLength: 2 })
   // Another spelling of the name is another entry of the cache.
   const alias = (zone: string, n: number) =>
@@ -238,32 +241,35 @@ t.test('the cache never shows, whichever way time goes', async t => {
   t.pass('every walk')
 })
 
-/** One of very many of the same zone. */
+/** One of very many spellings of the same zone. */
 function spelling(n: number): string {
   const letters = [...'comodrivadavia'].map((letter, i) => ((n >> i) % 2 ? letter.toUpperCase() : letter))
   return `America/Argentina/${letters.join('')}`
 }
 
-t.test('the cache holds the current period, and so many zones', async t => {
-  const at = Date.UTC(2024, 5, 30, 12)
-  const first = boundaries('day', 'Asia/Shanghai', at)
-  t.equal(boundaries('day', 'Asia/Shanghai', first[2] - 1), first, 'up to its last ms')
-  t.equal(boundaries('day', 'Asia/Shanghai', first[1] + 0.5), first, 'at a fraction of a ms')
-  t.equal(boundaries('day', 'Asia/Shanghai', first[2] + 0.5)[1], first[2], 'not beyond')
-  t.ok(Object.isFrozen(first), 'nobody can change what is shared')
-  const kept = boundaries('day', 'Asia/Shanghai', at)
-  const all = ZONES.map(zone => boundaries('day', zone, at))
-  t.ok(
-    ZONES.every((zone, i) => boundaries('day', zone, at) === all[i]),
-    'all zones at once'
-  )
-  for (let n = 0; n < 1_000; n++) boundaries('day', spelling(n), at)
-  const anew = boundaries('day', 'Asia/Shanghai', at)
-  t.not(anew, kept, 'the oldest zone was dropped')
-  t.same(anew, kept)
-})
+t.test(
+  'the cache holds the current period of all listed zones, and drops the oldest of a thousand',
+  async t => {
+    const at = Date.UTC(2024, 5, 30, 12)
+    const first = boundaries('day', 'Asia/Shanghai', at)
+    t.equal(boundaries('day', 'Asia/Shanghai', first[2] - 1), first, 'up to its last ms')
+    t.equal(boundaries('day', 'Asia/Shanghai', first[1] + 0.5), first, 'at a fraction of a ms')
+    t.equal(boundaries('day', 'Asia/Shanghai', first[2] + 0.5)[1], first[2], 'not beyond its end')
+    t.ok(Object.isFrozen(first), 'shared boundaries cannot be changed')
+    const kept = boundaries('day', 'Asia/Shanghai', at)
+    const all = ZONES.map(zone => boundaries('day', zone, at))
+    t.ok(
+      ZONES.every((zone, i) => boundaries('day', zone, at) === all[i]),
+      'all zones are in the cache'
+    )
+    for (let n = 0; n < 1_000; n++) boundaries('day', spelling(n), at)
+    const anew = boundaries('day', 'Asia/Shanghai', at)
+    t.not(anew, kept, 'the oldest zone was dropped')
+    t.same(anew, kept)
+  }
+)
 
-t.test('names of time zones', async t => {
+t.test('isTimeZone accepts names that the runtime knows, and nothing else', async t => {
   for (const name of ['UTC', 'Asia/Shanghai', 'US/Pacific', 'Etc/GMT-8', 'Asia/Calcutta', 'Asia/Kolkata']) {
     t.ok(isTimeZone(name), name)
     t.equal(boundaries('hour', name, FIRST).length, 4)
@@ -271,7 +277,7 @@ t.test('names of time zones', async t => {
   t.same(
     ZONES.filter(zone => !isTimeZone(zone)),
     [],
-    'every listed one'
+    'every listed zone'
   )
   const none = ['', '+08:00', '-03', '+0530', 'Z', 'UTC+8', 'Mars/Olympus', 'Europe/', ' UTC', '__proto__']
   for (const name of none) {
@@ -284,12 +290,12 @@ t.test('names of time zones', async t => {
   for (const other of [undefined, null, 8, {}, ['UTC']]) t.notOk(isTimeZone(other as never), String(other))
 })
 
-t.test('nonsense is thrown back', async t => {
+t.test('an unknown zone or an instant that is no number throws', async t => {
   t.throws(() => boundaries('day', 'Mars/Olympus', FIRST), RangeError)
   t.throws(() => boundaries('day', 'UTC', Number.NaN), RangeError)
 })
 
-t.test('however many spellings of a zone are asked for, each is known', async t => {
+t.test('isTimeZone knows each spelling of a zone, however many are asked for', async t => {
   for (let n = 0; n < 1_100; n++) {
     const name = spelling(n)
     if (!isTimeZone(name) || isTimeZone(`${name}x`)) t.fail(name)
@@ -297,7 +303,7 @@ t.test('however many spellings of a zone are asked for, each is known', async t 
   t.ok(isTimeZone('Asia/Shanghai'))
 })
 
-t.test('no period outlives the count of it', async t => {
+t.test('no period is longer than the time to live of its count', async t => {
   const named = () => ({ name: 'a', rule: 0, series: 0, observed: false, forgettable: false, inForce: {} })
   const ttlOf = (limit: Limit) => compileLimits([limit], 'limits', named)[0]?.spec.ttl as number
   for (const [per, timeZone, day] of [
@@ -313,6 +319,6 @@ t.test('no period outlives the count of it', async t => {
       if (next - start > ttl) t.fail(`${per} of ${timeZone}: ${next - start} > ${ttl}`)
     }
   }
-  // A log lives two milliseconds longer than its window: Redis ends it by whole ones.
+  // A log lives two milliseconds longer than its window, since Redis expires keys by whole milliseconds.
   t.equal(ttlOf({ max: 1, window: '60s' }), 60_002)
 })

@@ -4,7 +4,7 @@ import { limitPlugin } from '../../plugin/index.js'
 import { appOf } from '../helper/face.js'
 import { scriptCalls, startRedis } from '../helper/redis.js'
 
-t.test('who asks in one turn of the event loop goes on together, when it ends', async t => {
+t.test('all callers of one turn of the event loop go on together when it ends', async t => {
   const heard: string[] = []
   const ask = (name: string) => cohort().then(() => heard.push(name))
   const first = ask('a')
@@ -15,10 +15,10 @@ t.test('who asks in one turn of the event loop goes on together, when it ends', 
   await second
   t.strictSame(heard, ['a', 'b'])
   await ask('c')
-  t.strictSame(heard, ['a', 'b', 'c'], 'the next turn is another one')
+  t.strictSame(heard, ['a', 'b', 'c'], 'the next turn has a cohort of its own')
 })
 
-t.test('requests of one turn are decided by one call of Redis', async t => {
+t.test('requests of one turn are decided by one call to Redis', async t => {
   const { client } = await startRedis(t)
   const app = appOf(t)
   await app.register(limitPlugin, {

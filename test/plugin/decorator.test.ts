@@ -18,7 +18,7 @@ const mobile: Rule = { name: 'mobile', key: { phone: 'body.phone' }, limits }
 const pair: Rule = { name: 'pair', key: [{ value: 'query.a' }, { value: 'query.b' }], limits }
 const flight: Rule = { name: 'flight', key: { value: 'query.a' }, lock: '30s' }
 
-t.test('reserve, with its three ends', async t => {
+t.test('reserve: a decision is kept, refunded or ended', async t => {
   const { app, advance } = await open(t, { rules: [mobile, flight] })
   const free = async () => (await app.limit.peek({ mobile: '13800138000' })).rules[0]?.limits[0]?.remaining
   const kept = await app.limit.reserve({ mobile: '138 0013 8000' })
@@ -50,10 +50,10 @@ t.test('reserve, with its three ends', async t => {
   const next = await app.limit.reserve({ flight: 'a', mobile: '13800138000' })
   t.ok(next.allowed)
   next.end()
-  t.equal(await free(), 0, 'what is not settled at the end is kept')
+  t.equal(await free(), 0, 'a slot that is not settled at the end is kept')
 })
 
-t.test('run: settles by how it ended, as a route does', async t => {
+t.test('run: settles by how its function ends, as a route does', async t => {
   const wrong: Rule = {
     name: 'wrong',
     key: { phone: 'body.phone' },
@@ -81,7 +81,7 @@ t.test('run: settles by how it ended, as a route does', async t => {
   })
   t.equal(answer, 'sent')
   t.same(await used(), { sends: 1, failures: 0, free: true })
-  t.equal(await app.limit.run(keys, () => 7), 7, 'no promise')
+  t.equal(await app.limit.run(keys, () => 7), 7, 'a function without a promise')
   t.same(await used(), { sends: 1, failures: 0, free: true })
 
   const down = new Error('the provider is down')
@@ -97,15 +97,15 @@ t.test('run: settles by how it ended, as a route does', async t => {
     t.same(await used(), { sends: 0, failures: 1, free: true })
   }
   await t.rejects(failing(new DOMException('no answer', 'TimeoutError')))
-  t.same(await used(), { sends: 1, failures: 1, free: true }, 'unclear')
+  t.same(await used(), { sends: 1, failures: 1, free: true }, 'an unclear ending keeps')
   await app.limit.run(keys, decision => decision.refund())
-  t.same(await used(), { sends: 0, failures: 0, free: true }, 'what it settles itself stays so')
+  t.same(await used(), { sends: 0, failures: 0, free: true }, 'what the function settles itself stays so')
   const ended = await app.limit.run(keys, decision => decision)
   await ended.refund()
-  t.same(await used(), { sends: 1, failures: 0, free: true }, 'and what has ended is settled')
+  t.same(await used(), { sends: 1, failures: 0, free: true }, 'a decision that has ended is settled')
 })
 
-t.test('run: a refusal is thrown, and nothing is sent', async t => {
+t.test('run: a refusal is thrown, and the function does not run', async t => {
   const guard: Rule = {
     name: 'guard',
     key: 'ip',
@@ -120,7 +120,7 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   for (const request of [undefined, null]) {
     const refused = await app.limit.run(keys, send, request as never).catch(error => error)
     t.ok(refused instanceof errors.ExceededError)
-    // Without a request to ask about, nobody is told of the guard.
+    // Without a request to ask about, `private` hides the guard.
     const headers = { 'retry-after': '60', 'ratelimit-policy': '"mobile";q=1;w=60' }
     t.same(refused.headers, { ...headers, ratelimit: '"mobile";r=0;t=60' })
     t.match(refused, {
@@ -139,19 +139,19 @@ t.test('run: a refusal is thrown, and nothing is sent', async t => {
   await t.rejects(app.limit.run({ nobody: '1' }, send), { code: 'FST_SEND_LIMIT_RULE_UNKNOWN' })
   t.equal(sent, 1)
 
-  // Thrown in a handler it is answered as it stands.
+  // A handler that throws the refusal answers it as it is.
   app.post('/graphql', async request => app.limit.run({ guard: '192.0.2.1' }, send, request))
   const answer = (who: string) => post('/graphql', {}, { headers: { 'x-who': who } })
   t.match(await answer('anybody'), {
     statusCode: 429,
     headers: { ratelimit: '"guard";r=0;t=60', 'retry-after': '60' }
   })
-  t.notOk('ratelimit' in (await answer('page')).headers, 'private to this request')
+  t.notOk('ratelimit' in (await answer('page')).headers, 'the rule is private for this request')
   advance(60_000)
   t.equal((await answer('anybody')).statusCode, 200)
 })
 
-t.test('run: a refusal by rules of one name, each of a route of its own', async t => {
+t.test('run: a refusal by rules of the same name on different routes has no rate-limit headers', async t => {
   const { app } = await open(t, { rules: [mobile] })
   const hourly: Limit = { max: 1, window: '1h' }
   for (const [url, more] of Object.entries({ '/a': [], '/b': [hourly] })) {
@@ -169,25 +169,28 @@ t.test('run: a refusal by rules of one name, each of a route of its own', async 
   }
 })
 
-t.test('run: rules that are replaced while the store is looked at for the first time', async t => {
-  const once: Rule = { name: 'once', key: { value: 'query.a' }, limits }
-  const twice: Rule = { ...once, limits: [...limits, { max: 1, window: '1h' }] }
-  const { url } = await startRedis(t)
-  const join = async (rule: Rule) => {
-    const client = new Redis(url, { autoResendUnfulfilledCommands: false })
-    t.teardown(() => client.disconnect())
-    const { app } = await open(t, { client, secret: '0123456789abcdef', rules: [rule] })
-    return app.limit
+t.test(
+  'run: when rules are replaced during the first check of Redis, the refusal names the new ones',
+  async t => {
+    const once: Rule = { name: 'once', key: { value: 'query.a' }, limits }
+    const twice: Rule = { ...once, limits: [...limits, { max: 1, window: '1h' }] }
+    const { url } = await startRedis(t)
+    const join = async (rule: Rule) => {
+      const client = new Redis(url, { autoResendUnfulfilledCommands: false })
+      t.teardown(() => client.disconnect())
+      const { app } = await open(t, { client, secret: '0123456789abcdef', rules: [rule] })
+      return app.limit
+    }
+    const keys = { once: 'a' }
+    await (await join(twice)).run(keys, () => 'sent')
+    const limit = await join(once)
+    const running = limit.run(keys, () => 'sent')
+    limit.replace([twice])
+    await t.rejects(running, { code: 'FST_SEND_LIMIT_EXCEEDED', message: 'limit reached: once-60s, once-1h' })
   }
-  const keys = { once: 'a' }
-  await (await join(twice)).run(keys, () => 'sent')
-  const limit = await join(once)
-  const running = limit.run(keys, () => 'sent')
-  limit.replace([twice])
-  await t.rejects(running, { code: 'FST_SEND_LIMIT_EXCEEDED', message: 'limit reached: once-60s, once-1h' })
-})
+)
 
-t.test('what counts attempts is not given back', async t => {
+t.test('an attempt is not refunded', async t => {
   const { app } = await open(t, { rules: [{ name: 'login', key: 'ip', limits, counts: 'attempts' }] })
   const keys = { login: '192.0.2.1' }
   const attempt = await app.limit.reserve(keys)
@@ -204,7 +207,7 @@ t.test('all or nothing over several rules', async t => {
   t.match(await app.limit.peek({ pair: ['1', '2'] }), { rules: [{ limits: [{ remaining: 1 }] }] })
 })
 
-t.test('the same identity as in a route', async t => {
+t.test('reserve and peek count the same identity as a route does', async t => {
   const { app, post } = await open(t, { rules: [mobile] })
   app.post('/x', { config: { limit: ['mobile', { ...pair, optional: true }] } }, async () => 'sent')
   await app.limit.reserve({ mobile: '+86 138-0013-8000' })
@@ -225,7 +228,7 @@ t.test('peek changes nothing', async t => {
   }
 })
 
-t.test('clear', async t => {
+t.test('clear forgets what one key has counted', async t => {
   const { app } = await open(t, { rules: [mobile] })
   const decision = await app.limit.reserve({ mobile: '13800138000' })
   await app.limit.reserve({ mobile: '13900139000' })
@@ -236,11 +239,11 @@ t.test('clear', async t => {
   await decision.refund()
   t.notOk(
     (await app.limit.peek({ mobile: '13800138000' })).allowed,
-    'an old receipt frees nothing that came after'
+    'a refund from before the clear gives back no later slot'
   )
 })
 
-t.test('block and unblock', async t => {
+t.test('block refuses with 403 for its time or until unblock', async t => {
   const { app, advance, post } = await open(t, { rules: [mobile] })
   app.post('/x', { config: { limit: 'mobile' } }, async () => 'sent')
   const ask = async () => (await post('/x', { phone: '13800138000' })).statusCode
@@ -257,18 +260,18 @@ t.test('block and unblock', async t => {
   t.equal(await ask(), 403)
   t.same(await violated(), [{ rule: 'mobile', windowMs: 0, blockedMs: 1 }])
   await app.limit.clear({ mobile: '13800138000' })
-  t.equal(await ask(), 403, 'clear leaves blocks')
+  t.equal(await ask(), 403, 'a clear leaves blocks')
   advance(1)
   t.equal(await ask(), 200)
   await app.limit.block({ mobile: '13800138000' })
   advance(400 * 86_400_000)
   t.equal(await ask(), 403)
-  t.same(await violated(), [{ rule: 'mobile', windowMs: 0, blockedMs: null }], 'without an end')
+  t.same(await violated(), [{ rule: 'mobile', windowMs: 0, blockedMs: null }], 'a block without end')
   await app.limit.unblock({ mobile: '13800138000' })
   t.equal(await ask(), 200)
 })
 
-t.test('a lock cannot be blocked, nor what is named beside it', async t => {
+t.test('a lock cannot be blocked, and then no key in the call is', async t => {
   const flight: Rule = { name: 'flight', key: mobile.key, lock: '1s' }
   const { app } = await open(t, { rules: [mobile, flight] })
   const keys = { mobile: '13800138000', flight: '13800138000' }
@@ -278,23 +281,26 @@ t.test('a lock cannot be blocked, nor what is named beside it', async t => {
   t.ok((await app.limit.peek(keys)).allowed)
 })
 
-t.test('an address that is not there: nobody is blocked, forgotten or let through by it', async t => {
-  const limits = [{ max: 1, window: '60s' }]
-  for (const key of ['ip', { ip: 'request.ip' }] as const) {
-    const { app } = await open(t, { rules: [{ name: 'ip', key, limits }] })
-    const { reserve, peek, block, unblock, clear } = app.limit
-    for (const call of [reserve, peek, block, unblock, clear])
-      await t.rejects(async () => void (await call({ ip: undefined })), {
-        code: 'FST_SEND_LIMIT_KEY_MISSING'
-      })
-    for (const call of [block, unblock, clear])
-      await t.rejects(call({ ip: null }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
-    for (const call of [reserve, peek])
-      t.match(await call({ ip: null }), { allowed: true }, 'null says that there is none')
+t.test(
+  'an undefined address makes every call fail, and null stands for a missing one in reserve and peek',
+  async t => {
+    const limits = [{ max: 1, window: '60s' }]
+    for (const key of ['ip', { ip: 'request.ip' }] as const) {
+      const { app } = await open(t, { rules: [{ name: 'ip', key, limits }] })
+      const { reserve, peek, block, unblock, clear } = app.limit
+      for (const call of [reserve, peek, block, unblock, clear])
+        await t.rejects(async () => void (await call({ ip: undefined })), {
+          code: 'FST_SEND_LIMIT_KEY_MISSING'
+        })
+      for (const call of [block, unblock, clear])
+        await t.rejects(call({ ip: null }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
+      for (const call of [reserve, peek])
+        t.match(await call({ ip: null }), { allowed: true }, 'null says that there is no address')
+    }
   }
-})
+)
 
-t.test('wrong calls', async t => {
+t.test('calls with wrong rules, keys, requests or durations fail, and change nothing', async t => {
   const { app: empty } = await open(t)
   await t.rejects(empty.limit.peek({ nobody: '1' }), {
     message: 'keys: there is no rule named "nobody"; known: none'
@@ -337,7 +343,7 @@ t.test('wrong calls', async t => {
       code: 'FST_SEND_LIMIT_KEY_MISSING',
       message: 'query.b is missing or not a scalar value'
     })
-    // A list may come from a client: it is no one's number, and never nobody's.
+    // A list may come from a client: it is no number, and it does not count as a missing one either.
     for (const list of [[], [null], ['13800138000'], ['13800138000', '13900139000']]) {
       await t.rejects(call({ mobile: list }), { code: 'FST_SEND_LIMIT_KEY_MISSING', statusCode: 400 })
       await t.rejects(call({ spare: list }), { code: 'FST_SEND_LIMIT_KEY_MISSING', statusCode: 400 })
@@ -369,12 +375,16 @@ t.test('wrong calls', async t => {
       message: /^duration: /
     })
   }
-  t.ok((await limit.peek({ mobile: '13800138000' })).allowed, 'none of them did anything')
+  t.ok((await limit.peek({ mobile: '13800138000' })).allowed, 'none of the calls changed anything')
   const nothing = await limit.reserve({})
-  t.same([nothing.allowed, nothing.rules, nothing.store], [true, [], 'none'], 'nothing to decide')
+  t.same(
+    [nothing.allowed, nothing.rules, nothing.store],
+    [true, [], 'none'],
+    'without rules there is nothing to decide'
+  )
 })
 
-t.test('the log that rolling limits share is as long as the largest needs', async t => {
+t.test('the log that rolling limits share is as long as the largest max needs', async t => {
   for (const order of [1, -1]) {
     const limits = [
       { max: 1, window: '1m' },
@@ -388,7 +398,7 @@ t.test('the log that rolling limits share is as long as the largest needs', asyn
   }
 })
 
-t.test('the ceiling of each limit is its own', async t => {
+t.test('each limit has its own ceiling', async t => {
   const max = () => 9
   const limits: Rule['limits'] = [
     { max: 1, window: '1m' },
@@ -403,7 +413,7 @@ t.test('the ceiling of each limit is its own', async t => {
   )
 })
 
-t.test('max as a function, with the request', async t => {
+t.test('a max function gets the request, up to the ceiling of each limit', async t => {
   const { app } = await open(t)
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
   const limits: Limit[] = [
@@ -438,10 +448,10 @@ t.test('max as a function, with the request', async t => {
   const nan = '"max" of the rule paid must return a number, but returned NaN'
   t.equal((await app.inject({ url: '/x', headers: { 'x-max': '2' } })).headers['ratelimit-policy'], told(2))
   t.same(await ask('many'), [500, undefined, nan])
-  t.same(await ask('-3'), [429, undefined, undefined], 'as of 0')
+  t.same(await ask('-3'), [429, undefined, undefined], 'a negative max counts as 0')
 })
 
-t.test('one rule for all that name it, one each for those that write it', async t => {
+t.test('routes that name a rule share it, and each route that writes a rule has its own', async t => {
   const shared: Rule = { name: 'send', key: 'ip', limits }
   const { app } = await open(t, { rules: [shared] })
   const inline = { limit: { ...shared } }
@@ -462,16 +472,16 @@ t.test('one rule for all that name it, one each for those that write it', async 
     },
     { prefix: '/v1' }
   )
-  t.same([await ask('/s1'), await ask('/s2')], [200, 429], 'shared')
+  t.same([await ask('/s1'), await ask('/s2')], [200, 429], 'a named rule is shared')
   t.same(
     [await ask('/i1'), await ask('/i2'), await ask('/i1'), await ask('/i2')],
     [200, 200, 429, 429],
-    'by url'
+    'one rule for each URL'
   )
   t.same(
     [await ask('/i2', { method: 'POST' }), await ask('/i2', { method: 'POST' })],
     [200, 429],
-    'by method'
+    'one rule for each method'
   )
   t.same(
     [await ask('/i2', { method: 'PUT' }), await ask('/i2', { method: 'PATCH' })],
@@ -486,7 +496,7 @@ t.test('one rule for all that name it, one each for those that write it', async 
     )
   }
   t.same([await ask('/item/1'), await ask('/item/2')], [200, 429], 'a route is its pattern')
-  t.same([await ask('/v1/i1'), await ask('/v1/i1')], [200, 429], 'by prefix')
+  t.same([await ask('/v1/i1'), await ask('/v1/i1')], [200, 429], 'one rule for each prefix')
   t.same(
     [
       await ask('/v1'),
@@ -495,7 +505,7 @@ t.test('one rule for all that name it, one each for those that write it', async 
       await ask('/v1/', { method: 'HEAD' })
     ],
     [200, 429, 429, 429],
-    'both spellings of a prefix'
+    'both spellings of a prefix are one route'
   )
 })
 
@@ -525,10 +535,14 @@ t.test('HEAD shares the limits of its GET', async t => {
     t.equal((await app.inject({ method, url: '/two' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/two' })).statusCode, 429)
   for (let i = 0; i < 3; i++) t.equal((await app.inject('/own')).statusCode, 200)
-  t.equal((await app.inject({ method: 'HEAD', url: '/own' })).statusCode, 429, 'one of your own, too')
+  t.equal(
+    (await app.inject({ method: 'HEAD', url: '/own' })).statusCode,
+    429,
+    'a HEAD route that the app declares shares them as well'
+  )
 })
 
-t.test('HEAD shares them, too, where a hook writes them anew for each route', async t => {
+t.test('HEAD shares the limits of its GET even when a hook writes a new rule for each route', async t => {
   const app = appOf(t)
   app.addHook('onRoute', route => {
     const own: Rule = { name: 'a', key: 'ip', limits: [{ max: 2, window: '60s' }] }
@@ -542,7 +556,7 @@ t.test('HEAD shares them, too, where a hook writes them anew for each route', as
   }
 })
 
-t.test('a HEAD that stands for itself has its own limits', async t => {
+t.test('a HEAD route with a rule of its own, or without a GET for its host, has its own limits', async t => {
   const { app } = await open(t)
   const limit = (max: number): Rule => ({ name: 'send', key: 'ip', limits: [{ max, window: '60s' }] })
   app.get('/x', { exposeHeadRoute: false, config: { limit: limit(9) } }, async () => '')
@@ -556,15 +570,19 @@ t.test('a HEAD that stands for itself has its own limits', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429)
   t.equal((await app.inject({ method: 'POST', url: '/y' })).statusCode, 200)
-  t.equal((await app.inject({ method: 'HEAD', url: '/y' })).statusCode, 200, 'nor is it a POST’s')
+  t.equal(
+    (await app.inject({ method: 'HEAD', url: '/y' })).statusCode,
+    200,
+    'HEAD does not share the limits of a POST'
+  )
   const ask = async (method: 'GET' | 'HEAD', host: string) =>
     (await app.inject({ method, url: '/z', headers: { host } })).statusCode
   t.equal(await ask('GET', 'b.example'), 200)
-  t.equal(await ask('HEAD', 'a.example'), 200, 'nor that of a GET of another host')
+  t.equal(await ask('HEAD', 'a.example'), 200, 'HEAD does not share the limits of a GET of another host')
   t.equal(await ask('GET', 'a.example'), 429)
 })
 
-t.test('an empty object of constraints is none', async t => {
+t.test('an empty constraints object is the same as none', async t => {
   const { app } = await open(t)
   const config = { limit: { name: 'send', key: 'ip', limits } } as const
   app.get('/x', { exposeHeadRoute: false, constraints: {}, config }, async () => '')
@@ -574,7 +592,7 @@ t.test('an empty object of constraints is none', async t => {
   t.equal((await app.inject({ method: 'HEAD', url: '/x' })).statusCode, 429, 'shared with GET')
 })
 
-t.test('a HEAD that a hook makes of a limited GET counts once', async t => {
+t.test('a HEAD route that a hook makes from a limited GET counts once', async t => {
   const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
   const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
   const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 9, window: '60s' }] }
@@ -584,13 +602,13 @@ t.test('a HEAD that a hook makes of a limited GET counts once', async t => {
   })
   app.get('/x', { exposeHeadRoute: false, config: { limit: [flood, send, lock] } }, async () => '')
   const { statusCode, headers } = await app.inject({ method: 'HEAD', url: '/x' })
-  t.equal(statusCode, 200, 'its lock is its own')
+  t.equal(statusCode, 200, 'it is not refused by its own lock')
   t.equal(headers.ratelimit, '"flood";r=8;t=60, "send";r=8;t=60')
   t.equal((await app.inject('/x')).headers.ratelimit, '"flood";r=7;t=60, "send";r=7;t=60', 'shared with GET')
 })
 
 t.test(
-  'a HEAD that shares the limits of its GET keeps its error handler, and its name in events',
+  'a HEAD route that shares the limits of its GET keeps its error handler, and its name in events',
   async t => {
     const routes: (string | null)[] = []
     const { app } = await open(t, { onDecision: ({ route }) => void routes.push(route) })
@@ -604,8 +622,10 @@ t.test(
   }
 )
 
-t.test('a route that a hook makes of a limited one counts once', t => countsOnce(t, false))
-t.test('and so where handlers and hooks are wrapped', t => countsOnce(t, true))
+t.test('a route that a hook makes from a limited one counts once', t => countsOnce(t, false))
+t.test('a route that a hook makes from a limited one with wrapped handlers counts once', t =>
+  countsOnce(t, true)
+)
 
 async function countsOnce(t: Test, wrapped: boolean): Promise<void> {
   const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 9, window: '60s' }], counts: 'attempts' }
@@ -628,10 +648,14 @@ async function countsOnce(t: Test, wrapped: boolean): Promise<void> {
   t.same(await left('/x?a=1'), ['flood 8', 'send 8', 'flight 0'])
   t.same(await left('/same?a=1'), ['flood 7', 'send 7', 'flight 0'])
   t.same(await left('/other'), ['only 8'])
-  t.same(await left('/alias?a=1'), ['flood 6', 'send 6', 'flight 0'], 'another address is no way around it')
+  t.same(
+    await left('/alias?a=1'),
+    ['flood 6', 'send 6', 'flight 0'],
+    'another URL is no way around the limits'
+  )
 }
 
-/** As a plugin does that measures what runs. */
+/** Wraps handler and hooks, as a plugin does that measures what runs. */
 function wrap(route: RouteOptions): void {
   const { handler, onRequest } = route
   route.handler = function (...args) {

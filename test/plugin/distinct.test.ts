@@ -33,24 +33,27 @@ for (const place of await places(t)) {
     return { app, send, statuses }
   }
 
-  t.test(`${place.store}: five recipients an hour for one address`, async t => {
-    const { send, statuses } = await open(t, recipients)
-    t.same(await statuses(first, second, third, fourth, fifth), [202, 202, 202, 202, 202])
-    const refused = await send(sixth)
-    t.equal(refused.statusCode, 429)
-    t.match(refused.json(), { 'violated-policies': ['ip-recipients'] })
-    t.equal(refused.headers['ratelimit-policy'], '"ip-recipients";q=5;w=3600')
-    t.match(refused.headers.ratelimit, /^"ip-recipients";r=0;t=3600$/)
-    const { retryAfterMs } = refused.json<{ retryAfterMs: number }>()
-    const again = await send(third)
-    t.equal(again.statusCode, 202, 'who has had one may have another')
-    t.match(again.headers.ratelimit, /^"ip-recipients";r=0;t=3600$/)
-    t.equal((await send(sixth, undefined, '192.0.2.2')).statusCode, 202, 'another address')
-    place.advance(retryAfterMs - 1)
-    t.same(await statuses(sixth), [429])
-    place.advance(1)
-    t.same(await statuses(sixth), [202])
-  })
+  t.test(
+    `${place.store}: one address sends to five recipients an hour, and again to those it has sent to`,
+    async t => {
+      const { send, statuses } = await open(t, recipients)
+      t.same(await statuses(first, second, third, fourth, fifth), [202, 202, 202, 202, 202])
+      const refused = await send(sixth)
+      t.equal(refused.statusCode, 429)
+      t.match(refused.json(), { 'violated-policies': ['ip-recipients'] })
+      t.equal(refused.headers['ratelimit-policy'], '"ip-recipients";q=5;w=3600')
+      t.match(refused.headers.ratelimit, /^"ip-recipients";r=0;t=3600$/)
+      const { retryAfterMs } = refused.json<{ retryAfterMs: number }>()
+      const again = await send(third)
+      t.equal(again.statusCode, 202, 'a recipient that was sent to may be sent to again')
+      t.match(again.headers.ratelimit, /^"ip-recipients";r=0;t=3600$/)
+      t.equal((await send(sixth, undefined, '192.0.2.2')).statusCode, 202, 'another address')
+      place.advance(retryAfterMs - 1)
+      t.same(await statuses(sixth), [429])
+      place.advance(1)
+      t.same(await statuses(sixth), [202])
+    }
+  )
 
   t.test(`${place.store}: every spelling of a number is one recipient`, async t => {
     const { send, statuses } = await open(t, { ...recipients, limits: [{ max: 1, window: '1h' }] })
@@ -62,19 +65,22 @@ for (const place of await places(t)) {
     t.same(await statuses(second), [429])
   })
 
-  t.test(`${place.store}: a send that fails costs no recipient, and no more than its own`, async t => {
-    const { send, statuses } = await open(t, { ...recipients, limits: [{ max: 2, window: '1h' }] })
-    for (const phone of phones.slice(0, 20)) t.equal((await send(phone, 502)).statusCode, 502)
-    t.same(await statuses(first, second), [202, 202])
-    place.advance(1_000)
-    t.equal((await send(first, 502)).statusCode, 502)
-    t.same(await statuses(third), [429], 'the first one has still had its message')
-    place.advance(WINDOW - 1_000)
-    place.advance(1)
-    t.same(await statuses(third), [202])
-  })
+  t.test(
+    `${place.store}: a failed send is refunded, and leaves the recipient's earlier send counted`,
+    async t => {
+      const { send, statuses } = await open(t, { ...recipients, limits: [{ max: 2, window: '1h' }] })
+      for (const phone of phones.slice(0, 20)) t.equal((await send(phone, 502)).statusCode, 502)
+      t.same(await statuses(first, second), [202, 202])
+      place.advance(1_000)
+      t.equal((await send(first, 502)).statusCode, 502)
+      t.same(await statuses(third), [429], 'the first recipient still counts from its earlier send')
+      place.advance(WINDOW - 1_000)
+      place.advance(1)
+      t.same(await statuses(third), [202])
+    }
+  )
 
-  t.test(`${place.store}: fifty numbers at once, five are admitted`, async t => {
+  t.test(`${place.store}: of fifty numbers at once five are admitted`, async t => {
     const { app, send } = await open(t, recipients)
     for (const round of [0, 1]) {
       const answers = await Promise.all(phones.map(phone => send(phone)))
@@ -101,7 +107,7 @@ for (const place of await places(t)) {
     t.match(await app.limit.reserve(other), { violated: [{ rule: 'ip-recipients' }], refusal: 'exceeded' })
   })
 
-  t.test(`${place.store}: outside of routes the value comes after the key`, async t => {
+  t.test(`${place.store}: in calls outside of routes the value comes after the key`, async t => {
     const pair: Rule = {
       name: 'pair',
       key: [{ value: 'body.account' }, 'ip'],
@@ -127,23 +133,30 @@ for (const place of await places(t)) {
     })
   })
 
-  t.test(`${place.store}: a value that is missing or none`, async t => {
-    const { send } = await open(t, recipients)
-    const missing = await send(undefined)
-    t.match([missing.statusCode, missing.json()], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
-    const called = await open(t, { ...recipients, distinct: () => undefined })
-    const detail = 'the distinct value of ip-recipients is missing or not a scalar value'
-    t.match((await called.send(first)).json(), { detail })
-    const invalid = await send('110')
-    t.match([invalid.statusCode, invalid.json()], [422, { code: 'FST_SEND_LIMIT_KEY_INVALID' }])
-    const optional = await open(t, { ...recipients, optional: true, limits: [{ max: 1, window: '1h' }] })
-    t.equal((await optional.send(first, undefined, '192.0.2.9')).statusCode, 202)
-    t.equal((await optional.send(undefined, undefined, '192.0.2.9')).statusCode, 202, 'does not apply')
-    t.equal((await optional.send('110', undefined, '192.0.2.9')).statusCode, 422)
-    t.equal((await optional.send(second, undefined, '192.0.2.9')).statusCode, 429)
-  })
+  t.test(
+    `${place.store}: a missing value is 400, an invalid one 422, and an optional rule skips a missing one`,
+    async t => {
+      const { send } = await open(t, recipients)
+      const missing = await send(undefined)
+      t.match([missing.statusCode, missing.json()], [400, { code: 'FST_SEND_LIMIT_KEY_MISSING' }])
+      const called = await open(t, { ...recipients, distinct: () => undefined })
+      const detail = 'the distinct value of ip-recipients is missing or not a scalar value'
+      t.match((await called.send(first)).json(), { detail })
+      const invalid = await send('110')
+      t.match([invalid.statusCode, invalid.json()], [422, { code: 'FST_SEND_LIMIT_KEY_INVALID' }])
+      const optional = await open(t, { ...recipients, optional: true, limits: [{ max: 1, window: '1h' }] })
+      t.equal((await optional.send(first, undefined, '192.0.2.9')).statusCode, 202)
+      t.equal(
+        (await optional.send(undefined, undefined, '192.0.2.9')).statusCode,
+        202,
+        'the rule does not apply'
+      )
+      t.equal((await optional.send('110', undefined, '192.0.2.9')).statusCode, 422)
+      t.equal((await optional.send(second, undefined, '192.0.2.9')).statusCode, 429)
+    }
+  )
 
-  t.test(`${place.store}: who is on a list stays so without a value`, async t => {
+  t.test(`${place.store}: block and allow lists hold whatever the value`, async t => {
     const rule: Rule = { ...recipients, block: ['192.0.2.66'], allow: ['192.0.2.67'] }
     for (const optional of [false, true]) {
       const { app, send } = await open(t, { ...rule, optional })
@@ -156,24 +169,27 @@ for (const place of await places(t)) {
     }
   })
 
-  t.test(`${place.store}: outside of routes content of several parts is a list of its own`, async t => {
-    const { app } = await place.open(t, [
-      {
-        name: 'content',
-        key: { digest: ['body.template', 'body.params'] },
-        distinct: { phone: 'body.phone' },
-        limits: [{ max: 1, window: '1h' }]
-      }
-    ])
-    await app.ready()
-    const content = ['welcome', { name: 'Bo' }]
-    const invalid = { code: 'FST_SEND_LIMIT_KEY_INVALID' }
-    await t.rejects(app.limit.block({ content }), invalid, 'it would block another content')
-    await app.limit.block({ content: [content] })
-    t.equal((await app.limit.reserve({ content: [content, first] })).refusal, 'blocked')
-  })
+  t.test(
+    `${place.store}: in calls outside of routes content of several parts is a list within the list`,
+    async t => {
+      const { app } = await place.open(t, [
+        {
+          name: 'content',
+          key: { digest: ['body.template', 'body.params'] },
+          distinct: { phone: 'body.phone' },
+          limits: [{ max: 1, window: '1h' }]
+        }
+      ])
+      await app.ready()
+      const content = ['welcome', { name: 'Bo' }]
+      const invalid = { code: 'FST_SEND_LIMIT_KEY_INVALID' }
+      await t.rejects(app.limit.block({ content }), invalid, 'it would block another content')
+      await app.limit.block({ content: [content] })
+      t.equal((await app.limit.reserve({ content: [content, first] })).refusal, 'blocked')
+    }
+  )
 
-  t.test(`${place.store}: failures and attempts count different values, too`, async t => {
+  t.test(`${place.store}: rules on failures and on attempts count different values as well`, async t => {
     const limits = [{ max: 1, window: '1h' }]
     const { app } = await place.open(t, [
       { name: 'wrong', key: 'ip', distinct: { value: 'body.id' }, counts: 'failures', limits },
@@ -195,7 +211,7 @@ for (const place of await places(t)) {
     t.same([await get('a'), await get('a'), await get('b')], [200, 200, 429])
   })
 
-  t.test(`${place.store}: observed, nothing is refused, and all is told`, async t => {
+  t.test(`${place.store}: an observed rule refuses no value, and reports those it would refuse`, async t => {
     const { app } = await open(t, { ...recipients, mode: 'observe', limits: [{ max: 1, window: '1h' }] })
     const reserve = async (phone: string) => app.limit.reserve({ 'ip-recipients': ['192.0.2.7', phone] })
     for (const [phone, observed] of [

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { formatDuration, MAX_DURATION, parseDuration } from '../../plugin/duration.js'
 
-t.test('durations', async t => {
+t.test('durations are parsed to milliseconds', async t => {
   for (const [value, ms] of [
     [1, 1],
     [60_000, 60_000],
@@ -28,7 +28,7 @@ t.test('durations', async t => {
   }
 })
 
-t.test('no durations', async t => {
+t.test('anything else is no duration', async t => {
   const none: unknown[] = [
     ...[0, -0, -1, 1.5, Number.NaN, Infinity, -Infinity, 2 ** 53, MAX_DURATION + 1, 60n, new Number(60)],
     ...['', ' ', '60', '0s', '0.0s', '-1s', '+1s', '1 hour', '1 h', ' 1h', '1h ', '1h\n', '1H', '1M', '1y'],
@@ -53,7 +53,7 @@ t.test('no durations', async t => {
   for (const value of none) t.equal(parseDuration(value), undefined, `${typeof value} ${String(value)}`)
 })
 
-t.test('as a person would write it', async t => {
+t.test('durations are formatted as a person would write them', async t => {
   for (const [ms, text] of [
     [1, '1ms'],
     [999, '999ms'],
@@ -76,7 +76,7 @@ t.test('as a person would write it', async t => {
   }
 })
 
-t.test('what is written is read back exactly', async t => {
+t.test('a formatted duration is parsed back exactly', async t => {
   const sizes = [1, 1_000, 60_000, 3_600_000, 86_400_000]
   const round = fc
     .constantFrom(...sizes)
@@ -85,7 +85,7 @@ t.test('what is written is read back exactly', async t => {
   t.pass('every length')
 })
 
-t.test('a decimal is a duration just when it is a whole number of ms', async t => {
+t.test('a decimal is a duration only when it is a whole number of ms', async t => {
   const text = fc.tuple(fc.nat(300), fc.integer({ min: 1, max: 9_999 }), fc.constantFrom('s', 'm'))
   fc.assert(
     fc.property(text, ([whole, decimals, unit]) => {
@@ -96,7 +96,7 @@ t.test('a decimal is a duration just when it is a whole number of ms', async t =
   )
 })
 
-t.test('any value gives a sound duration or none', async t => {
+t.test('any value is parsed to a valid duration or to none', async t => {
   fc.assert(
     fc.property(fc.anything(), value => {
       const ms = parseDuration(value)

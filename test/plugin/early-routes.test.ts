@@ -36,7 +36,7 @@ async function start(t: Teardown, build: (app: FastifyInstance) => unknown): Pro
   }
 }
 
-t.test('limited routes that nothing would limit', async t => {
+t.test('a limited route that the plugin would not limit ends the start', async t => {
   const table: [name: string, route: string, build: (app: FastifyInstance) => unknown][] = [
     [
       'before the plugin',
@@ -235,7 +235,7 @@ t.test('limited routes that nothing would limit', async t => {
   }
 })
 
-t.test('a route before the plugin is found where that is registered', async t => {
+t.test('a limited route before the plugin makes the registration of the plugin fail', async t => {
   const app = Fastify()
   app.get('/x', limited, handler)
   t.teardown(() => app.close())
@@ -245,22 +245,19 @@ t.test('a route before the plugin is found where that is registered', async t =>
   await t.rejects(registered, { code: 'FST_SEND_LIMIT_ROUTE_TOO_EARLY' })
 })
 
-t.test(
-  'a hook replaces onRequest, to which another one has added: nothing is sent without its attempts',
-  async t => {
-    const { app } = await open(t)
-    await app.register(rateLimit, { max: 1_000 })
-    app.addHook('onRoute', replaceHooks)
-    let sent = 0
-    app.post('/x', attempts, async () => `${++sent}`)
-    const { statusCode, body } = await app.inject({ method: 'POST', url: '/x' })
-    t.equal(statusCode, 500)
-    t.match(body, /FST_SEND_LIMIT_ROUTE_TOO_EARLY/)
-    t.equal(sent, 0)
-  }
-)
+t.test('a request whose attempts were lost to a hook that replaces onRequest is answered 500', async t => {
+  const { app } = await open(t)
+  await app.register(rateLimit, { max: 1_000 })
+  app.addHook('onRoute', replaceHooks)
+  let sent = 0
+  app.post('/x', attempts, async () => `${++sent}`)
+  const { statusCode, body } = await app.inject({ method: 'POST', url: '/x' })
+  t.equal(statusCode, 500)
+  t.match(body, /FST_SEND_LIMIT_ROUTE_TOO_EARLY/)
+  t.equal(sent, 0)
+})
 
-t.test('a websocket whose plugin comes later', async t => {
+t.test('a limited websocket route whose plugin comes later ends the start', async t => {
   const build = async (app: FastifyInstance, first: boolean, socket: object = { websocket: true }) => {
     if (first) app.decorate('websocketServer', {})
     await app.register(limitPlugin)
@@ -274,7 +271,7 @@ t.test('a websocket whose plugin comes later', async t => {
   t.equal(await start(t, app => build(app, true)), undefined)
 })
 
-t.test('routes that are limited', async t => {
+t.test('routes declared after the plugin, or where it is ready, are limited', async t => {
   const table: [name: string, build: (app: FastifyInstance) => unknown][] = [
     [
       'after the plugin was awaited',
@@ -338,7 +335,7 @@ t.test('routes that are limited', async t => {
   }
 })
 
-t.test('routes without limits may stand anywhere', async t => {
+t.test('routes without limits may be declared anywhere', async t => {
   const error = await start(t, async app => {
     app.get('/x', handler)
     app.get('/y', { config: { other: 1 } as object }, handler)
@@ -347,7 +344,7 @@ t.test('routes without limits may stand anywhere', async t => {
   t.equal(error, undefined)
 })
 
-t.test('a second registration', async t => {
+t.test('a second registration of the plugin fails', async t => {
   const twice = await start(t, async app => {
     await app.register(limitPlugin)
     await app.register(limitPlugin)
@@ -368,7 +365,7 @@ t.test('a second registration', async t => {
   t.ok(sameTick instanceof errors.RegisteredError)
 })
 
-t.test('something else is fastify.limit', async t => {
+t.test('the registration fails where something else is fastify.limit', async t => {
   const error = await start(t, async app => {
     app.decorate('limit' as 'version', '5')
     await app.register(limitPlugin)

@@ -45,7 +45,7 @@ async function sending(t: Teardown, options: SendLimitOptions = {}) {
   return { ...opened, lines, send }
 }
 
-t.test('every decision is told, by the option and on the channel', async t => {
+t.test('every decision is reported, by onDecision and on the channel, without personal data', async t => {
   const events: DecisionEvent[] = []
   const published = heardOn(t, 'fastify-send-limit:decision')
   const requests: unknown[] = []
@@ -98,17 +98,17 @@ t.test('every decision is told, by the option and on the channel', async t => {
       'each rule has its key'
     )
   }
-  t.ok(events[5]?.keys.mail, 'one on a block list too')
+  t.ok(events[5]?.keys.mail, 'a key on a block list as well')
   t.same(
     events[5]?.rules.map(({ name }) => name),
     ['flood'],
-    'and what the first stage has counted'
+    'the rule of the first stage, which has counted'
   )
-  t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity, one key')
+  t.equal(events[1]?.keys.mobile, events[7]?.keys.mobile, 'one identity has one key')
   t.notMatch(JSON.stringify(events), personal)
 })
 
-t.test('what Redis has decided for a call is told as well', async t => {
+t.test('a decision of Redis for a call outside of routes is reported as well', async t => {
   const { client } = await startRedis(t)
   const events: DecisionEvent[] = []
   const onDecision = (event: DecisionEvent) => void events.push(event)
@@ -121,7 +121,7 @@ t.test('what Redis has decided for a call is told as well', async t => {
   ])
 })
 
-t.test('the channel tells without the option, and nothing once nobody listens', async t => {
+t.test('the channel reports decisions without onDecision, as long as somebody listens', async t => {
   const published: unknown[] = []
   const note = (event: unknown) => published.push(event)
   subscribe('fastify-send-limit:decision', note)
@@ -134,7 +134,7 @@ t.test('the channel tells without the option, and nothing once nobody listens', 
   t.equal(published.length, 3)
 })
 
-t.test('the keys differ from process to process, or by secret', async t => {
+t.test('keys in events differ from app to app without a secret, and by secret', async t => {
   const keyOf = async (secret?: string) => {
     const { app } = await open(t, { rules, ...(secret && { secret }) })
     return (await app.limit.reserve({ mobile: phone })).keys.mobile
@@ -144,7 +144,7 @@ t.test('the keys differ from process to process, or by secret', async t => {
   t.not(await keyOf('a secret of this test'), await keyOf('another secret of this test'))
 })
 
-t.test('the keys name every rule, whatever it is called', async t => {
+t.test('the keys of an event name every rule, even one called "constructor"', async t => {
   const limits = [
     { max: 1, window: '60s' },
     { max: 5, per: 'day' as const }
@@ -155,7 +155,7 @@ t.test('the keys name every rule, whatever it is called', async t => {
   t.ok(Object.hasOwn(keys, 'constructor'))
 })
 
-t.test('an onDecision that throws or rejects hurts nobody', async t => {
+t.test('an onDecision that throws or rejects is logged, and changes no answer', async t => {
   const stray = strays(t)
   for (const onDecision of [
     () => {
@@ -194,7 +194,7 @@ t.test('every refusal is logged, with the hashed key', async t => {
   t.ok(told.every(line => line.level === 30 && line.reqId))
 })
 
-t.test('a flood does not fill the log: of the same refusals each second has one at info', async t => {
+t.test('a flood does not fill the log: of equal refusals one a second is logged at info', async t => {
   const { lines, logger } = logged()
   const { app, advance, post } = await open(
     t,
@@ -227,10 +227,10 @@ t.test('a flood does not fill the log: of the same refusals each second has one 
   advance(1)
   t.same(await refused(one, 2), [30, 20])
   for (let i = 0; i < 2; i++) t.equal((await post('/closed')).statusCode, 403)
-  t.same(levels(), [30, 30], 'whom a filter refuses is not known')
+  t.same(levels(), [30, 30], 'refusals by a filter are each logged, since it names no key')
 })
 
-t.test('two rules that refuse the same identity are told of each', async t => {
+t.test('two rules that refuse the same identity are each logged', async t => {
   const { lines, logger } = logged()
   const two = ['first', 'second'].map(name => ({
     name,
@@ -259,7 +259,7 @@ t.test('a refusal that a quieter route does not log is logged by the next route'
   t.match(told, [{ level: 30 }])
 })
 
-t.test('no personal data in the log, whatever goes wrong', async t => {
+t.test('the log holds no personal data, whatever goes wrong', async t => {
   const { app, lines, send } = await sending(t, {
     filters: [
       {
@@ -294,7 +294,7 @@ t.test('no personal data in the log, whatever goes wrong', async t => {
   t.notMatch(ours.join(''), personal)
 })
 
-t.test('trustProxy: true, or a number, and a rule by address', async t => {
+t.test('a rule by address under trustProxy true or a number is warned of', async t => {
   const byAddress =
     /the rule (\S+) counts by address, but with trustProxy: (?:true the client chooses its address|1 all clients behind a proxy have one address, or each chooses its own); name the proxies instead/
   const table: [trustProxy: unknown, warned: string[]][] = [
@@ -336,7 +336,7 @@ t.test('trustProxy: true, or a number, and a rule by address', async t => {
   }
 })
 
-t.test('a route whose limit stands under a wrong name, or outside of config', async t => {
+t.test('a route whose limit has a wrong name, or is outside of config, is warned of', async t => {
   const { lines, logger } = logged()
   const { app } = await open(
     t,
@@ -360,7 +360,7 @@ t.test('a route whose limit stands under a wrong name, or outside of config', as
   t.equal(warned.length, 2)
 })
 
-t.test('a route that has kept what it had under @fastify/rate-limit, where that is gone', async t => {
+t.test('a route that has config.rateLimit without @fastify/rate-limit is warned of', async t => {
   const { lines, logger } = logged()
   const { app } = await open(t, { rules: [] }, { logger })
   const handler = async () => ''
@@ -379,31 +379,28 @@ t.test('a route that has kept what it had under @fastify/rate-limit, where that 
   )
 })
 
-t.test(
-  'a decision on the sends that comes after the end of handlerTimeout is undone, and no event',
-  async t => {
-    const decided = gate()
-    const timeOut = timeOutByHand(t)
-    let slow = true
-    const key = async () => {
-      if (slow) {
-        timeOut()
-        await decided.opened
-      }
-      return 'somebody'
+t.test('a decision on sends that comes after handlerTimeout is refunded, and is no event', async t => {
+  const decided = gate()
+  const timeOut = timeOutByHand(t)
+  let slow = true
+  const key = async () => {
+    if (slow) {
+      timeOut()
+      await decided.opened
     }
-    const rule: Rule = { name: 'a', key, limits: [{ max: 1, window: '60s' }] }
-    const told: string[] = []
-    const onDecision = ({ stage, allowed }: DecisionEvent) => void told.push(`${stage} ${allowed}`)
-    const { app, post } = await open(t, { rules: [rule], timeout: '10s', onDecision })
-    let ran = 0
-    app.post('/x', { config: { limit: 'a' }, handlerTimeout: BY_HAND }, async () => `${++ran}`)
-    t.match(await post('/x'), { statusCode: 503, body: /FST_ERR_HANDLER_TIMEOUT/ })
-    decided.open()
-    for (let i = 0; i < 5; i++) await turn()
-    t.same([ran, told], [0, []])
-    slow = false
-    t.equal((await post('/x')).statusCode, 200, 'nothing stayed counted')
-    t.same(told, ['sends true'])
+    return 'somebody'
   }
-)
+  const rule: Rule = { name: 'a', key, limits: [{ max: 1, window: '60s' }] }
+  const told: string[] = []
+  const onDecision = ({ stage, allowed }: DecisionEvent) => void told.push(`${stage} ${allowed}`)
+  const { app, post } = await open(t, { rules: [rule], timeout: '10s', onDecision })
+  let ran = 0
+  app.post('/x', { config: { limit: 'a' }, handlerTimeout: BY_HAND }, async () => `${++ran}`)
+  t.match(await post('/x'), { statusCode: 503, body: /FST_ERR_HANDLER_TIMEOUT/ })
+  decided.open()
+  for (let i = 0; i < 5; i++) await turn()
+  t.same([ran, told], [0, []])
+  slow = false
+  t.equal((await post('/x')).statusCode, 200, 'nothing stayed counted')
+  t.same(told, ['sends true'])
+})

@@ -10,7 +10,7 @@ import { logStream } from '../helper/log-stream.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
-/** A filter that notes what happens to it. */
+/** A filter that notes its calls. */
 function noted(
   log: string[],
   name: string,
@@ -27,7 +27,7 @@ function noted(
   }
 }
 
-t.test('begun and ended once, however many routes name it', async t => {
+t.test('a filter is initialized and closed once, however many routes name it', async t => {
   const log: string[] = []
   const { app } = await open(t, { filters: [noted(log, 'a'), noted(log, 'unused')] })
   const inline = noted(log, 'b')
@@ -42,7 +42,7 @@ t.test('begun and ended once, however many routes name it', async t => {
   t.same(log, ['close b', 'close a'])
 })
 
-t.test('an init that throws ends the start, and what has begun is closed', async t => {
+t.test('an init that rejects ends the start, and initialized filters are closed', async t => {
   const log: string[] = []
   const { app } = await open(t)
   const broken = {
@@ -57,7 +57,7 @@ t.test('an init that throws ends the start, and what has begun is closed', async
   t.same(log, ['init a', 'close a'])
 })
 
-t.test('each is closed, though another fails to', async t => {
+t.test('every filter is closed, and the store, even when the close of another fails', async t => {
   const log: string[] = []
   const { app } = await open(t)
   const broken = (name: string, error: string) => ({
@@ -71,7 +71,7 @@ t.test('each is closed, though another fails to', async t => {
   const closed = t.capture(MemoryStore.prototype, 'close', MemoryStore.prototype.close)
   await t.rejects(app.close(), { message: 'stuck' })
   t.same(log, ['init a', 'close a'])
-  t.equal(closed().length, 1, 'and so is the store')
+  t.equal(closed().length, 1, 'the store is closed')
 })
 
 t.test('the store of a registration that fails is closed', async t => {
@@ -82,7 +82,7 @@ t.test('the store of a registration that fails is closed', async t => {
   t.equal(closed().length, 1)
 })
 
-t.test('they run in the order they are named in, before the reservation', async t => {
+t.test('filters run in the order in which they are named, before the reservation', async t => {
   const log: string[] = []
   const { app } = await open(t, {
     rules: [send],
@@ -92,11 +92,11 @@ t.test('they run in the order they are named in, before the reservation', async 
   await app.ready()
   log.splice(0)
   t.equal((await app.inject('/x')).statusCode, 403)
-  t.same(log, ['check b', 'check a'], 'the first refusal is the last word')
+  t.same(log, ['check b', 'check a'], 'after the first refusal no other filter runs')
   t.equal((await app.limit.peek({ send: '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
 })
 
-t.test('beside a filter, too, the attempts before it are told', async t => {
+t.test('events of a route with a filter name the attempts counted before it', async t => {
   const told: unknown[] = []
   const { app } = await open(t, {
     onDecision: ({ rules, keys }) => void told.push([rules.map(({ name }) => name), Object.keys(keys)])
@@ -114,7 +114,7 @@ t.test('beside a filter, too, the attempts before it are told', async t => {
   t.same(told, [own, own])
 })
 
-t.test('what a filter answers', async t => {
+t.test('the answer of a filter decides the status, and any other value is an error', async t => {
   const table: [result: unknown, status: number, headers?: object][] = [
     [undefined, 200],
     [null, 200],
@@ -125,7 +125,7 @@ t.test('what a filter answers', async t => {
     [{ allowed: false, retryAfterMs: 0 }, 429, { 'retry-after': '0' }],
     [{ allowed: false, retryAfterMs: null }, 403, { 'retry-after': undefined }],
     [Promise.resolve({ allowed: false, retryAfterMs: 5_000 }), 429, { 'retry-after': '5' }],
-    // Whoever answers something else meant something by it; nobody passes for that.
+    // Another value was meant to say something, so no request passes for it.
     [false, 500],
     [true, 500],
     [{}, 500],
@@ -152,7 +152,7 @@ t.test('what a filter answers', async t => {
   }
 })
 
-t.test('an error is an error', async t => {
+t.test('an error of a filter is answered with 500', async t => {
   for (const check of [
     () => {
       throw new Error('no list')
@@ -169,7 +169,7 @@ t.test('an error is an error', async t => {
   }
 })
 
-t.test('a filter that takes too long: 503, and a late pass is taken back', async t => {
+t.test('a filter that takes too long is 503, and its late pass is undone', async t => {
   const { app } = await open(t, { timeout: 20 })
   let pass: (result: FilterResult) => void = () => {}
   const undone = new Promise<void>(resolve => {
@@ -186,7 +186,7 @@ t.test('a filter that takes too long: 503, and a late pass is taken back', async
   t.equal((await app.limit.peek({ 'send@GET /x': '127.0.0.1' })).rules[0]?.limits[0]?.remaining, 1)
 })
 
-t.test('what takes too long is a second, unless the option says otherwise', async t => {
+t.test('a filter may take a second, unless the option says otherwise', async t => {
   let asked: () => void = () => {}
   const begun = new Promise<void>(resolve => (asked = resolve))
   const check = () => {
@@ -204,7 +204,7 @@ t.test('what takes too long is a second, unless the option says otherwise', asyn
   t.equal((await reply).json().detail, 'the filter slow took longer than 1000 ms')
 })
 
-t.test('a refusal that comes too late is not taken back', async t => {
+t.test('a refusal that comes too late is not undone', async t => {
   const { app } = await open(t, { timeout: 20 })
   const log: string[] = []
   let answer: (result: FilterResult) => void = () => {}
@@ -216,7 +216,7 @@ t.test('a refusal that comes too late is not taken back', async t => {
   t.same(log, [])
 })
 
-t.test('a filter that fails after its time harms nobody', async t => {
+t.test('a filter that fails after its time is logged', async t => {
   const { lines, stream } = logStream()
   const { app } = await open(t, { timeout: 20 }, { logger: { level: 'error', stream } })
   let fail: (error: Error) => void = () => {}
@@ -228,7 +228,7 @@ t.test('a filter that fails after its time harms nobody', async t => {
   t.match(lines.join(''), /no list.*filter slow/)
 })
 
-t.test('undo', async t => {
+t.test('passes are undone, last first, when the request is not admitted', async t => {
   const undo = (log: string[], name: string) =>
     noted([], name, () => ({ allowed: true, undo: () => void log.push(name) }))
   const throwing: Filter = { name: 'throws', check: () => Promise.reject(new Error('x')) }
@@ -253,7 +253,7 @@ t.test('undo', async t => {
     }))
     app.get('/x', { config: { limit: [undo(log, 'a'), broken, undo(log, 'b'), last] } }, async () => 'sent')
     t.equal((await app.inject('/x')).statusCode, status)
-    t.same(log, ['b', 'a'], `${last.name}: in reverse, each once, though one fails`)
+    t.same(log, ['b', 'a'], `${last.name}: in reverse order, each once, though one undo fails`)
     await app.close()
   }
   const log: string[] = []
@@ -262,10 +262,10 @@ t.test('undo', async t => {
     throw new Error('provider down')
   })
   t.equal((await app.inject('/x')).statusCode, 500)
-  t.same(log, [], 'an admitted request keeps what its filters did')
+  t.same(log, [], 'nothing is undone for an admitted request')
 })
 
-t.test('an undo that does not end holds up no answer', async t => {
+t.test('an undo that never ends holds up no answer and no other undo', async t => {
   const { lines, stream } = logStream()
   const { app } = await open(t, { timeout: 20 }, { logger: { stream } })
   const log: string[] = []
@@ -278,7 +278,7 @@ t.test('an undo that does not end holds up no answer', async t => {
   t.match(lines.join(''), 'the undo of a filter took longer than 20 ms')
 })
 
-t.test('a filter that outlives the handlerTimeout of its route is undone', async t => {
+t.test('a pass that comes after the handlerTimeout of its route is undone', async t => {
   const { app } = await open(t)
   let ran = false
   const undone = new Promise<void>(resolve => {
@@ -298,7 +298,7 @@ t.test('a filter that outlives the handlerTimeout of its route is undone', async
 })
 
 t.test(
-  'whose time is over before its handler begins does not reach it, however long its error handler takes',
+  'a request whose handlerTimeout is over does not reach its handler, however long the error handler takes',
   async t => {
     const late: Filter = {
       name: 'late',
@@ -320,7 +320,7 @@ t.test(
   }
 )
 
-t.test('a request that is answered while it is decided on does not reach its handler', async t => {
+t.test('a request that is answered during its decision does not reach its handler', async t => {
   let answer = () => {}
   const undone: string[] = []
   const filter: Filter = {
@@ -344,7 +344,7 @@ t.test('a request that is answered while it is decided on does not reach its han
     app.addHook('onRequest', async (_request, reply) => {
       answer = () => void reply.code(503).send('busy')
     })
-    // To Fastify it is not sent before these have ended.
+    // To Fastify the reply is not sent before these hooks have ended.
     app.addHook('onSend', async (_request, _reply, payload) => {
       for (let i = 0; i < 10; i++) await turn()
       return payload
@@ -361,7 +361,7 @@ t.test('a request that is answered while it is decided on does not reach its han
   t.same(undone, ['undone'])
 })
 
-t.test('filters alone: a decision without rules', async t => {
+t.test('filters alone make a decision without rules', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: { name: 'f', check() {} } } }, async (_req, reply) => reply.limit)
   t.same((await app.inject('/x')).json(), {
@@ -374,7 +374,7 @@ t.test('filters alone: a decision without rules', async t => {
   })
 })
 
-t.test('an object of a class, with members of its own', async t => {
+t.test('a filter may be an object of a class with private members', async t => {
   class Country implements Filter {
     readonly name = 'country'
     private readonly allowed = false

@@ -36,7 +36,7 @@ function parseList(text: string): Item[] {
   return items
 }
 
-/** Both headers as one: by policy, its quota and window, what remains, and for how long. */
+/** Both headers together: by policy, its quota and window, what remains, and for how long. */
 function policies(headers: Record<string, unknown>): Record<string, number[]> {
   const told = (name: string) => parseList(String(headers[name] ?? ''))
   const states = new Map(told('ratelimit').map(item => [item.value, item.parameters]))
@@ -61,7 +61,7 @@ t.test('the parser is strict', async t => {
   }
 })
 
-t.test('rules on the caller itself are told on admitted replies, others are not', async t => {
+t.test('admitted replies have headers of rules on the caller, and none of rules on others', async t => {
   const { app, post, advance } = await open(t)
   app.decorateRequest('account', null)
   const limit: Rule[] = [
@@ -109,7 +109,7 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
     'ip-60s': [3, 60, 1, 60],
     'ip-1h': [5, 3_600, 3, 3_600],
     account: [9, 86_400, 7, 86_400],
-    // The caller has just met them.
+    // Of rules on others only those that refuse.
     mobile: [2, 60, 0, 60],
     both: [2, 60, 0, 60]
   })
@@ -127,7 +127,7 @@ t.test('rules on the caller itself are told on admitted replies, others are not'
 })
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: what was given back is left again`, async t => {
+  t.test(`${place.store}: the headers count a slot that was refunded as left`, async t => {
     const key = 'ip' as const
     const { app } = await place.open(t, [
       { name: 'flood', key, limits: [{ max: 9, window: '60s' }], counts: 'attempts' },
@@ -177,7 +177,7 @@ for (const place of await places(t)) {
   })
 }
 
-t.test('what an app has put in the place of a header stays, also when something is given back', async t => {
+t.test('headers that the app has set or removed stay so, also when slots are refunded', async t => {
   const { app } = await open(t)
   const limit: Rule = { name: 'ip', key: 'ip', limits: [{ max: 9, window: '60s' }] }
   app.get('/own', { config: { limit } }, async (_, reply) => {
@@ -198,7 +198,7 @@ t.test('what an app has put in the place of a header stays, also when something 
   t.strictSame(await headersOf('/none'), [undefined, undefined])
 })
 
-t.test('of different values no more is told than are left', async t => {
+t.test('the headers of a limit on different values say how many more are left', async t => {
   const { app } = await open(t)
   const distinct = { value: 'query.to' } as const
   const limit: Rule = { name: 'ip', key: 'ip', distinct, limits: [{ max: 3, window: '60s' }] }
@@ -213,7 +213,7 @@ t.test('of different values no more is told than are left', async t => {
   t.same([await left('c', 200), await left('a', 502), await left('d', 200)], [0, 0, 0])
 })
 
-t.test('a refusal tells how many different values are left with its own', async t => {
+t.test('in a refusal by another rule the values left include the request’s own', async t => {
   const { app } = await open(t)
   const key = { value: 'query.to' } as const
   const limit: Rule[] = [
@@ -222,11 +222,11 @@ t.test('a refusal tells how many different values are left with its own', async 
   ]
   app.get('/x', { config: { limit } }, async () => 'sent')
   const left = async (to: string) => policies((await app.inject(`/x?to=${to}`)).headers).ip?.[2]
-  t.same([await left('a'), await left('a')], [1, 2], 'a, and one more')
-  t.same([await left('b'), await left('b'), await left('c')], [0, 1, 0], 'b alone, then no other')
+  t.same([await left('a'), await left('a')], [1, 2], 'value a, and one more')
+  t.same([await left('b'), await left('b'), await left('c')], [0, 1, 0], 'value b alone, then no other value')
 })
 
-t.test('of a rule on somebody else, the limit that was met is told, and no other', async t => {
+t.test('of a rule on others, the headers name the limit that refuses, and no other', async t => {
   const { app, post } = await open(t)
   const limits = [
     { max: 1, window: '60s' },
@@ -246,7 +246,7 @@ t.test('of a rule on somebody else, the limit that was met is told, and no other
   t.strictSame(policies((await post('/x', { to: 'a@example.com' })).headers), { 'mail-60s': [1, 60, 0, 60] })
 })
 
-t.test('a window and a period of one length are two policies', async t => {
+t.test('a window and a calendar period of the same length are two policies', async t => {
   const { app, post, advance } = await open(t)
   const limits = [
     { max: 2, window: '24h' },
@@ -263,7 +263,7 @@ t.test('a window and a period of one length are two policies', async t => {
   t.same((await post('/x')).json()['violated-policies'], ['a-24h-calendar'])
 })
 
-t.test('a max of 0 names no time, here neither', async t => {
+t.test('a max of 0 has no reset time in the headers', async t => {
   const { app } = await open(t)
   const limits = [
     { max: () => 0, ceiling: 5, window: '60s' },
@@ -307,7 +307,7 @@ t.test('Retry-After is rounded up: whoever waits that long is admitted', async t
   }
 })
 
-t.test('any name of a rule makes a header that parses', async t => {
+t.test('any rule name makes headers that parse', async t => {
   const { app } = await open(t)
   const limits = [
     { max: 1_000, window: 1_234 },
@@ -323,7 +323,7 @@ t.test('any name of a rule makes a header that parses', async t => {
   })
 })
 
-t.test('blocked: no time, no quota', async t => {
+t.test('the reply to a blocked caller has neither rate-limit headers nor Retry-After', async t => {
   const { app } = await open(t)
   app.get(
     '/x',
@@ -340,7 +340,7 @@ t.test('blocked: no time, no quota', async t => {
   )
 })
 
-t.test('of a rule on somebody else who is blocked, what is left is not told', async t => {
+t.test('a rule on others that blocks is not in the headers', async t => {
   const { app, post } = await open(t, {
     rules: [
       { name: 'mobile', key: phone, limits: [{ max: 2, window: '60s' }] },
@@ -356,7 +356,7 @@ t.test('of a rule on somebody else who is blocked, what is left is not told', as
   t.strictSame(policies(blocked.headers), { ip: [9, 60, 8, 60] })
 })
 
-t.test('an allowed caller has no quota to be told of', async t => {
+t.test('the reply to a caller on an allow list has no rate-limit headers', async t => {
   const { app } = await open(t)
   app.get(
     '/x',

@@ -32,7 +32,7 @@ function taken(spec: ReturnType<typeof lock>, maxHold = 60_000) {
   return { entry: { ...entry(spec), rule: { maxHold } }, receipt: 1, ends: 0 }
 }
 
-/** A lock whose renewals are answered so, asked for at this time. */
+/** A lock that was asked for at `since`, and whose renewals are answered by `renew`. */
 function holding(
   spec: ReturnType<typeof lock>,
   renew: () => Promise<boolean>,
@@ -45,7 +45,7 @@ function holding(
   return new Hold([taken(spec, maxHold)], { store, token: token(), since: asked, report })
 }
 
-t.test('it is renewed for as long as it may be held, however long the process has been up', async t => {
+t.test('a lock is renewed for as long as maxHold, however long the process has been up', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   let renewals = 0
@@ -61,7 +61,7 @@ t.test('it is renewed for as long as it may be held, however long the process ha
   await old.release()
 })
 
-t.test('a renewed lock lasts from when the renewal was asked for', async t => {
+t.test('a renewed lock lasts its time from when the renewal was asked for', async t => {
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
   t.teardown(() => mock.timers.reset())
   let answer = (_held: boolean) => {}
@@ -89,31 +89,34 @@ t.test('a machine that was suspended for longer than the lock has lost it', asyn
   }
 })
 
-t.test('nor does it last from when an answer came to a machine that was suspended meanwhile', async t => {
-  mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => mock.timers.reset())
-  const { now } = Date
-  let away = 0
-  const clock = mock.method(Date, 'now', () => now() + away)
-  t.teardown(() => clock.mock.restore())
-  const hold = holding(lock(3_000), async () => {
-    away = 4_000
-    return true
-  })
-  mock.timers.tick(1_000)
-  await new Promise(setImmediate)
-  t.ok(hold.signal.aborted)
-})
+t.test(
+  'a renewal answered after the machine was suspended for longer than the lock does not keep it',
+  async t => {
+    mock.timers.enable({ apis: ['setInterval'] })
+    t.teardown(() => mock.timers.reset())
+    const { now } = Date
+    let away = 0
+    const clock = mock.method(Date, 'now', () => now() + away)
+    t.teardown(() => clock.mock.restore())
+    const hold = holding(lock(3_000), async () => {
+      away = 4_000
+      return true
+    })
+    mock.timers.tick(1_000)
+    await new Promise(setImmediate)
+    t.ok(hold.signal.aborted)
+  }
+)
 
-t.test('a lock that is only observed aborts nothing when it is lost', async t => {
+t.test('an observed lock that is lost aborts no signal', async t => {
   const watched = holding(observed(lock(300)), async () => false)
   const held = holding(lock(300), async () => false)
-  // Renewed one after the other, and lost so.
+  // Both are renewed and lost, one after the other.
   await until(() => held.signal.aborted, 'a lost lock')
   t.notOk(watched.signal.aborted)
 })
 
-t.test('a lock that is released is renewed no more', async t => {
+t.test('a released lock is not renewed any more', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   let renewals = 0
@@ -125,7 +128,7 @@ t.test('a lock that is released is renewed no more', async t => {
   t.equal(renewals, 1)
 })
 
-t.test('a renewal that fails is told to the log, and tried again', async t => {
+t.test('a renewal that fails is reported, and tried again', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const told: unknown[] = []
@@ -138,14 +141,14 @@ t.test('a renewal that fails is told to the log, and tried again', async t => {
   mock.timers.tick(2_000)
   await new Promise(setImmediate)
   t.strictSame(told, ['no answer', 'no answer'])
-  t.notOk(hold.signal.aborted, 'it lasts as long as it did')
+  t.notOk(hold.signal.aborted, 'the lock still lasts its time')
   await hold.release()
 })
 
-t.test('a lock ends by when it was asked for, however late it was answered', t => {
+t.test('a lock lasts its time from when it was asked for, however late the answer came', t => {
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  // A test that stands still here does not age it; whole, so that no sum of it is a hair off.
+  // A clock that stands still, so that a slow test does not age the lock; a whole number, so that sums are exact.
   const now = Math.floor(performance.now())
   const stands = mock.method(performance, 'now', () => now)
   t.teardown(() => stands.mock.restore())
@@ -156,7 +159,7 @@ t.test('a lock ends by when it was asked for, however late it was answered', t =
   t.end()
 })
 
-t.test('who asks for the signal hears of a lock whose time is over before its timer does', async t => {
+t.test('the signal of a lock whose time is over is aborted even before its timer fires', async t => {
   const hold = holding(lock(3_000), async () => true, performance.now() - 10_000)
   t.ok(hold.signal.aborted)
   const released = holding(lock(3_000), async () => true, performance.now() - 10_000)
@@ -164,7 +167,7 @@ t.test('who asks for the signal hears of a lock whose time is over before its ti
   t.notOk(released.signal.aborted)
 })
 
-t.test('a settlement that fails is told to the log, at once or later, and to nobody else', async t => {
+t.test('a settlement that throws or rejects is reported, and does not reject', async t => {
   const told: unknown[] = []
   const report = (error: unknown) => void told.push(error)
   const failing = [
@@ -177,7 +180,7 @@ t.test('a settlement that fails is told to the log, at once or later, and to nob
   t.strictSame(told, ['at once', 'later'])
 })
 
-t.test('a release ends when the locks are free, each time that it is asked for', async t => {
+t.test('each call of release resolves once the locks are free', async t => {
   let free: (() => void) | undefined
   const store = {
     name: 'redis',

@@ -14,7 +14,7 @@ const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }
 const flood: Rule = { ...send, name: 'flood', counts: 'attempts' }
 const PROBLEM = 'application/problem+json'
 
-/** A handler that answers when it is let. */
+/** A handler that answers once `release` is called. */
 function held() {
   const [entered, onward] = [gate(), gate()]
   const handler = async () => {
@@ -25,7 +25,7 @@ function held() {
   return { handler, inside: entered.opened, release: onward.open }
 }
 
-t.test('problem documents (RFC 9457)', async t => {
+t.test('refusals are answered by problem documents (RFC 9457)', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: send } }, async () => 'sent')
   app.get('/flood', { config: { limit: flood } }, async () => 'sent')
@@ -80,7 +80,7 @@ t.test('problem documents (RFC 9457)', async t => {
   t.equal(await first, 200)
 })
 
-t.test('a lock and a limit together are 429', async t => {
+t.test('a refusal by a lock and a limit together is 429', async t => {
   const { app } = await open(t)
   const { handler, inside, release } = held()
   app.get('/x', { config: { limit: [send, { name: 'flight', key: 'ip', lock: '30s' }] } }, handler)
@@ -92,7 +92,7 @@ t.test('a lock and a limit together are 429', async t => {
   t.equal(await first, 200)
 })
 
-t.test('HEAD of a refusal has no body', async t => {
+t.test('a refused HEAD has no body', async t => {
   const { app } = await open(t)
   app.get('/x', { config: { limit: send } }, async () => 'sent')
   const port = await listen(app)
@@ -103,7 +103,7 @@ t.test('HEAD of a refusal has no body', async t => {
   }
 })
 
-t.test('one line of an error handler answers refusals of run as a route does', async t => {
+t.test('an error handler can answer a refusal of run as a route does', async t => {
   const answers = []
   for (const handled of [false, true]) {
     const { app } = await open(t, { rules: [{ ...send, name: 'send' }] })
@@ -131,44 +131,41 @@ t.test('one line of an error handler answers refusals of run as a route does', a
   for (const answer of byHandler) t.same(answer, byPlugin)
 })
 
-t.test(
-  'a refusal of run that a filter or a key function lets through is answered as one of a route',
-  async t => {
-    const places = {
-      none: {},
-      errorResponse: { errorResponse: (error: LimitError) => ({ wait: error.decision.retryAfterMs }) },
-      'error handler': {}
-    }
-    for (const [place, options] of Object.entries(places)) {
-      const { app } = await open(t, { rules: [send], ...options })
-      if (place === 'error handler')
-        app.setErrorHandler<LimitError>(({ statusCode, problem }, _, reply) =>
-          reply.code(statusCode).send({ mine: problem })
-        )
-      const ask = (request: FastifyRequest) => app.limit.run({ send: request.ip }, () => 'asked', request)
-      const filter = { name: 'ask', check: async (request: FastifyRequest) => void (await ask(request)) }
-      const limits: Record<string, RouteLimit> = {
-        route: 'send',
-        filter,
-        key: { ...send, name: 'other', key: ask }
-      }
-      for (const [url, limit] of Object.entries(limits))
-        app.get(`/${url}`, { config: { limit } }, async () => 'sent')
-      await app.inject('/route')
-      const [byRoute, ...others] = await Promise.all(
-        ['/route', '/filter', '/key'].map(async url => {
-          const { statusCode, headers, body } = await app.inject(url)
-          return { statusCode, headers: { ...headers, date: '' }, body }
-        })
-      )
-      t.match(byRoute, { statusCode: 429, headers: { 'retry-after': '60' } })
-      for (const answer of others) t.same(answer, byRoute, place)
-      await app.close()
-    }
+t.test('a refusal of run that leaves a filter or a key function is answered as one of a route', async t => {
+  const places = {
+    none: {},
+    errorResponse: { errorResponse: (error: LimitError) => ({ wait: error.decision.retryAfterMs }) },
+    'error handler': {}
   }
-)
+  for (const [place, options] of Object.entries(places)) {
+    const { app } = await open(t, { rules: [send], ...options })
+    if (place === 'error handler')
+      app.setErrorHandler<LimitError>(({ statusCode, problem }, _, reply) =>
+        reply.code(statusCode).send({ mine: problem })
+      )
+    const ask = (request: FastifyRequest) => app.limit.run({ send: request.ip }, () => 'asked', request)
+    const filter = { name: 'ask', check: async (request: FastifyRequest) => void (await ask(request)) }
+    const limits: Record<string, RouteLimit> = {
+      route: 'send',
+      filter,
+      key: { ...send, name: 'other', key: ask }
+    }
+    for (const [url, limit] of Object.entries(limits))
+      app.get(`/${url}`, { config: { limit } }, async () => 'sent')
+    await app.inject('/route')
+    const [byRoute, ...others] = await Promise.all(
+      ['/route', '/filter', '/key'].map(async url => {
+        const { statusCode, headers, body } = await app.inject(url)
+        return { statusCode, headers: { ...headers, date: '' }, body }
+      })
+    )
+    t.match(byRoute, { statusCode: 429, headers: { 'retry-after': '60' } })
+    for (const answer of others) t.same(answer, byRoute, place)
+    await app.close()
+  }
+})
 
-t.test('a refusal that a filter has made itself is an error with its status', async t => {
+t.test('a refusal that a filter throws is answered with its status', async t => {
   const { app } = await open(t)
   const check = () => {
     throw new errors.BlockedError('mine')
@@ -179,7 +176,7 @@ t.test('a refusal that a filter has made itself is an error with its status', as
   t.match(json(), { status: 403, detail: 'blocked by: mine', code: 'FST_SEND_LIMIT_BLOCKED' })
 })
 
-t.test("the app's error handler gets the refusal", async t => {
+t.test('the error handler of app, scope or route gets the refusal, and the headers are set', async t => {
   for (const rule of [send, flood]) {
     for (const place of ['app', 'scope', 'route', 'hook'] as const) {
       const { app } = await open(t)
@@ -215,7 +212,7 @@ t.test("the app's error handler gets the refusal", async t => {
       const refused = await app.inject('/x')
       t.equal(refused.statusCode, 429, `${rule.name}, ${place}`)
       t.same(refused.json(), { mine: 'FST_SEND_LIMIT_EXCEEDED' })
-      t.equal(refused.headers['retry-after'], '60', 'its headers are there already')
+      t.equal(refused.headers['retry-after'], '60', 'the headers are set already')
       t.equal(refused.headers['ratelimit-policy'], `"${rule.name}";q=1;w=60`)
       const [error] = got
       t.ok(error instanceof errors.ExceededError)
@@ -232,7 +229,7 @@ t.test("the app's error handler gets the refusal", async t => {
   }
 })
 
-t.test('an error handler of another scope is not ours', async t => {
+t.test('an error handler of another scope does not get the refusal', async t => {
   const { app } = await open(t)
   await app.register(async scope => scope.setErrorHandler(() => 'not mine'))
   app.get('/x', { config: { limit: send } }, async () => 'sent')
@@ -240,7 +237,7 @@ t.test('an error handler of another scope is not ours', async t => {
   t.equal((await app.inject('/x')).headers['content-type'], PROBLEM)
 })
 
-t.test('an error handler that throws the refusal on ends in a plain answer', async t => {
+t.test('an error handler that rethrows the refusal ends in a plain answer', async t => {
   const { app } = await open(t)
   app.setErrorHandler(error => {
     throw error
@@ -253,7 +250,7 @@ t.test('an error handler that throws the refusal on ends in a plain answer', asy
   t.match(refused.json(), { statusCode: 429, code: 'FST_SEND_LIMIT_EXCEEDED' })
 })
 
-t.test('errorResponse', async t => {
+t.test('errorResponse makes the body of a refusal, and cannot change its status or headers', async t => {
   for (const rule of [send, flood]) {
     for (const key of ['ip', async () => 'a'] as const) {
       const { app } = await open(t, {
@@ -275,7 +272,7 @@ t.test('errorResponse', async t => {
   }
 })
 
-t.test('an errorResponse that throws refuses all the same, and harms nobody', async t => {
+t.test('an errorResponse that throws makes the refusal a 500, without unhandled errors', async t => {
   const stray = strays(t)
   for (const rule of [send, flood]) {
     for (const key of ['ip', async () => 'a'] as const) {
@@ -296,14 +293,14 @@ t.test('an errorResponse that throws refuses all the same, and harms nobody', as
   t.same(stray, [])
 })
 
-t.test('an errorResponse that answers no body, or throws nothing, refuses all the same', async t => {
+t.test('an errorResponse that returns no body, or throws undefined, makes the refusal a 500', async t => {
   const later = async () => {
     throw new Error('no body')
   }
   const nothing = () => {
     throw undefined
   }
-  // Fastify would take its status, 200, for that of the refusal.
+  // Fastify would answer the refusal with its status, 200.
   const whole = () => Response.json({ title: 'wait' })
   const cases: [errorResponse: () => unknown, told: string][] = [
     [later, 'options.errorResponse must return the body of the answer, but returned a promise'],
@@ -323,7 +320,7 @@ t.test('an errorResponse that answers no body, or throws nothing, refuses all th
   }
 })
 
-t.test('whatever a function of a rule or a filter throws ends in an error', async t => {
+t.test('whatever a function of a rule or a filter throws is answered with 500', async t => {
   const thrown: [unknown, string][] = [
     [new DOMException('late', 'TimeoutError'), 'late'],
     [Object.assign(new Error('unavailable'), { code: 14 }), 'unavailable'],
@@ -353,7 +350,7 @@ t.test('whatever a function of a rule or a filter throws ends in an error', asyn
   }
 })
 
-t.test('errorResponse builds error.problem for an error handler, too, once', async t => {
+t.test('errorResponse builds error.problem for an error handler as well', async t => {
   for (const rule of [send, flood]) {
     const { app } = await open(t, { errorResponse: ({ problem }) => ({ mine: problem.title }) })
     app.setErrorHandler((error, _req, reply) => reply.send((error as LimitError).problem))
@@ -364,7 +361,7 @@ t.test('errorResponse builds error.problem for an error handler, too, once', asy
   }
 })
 
-t.test('reply.limit', async t => {
+t.test('reply.limit is the decision on a limited route, and null elsewhere', async t => {
   const { app } = await open(t)
   const seen: unknown[] = []
   app.addHook('onSend', async (_req, reply) => {
@@ -405,7 +402,7 @@ t.test('reply.limit', async t => {
     ],
     refusal: null
   }
-  t.strictSame((await app.inject('/x')).json(), admitted, 'a decision may be sent as it is')
+  t.strictSame((await app.inject('/x')).json(), admitted, 'a decision may be sent as JSON')
   await app.inject('/x')
   t.equal((await app.inject('/free')).body, 'null')
   t.equal((await app.inject('/404')).statusCode, 404)
@@ -417,7 +414,7 @@ t.test('reply.limit', async t => {
   ])
 })
 
-t.test('where a block list or a filter refuses, no limit is asked', async t => {
+t.test('when a block list or a filter refuses, no limit is decided or reported', async t => {
   const { app } = await open(t)
   const guards = {
     listed: { ...send, name: 'listed', block: ['127.0.0.1'] },
@@ -449,9 +446,9 @@ t.test('each request has a decision of its own', async t => {
   t.equal(seen.size, 2)
 })
 
-t.test('what ends in 503 for a reason of its own is in the log, once a second', async t => {
+t.test('a 503 for a time-out or a full store is logged, each message at most once a second', async t => {
   const { lines, stream } = logStream()
-  // A whole number: with a fraction, 999 and 1 may come to less than 1,000.
+  // A whole number: with a fraction, 999 and 1 may add up to less than 1,000.
   let now = Math.ceil(performance.now())
   const standing = mock.method(performance, 'now', () => now)
   t.teardown(() => standing.mock.restore())
@@ -472,7 +469,7 @@ t.test('what ends in 503 for a reason of its own is in the log, once a second', 
   t.equal((await post('/full', { id: 1 })).statusCode, 200)
   t.equal((await post('/full', { id: 2 })).statusCode, 503)
   for (let i = 3; i < 99; i++)
-    t.equal((await post('/full', { id: i })).statusCode, 503, 'a flood fills no log')
+    t.equal((await post('/full', { id: i })).statusCode, 503, 'a flood does not fill the log')
   t.equal((await post('/full', {})).statusCode, 400)
   now += 999
   t.equal((await post('/full', { id: 99 })).statusCode, 503)

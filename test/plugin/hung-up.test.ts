@@ -20,7 +20,7 @@ const rules: Record<string, RouteLimit> = {
   attempts: { name: 'a', key: 'ip', counts: 'attempts', limits }
 }
 
-/** A server with this rule, and what becomes of each request in turn. */
+/** A server with this rule, and how each request in turn ends. */
 async function serve(t: Test, limit: RouteLimit, options: FastifyServerOptions = {}, gone?: Gone) {
   const { app } = await open(t, { filters: [{ name: 'open', check: () => {} }] }, options)
   let tell: (ended: string) => void = () => {}
@@ -47,7 +47,7 @@ async function serve(t: Test, limit: RouteLimit, options: FastifyServerOptions =
 
 type Gone = (request: FastifyRequest) => Promise<unknown>
 
-// Node 26 tells the reset as an error before, which `once` would throw.
+// Node 26 emits an error for the reset first, which `once` would throw.
 const closed: Gone = async ({ raw: { socket } }) =>
   socket.destroyed || new Promise(resolve => socket.once('close', resolve))
 
@@ -59,7 +59,7 @@ async function askAndReset(port: number, more = ''): Promise<void> {
 }
 
 for (const [name, rule] of Object.entries(rules)) {
-  t.test(`who resets the connection at once has no message: ${name}`, async t => {
+  t.test(`a request whose connection is reset at once sends nothing: ${name}`, async t => {
     const { port, ended } = await serve(t, rule)
     for (let i = 0; i < 2; i++) {
       const end = ended()
@@ -69,8 +69,8 @@ for (const [name, rule] of Object.entries(rules)) {
   })
 }
 
-// The reset falls in the turn of the decision: the address is gone, and Node has not noticed why.
-t.test('who resets the connection right before the decision has no message', async t => {
+// The reset falls into the turn of the decision: the address is gone, and Node does not know why yet.
+t.test('a request whose connection is reset right before the decision sends nothing', async t => {
   const { app } = await open(t)
   let reset = () => {}
   const preHandler: preHandlerHookHandler = (_request, _reply, done) => {
@@ -116,9 +116,9 @@ t.test('who resets a stream of HTTP/2 has no message', async t => {
   }
 })
 
-// Node destroys the connection first, its streams a phase of the event loop later: the decision may fall between.
+// Node destroys the connection first, and its streams a phase of the event loop later; the decision may fall between.
 for (const name of ['an address', 'attempts', 'blocked'])
-  t.test(`who resets a connection of HTTP/2 behind its request passes no rule: ${name}`, async t => {
+  t.test(`requests whose HTTP/2 connection is reset pass no rule beyond its max: ${name}`, async t => {
     const { app } = await open(t, {}, { http2: true } as FastifyServerOptions)
     app.setErrorHandler((_error, _request, reply) => void reply.code(400).send())
     let sent = 0
@@ -142,7 +142,7 @@ for (const name of ['an address', 'attempts', 'blocked'])
     t.ok(sent <= (name === 'blocked' ? 0 : 1), `${sent} sent`)
   })
 
-t.test('an address that a proxy tells stays', async t => {
+t.test('an address forwarded by a proxy is known even after the connection is reset', async t => {
   const { port, ended } = await serve(
     t,
     rules['an address'] as RouteLimit,

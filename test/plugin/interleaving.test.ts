@@ -20,19 +20,19 @@ const rules: Rule[] = [
     ]
   },
   { name: 'hour', key, limits: [{ max: 5, per: 'hour' }] },
-  // Much longer than a test: it is prolonged by nobody here.
+  // Much longer than a test, so that it is not renewed.
   { name: 'flight', key, lock: LOCK }
 ]
 
 /** What a request does once it is admitted, and in the end. */
 type Deed = 'refund' | 'keep' | 'end'
 interface Visit {
-  /** Whether it asks for the lock, too. */
+  /** Whether it asks for the lock as well. */
   locks: boolean
   deeds: Deed[]
 }
 
-/** One somebody's limits, as a plain list of who is counted since when. */
+/** The limits of one identity, as a plain list of who is counted since when. */
 class Model {
   now: number
   readonly counted = new Map<number, number>()
@@ -89,7 +89,7 @@ type History = typeof history extends fc.Arbitrary<infer T> ? T : never
 
 interface Stage extends Opened {
   now: () => number
-  /** A new instant, for no two stamps of one instant are the same. */
+  /** Moves on to a new instant, since no two stamps share one. */
   tick: () => number
   advance: (ms: number) => void
 }
@@ -97,7 +97,7 @@ let somebody = 0
 
 async function stage(t: Test, place: Place, options: Partial<SendLimitOptions> = {}): Promise<Stage> {
   const { app, used } = await place.open(t, rules, options)
-  // The hour begins where the clocks do: at noon.
+  // The clocks begin at the start of an hour: at noon.
   let now = 12 * HOUR
   const advance = (ms: number) => {
     now += ms
@@ -110,7 +110,7 @@ async function stage(t: Test, place: Place, options: Partial<SendLimitOptions> =
   return { app, used, now: () => now, tick, advance }
 }
 
-/** Visitors who reserve, settle and end, and time that passes: the scheduler says who is next. */
+/** Runs visitors who reserve, settle and end, and steps of time, in the order of the scheduler. */
 async function explore(stage: Stage, { scheduler, visits, steps }: History) {
   const { app, used } = stage
   const id = `somebody ${++somebody}`
@@ -121,7 +121,7 @@ async function explore(stage: Stage, { scheduler, visits, steps }: History) {
     assert.ok((seen[0] ?? 0) <= 2 && (seen[1] ?? 0) <= 4 && (seen[2] ?? 0) <= 5, 'never more than max')
   }
   const turn = (what: string) => scheduler.schedule(Promise.resolve(), what)
-  // One at a time touches the store and the model; in which order, the scheduler says.
+  // One at a time uses the store and the model, in the order of the scheduler.
   let last = Promise.resolve()
   const alone = (what: string, act: () => Promise<void>) => {
     last = last.then(act).then(() => check(what))
@@ -181,13 +181,13 @@ const party = fc.record({
 
 type Party = typeof party extends fc.Arbitrary<infer T> ? T : never
 
-/** What the route below asks of the run that it is in. */
+/** What the route below calls in its run. */
 interface Run {
   decided(n: number, event: DecisionEvent): void
   handle(n: number, reply: FastifyReply): Promise<void>
 }
 
-/** The same through a route: requests whose handlers settle, or leave that to their end. */
+/** The same through a route, with requests whose handlers settle, or leave that to their end. */
 async function exploreRoute(stage: Stage, runs: Map<string, Run>, { scheduler, guests, steps }: Party) {
   const { app, used } = stage
   const id = `somebody ${++somebody}`
@@ -198,7 +198,7 @@ async function exploreRoute(stage: Stage, runs: Map<string, Run>, { scheduler, g
   const run: Run = {
     decided(n, { allowed, refusal }) {
       model.now = stage.now()
-      // A lock ends with its handler; the list below knows of the handler alone.
+      // A lock is released after its handler; the list below knows only the handlers.
       if (refusal === 'in-flight') return
       if (model.reserve(n, false) !== allowed) wrong.push(`${n} was ${allowed ? 'admitted' : 'refused'}`)
       if (!allowed || !guests[n]?.locks) return
@@ -239,7 +239,7 @@ async function exploreRoute(stage: Stage, runs: Map<string, Run>, { scheduler, g
   runs.delete(id)
 }
 
-t.test('reserve, refund, keep, end and time in any order', async t => {
+t.test('reserve, refund, keep, end and time in any order count as in the model', async t => {
   for (const place of await places(t)) {
     t.test(place.store, async t => {
       const on = await stage(t, place)
@@ -252,7 +252,7 @@ t.test('reserve, refund, keep, end and time in any order', async t => {
   }
 })
 
-t.test('handlers of several requests and time in any order', async t => {
+t.test('handlers of several requests and time in any order count as in the model', async t => {
   const [memory] = await places(t)
   assert.ok(memory)
   const runs = new Map<string, Run>()
@@ -264,7 +264,7 @@ t.test('handlers of several requests and time in any order', async t => {
     await runs.get(of(request).id)?.handle(Number(of(request).n), reply)
     return reply
   }
-  // At once before the decision.
+  // Right before the decision.
   on.app.addHook('preHandler', (_request, _reply, done) => {
     on.tick()
     done()

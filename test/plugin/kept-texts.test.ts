@@ -6,10 +6,10 @@ import { open } from '../helper/face.js'
 import { isKept } from '../helper/heap.js'
 import { until } from '../helper/until.js'
 
-/** A look through the heap takes seconds where the machine is busy, and more than one is needed. */
+/** A search of the heap takes seconds on a busy machine, and more than one is needed. */
 const PATIENCE_MS = 60_000
 
-t.test('a content that was told of, or refused, stands nowhere after a second', async t => {
+t.test('a content that was reported or refused is nowhere in memory a second later', async t => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const rule: Rule = { name: 'same', key: { digest: ['body.text'] }, limits: [{ max: 1, window: '60s' }] }
@@ -25,6 +25,6 @@ t.test('a content that was told of, or refused, stands nowhere after a second', 
   t.same([await send(), await send(), await send()], [200, 429, 429])
   t.equal(keys.size, 1)
   mock.timers.tick(1_000)
-  // What Node keeps of the last request goes with the next turns.
+  // What Node keeps of the last request is freed within the next turns.
   await until(async () => !(await isKept(backwards)), 'a content that is forgotten', PATIENCE_MS)
 })

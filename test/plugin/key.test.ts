@@ -22,7 +22,7 @@ async function route(
   return opened
 }
 
-t.test('what a request lacks, or spells wrongly', async t => {
+t.test('a request whose key is missing is answered with 400, one whose key is invalid with 422', async t => {
   const table: [key: Key, body: unknown, status: number, message?: string][] = [
     [{ phone: 'body.phone' }, {}, 400, 'body.phone is missing or not a scalar value'],
     [{ phone: 'body.phone' }, { phone: null }, 400],
@@ -77,7 +77,7 @@ t.test('what a request lacks, or spells wrongly', async t => {
   }
 })
 
-t.test('it costs nothing', async t => {
+t.test('a request whose key is missing or invalid counts under no rule', async t => {
   const { app, post } = await open(t, {
     rules: [
       { name: 'ip', key: 'ip', limits },
@@ -90,17 +90,17 @@ t.test('it costs nothing', async t => {
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 200)
 })
 
-t.test('an optional rule does not apply where its key is missing', async t => {
+t.test('an optional rule does not apply when its key is missing', async t => {
   const { post } = await route(t, { phone: 'body.phone' }, { optional: true })
   for (const body of [{}, { phone: null }, {}, {}]) t.equal((await post('/x', body)).statusCode, 200)
-  // What is there must be right: a wrong spelling is no way around a limit.
+  // A key that is there must be valid, so that a wrong spelling is no way around a limit.
   t.equal((await post('/x', { phone: '12' })).statusCode, 422)
   t.equal((await post('/x', { phone: {} })).statusCode, 400)
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 200)
   t.equal((await post('/x', { phone: '13800138000' })).statusCode, 429)
 })
 
-t.test('nor where one of several parts is missing', async t => {
+t.test('an optional rule does not apply when one of several parts of its key is missing', async t => {
   const { post } = await route(t, [{ phone: 'body.phone' }, { value: 'body.purpose' }], { optional: true })
   for (const body of [{ phone: '13800138000' }, { purpose: 'a' }, { phone: '13800138000' }])
     t.equal((await post('/x', body)).statusCode, 200)
@@ -108,7 +108,7 @@ t.test('nor where one of several parts is missing', async t => {
     t.equal((await post('/x', { phone: '13800138000', purpose: 'a' })).statusCode, status)
 })
 
-t.test('a content that is a list, outside of routes', async t => {
+t.test('in calls outside of routes a content that is a list is the content of such a body', async t => {
   const { app, post } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
   app.post('/x', { config: { limit: 'content' } }, async () => 'sent')
   await app.limit.block({ content: [['a']] })
@@ -118,7 +118,7 @@ t.test('a content that is a list, outside of routes', async t => {
   t.equal((await post('/x', ['b'])).statusCode, 200)
 })
 
-t.test('one of several values is no content', async t => {
+t.test('in calls outside of routes a content of two values is a list of two', async t => {
   const { app } = await open(t, {
     rules: [{ name: 'content', key: { digest: ['body.a', 'body.b'] }, limits }]
   })
@@ -131,7 +131,7 @@ t.test('one of several values is no content', async t => {
   await app.limit.block({ content: ['a', 'b'] })
 })
 
-t.test('a content of which nothing is there, outside of routes, is missing as in a route', async t => {
+t.test('in calls outside of routes a content without any value is missing, as in a route', async t => {
   const content: Rule = { name: 'content', key: { digest: ['body.a', { phone: 'body.b' }] }, limits }
   const spare: Rule = { ...content, name: 'spare', optional: true }
   const values: Rule = { name: 'values', key: 'ip', distinct: { digest: ['body.a'] }, limits }
@@ -143,7 +143,7 @@ t.test('a content of which nothing is there, outside of routes, is missing as in
   t.match((await app.limit.peek({ content: ['a', undefined] })).rules, [{ name: 'content' }])
 })
 
-t.test('the region and the length of a network are as is said', async t => {
+t.test('region and network prefixes come from the part, or else from the options', async t => {
   const rules: Rule[] = [
     { name: 'here', key: { phone: 'body.phone' }, limits },
     { name: 'there', key: { phone: 'body.phone', region: 'GB' }, limits },
@@ -172,11 +172,11 @@ t.test('the region and the length of a network are as is said', async t => {
   t.ok((await app.limit.peek({ wider: '192.0.3.1' })).allowed)
   t.notOk(
     (await app.limit.peek({ wider: '192.0.2.2' })).allowed,
-    'by the option, where the part says nothing'
+    'by the option, since the part has no ipv4Prefix'
   )
 })
 
-t.test('what a hook has put on the request may come later', async t => {
+t.test('a value that a hook has put on the request may be a promise', async t => {
   const { app, post } = await open(t)
   app.decorateRequest('who', null as unknown)
   app.addHook('preHandler', async request => {
@@ -188,7 +188,7 @@ t.test('what a hook has put on the request may come later', async t => {
   t.same([await ask('a'), await ask('a'), await ask('b')], [200, 429, 200])
 })
 
-t.test('a content that cannot be seen', async t => {
+t.test('a content that cannot be compared is invalid', async t => {
   const { app } = await open(t, { rules: [{ name: 'content', key: { digest: ['body'] }, limits }] })
   for (const content of [new Map([['a', 1]]), { toBuffer: () => '' }, { a: Symbol('a') }]) {
     await t.rejects(app.limit.peek({ content }), {
@@ -198,7 +198,7 @@ t.test('a content that cannot be seen', async t => {
   }
 })
 
-t.test('an address in a content is folded, too', async t => {
+t.test('an IPv4 address in a content is the same as its IPv6 form', async t => {
   const { post } = await route(t, { digest: ['ip', 'body.a'] })
   const ask = async (remoteAddress: string, a: number) =>
     (await post('/x', { a }, { remoteAddress })).statusCode
@@ -213,7 +213,7 @@ t.test('an address in a content is folded, too', async t => {
   )
 })
 
-t.test('the parts of a key cannot run into each other', async t => {
+t.test('keys of several parts differ when their parts are split differently', async t => {
   const key = [{ value: 'body.a' }, { value: 'body.b' }]
   const { app } = await open(t, { rules: [{ name: 'pair', key, limits }] })
   for (const pair of [
@@ -223,7 +223,7 @@ t.test('the parts of a key cannot run into each other', async t => {
     t.ok((await app.limit.reserve({ pair })).allowed, `${pair}`)
 })
 
-t.test('one text is somebody else as another kind of identity', async t => {
+t.test('the same text has a different key for each kind of identity', async t => {
   const key: Key[] = [{ value: 'body.to' }, { phone: 'body.to' }, () => '', { digest: ['body.to'] }]
   const rules = key.map((key, i) => ({ name: `r${i}`, key, limits }))
   const { app } = await open(t, { rules, secret: '0123456789abcdef' })
@@ -232,14 +232,14 @@ t.test('one text is somebody else as another kind of identity', async t => {
   t.equal(new Set(Object.values(keys)).size, rules.length)
 })
 
-t.test('everybody is one, whatever is given', async t => {
+t.test('"all" is one key, whatever is given for it', async t => {
   const { app } = await open(t, { rules: [{ name: 'service', key: 'all', limits }] })
   t.ok((await app.limit.reserve({ service: undefined })).allowed)
   for (const service of [undefined, null, 'x', 5, {}, ['x', 'y']])
     t.notOk((await app.limit.peek({ service })).allowed, `${service}`)
 })
 
-t.test('contents are digested as is said, identities always in one way', async t => {
+t.test('the option digest changes the keys of contents, and not those of identities', async t => {
   const rules: Rule[] = [
     { name: 'content', key: { digest: ['body'] }, limits },
     { name: 'mobile', key: { phone: 'body.phone' }, limits }
@@ -254,21 +254,21 @@ t.test('contents are digested as is said, identities always in one way', async t
   t.same(await keysBy(), md5)
 })
 
-t.test('without a secret each app has one of its own', async t => {
+t.test('without the option each app has a random secret of its own', async t => {
   const rules: Rule[] = [{ name: 'mobile', key: { phone: 'body.phone' }, limits }]
   const keys = async () =>
     (await (await open(t, { rules })).app.limit.reserve({ mobile: '13800138000' })).keys
   t.not((await keys()).mobile, (await keys()).mobile)
 })
 
-t.test('networks of IPv6 have 64 bits, unless it is said otherwise', async t => {
+t.test('IPv6 networks have 64 bits by default', async t => {
   const { app } = await open(t, { rules: [{ name: 'network', key: 'ip', limits }] })
   t.ok((await app.limit.reserve({ network: '2001:db8:0:1::1' })).allowed)
   t.notOk((await app.limit.peek({ network: '2001:db8:0:1:ffff::' })).allowed)
   t.ok((await app.limit.peek({ network: '2001:db8::1' })).allowed)
 })
 
-t.test('hostile bodies', async t => {
+t.test('hostile bodies are refused, and other spellings of one JSON are one content', async t => {
   const { post } = await route(t, { digest: ['body'] })
   const raw = (payload: string, type = 'application/json') =>
     post('/x', payload, { headers: { 'content-type': type } })
@@ -282,7 +282,7 @@ t.test('hostile bodies', async t => {
   t.equal((await raw('{ "a": 1.0 }')).statusCode, 429)
 })
 
-t.test('prototype keys, where the parser lets them through', async t => {
+t.test('prototype keys that the parser lets through are content, and never read as values', async t => {
   const lax = { onProtoPoisoning: 'ignore', onConstructorPoisoning: 'ignore' } as const
   const whole = await route(t, { digest: ['body'] }, {}, lax)
   const headers = { 'content-type': 'application/json' }
@@ -304,7 +304,7 @@ t.test('prototype keys, where the parser lets them through', async t => {
   t.equal(({} as { a?: unknown }).a, undefined)
 })
 
-t.test('function keys', async t => {
+t.test('a key function returns a scalar value, or a promise of one', async t => {
   const never = new Promise<string>(() => {})
   const table: [answer: () => unknown, status: number, message?: RegExp][] = [
     [() => 'a', 200],
@@ -354,7 +354,7 @@ t.test('function keys', async t => {
   }
 })
 
-t.test('a key that comes late, before another one and behind another stage', async t => {
+t.test('a key that is a promise works beside other keys and after another stage', async t => {
   const { app, post } = await open(t)
   const limit: Rule[] = [
     { name: 'flood', key: 'ip', counts: 'attempts', limits: [{ max: 9, window: '60s' }] },
@@ -370,7 +370,7 @@ t.test('a key that comes late, before another one and behind another stage', asy
   t.equal((await post('/x', {})).statusCode, 429)
 })
 
-t.test('the request is what a function gets', async t => {
+t.test('a key function gets the request', async t => {
   const { app, post } = await route(t, [
     req => req.headers['x-a'] as string,
     async req => (req.body as { b: string }).b
@@ -386,7 +386,7 @@ t.test('the request is what a function gets', async t => {
 
 t.test('a promise that a hook has put on the request is waited for', async t => {
   const later = { value: 'request.later' }
-  // Of what it answers, a phone is spelled in two ways.
+  // The phone number is spelled in two ways.
   for (const [key, answers, statuses] of [
     [later, ['a', 'a', 'b'], [200, 429, 200]],
     [
@@ -411,13 +411,13 @@ t.test('a promise that a hook has put on the request is waited for', async t => 
   }
 })
 
-t.test('when two key functions fail at once, one answer, and no crash', async t => {
+t.test('when two key functions fail at once, there is one answer, and no unhandled rejection', async t => {
   const boom = () => {
     throw new Error('now')
   }
   const later = async () => Promise.reject(new Error('later'))
   const stray = strays(t)
-  // In one rule, or in two.
+  // Both in one rule, or in two rules.
   const onRequest = { value: 'request.later' }
   for (const keys of [
     [[later, boom]],
@@ -438,7 +438,7 @@ t.test('when two key functions fail at once, one answer, and no crash', async t 
   t.same(stray, [])
 })
 
-t.test('max as a function', async t => {
+t.test('a max function counts up to its ceiling, and anything but a number is an error', async t => {
   const table: [answer: (max: string) => unknown, results: (number | string)[]][] = [
     [max => Number(max), [200, 200, 429]],
     [() => 1.9, [200, 429]],
@@ -473,7 +473,7 @@ t.test('max as a function', async t => {
   }
 })
 
-t.test('max is asked at each request', async t => {
+t.test('a max function is asked at each request', async t => {
   const { app, advance } = await open(t)
   const key = { value: 'headers.x-account' } as const
   const max = (req: { headers: Record<string, unknown> }) => Number(req.headers['x-max'])
@@ -497,74 +497,77 @@ t.test('max is asked at each request', async t => {
   t.equal((await ask(1)).statusCode, 200)
 })
 
-t.test('allow and block lists', async t => {
-  const table: [
-    key: Key,
-    lists: { allow?: string[]; block?: string[] },
-    free: string[],
-    blocked: string[],
-    counted: string[]
-  ][] = [
-    [
-      { phone: 'body.who' },
-      { allow: ['138 0013 8000'], block: ['+86 139 1234 5678'] },
-      ['+8613800138000'],
-      ['13912345678'],
-      ['13700137000']
-    ],
-    [
-      { email: 'body.who' },
-      { allow: ['a@example.com'], block: ['B@Example.com'] },
-      ['A+tag@EXAMPLE.com'],
-      ['b@example.com'],
-      ['c@example.com']
-    ],
-    [{ value: 'body.who' }, { allow: ['1'], block: ['true'] }, ['1'], ['true'], ['2', 'TRUE']],
-    [req => (req.body as { who: string }).who, { allow: ['a'], block: ['b'] }, ['a'], ['b'], ['c']],
-    [
-      { ip: 'body.who' },
-      { allow: ['192.0.2.0/24', '2001:db8::/32'], block: ['198.51.100.7', 'fc00::/7'] },
-      ['192.0.2.9', '::ffff:192.0.2.200', '2001:db8:1::5'],
-      ['198.51.100.7', '::ffff:c633:6407', 'fd00::1'],
-      ['198.51.100.8', '2001:db9::1']
-    ],
-    [{ ip: 'body.who' }, { allow: ['::ffff:192.0.2.0/120'] }, ['192.0.2.1'], [], ['192.0.3.1']],
-    // An address is no network.
-    [{ ip: 'body.who' }, { block: ['2001:db8::1'] }, [], ['2001:DB8:0::1'], ['2001:db8::2']],
-    // Allow beats block.
-    [
-      { ip: 'body.who' },
-      { allow: ['10.1.0.0/16'], block: ['10.0.0.0/8'] },
-      ['10.1.2.3'],
-      ['10.2.0.1'],
-      ['11.0.0.1']
-    ],
-    [{ value: 'body.who' }, { allow: ['a'], block: ['a', 'b'] }, ['a'], ['b'], ['c']]
-  ]
-  for (const [key, lists, free, blocked, counted] of table) {
-    const { post } = await route(t, key, lists)
-    const ask = async (who: string) => (await post('/x', { who })).statusCode
-    for (const who of free)
-      t.same([await ask(who), await ask(who), await ask(who)], [200, 200, 200], `${who} is allowed`)
-    for (const who of blocked) t.same([await ask(who), await ask(who)], [403, 403], `${who} is blocked`)
-    for (const who of counted) t.same([await ask(who), await ask(who)], [200, 429], `${who} is counted`)
+t.test(
+  'keys on an allow list pass uncounted, keys on a block list are refused, and allow beats block',
+  async t => {
+    const table: [
+      key: Key,
+      lists: { allow?: string[]; block?: string[] },
+      free: string[],
+      blocked: string[],
+      counted: string[]
+    ][] = [
+      [
+        { phone: 'body.who' },
+        { allow: ['138 0013 8000'], block: ['+86 139 1234 5678'] },
+        ['+8613800138000'],
+        ['13912345678'],
+        ['13700137000']
+      ],
+      [
+        { email: 'body.who' },
+        { allow: ['a@example.com'], block: ['B@Example.com'] },
+        ['A+tag@EXAMPLE.com'],
+        ['b@example.com'],
+        ['c@example.com']
+      ],
+      [{ value: 'body.who' }, { allow: ['1'], block: ['true'] }, ['1'], ['true'], ['2', 'TRUE']],
+      [req => (req.body as { who: string }).who, { allow: ['a'], block: ['b'] }, ['a'], ['b'], ['c']],
+      [
+        { ip: 'body.who' },
+        { allow: ['192.0.2.0/24', '2001:db8::/32'], block: ['198.51.100.7', 'fc00::/7'] },
+        ['192.0.2.9', '::ffff:192.0.2.200', '2001:db8:1::5'],
+        ['198.51.100.7', '::ffff:c633:6407', 'fd00::1'],
+        ['198.51.100.8', '2001:db9::1']
+      ],
+      [{ ip: 'body.who' }, { allow: ['::ffff:192.0.2.0/120'] }, ['192.0.2.1'], [], ['192.0.3.1']],
+      // A single address is not taken for its network.
+      [{ ip: 'body.who' }, { block: ['2001:db8::1'] }, [], ['2001:DB8:0::1'], ['2001:db8::2']],
+      // Allow beats block.
+      [
+        { ip: 'body.who' },
+        { allow: ['10.1.0.0/16'], block: ['10.0.0.0/8'] },
+        ['10.1.2.3'],
+        ['10.2.0.1'],
+        ['11.0.0.1']
+      ],
+      [{ value: 'body.who' }, { allow: ['a'], block: ['a', 'b'] }, ['a'], ['b'], ['c']]
+    ]
+    for (const [key, lists, free, blocked, counted] of table) {
+      const { post } = await route(t, key, lists)
+      const ask = async (who: string) => (await post('/x', { who })).statusCode
+      for (const who of free)
+        t.same([await ask(who), await ask(who), await ask(who)], [200, 200, 200], `${who} is allowed`)
+      for (const who of blocked) t.same([await ask(who), await ask(who)], [403, 403], `${who} is blocked`)
+      for (const who of counted) t.same([await ask(who), await ask(who)], [200, 429], `${who} is counted`)
+    }
   }
-})
+)
 
-t.test('what is no scalar value, outside of routes', async t => {
+t.test('in calls outside of routes a value that is no scalar is missing', async t => {
   const { app } = await open(t, { rules: [{ name: 'a', key: { value: 'body.a' }, limits }] })
   for (const a of [NaN, Infinity, {}, ['a'], new Date(0)])
     await t.rejects(app.limit.peek({ a }), { code: 'FST_SEND_LIMIT_KEY_MISSING' })
 })
 
-t.test('a value counts as it is', async t => {
+t.test('values that differ in any character are different keys', async t => {
   const { app } = await open(t, { rules: [{ name: 'a', key: { value: 'body.a' }, limits }] })
   for (const a of ['a', 'A', ' a', 'a ', 'á', 'a\u0301', '', '1', '1.0'])
     t.ok((await app.limit.reserve({ a })).allowed, JSON.stringify(a))
   for (const a of [1, 1n, '1']) t.notOk((await app.limit.peek({ a })).allowed, `${typeof a}`)
 })
 
-t.test('block lists cost other rules nothing, and peek knows them', async t => {
+t.test('a refusal by a block list counts under no other rule, and peek knows the lists', async t => {
   const { app, post } = await open(t, {
     rules: [
       { name: 'ip', key: 'ip', limits },
@@ -600,14 +603,14 @@ t.test('block lists cost other rules nothing, and peek knows them', async t => {
   t.same(
     rules.map(rule => rule.name),
     ['ip'],
-    'where nothing is counted, nothing is left'
+    'a rule that does not count is not listed'
   )
   t.match(await app.limit.peek({ ip: '127.0.0.1' }), { rules: [{ limits: [{ remaining: 1 }] }] })
   t.equal((await post('/x', { phone: '13800138001' })).statusCode, 200, 'an observed block refuses nothing')
 })
 
 t.test(
-  'a Unix socket has no address: rules by address do not apply',
+  'rules by address do not apply to requests over a Unix socket, which has none',
   { skip: process.platform === 'win32' },
   async t => {
     const folder = folderOf(t)
@@ -634,14 +637,14 @@ t.test(
         [200, 200, 200],
         `trustProxy: ${trustProxy}`
       )
-      t.equal(await ask('/among'), 400, 'a content of nothing is missing')
+      t.equal(await ask('/among'), 400, 'a content without any value is missing')
       const headers = { 'x-id': '1' }
       t.same([await ask('/among', headers), await ask('/among', headers)], [200, 429])
     }
   }
 )
 
-t.test('floods of headers', async t => {
+t.test('long and many headers are refused, and repeated headers are one text', async t => {
   const { app } = await route(t, { value: 'headers.x-id' })
   const port = await listen(app)
   const ask = async (headers: Record<string, string | string[]>) => {
@@ -658,7 +661,7 @@ t.test('floods of headers', async t => {
   t.equal(await ask({ 'x-id': 'x'.repeat(8_000) }), 200)
 })
 
-t.test('one part of a key may come later than the others, and so may a distinct value', async t => {
+t.test('a part of a key, or a distinct value, may be a promise', async t => {
   const limits = [{ max: 1, window: '60s' }]
   const account = async ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-account'])
   for (const rule of [
@@ -674,7 +677,7 @@ t.test('one part of a key may come later than the others, and so may a distinct 
   }
 })
 
-t.test('a key function that takes too long is named, and no other', async t => {
+t.test('only key functions that take too long are named in the error', async t => {
   const limits = [{ max: 1, window: '60s' }]
   const never = () => new Promise<string>(() => {})
   const rules: Rule[] = [

@@ -18,19 +18,19 @@ subscribe('fastify.initialization', message => {
   }
 })
 
-t.test('loaded again and again, it listens for new apps once, and sees all of them each time', async t => {
+t.test('however often the plugin is loaded, it listens for new apps once, and sees all of them', async t => {
   const first = await load(0)
   const before = Fastify() as unknown as FastifyInstance
   let last = first
   for (let time = 1; time < 20; time++) last = await load(time)
-  t.ok(last.isWatched(before), 'made before it was loaded again')
+  t.ok(last.isWatched(before), 'an app made before it was loaded again')
   hooks = 0
   const app = Fastify() as unknown as FastifyInstance
   t.equal(hooks, 1)
   t.ok(first.isWatched(app) && last.isWatched(app))
 })
 
-t.test('JSON Schema that Zod has written in another realm is JSON Schema', async t => {
+t.test('a JSON Schema written by Zod in another realm is taken for JSON Schema', async t => {
   const { isForeign } = await import('../../plugin/foreign-schema.js')
   const written = runInNewContext(
     `Object.defineProperty({ type: 'object' }, '~standard', { value: {}, enumerable: false })`

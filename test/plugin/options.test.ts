@@ -8,7 +8,7 @@ const secret = 'sixteen characters'
 const filter = { name: 'a', check: () => undefined }
 const rule = { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
-/** The message of the error with which registration fails. */
+/** The message of the error with which the registration fails. */
 async function refused(options: unknown): Promise<string> {
   const app = Fastify()
   const error = await app.register(limitPlugin, options as object).then(
@@ -23,7 +23,7 @@ async function refused(options: unknown): Promise<string> {
 const wrongNamespace =
   'options.namespace: "x" is wrong. It names a client of @fastify/redis: it goes with store: "redis" and without a "client". Keys begin with the "prefix".'
 
-// Options, and the message in full: path, value, what would be right.
+// Wrong options, and the message: path, value, and what would be right.
 const wrong: [options: unknown, message: string][] = [
   [{ rules: {} }, 'options.rules: {} is wrong. It must be an array.'],
   [{ rules: 'x' }, 'options.rules: "x" is wrong. It must be an array.'],
@@ -190,7 +190,7 @@ const wrong: [options: unknown, message: string][] = [
   ]
 ]
 
-t.test('wrong options', async t => {
+t.test('wrong options fail with a message that says where, what and what would be right', async t => {
   for (const [options, message] of wrong) {
     const told = await refused(options)
     t.equal(told.slice(0, message.length), message)
@@ -198,7 +198,7 @@ t.test('wrong options', async t => {
   }
 })
 
-t.test('options at their borders', async t => {
+t.test('options at their bounds are accepted', async t => {
   for (const options of [
     { secret: '16 letters of it' },
     { ipv4Prefix: 8 },
@@ -208,7 +208,7 @@ t.test('options at their borders', async t => {
     { timeout: '1h' },
     { maxKeys: 1 },
     { prefix: '' },
-    // What is undefined is left out.
+    // An undefined option counts as left out.
     { rulez: undefined },
     { rules: [{ ...rule, limits: [{ max: 1, window: '1h', per: undefined }] }] },
     { rules: [{ ...rule, limits: [{ max: 1, per: 'day', window: undefined }] }] }
@@ -220,7 +220,7 @@ t.test('options at their borders', async t => {
   }
 })
 
-t.test('a client and the memory store', async t => {
+t.test('a client with the memory store, or without a secret, is an error', async t => {
   const client = new Redis({ lazyConnect: true, password: 'hush' })
   t.teardown(() => client.disconnect())
   t.equal(
@@ -246,7 +246,7 @@ t.test('no secret reaches a message', async t => {
   t.notMatch(told.join(), 'hush')
 })
 
-t.test('the error', async t => {
+t.test('a wrong option is an OptionError with its code', async t => {
   const error = await Fastify()
     .register(limitPlugin, { maxKeys: 0 })
     .then(
@@ -257,7 +257,7 @@ t.test('the error', async t => {
   t.ok(error instanceof errors.OptionError)
 })
 
-t.test('what is undefined is left out', async t => {
+t.test('undefined options count as left out', async t => {
   const app = appOf(t)
   const none = undefined as never
   await app.register(limitPlugin, {

@@ -15,27 +15,30 @@ for (const [order, attempted] of [
   ['before', 1],
   ['after', 2]
 ] as const) {
-  t.test(`what @fastify/rate-limit, registered ${order} the plugin, refuses`, async t => {
-    const app = appOf(t)
-    const register = {
-      limits: () => app.register(limitPlugin, { rules }),
-      rate: () => app.register(rateLimit, { max: 1 })
+  t.test(
+    `a request that @fastify/rate-limit, registered ${order} the plugin, refuses counts no send`,
+    async t => {
+      const app = appOf(t)
+      const register = {
+        limits: () => app.register(limitPlugin, { rules }),
+        rate: () => app.register(rateLimit, { max: 1 })
+      }
+      if (order === 'before') await register.rate()
+      await register.limits()
+      if (order === 'after') await register.rate()
+      app.get('/x', { config: { limit: ['attempts', 'sends'] } }, async () => 'sent')
+      t.equal((await app.inject('/x')).statusCode, 200)
+      t.equal((await app.inject('/x')).statusCode, 429)
+      const peeked = await app.limit.peek({ attempts: '127.0.0.1', sends: '127.0.0.1' })
+      t.same(
+        peeked.rules.map(({ limits }) => limits[0]?.remaining),
+        [9 - attempted, 8]
+      )
     }
-    if (order === 'before') await register.rate()
-    await register.limits()
-    if (order === 'after') await register.rate()
-    app.get('/x', { config: { limit: ['attempts', 'sends'] } }, async () => 'sent')
-    t.equal((await app.inject('/x')).statusCode, 200)
-    t.equal((await app.inject('/x')).statusCode, 429)
-    const peeked = await app.limit.peek({ attempts: '127.0.0.1', sends: '127.0.0.1' })
-    t.same(
-      peeked.rules.map(({ limits }) => limits[0]?.remaining),
-      [9 - attempted, 8]
-    )
-  })
+  )
 }
 
-t.test('a handler tells by the error of the request that an upload broke off, and refunds', async t => {
+t.test('a handler can see by `request.raw.errored` that an upload broke off, and refund', async t => {
   const { app } = await open(t, { rules: [sends] })
   app.addContentTypeParser('text/x', (_request, _payload, done) => done(null))
   let reading: () => void = () => {}

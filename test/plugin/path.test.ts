@@ -17,7 +17,7 @@ const source = {
   nobody: null
 }
 
-t.test('what paths read', async t => {
+t.test('a path reads members of the request, and of what a client sends only own members', async t => {
   for (const [path, value] of [
     ['body.phone', 1],
     ['body.Phone', 3],
@@ -37,7 +37,7 @@ t.test('what paths read', async t => {
     ['request.ip.length', undefined],
     ['body.none.more', undefined],
     ['body.phone.more', undefined],
-    // Of what a client sends, own members alone.
+    // Of what a client sends, only own members.
     ['body.text.length', undefined],
     ['body.toString', undefined],
     ['body.hasOwnProperty', undefined],
@@ -52,7 +52,7 @@ t.test('what paths read', async t => {
   }
 })
 
-t.test('a prototype is never read, whatever the parser made', async t => {
+t.test('a path never reads a prototype, whatever the parser made', async t => {
   const poisoned = JSON.parse('{"__proto__": {"phone": "1"}, "constructor": {"prototype": {"x": 1}}}')
   t.equal(
     compilePath('body.phone', 'at')({ body: Object.assign(Object.create({ phone: '1' }), {}) }),
@@ -70,7 +70,7 @@ t.test('a prototype is never read, whatever the parser made', async t => {
   }
 })
 
-t.test('paths that cannot exist', async t => {
+t.test('a path that cannot exist is an error', async t => {
   const none = [
     '',
     '.',

@@ -13,7 +13,7 @@ interface Account {
 const HOUR = 3_600_000
 const accountOf = (request: FastifyRequest) => (request as unknown as { account: Account }).account
 
-// As it would stand in a file.
+// A rule as written in a file.
 const daily = JSON.parse(`{
   "name": "daily",
   "key": { "value": "request.account.id" },
@@ -23,7 +23,7 @@ const daily = JSON.parse(`{
   }]
 }`) as Rule
 
-/** Lets these accounts send, by their ids. */
+/** Adds a route for these accounts. @returns sends as the account with this id */
 function accounts(app: FastifyInstance, limit: string | Rule | (string | Rule)[], all: Account[]) {
   app.decorateRequest('account', null)
   app.addHook('onRequest', async request => {
@@ -38,7 +38,7 @@ function accounts(app: FastifyInstance, limit: string | Rule | (string | Rule)[]
 }
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: two accounts of one rule, each with its quota and its midnight`, async t => {
+  t.test(`${place.store}: under one rule each account has its own quota and its own midnight`, async t => {
     const { app } = await place.open(t, [daily])
     const shanghai: Account = { id: 'shanghai', dailyQuota: 2, timeZone: 'Asia/Shanghai' }
     const york: Account = { id: 'york', dailyQuota: 1.9, timeZone: 'America/New_York' }
@@ -60,32 +60,39 @@ for (const place of await places(t)) {
     t.same([await send('shanghai'), await send('york')], [1, 429])
   })
 
-  t.test(`${place.store}: when a zone changes, the period in force ends when it ends`, async t => {
-    const { app, used } = await place.open(t, [
-      {
-        name: 'daily',
-        key: { value: 'query.id' },
-        limits: [{ max: 2, per: 'day', timeZone: 'Asia/Shanghai' }]
-      }
-    ])
-    place.advance(20 * HOUR) // to the next noon
-    const state = async () => (await app.limit.peek({ daily: 'a' })).rules[0]?.limits[0]
-    const first = await app.limit.reserve({ daily: 'a' })
-    const [rule] = Object.values(app.limit.rules)
-    const inZone = (timeZone: string) =>
-      app.limit.replace([{ ...rule, limits: [{ max: 2, per: 'day', timeZone }] } as Rule])
-    inZone('America/New_York')
-    const second = await app.limit.reserve({ daily: 'a' })
-    t.same([first.allowed, second.allowed, second.retryAfterMs], [true, true, 4 * HOUR])
-    t.match(await state(), { remaining: 0, resetMs: 4 * HOUR }, 'in Shanghai, where it began')
-    await first.refund()
-    t.same(await used({ daily: 'a' }), [1], 'a slot goes back all the same')
-    place.advance(4 * HOUR)
-    t.ok((await app.limit.reserve({ daily: 'a' })).allowed)
-    t.match(await state(), { remaining: 1, resetMs: 13 * HOUR }, 'the next one ends in New York')
-  })
+  t.test(
+    `${place.store}: when the time zone of a rule changes, a period that has begun keeps its end`,
+    async t => {
+      const { app, used } = await place.open(t, [
+        {
+          name: 'daily',
+          key: { value: 'query.id' },
+          limits: [{ max: 2, per: 'day', timeZone: 'Asia/Shanghai' }]
+        }
+      ])
+      place.advance(20 * HOUR) // to the next noon
+      const state = async () => (await app.limit.peek({ daily: 'a' })).rules[0]?.limits[0]
+      const first = await app.limit.reserve({ daily: 'a' })
+      const [rule] = Object.values(app.limit.rules)
+      const inZone = (timeZone: string) =>
+        app.limit.replace([{ ...rule, limits: [{ max: 2, per: 'day', timeZone }] } as Rule])
+      inZone('America/New_York')
+      const second = await app.limit.reserve({ daily: 'a' })
+      t.same([first.allowed, second.allowed, second.retryAfterMs], [true, true, 4 * HOUR])
+      t.match(await state(), { remaining: 0, resetMs: 4 * HOUR }, 'at midnight in Shanghai, where it began')
+      await first.refund()
+      t.same(await used({ daily: 'a' }), [1], 'its slot is refunded all the same')
+      place.advance(4 * HOUR)
+      t.ok((await app.limit.reserve({ daily: 'a' })).allowed)
+      t.match(
+        await state(),
+        { remaining: 1, resetMs: 13 * HOUR },
+        'the next period ends at midnight in New York'
+      )
+    }
+  )
 
-  t.test(`${place.store}: a quota or zone that is none is an error, and nothing is counted`, async t => {
+  t.test(`${place.store}: an invalid quota or time zone is an error, and nothing is counted`, async t => {
     const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 99, window: '1h' }] }
     const { app, used } = await place.open(t, [daily, flood])
     const wrong: [account: Omit<Account, 'id'>, message: string][] = [
@@ -120,7 +127,7 @@ for (const place of await places(t)) {
     t.same(await used({ flood: '127.0.0.1' }), [0])
   })
 
-  t.test(`${place.store}: "all" is one count for everybody`, async t => {
+  t.test(`${place.store}: a rule with the key "all" has one count for everybody`, async t => {
     const service: Rule = { name: 'service', key: 'all', limits: [{ max: 3, per: 'day' }] }
     const key: Rule['key'] = ['all', { value: 'query.purpose' }]
     const purpose: Rule = { name: 'purpose', key, limits: [{ max: 2, window: '1h' }] }
@@ -131,12 +138,12 @@ for (const place of await places(t)) {
       app.inject({ url: `/send?purpose=${query}`, remoteAddress })
     const first = await ask('login', '192.0.2.1')
     t.equal(first.statusCode, 200)
-    t.notOk('ratelimit' in first.headers, 'it is no rule on the caller')
+    t.notOk('ratelimit' in first.headers, 'a rule on all is no rule on the caller')
     t.equal((await ask('login', '192.0.2.2')).statusCode, 200)
     t.same((await ask('login', '192.0.2.3')).json()['violated-policies'], ['purpose'])
     t.equal((await ask('reset', '192.0.2.4')).statusCode, 200)
     t.same((await ask('reset', '192.0.2.5')).json()['violated-policies'], ['service'])
-    t.same(await used({ service: null, purpose: [null, 'login'] }), [3, 2], 'whatever stands for it')
+    t.same(await used({ service: null, purpose: [null, 'login'] }), [3, 2], 'whatever is given for "all"')
     t.same(await used({ service: 'anything', purpose: ['x', 'reset'] }), [3, 1])
     t.equal((await app.inject('/early')).statusCode, 200)
     await app.limit.block({ service: true })
@@ -144,35 +151,38 @@ for (const place of await places(t)) {
   })
 }
 
-t.test('redis: a period that the clock makes longer is counted to its end, after a block, too', async t => {
-  const place = await redis(t)
-  const table = [
-    ['hour', 'Australia/Lord_Howe', '2026-04-04T14:00Z', '2026-04-04T15:30Z'],
-    ['day', 'Antarctica/Troll', '2026-10-24T22:00Z', '2026-10-26T00:00Z'],
-    ['week', 'Antarctica/Troll', '2027-10-24T22:00Z', '2027-11-01T00:00Z'],
-    ['month', 'Antarctica/Troll', '2028-09-30T22:00Z', '2028-11-01T00:00Z']
-  ] as const
-  const { app } = await place.open(
-    t,
-    table.map(([per, timeZone]) => ({ name: per, key: 'all', limits: [{ max: 1, per, timeZone }] }))
-  )
-  let now = NOON
-  const moveTo = (time: number) => {
-    place.advance(time - now)
-    now = time
+t.test(
+  'redis: a period that a clock change makes longer is counted to its end, even after a block',
+  async t => {
+    const place = await redis(t)
+    const table = [
+      ['hour', 'Australia/Lord_Howe', '2026-04-04T14:00Z', '2026-04-04T15:30Z'],
+      ['day', 'Antarctica/Troll', '2026-10-24T22:00Z', '2026-10-26T00:00Z'],
+      ['week', 'Antarctica/Troll', '2027-10-24T22:00Z', '2027-11-01T00:00Z'],
+      ['month', 'Antarctica/Troll', '2028-09-30T22:00Z', '2028-11-01T00:00Z']
+    ] as const
+    const { app } = await place.open(
+      t,
+      table.map(([per, timeZone]) => ({ name: per, key: 'all', limits: [{ max: 1, per, timeZone }] }))
+    )
+    let now = NOON
+    const moveTo = (time: number) => {
+      place.advance(time - now)
+      now = time
+    }
+    for (const [per, , start, end] of table) {
+      const admitted = async () => (await app.limit.reserve({ [per]: '' })).allowed
+      moveTo(Date.parse(start))
+      t.ok(await admitted(), per)
+      await app.limit.block({ [per]: '' })
+      await app.limit.unblock({ [per]: '' })
+      moveTo(Date.parse(end) - 1)
+      t.notOk(await admitted(), `${per}: one millisecond before its end`)
+      moveTo(Date.parse(end))
+      t.ok(await admitted(), `${per}: the next period`)
+    }
   }
-  for (const [per, , start, end] of table) {
-    const admitted = async () => (await app.limit.reserve({ [per]: '' })).allowed
-    moveTo(Date.parse(start))
-    t.ok(await admitted(), per)
-    await app.limit.block({ [per]: '' })
-    await app.limit.unblock({ [per]: '' })
-    moveTo(Date.parse(end) - 1)
-    t.notOk(await admitted(), `${per}: one millisecond before its end`)
-    moveTo(Date.parse(end))
-    t.ok(await admitted(), `${per}: the next one`)
-  }
-})
+)
 
 t.test('a time zone may be a function of the request', async t => {
   const { app } = await open(t)
@@ -195,10 +205,10 @@ t.test('a time zone may be a function of the request', async t => {
       'request: undefined is wrong. The rule daily takes its "timeZone" from the request: pass the request.'
   })
   await app.limit.clear({ 'daily@GET /send': 'a' })
-  t.equal(await send('a'), 0, 'to clear it needs none')
+  t.equal(await send('a'), 0, 'clear needs no request')
 })
 
-t.test("an async function is an error, and what it rejects with is nobody's", async t => {
+t.test('an async function for max or timeZone is an error, and its rejection is handled', async t => {
   const later = async () => {
     throw new Error('nobody waits for this')
   }
@@ -213,7 +223,7 @@ t.test("an async function is an error, and what it rejects with is nobody's", as
   }
 })
 
-t.test('allow as a function: who it names passes uncounted', async t => {
+t.test('an allow function that returns true lets a request pass uncounted', async t => {
   const answers: Record<string, () => unknown> = {
     staff: () => true,
     other: () => false,
@@ -236,7 +246,7 @@ t.test('allow as a function: who it names passes uncounted', async t => {
   const phone = '13800138000'
   t.same([await status('staff', phone), await status('staff', phone)], [200, 200])
   t.same((await send('staff', phone)).json(), {}, 'the rule did not apply')
-  t.same([await status('staff'), await status('staff', '13800138009')], [200, 200], 'nor to a blocked number')
+  t.same([await status('staff'), await status('staff', '13800138009')], [200, 200], 'nor does the block list')
   t.same([await status('other', phone), await status('other', phone)], [200, 429])
   t.same([await status('other'), await status('other', '13800138009')], [400, 403])
   for (const who of ['later', 'never', 'nobody']) {
@@ -246,10 +256,10 @@ t.test('allow as a function: who it names passes uncounted', async t => {
         code: 'FST_SEND_LIMIT_FUNCTION',
         message: '"allow" of the rule send must return true or false'
       },
-      'a promise, or nothing, is no answer'
+      'a promise or undefined is an error'
     )
   }
-  t.notOk((await app.limit.reserve({ send: phone })).allowed, 'outside of requests nobody is let through')
+  t.notOk((await app.limit.reserve({ send: phone })).allowed, 'without a request the rule applies')
   const staff = { headers: { 'x-who': 'staff' } } as unknown as FastifyRequest
   for (const ask of ['reserve', 'peek'] as const) {
     const { allowed, rules } = await app.limit[ask]({ send: phone }, staff)
@@ -257,7 +267,7 @@ t.test('allow as a function: who it names passes uncounted', async t => {
   }
 })
 
-t.test('private: what is left is told to nobody', async t => {
+t.test('a private rule is in no rate-limit header', async t => {
   const limits = [{ max: 1, window: '60s' }]
   const rules: Rule[] = [
     { name: 'told', key: 'ip', limits: [{ max: 5, window: '60s' }] },
@@ -281,7 +291,7 @@ t.test('private: what is left is told to nobody', async t => {
   t.same(await told('/send'), [429, undefined, undefined, '60', ['tries']])
 })
 
-t.test('private as a function: what is left is told to some', async t => {
+t.test('a private function hides its rule from the headers of some requests', async t => {
   const limits = [{ max: 3, window: '60s' }]
   const hides = (request: FastifyRequest) => request.headers['x-who'] === 'page'
   const rules: Rule[] = [
@@ -303,52 +313,59 @@ t.test('private as a function: what is left is told to some', async t => {
   }
   const shown = '"shown";q=9;w=60'
   t.same(await told('page'), [200, '"shown";r=8;t=60', shown])
-  t.same(await told('page', { 'x-fails': 'yes' }), [502, '"shown";r=8;t=60', shown], 'nor anew')
+  t.same(
+    await told('page', { 'x-fails': 'yes' }),
+    [502, '"shown";r=8;t=60', shown],
+    'nor in headers after a refund'
+  )
   t.same(await told('key'), [
     200,
     '"tries";r=0;t=60, "shown";r=7;t=60, "quota";r=1;t=60',
     `"tries";q=3;w=60, ${shown}, "quota";q=3;w=60`
   ])
   t.same(await told('key'), [429, '"tries";r=0;t=60', '"tries";q=3;w=60'])
-  t.same(await told('page'), [429, undefined, undefined], 'of a refusal neither')
+  t.same(await told('page'), [429, undefined, undefined], 'nor in a refusal')
 })
 
-t.test('what private answers is true or false, or nothing is counted', async t => {
-  const answers: Record<string, () => unknown> = {
-    yes: () => true,
-    later: async () => true,
-    never: () => {},
-    throws: () => {
-      throw undefined
+t.test(
+  'a private function that returns neither true nor false is an error, and nothing is counted',
+  async t => {
+    const answers: Record<string, () => unknown> = {
+      yes: () => true,
+      later: async () => true,
+      never: () => {},
+      throws: () => {
+        throw undefined
+      }
+    }
+    const limits = [{ max: 1, window: '60s' }]
+    for (const counts of ['sends', 'attempts'] as const) {
+      const name = `hidden-${counts}`
+      const { app, post } = await open(t, {
+        rules: [
+          {
+            name,
+            key: 'ip',
+            counts,
+            limits,
+            private: request => answers[String(request.headers['x-who'])]?.() as boolean
+          }
+        ]
+      })
+      app.post('/send', { config: { limit: name } }, async () => '')
+      for (const who of ['later', 'never', 'nobody'])
+        t.match((await post('/send', {}, { headers: { 'x-who': who } })).json(), {
+          statusCode: 500,
+          code: 'FST_SEND_LIMIT_FUNCTION',
+          message: `"private" of the rule ${name} must return true or false`
+        })
+      t.equal((await post('/send', {}, { headers: { 'x-who': 'throws' } })).statusCode, 500)
+      t.equal((await post('/send', {}, { headers: { 'x-who': 'yes' } })).statusCode, 200)
     }
   }
-  const limits = [{ max: 1, window: '60s' }]
-  for (const counts of ['sends', 'attempts'] as const) {
-    const name = `hidden-${counts}`
-    const { app, post } = await open(t, {
-      rules: [
-        {
-          name,
-          key: 'ip',
-          counts,
-          limits,
-          private: request => answers[String(request.headers['x-who'])]?.() as boolean
-        }
-      ]
-    })
-    app.post('/send', { config: { limit: name } }, async () => '')
-    for (const who of ['later', 'never', 'nobody'])
-      t.match((await post('/send', {}, { headers: { 'x-who': who } })).json(), {
-        statusCode: 500,
-        code: 'FST_SEND_LIMIT_FUNCTION',
-        message: `"private" of the rule ${name} must return true or false`
-      })
-    t.equal((await post('/send', {}, { headers: { 'x-who': 'throws' } })).statusCode, 500)
-    t.equal((await post('/send', {}, { headers: { 'x-who': 'yes' } })).statusCode, 200)
-  }
-})
+)
 
-t.test('private is asked once, when its rule decides', async t => {
+t.test('a private function is asked once, when its rule decides', async t => {
   const asked: string[] = []
   const hides = (name: string) => (request: FastifyRequest) => {
     asked.push(`${name} ${request.body === undefined ? 'before' : 'behind'} the body`)

@@ -6,7 +6,7 @@ import { DAY, redis } from './settlement/places.js'
 import type { Entrant } from './workers/racer.js'
 import { Team } from './workers/team.js'
 
-// Longer than a race, so that nobody renews it.
+// Longer than a race, so that it is not renewed.
 const locked: Rule[] = [
   { name: 'flight', key: { value: 'query.phone' }, lock: '10m' },
   { name: 'twice', key: { value: 'query.phone' }, limits: [{ max: 2, window: '60s' }] }
@@ -15,7 +15,7 @@ const locked: Rule[] = [
 const PROCESSES = 4
 const REQUESTS = 200
 const REPETITIONS = 50
-// Stamps of one instant stand some ticks apart: the last of them is still in the window after 60 s sharp.
+// Stamps of one instant are some ticks apart: the last of them is still in the window after exactly 60 s.
 const MINUTE = 60_001
 
 /**
@@ -61,7 +61,7 @@ function crowd(round: string, status: (i: number) => number): Entrant[] {
   })
 }
 
-/** How many were admitted, by who asked: `small`, `large`, and the most of one phone. */
+/** How many were admitted: of the small and the large account, and the most of one phone. */
 function tally(requests: readonly Entrant[], statuses: readonly number[]) {
   const phones = new Map<string, number>()
   const seen = { small: 0, large: 0, phone: 0, other: 0 }
@@ -84,7 +84,7 @@ t.test('races over several processes on one Redis', async t => {
   t.teardown(() => client.disconnect())
   const team = await Team.start(t, PROCESSES, place.url, { '/send': rules, '/locked': locked })
 
-  t.test(`${REQUESTS} requests at once: max are admitted, ${REPETITIONS} times`, async t => {
+  t.test(`of ${REQUESTS} requests at once exactly max are admitted, ${REPETITIONS} times`, async t => {
     for (let i = 0; i < REPETITIONS; i++) {
       const requests = crowd(`race ${i}`, () => 202)
       const first = tally(requests, await team.race(requests))
@@ -94,7 +94,7 @@ t.test('races over several processes on one Redis', async t => {
       t.same(next, { small: 20, large: 30, phone: 4, other: 0 }, 'after the window')
       if (i % 10 > 0) continue
       const none = tally(requests, await team.race(requests))
-      t.same(none, { small: 0, large: 0, phone: 0, other: 0 }, 'none over')
+      t.same(none, { small: 0, large: 0, phone: 0, other: 0 }, 'no more are admitted')
       place.advance(MINUTE)
       const last = tally(requests, await team.race(requests))
       t.same(
@@ -108,7 +108,7 @@ t.test('races over several processes on one Redis', async t => {
     }
   })
 
-  t.test('what is refunded is free again, and no more than that', async t => {
+  t.test('slots that are refunded can be used again, and no more', async t => {
     for (let i = 0; i < 10; i++) {
       const requests = crowd(`refund ${i}`, j => (j % 4 === 1 ? 502 : 202))
       const statuses = await team.race(requests)
@@ -126,14 +126,14 @@ t.test('races over several processes on one Redis', async t => {
     }
   })
 
-  t.test('a lock lets one in', async t => {
+  t.test('a lock lets one request at a time into the handler', async t => {
     for (let i = 0; i < 5; i++) {
       const requests = Array.from({ length: REQUESTS }, () => ({
         path: '/locked',
         query: { phone: `locked ${i}` },
         status: 202
       }))
-      // The second one takes the last slot, too: then the lock is no longer the only reason.
+      // The second admission takes the last slot: then the lock is no longer the only rule that refuses.
       for (const [admitted, other] of [
         [1, 409],
         [1, 429],
@@ -143,7 +143,7 @@ t.test('races over several processes on one Redis', async t => {
         t.equal(inside, admitted, 'handlers at the same time')
         t.equal(statuses.filter(status => status === 202).length, admitted)
         t.equal(statuses.filter(status => status === other).length, REQUESTS - admitted)
-        // A release does not delay the reply.
+        // The reply does not wait for the release.
         await until(async () => (await client.keys('*:lock')).length === 0, 'a free lock')
       }
     }

@@ -28,7 +28,7 @@ const UNAVAILABLE = 'FST_SEND_LIMIT_STORE_UNAVAILABLE'
 
 let opened = 0
 
-/** An app with a route that hands out its receipt, and one that refunds: on Redis without any rules. */
+/** An app with a route that answers its receipt, and an app that refunds: on Redis one without any rules. */
 async function start(t: Test, place: Place, given: Rule[] = rules) {
   const prefix = `receipt${opened++}:`
   const { app, used } = await place.open(t, given, { prefix })
@@ -54,7 +54,7 @@ async function start(t: Test, place: Place, given: Rule[] = rules) {
 }
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: what a request reserved and kept is given back later, once`, async t => {
+  t.test(`${place.store}: a receipt gives back later what a request reserved and kept, once`, async t => {
     const { app, worker, ask, counted, used } = await start(t, place)
     const { receipt, again } = (await ask(202)).json()
     t.same(await counted(), [1, 1, 1, 1, 0])
@@ -63,16 +63,24 @@ for (const place of await places(t)) {
     t.same(await counted(), [2, 2, 1, 2, 0])
     for (const told of [receipt, receipt, again]) {
       await worker.limit.refund(told)
-      t.same(await counted(), [1, 1, 1, 1, 0], 'exactly its slots; of the recipient the other send counts')
+      t.same(
+        await counted(),
+        [1, 1, 1, 1, 0],
+        'exactly its slots; the recipient still counts from the other send'
+      )
     }
-    t.same((await app.limit.peek({ flight: PHONE })).refusal, 'in-flight', 'no lock is in it')
-    t.same(await used({ flood: '127.0.0.1' }), [1], 'nor an attempt')
+    t.same(
+      (await app.limit.peek({ flight: PHONE })).refusal,
+      'in-flight',
+      'a receipt does not release a lock'
+    )
+    t.same(await used({ flood: '127.0.0.1' }), [1], 'a receipt does not refund an attempt')
     held.end()
     await worker.limit.refund(held.receipt())
-    t.same(await counted(), [0, 0, 0, 0, 0], 'also of reserve, when that has ended')
+    t.same(await counted(), [0, 0, 0, 0, 0], 'a receipt of reserve is good after its end')
   })
 
-  t.test(`${place.store}: after what the handler's end gave back, it changes nothing`, async t => {
+  t.test(`${place.store}: a receipt changes nothing after the handler's end has refunded`, async t => {
     const { app, worker, ask, counted } = await start(t, place)
     const { receipt } = (await ask(502)).json()
     t.same(await counted(), [0, 0, 0, 0, 0])
@@ -86,15 +94,15 @@ for (const place of await places(t)) {
     const { receipt: failed } = (await ask(404)).json()
     t.same(await counted(), [1, 1, 1, 1, 1])
     await worker.limit.refund(failed)
-    t.same(await counted(), [1, 1, 1, 1, 0], 'failures are in it, as refund() gives them back')
+    t.same(await counted(), [1, 1, 1, 1, 0], 'a receipt refunds failures, as refund() does')
     const decision = await app.limit.reserve({ mobile: PHONE })
     const early = decision.receipt()
     await worker.limit.refund(early)
     await decision.refund()
-    t.same(await counted(), [1, 1, 1, 1, 0], 'and before the handler itself')
+    t.same(await counted(), [1, 1, 1, 1, 0], 'a receipt used before refund() gives back the slot once')
   })
 
-  t.test(`${place.store}: run hands out receipts, too`, async t => {
+  t.test(`${place.store}: a decision of run has a receipt as well`, async t => {
     const { app, worker, counted } = await start(t, place)
     const receipt = await app.limit.run({ mobile: PHONE }, decision => decision.receipt())
     t.same(await counted(), [1, 1, 0, 0, 0])
@@ -102,7 +110,7 @@ for (const place of await places(t)) {
     t.same(await counted(), [0, 0, 0, 0, 0])
   })
 
-  t.test(`${place.store}: whatever the rules are by now`, async t => {
+  t.test(`${place.store}: a receipt is good whatever the rules are by now`, async t => {
     const { app, worker } = await place
       .open(t, [mobile], { prefix: `replaced${opened++}:` })
       .then(({ app }) => ({ app, worker: app }))
@@ -127,38 +135,44 @@ for (const place of await places(t)) {
     t.equal(await free(), 5, 'under other limits')
   })
 
-  t.test(`${place.store}: a calendar period that is over stays over`, async t => {
-    const daily: Rule = { name: 'mobile', key, limits: [{ max: 9, per: 'day' }] }
-    const { app, worker, used } = await start(t, place, [daily])
-    const sent = async () => {
-      const decision = await app.limit.reserve({ mobile: PHONE })
-      decision.keep()
-      return decision.receipt()
+  t.test(
+    `${place.store}: a receipt of a calendar period that is over changes nothing in the next`,
+    async t => {
+      const daily: Rule = { name: 'mobile', key, limits: [{ max: 9, per: 'day' }] }
+      const { app, worker, used } = await start(t, place, [daily])
+      const sent = async () => {
+        const decision = await app.limit.reserve({ mobile: PHONE })
+        decision.keep()
+        return decision.receipt()
+      }
+      const [first, second] = [await sent(), await sent()]
+      await worker.limit.refund(first)
+      t.same(await used({ mobile: PHONE }), [1])
+      place.advance(DAY)
+      await sent()
+      await worker.limit.refund(second)
+      await worker.limit.refund(first)
+      t.same(await used({ mobile: PHONE }), [1], 'nothing of the next day')
     }
-    const [first, second] = [await sent(), await sent()]
-    await worker.limit.refund(first)
-    t.same(await used({ mobile: PHONE }), [1])
-    place.advance(DAY)
-    await sent()
-    await worker.limit.refund(second)
-    await worker.limit.refund(first)
-    t.same(await used({ mobile: PHONE }), [1], 'nothing of the next day')
-  })
+  )
 
-  t.test(`${place.store}: what is left of a log of many months stays as old as it is`, async t => {
-    const rare: Rule = { name: 'mobile', key, limits: [{ max: 3, window: '200d' }] }
-    const { app, worker, used } = await start(t, place, [rare])
-    const send = () => app.limit.reserve({ mobile: PHONE })
-    ;(await send()).keep()
-    place.advance(150 * DAY)
-    const failed = await send()
-    ;(await send()).keep()
-    await worker.limit.refund(failed.receipt())
-    place.advance(50 * DAY)
-    t.same(await used({ mobile: PHONE }), [1], 'the first is over')
-  })
+  t.test(
+    `${place.store}: after a refund in a log of many months, the other stamps keep their age`,
+    async t => {
+      const rare: Rule = { name: 'mobile', key, limits: [{ max: 3, window: '200d' }] }
+      const { app, worker, used } = await start(t, place, [rare])
+      const send = () => app.limit.reserve({ mobile: PHONE })
+      ;(await send()).keep()
+      place.advance(150 * DAY)
+      const failed = await send()
+      ;(await send()).keep()
+      await worker.limit.refund(failed.receipt())
+      place.advance(50 * DAY)
+      t.same(await used({ mobile: PHONE }), [1], 'the first send has left the window')
+    }
+  )
 
-  t.test(`${place.store}: where nothing was reserved the text names nothing`, async t => {
+  t.test(`${place.store}: a receipt of a decision that reserved nothing gives nothing back`, async t => {
     const { app, worker, used } = await start(t, place, [
       { ...mobile, limits: [{ max: 1, window: '60s' }], allow: ['13800138001'] },
       flight
@@ -170,11 +184,11 @@ for (const place of await places(t)) {
     t.same([free.allowed, refused.allowed, locked.allowed], [true, false, true])
     for (const decision of [free, refused, locked]) await worker.limit.refund(decision.receipt())
     t.same(await used({ mobile: PHONE }), [1])
-    t.equal((await app.limit.peek({ flight: PHONE })).allowed, false, 'the lock is held on')
+    t.equal((await app.limit.peek({ flight: PHONE })).allowed, false, 'the lock is still held')
     locked.end()
   })
 
-  t.test(`${place.store}: altered texts are refused and change nothing`, async t => {
+  t.test(`${place.store}: altered receipts are rejected and change nothing`, async t => {
     const { worker, ask, counted } = await start(t, place)
     const { receipt } = (await ask(202)).json() as { receipt: string }
     const other = fc.constantFrom(...'AZaz09-_+/= \0é')
@@ -186,7 +200,7 @@ for (const place of await places(t)) {
       other.map(more => receipt + more),
       fc.string({ unit: 'binary', maxLength: 200 }),
       fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes).toString('base64url')),
-      // With a head that is right.
+      // With a correct head.
       fc
         .uint8Array({ minLength: 29, maxLength: 200 })
         .map(bytes => Buffer.concat([Buffer.from(receipt, 'base64url').subarray(0, 7), bytes]))
@@ -206,7 +220,7 @@ for (const place of await places(t)) {
     t.same(await counted(), [0, 0, 0, 0, 0])
   })
 
-  t.test(`${place.store}: an error says what is wrong with a text`, async t => {
+  t.test(`${place.store}: the error says what is wrong with a receipt`, async t => {
     const { worker, ask } = await start(t, place)
     const { receipt } = (await ask(202)).json() as { receipt: string }
     const says = async (text: unknown, message: RegExp) =>
@@ -222,7 +236,7 @@ for (const place of await places(t)) {
   })
 }
 
-t.test('a receipt of memory is good in its own app alone, and tells nothing', async t => {
+t.test('a receipt of the memory store is good in its own app alone, and reveals nothing', async t => {
   const secret = 'the same 16 characters'
   const content: Rule = { name: 'content', key: { digest: ['body.text'] }, limits }
   const start = () => open(t, { rules: [mobile, content], secret })
@@ -231,7 +245,7 @@ t.test('a receipt of memory is good in its own app alone, and tells nothing', as
   const receipt = decision.receipt()
   t.notMatch(Buffer.from(receipt, 'base64url').toString('latin1'), /138|hello|mobile/)
   t.ok(receipt.length < 500, `${receipt.length} characters, however long the content`)
-  t.not(decision.receipt(), receipt, 'no two are alike')
+  t.not(decision.receipt(), receipt, 'no two receipts are alike')
   await t.rejects(other.limit.refund(receipt), {
     code: RECEIPT,
     message:
@@ -242,11 +256,11 @@ t.test('a receipt of memory is good in its own app alone, and tells nothing', as
   t.same(
     rules.flatMap(({ limits }) => limits.map(({ max, remaining }) => max - remaining)),
     [0, 0, 0],
-    'a long content, too'
+    'the slots of a long content are refunded as well'
   )
 })
 
-t.test('on Redis: by those who share its secret and prefix alone', async t => {
+t.test('a receipt of Redis is good only in apps with the same secret and prefix', async t => {
   const { url, client: witness } = await startRedis(t)
   const join = async (options: { secret?: string; prefix?: string }, keyPrefix?: string) => {
     const client = new Redis(url, { ...(keyPrefix && { keyPrefix }) })
@@ -271,10 +285,14 @@ t.test('on Redis: by those who share its secret and prefix alone', async t => {
   await (await join({ prefix: ':' }, 'sl')).limit.refund(receipt)
   t.equal(await witness.exists('sl:secret'), 1)
   const { rules: left } = await app.limit.peek({ mobile: PHONE })
-  t.match(left, [{ limits: [{ remaining: 3 }, { remaining: 9 }] }], 'what counts is where the keys are')
+  t.match(
+    left,
+    [{ limits: [{ remaining: 3 }, { remaining: 9 }] }],
+    'prefixes that give the same keys are the same'
+  )
 })
 
-t.test('another process, which has no rules, refunds', async t => {
+t.test('another process, without rules, refunds by a receipt', async t => {
   const { url } = await startRedis(t)
   const client = new Redis(url)
   const app = appOf(t, {}, client)
@@ -301,7 +319,7 @@ t.test('another process, which has no rules, refunds', async t => {
   t.match(left, [{ limits: [{ remaining: 3 }, { remaining: 9 }] }, { limits: [{ remaining: 3 }] }])
 })
 
-t.test('a Redis that hangs: a refund rejects in time, and may be told again', async t => {
+t.test('a refund by receipt rejects in time while Redis hangs, and may be made again', async t => {
   const server = await startRedis(t)
   const client = new Redis(server.url)
   const app = appOf(t, {}, client)
@@ -324,7 +342,7 @@ t.test('a Redis that hangs: a refund rejects in time, and may be told again', as
     t.match(
       await app.limit.reserve({ mobile: '13800138001' }),
       { allowed: false, store: 'memory' },
-      'what stood in counts on: no other process could give it back'
+      'the slot in the stand-in memory stays counted: no other process could give it back'
     )
   } finally {
     process.kill(server.pid, 'SIGCONT')
@@ -340,10 +358,10 @@ t.test('a Redis that hangs: a refund rejects in time, and may be told again', as
   await until(async () => {
     const next = await app.limit.reserve({ mobile: PHONE })
     return next.allowed && next.store === 'redis'
-  }, 'a send that Redis has admitted, whose cache has heard of the refund')
+  }, 'a send that Redis admits, since the cache has heard of the refund')
 })
 
-t.test('with a cache of refusals the next send is asked about at once', async t => {
+t.test('with the refusal cache, Redis is asked again at once after a refund by receipt', async t => {
   const { client } = await startRedis(t)
   const app = appOf(t)
   const once: Rule = { name: 'mobile', key, limits: [{ max: 1, window: '1h' }] }
@@ -356,13 +374,13 @@ t.test('with a cache of refusals the next send is asked about at once', async t 
   t.match(await app.limit.reserve({ mobile: PHONE }), { allowed: true, store: 'redis' })
 })
 
-t.test('every rule of the handler is in one text of moderate length', async t => {
+t.test('one receipt of moderate length holds the slots of every rule', async t => {
   const { app } = await open(t, { rules })
   const all = await app.limit.reserve({ mobile: PHONE, recipients: ['all', PHONE], watched: PHONE })
   const none = await app.limit.reserve({})
   t.comment(`${all.receipt().length} characters of four slots, ${none.receipt().length} of none`)
   t.ok(all.receipt().length < 450)
-  t.match(all.receipt(), /^[\w-]+$/, 'it may stand in a URL')
+  t.match(all.receipt(), /^[\w-]+$/, 'it can be part of a URL')
 })
 
 t.test('a receipt of any number of slots, with keys of any length, is good', async t => {

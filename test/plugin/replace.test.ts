@@ -18,7 +18,7 @@ const send = (max: number, more: object = {}): Rule => ({
 const flood = (max: number): Rule => send(max, { name: 'flood', counts: 'attempts' })
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: what is counted goes on under the new rules`, async t => {
+  t.test(`${place.store}: counts go on under the new rules`, async t => {
     const { app } = await place.open(t, [send(2)])
     app.get('/send', { config: { limit: 'send' } }, async () => '')
     const ask = async () => (await app.inject(url)).statusCode
@@ -26,10 +26,14 @@ for (const place of await places(t)) {
     t.same([await ask(), await ask(), await ask()], [200, 200, 429])
     app.limit.replace([send(3)])
     t.match(await look(), [{ max: 3, remaining: 1 }])
-    t.same([await ask(), await ask()], [200, 429], 'raised')
+    t.same([await ask(), await ask()], [200, 429], 'after max is raised')
     place.advance(1_000)
     app.limit.replace([send(1)])
-    t.match(await look(), [{ max: 1, remaining: 0, resetMs: 59_001 }], 'lowered: the newest of three counts')
+    t.match(
+      await look(),
+      [{ max: 1, remaining: 0, resetMs: 59_001 }],
+      'after max is lowered, a slot returns when the newest of three leaves the window'
+    )
     const day = { max: 4, per: 'day' } as const
     app.limit.replace([
       { name: 'send', key, limits: [{ max: 9, window: '60s' }, { max: 5, window: '1h' }, day] }
@@ -41,7 +45,7 @@ for (const place of await places(t)) {
         { max: 5, remaining: 2 },
         { max: 4, remaining: 4 }
       ],
-      'another window counts what is there; a period begins'
+      'a new window counts the stamps there are, and a new period begins at 0'
     )
     t.same([await ask(), await ask(), await ask()], [200, 200, 429])
     app.limit.replace([
@@ -50,32 +54,29 @@ for (const place of await places(t)) {
     t.match(
       await look(),
       [{ remaining: 4 }, { remaining: 2 }],
-      'an identity is its value, wherever it stands'
+      'an identity is its value, whatever path it is read from'
     )
     place.advance(DAY)
     t.match(await look(), [{ remaining: 9 }, { remaining: 4 }])
   })
 
-  t.test(
-    `${place.store}: under another kind of key nothing that was counted goes on, nor a block`,
-    async t => {
-      const [one, other]: Rule['key'][] = [key, () => id]
-      const { app } = await place.open(t, [send(2, { key: one })])
-      const look = async () => {
-        const { rules, refusal } = await app.limit.peek({ send: id })
-        return [rules[0]?.limits[0]?.remaining, refusal]
-      }
-      ;(await app.limit.reserve({ send: id })).keep()
-      app.limit.replace([send(2, { key: other })])
-      t.same(await look(), [2, null])
-      await app.limit.block({ send: id })
-      app.limit.replace([send(2, { key: one })])
-      t.same(await look(), [1, null], 'of the same kind again')
+  t.test(`${place.store}: under a key of another kind neither counts nor blocks go on`, async t => {
+    const [one, other]: Rule['key'][] = [key, () => id]
+    const { app } = await place.open(t, [send(2, { key: one })])
+    const look = async () => {
+      const { rules, refusal } = await app.limit.peek({ send: id })
+      return [rules[0]?.limits[0]?.remaining, refusal]
     }
-  )
+    ;(await app.limit.reserve({ send: id })).keep()
+    app.limit.replace([send(2, { key: other })])
+    t.same(await look(), [2, null])
+    await app.limit.block({ send: id })
+    app.limit.replace([send(2, { key: one })])
+    t.same(await look(), [1, null], 'under the first kind of key again')
+  })
 
   t.test(
-    `${place.store}: what a removed limit has counted, and its block, is there again with it`,
+    `${place.store}: the counts and the block of a removed limit are there again when the limit is`,
     async t => {
       const window: Limit = { max: 3, window: '60s' }
       const day: Limit = { max: 3, per: 'day' }
@@ -90,14 +91,14 @@ for (const place of await places(t)) {
       await app.limit.clear({ send: id })
       t.same(await look(), [3, null])
       app.limit.replace(rules(window, day))
-      t.same(await look(), [3, 2, null], 'what was removed was not cleared')
+      t.same(await look(), [3, 2, null], 'the removed limit was not cleared')
 
       app.limit.replace(rules(window))
       await app.limit.block({ send: id })
       app.limit.replace(rules(day))
-      t.same(await look(), [2, null], 'of the kinds that were blocked it has none')
+      t.same(await look(), [2, null], 'the rule has none of the limits that were blocked')
       app.limit.replace(rules(day, window))
-      t.same(await look(), [3, 2, 'blocked'], 'it has one')
+      t.same(await look(), [3, 2, 'blocked'], 'the rule has a limit that was blocked')
       await app.limit.unblock({ send: id })
       app.limit.replace(rules(window))
       t.same(await look(), [3, null])
@@ -118,62 +119,65 @@ for (const place of await places(t)) {
       }
     )
     const first = app.inject(url)
-    await until(() => inside.length === 1, 'between the stages')
+    await until(() => inside.length === 1, 'a request between the stages')
     app.limit.replace([send(7), send(8, { name: 'flood' })])
     inside[0]?.()
-    await until(() => inside.length === 2, 'in the handler')
+    await until(() => inside.length === 2, 'a request in its handler')
     t.same(await used({ flood: id, send: id }), [1, 1])
     app.limit.replace([send(5, { counts: 'attempts' }), send(6, { name: 'flood' })])
     inside[1]?.()
     t.same((await first).json(), ['flood 9', 'send 1'])
-    t.same(await used({ flood: id, send: id }), [1, 0], 'its slot is back, and its attempt is not')
+    t.same(await used({ flood: id, send: id }), [1, 0], 'its slot is refunded, and its attempt is not')
     const second = app.inject(url)
-    await until(() => inside.length === 3, 'the next one between the stages')
+    await until(() => inside.length === 3, 'the next request between the stages')
     t.same(await used({ flood: id, send: id }), [1, 1])
     inside[2]?.()
-    await until(() => inside.length === 4, 'in the handler')
+    await until(() => inside.length === 4, 'the next request in its handler')
     inside[3]?.()
     t.same((await second).json(), ['send 5', 'flood 6'])
     t.same(await used({ flood: id, send: id }), [1, 1])
   })
 
-  t.test(`${place.store}: a request under way keeps what it counts as the new rule needs it`, async t => {
-    const rules = (max: number, window: string, lock: string): Rule[] => {
-      const limits = [{ max, window }]
-      const reach = { name: 'reach', key, distinct: { value: 'query.to' }, limits } as const
-      return [send(max, { limits }), reach, { name: 'lock', key, lock }]
+  t.test(
+    `${place.store}: what a request under way counts is kept for the windows of the new rule`,
+    async t => {
+      const rules = (max: number, window: string, lock: string): Rule[] => {
+        const limits = [{ max, window }]
+        const reach = { name: 'reach', key, distinct: { value: 'query.to' }, limits } as const
+        return [send(max, { limits }), reach, { name: 'lock', key, lock }]
+      }
+      const { app } = await place.open(t, rules(1, '60s', '30s'))
+      const inside: (() => void)[] = []
+      const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+      app.get('/send', { config: { limit: ['send', 'reach', 'lock'] }, preHandler }, async () =>
+        String((await app.limit.peek({ lock: id })).retryAfterMs)
+      )
+      await app.limit.reserve({ send: 'before', reach: ['before', 'x'], lock: 'before' })
+      const first = app.inject(`${url}&to=x`)
+      await until(() => inside.length === 1, 'a request under the old rules')
+      app.limit.replace(rules(9, '1h', '5s'))
+      const count = async (who: string, to: string) =>
+        (await app.limit.reserve({ send: who, reach: [who, to] })).keep()
+      for (const to of ['a', 'b', 'c']) await count(id, to)
+      await count('another', 'a')
+      place.advance(61_000)
+      inside[0]?.()
+      t.equal((await first).body, '30000', 'its lock lasts as long as under the old rule')
+      const left = async () => {
+        const [one, another] = await Promise.all([
+          app.limit.peek({ send: id, reach: [id, 'new'] }),
+          app.limit.peek({ send: 'another' })
+        ])
+        return [...one.rules, ...another.rules].map(rule => rule.limits[0]?.remaining)
+      }
+      t.same(await left(), [5, 5, 8])
+      place.advance(61_000)
+      await app.limit.reserve({ send: 'a third' })
+      t.same(await left(), [5, 5, 8], 'for the whole window of the new rule')
     }
-    const { app } = await place.open(t, rules(1, '60s', '30s'))
-    const inside: (() => void)[] = []
-    const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
-    app.get('/send', { config: { limit: ['send', 'reach', 'lock'] }, preHandler }, async () =>
-      String((await app.limit.peek({ lock: id })).retryAfterMs)
-    )
-    await app.limit.reserve({ send: 'before', reach: ['before', 'x'], lock: 'before' })
-    const first = app.inject(`${url}&to=x`)
-    await until(() => inside.length === 1, 'a request under the old rules')
-    app.limit.replace(rules(9, '1h', '5s'))
-    const count = async (who: string, to: string) =>
-      (await app.limit.reserve({ send: who, reach: [who, to] })).keep()
-    for (const to of ['a', 'b', 'c']) await count(id, to)
-    await count('another', 'a')
-    place.advance(61_000)
-    inside[0]?.()
-    t.equal((await first).body, '30000', 'a lock as its holder needs it')
-    const left = async () => {
-      const [one, another] = await Promise.all([
-        app.limit.peek({ send: id, reach: [id, 'new'] }),
-        app.limit.peek({ send: 'another' })
-      ])
-      return [...one.rules, ...another.rules].map(rule => rule.limits[0]?.remaining)
-    }
-    t.same(await left(), [5, 5, 8])
-    place.advance(61_000)
-    await app.limit.reserve({ send: 'a third' })
-    t.same(await left(), [5, 5, 8], 'and as long')
-  })
+  )
 
-  t.test(`${place.store}: a request under way sees as far back as its own rule`, async t => {
+  t.test(`${place.store}: a request under way is decided by the window of its own rule`, async t => {
     const reach = (max: number, window: string): Rule[] => [
       { name: 'reach', key, distinct: { value: 'query.to' }, limits: [{ max, window }] }
     ]
@@ -190,7 +194,7 @@ for (const place of await places(t)) {
     t.equal((await first).statusCode, 429)
   })
 
-  t.test(`${place.store}: an observed rule is enforced with what it has counted`, async t => {
+  t.test(`${place.store}: an observed rule that is enforced goes on from what it has counted`, async t => {
     const { app } = await place.open(t, [send(1, { mode: 'observe' })])
     app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
     const ask = async () => {
@@ -201,12 +205,12 @@ for (const place of await places(t)) {
     app.limit.replace([send(1)])
     t.equal(await ask(), 429)
     app.limit.replace([send(2)])
-    t.same([await ask(), await ask()], ['0', 429], 'what was sent beyond it is not counted')
+    t.same([await ask(), await ask()], ['0', 429], 'sends beyond max of the observed rule were not counted')
     app.limit.replace([send(2, { mode: 'observe' })])
     t.equal(await ask(), '1')
   })
 
-  t.test(`${place.store}: a rule becomes a lock, and limits again`, async t => {
+  t.test(`${place.store}: a rule may become a lock, and have limits again`, async t => {
     const { app } = await place.open(t, [send(1)])
     const status: (number | undefined)[] = []
     app.get('/send', { config: { limit: 'send' } }, async () => {
@@ -224,7 +228,7 @@ for (const place of await places(t)) {
   })
 }
 
-t.test('rules move between the stages, and routes gain and lose them', async t => {
+t.test('a replaced rule may move to the other stage', async t => {
   const { app, post, advance } = await open(t, { rules: [flood(1), send(1)] })
   app.post('/flood', { config: { limit: 'flood' } }, async (_, reply) => reply.limit?.rules ?? [])
   app.post('/send', { config: { limit: 'send' } }, async (_, reply) => reply.limit?.rules ?? [])
@@ -242,7 +246,7 @@ t.test('rules move between the stages, and routes gain and lose them', async t =
   t.same(await status('/send'), [400, 429, 429])
 })
 
-t.test('an error changes nothing, and names the place', async t => {
+t.test('a replace with wrong rules changes nothing, and says where the error is', async t => {
   const filters = ['captcha', 'send-1h'].map(name => ({ name, check: () => undefined }))
   const { app, post } = await open(t, { rules: [send(1), flood(5)], filters })
   const inline: Rule = { name: 'mine', key: 'ip', limits: [{ max: 9, window: '60s' }] }
@@ -286,13 +290,13 @@ t.test('an error changes nothing, and names the place', async t => {
     'mine@POST /send': inline
   } as object)
   app.limit.replace([send(3), flood(5)])
-  t.notOk('new' in app.limit.rules, 'gone with the next ones')
+  t.notOk('new' in app.limit.rules, 'a rule that is not among the next ones is gone')
   t.match(await app.limit.peek({ 'mine@POST /send': '127.0.0.1' }), {
     rules: [{ limits: [{ remaining: 8 }] }]
   })
 })
 
-t.test('HEAD changes with its GET; headers tell of the new rules', async t => {
+t.test('HEAD changes with its GET, and headers are of the new rules', async t => {
   const limits = [{ max: 5, window: '60s' }]
   const { app } = await open(t, { rules: [{ name: 'send', key, limits }] })
   app.get('/send', { config: { limit: 'send' } }, async () => '')
@@ -302,7 +306,7 @@ t.test('HEAD changes with its GET; headers tell of the new rules', async t => {
   t.equal((await app.inject(url)).headers.ratelimit, '"send";r=5;t=60')
 })
 
-t.test('a route keeps its own error handler', async t => {
+t.test('a route keeps its own error handler after a replace', async t => {
   const { app } = await open(t, { rules: [send(1)] })
   app.get(
     '/send',
@@ -318,7 +322,7 @@ t.test('a route keeps its own error handler', async t => {
   t.same([refused.statusCode, refused.body], [418, 'limit reached: send'])
 })
 
-t.test('a rule that no longer counts attempts is not forgotten', async t => {
+t.test('when a rule no longer counts attempts, its keys are not forgotten any more', async t => {
   const { app } = await open(t, { rules: [flood(1)], maxKeys: 2 })
   for (const who of ['a', 'b', 'c']) t.ok((await app.limit.reserve({ flood: who })).allowed)
   for (const counts of ['sends', 'failures']) {
@@ -359,7 +363,7 @@ t.test('nor for a request under way that began when it was', async t => {
   await t.rejects(app.limit.reserve({ other: 'c' }), { code: 'FST_SEND_LIMIT_STORE_FULL' })
 })
 
-t.test('an address that the client chooses is warned of', async t => {
+t.test('a new rule by address under trustProxy true is warned of', async t => {
   const { lines, stream } = logStream()
   const server = { trustProxy: true, logger: { level: 'warn', stream } }
   const { app } = await open(t, { rules: [send(1)] }, server)
@@ -370,7 +374,7 @@ t.test('an address that the client chooses is warned of', async t => {
   t.match(lines[0], /the rule by-ip counts by address/)
 })
 
-t.test('the same names take the same place, however often', t => {
+t.test('rules of the same name keep their series, however often they are compiled', t => {
   const compiler = new RuleCompiler({
     secret: 'x'.repeat(16),
     digest: 'md5',
@@ -394,11 +398,11 @@ t.test('the same names take the same place, however often', t => {
     code: 'FST_SEND_LIMIT_OPTION',
     message: /^r\.name: "more" is wrong\. This process has counted under too many names/
   })
-  t.same(series(make('a')), series(first), 'those that are known still go')
+  t.same(series(make('a')), series(first), 'known names can still be compiled')
   t.end()
 })
 
-t.test('a rule becomes one of attempts on a route that has an inline rule beside it', async t => {
+t.test('a named rule beside an inline one may begin to count attempts', async t => {
   const limits = [{ max: 1, window: '60s' }]
   const named: Rule = { name: 'named', key: 'ip', limits: [{ max: 9, window: '60s' }] }
   const inline: Rule = { name: 'inline', key: { value: 'body.id' }, limits }
@@ -406,7 +410,11 @@ t.test('a rule becomes one of attempts on a route that has an inline rule beside
   app.post('/x', { config: { limit: ['named', inline] } }, async () => 'sent')
   t.equal((await post('/x', { id: 'a' })).statusCode, 200)
   app.limit.replace([{ ...named, counts: 'attempts', limits: [{ max: 3, window: '60s' }] }])
-  t.equal((await post('/x', { id: 'a' })).statusCode, 429, 'by the inline rule, and an attempt')
+  t.equal(
+    (await post('/x', { id: 'a' })).statusCode,
+    429,
+    'refused by the inline rule, and counted as an attempt'
+  )
   t.equal((await post('/x', { id: 'b' })).statusCode, 200)
   t.match(await post('/x', { id: 'c' }), { statusCode: 429, body: /"named"/ })
 })

@@ -23,10 +23,10 @@ const members = (of: string) =>
 const ofRule =
   'There is no such option here; known: name, key, limits, distinct, lock, maxHold, counts, mode, optional, private, allow, block.'
 
-/** As of `[, ]`. */
+/** The array `[, ]`. */
 const hole = Object.assign([], { length: 1 })
 
-// What is put in a good rule, where the mistake is, what it is, and what would be right.
+// What is put into a good rule, where the mistake is, the wrong value, and what would be right.
 const wrong: [members: object, path: string, value: string, right: string][] = [
   [{ limit: 1 }, '.limit', '1', ofRule],
   [{ name: undefined, title: 'a' }, '.title', '"a"', ofRule],
@@ -354,7 +354,7 @@ const wrong: [members: object, path: string, value: string, right: string][] = [
   ],
   [{ limits: undefined, lock: 99 }, '.lock', '99', 'A lock lives from 100 ms to 24h.'],
   [{ limits: undefined, lock: 86_400_001 }, '.lock', '86400001', 'A lock lives from 100 ms to 24h.'],
-  // It is renewed by a timer, and those overflow.
+  // A lock is renewed by a timer, and timers overflow.
   [{ limits: undefined, lock: '90d' }, '.lock', '"90d"', 'A lock lives from 100 ms to 24h.'],
   [
     { limits: undefined, lock: '30s', counts: 'attempts' },
@@ -487,7 +487,7 @@ const made = (members: object) =>
     Object.entries({ name: 'a', key: 'ip', limits, ...members }).filter(([, value]) => value !== undefined)
   )
 
-t.test('wrong rules', async t => {
+t.test('a wrong rule fails with a message that says where, what and what would be right', async t => {
   for (const [members, path, value, right] of wrong) {
     const rule = made(members)
     for (const [at, register] of [
@@ -523,14 +523,14 @@ const compiler = new RuleCompiler({
   ipv6Prefix: 64
 })
 
-t.test('a lock is renewed for ten times its time, or as long as is said', t => {
+t.test('a lock is renewed for ten times its time, or as long as maxHold says', t => {
   const lock = { name: 'a', key: 'ip', lock: '30s' } as const
   t.equal(compiler.compile(lock, '', '').maxHold, 300_000)
   t.equal(compiler.compile({ ...lock, maxHold: '40s' }, '', '').maxHold, 40_000)
   t.end()
 })
 
-t.test('different values have numbers of 48 bits', t => {
+t.test('different values get different numbers of 48 bits', t => {
   const rule = compiler.compile({ name: 'a', key: 'ip', distinct: { value: 'body.to' }, limits }, '', '')
   const numbers = Array.from({ length: 20_000 }, (_, i) => rule.valueOf(['192.0.2.1', `${i}`]) ?? 0)
   t.equal(new Set(numbers).size, numbers.length)
@@ -538,7 +538,7 @@ t.test('different values have numbers of 48 bits', t => {
   t.end()
 })
 
-t.test('rules at their borders', async t => {
+t.test('rules at their bounds are accepted', async t => {
   const good: object[] = [
     { limits: [{ max: 1_000, window: 1 }] },
     { limits: [{ max: 1, window: '366d' }] },
@@ -578,7 +578,7 @@ t.test('rules at their borders', async t => {
   }
 })
 
-t.test('what stands on a route', async t => {
+t.test('a wrong config.limit of a route fails with a message that says where and what', async t => {
   const rules = [
     { name: 'a', key: 'ip' as const, limits },
     { name: 'b', key: 'ip' as const, limits },
@@ -664,7 +664,7 @@ t.test('what stands on a route', async t => {
   )
 })
 
-t.test('fastify.limit.rules lists them as they were given', async t => {
+t.test('fastify.limit.rules lists the rules as they were given', async t => {
   const shared = { name: 'shared', key: 'ip' as const, limits }
   const inline = { name: 'mine', key: 'ip' as const, limits }
   const { app } = await open(t, { rules: [shared] })
@@ -683,11 +683,11 @@ t.test('fastify.limit.rules lists them as they were given', async t => {
     'mine@GET /y {"host":"a.example"}': inline,
     'mine@GET /y {"host":"/b\\\\.example/"}': inline
   } as object)
-  t.equal(app.limit.rules, app.limit.rules, 'which is not put together anew each time')
+  t.equal(app.limit.rules, app.limit.rules, 'the list is not made anew each time')
   t.ok(Object.isFrozen(app.limit.rules))
 })
 
-t.test('pauses that grow from send to send are one rule', async t => {
+t.test('one rule with several limits makes pauses that grow from send to send', async t => {
   const tiers = [
     { max: 1, window: '60s' },
     { max: 2, window: '3m' },
@@ -702,6 +702,6 @@ t.test('pauses that grow from send to send are one rule', async t => {
     pauses.push(retryAfterMs)
     advance(Number(retryAfterMs))
   }
-  // The fifth is sent when an hour has passed since the first.
+  // The fifth is sent an hour after the first.
   t.same(pauses, [60_000, 120_000, 300_000, 3_120_000, 60_000])
 })

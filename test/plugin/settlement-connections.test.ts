@@ -20,7 +20,7 @@ const body = { ok: true }
 async function call(scene: Scene): Promise<ClientRequest> {
   await scene.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = scene.app.server.address() as AddressInfo
-  // A client that vanishes hears of it as an error.
+  // A client that is destroyed emits an error.
   return open({ host: '127.0.0.1', port, path: url, agent: false }).on('error', () => {})
 }
 
@@ -30,13 +30,13 @@ async function settled(t: Test, scene: Scene, counts: { send: number; wrong: num
   t.ok((await Promise.all(scene.looks)).every(Boolean), 'the lock was held while the handler ran')
   const again = await scene.settleAgain()
   t.same(again.now, { guard: 1, ...counts }, 'a second settlement changes nothing')
-  t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does it touch the next day')
+  t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does a settlement on the next day')
 }
 
 const kept = { send: 1, wrong: 0 }
 const given = { send: 0, wrong: 0 }
 
-/** Handlers that look once the client is gone, and then end. */
+/** Handlers that wait until the client is gone, and then end; with what is counted. */
 const deserted: [string, { send: number; wrong: number }, (scene: Scene) => RouteHandlerMethod][] = [
   [
     'async, 202',
@@ -152,27 +152,33 @@ async function vanish(t: Test, place: Place, handler: (scene: Scene) => RouteHan
 
 for (const place of await places(t)) {
   for (const [name, counts, handler] of deserted) {
-    t.test(`${place.store}: the client is gone before the send: ${name}`, async t => {
-      const scene = await vanish(t, place, handler)
-      await settled(t, scene, counts)
-    })
+    t.test(
+      `${place.store}: when the client is gone before the send, the handler's end settles: ${name}`,
+      async t => {
+        const scene = await vanish(t, place, handler)
+        await settled(t, scene, counts)
+      }
+    )
   }
 
-  t.test(`${place.store}: the client is gone after the send, while the handler goes on`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route(async (request, reply) => {
-      reply.code(202).send(body)
-      await gone(request)
-      scene.look()
-    })
-    const client = await call(scene)
-    client.end()
-    await once(client, 'response')
-    client.destroy()
-    await settled(t, scene, kept)
-  })
+  t.test(
+    `${place.store}: a send is kept when the client is gone after it, while the handler goes on`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route(async (request, reply) => {
+        reply.code(202).send(body)
+        await gone(request)
+        scene.look()
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'response')
+      client.destroy()
+      await settled(t, scene, kept)
+    }
+  )
 
-  t.test(`${place.store}: the client is gone in the middle of a stream`, async t => {
+  t.test(`${place.store}: a send is kept when the client is gone in the middle of a stream`, async t => {
     const scene = new Scene(place, await place.open(t, rules), 0)
     const endless = new Readable({
       read() {
@@ -188,21 +194,24 @@ for (const place of await places(t)) {
     await settled(t, scene, kept)
   })
 
-  t.test(`${place.store}: a hijacked reply of an async handler`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route(async (_, reply) => {
-      reply.hijack()
-      reply.raw.end('mine')
-      await once(reply.raw, 'close')
-      scene.look()
-    })
-    const client = await call(scene)
-    client.end()
-    await once(client, 'response')
-    await settled(t, scene, { send: 1, wrong: 1 })
-  })
+  t.test(
+    `${place.store}: a hijacked reply of an async handler is unclear, so everything is kept`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route(async (_, reply) => {
+        reply.hijack()
+        reply.raw.end('mine')
+        await once(reply.raw, 'close')
+        scene.look()
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'response')
+      await settled(t, scene, { send: 1, wrong: 1 })
+    }
+  )
 
-  t.test(`${place.store}: a hijacked reply of an async handler that throws`, async t => {
+  t.test(`${place.store}: a hijacked reply of an async handler that throws is refunded`, async t => {
     const scene = new Scene(place, await place.open(t, rules), 0)
     scene.route(async (_, reply) => {
       reply.hijack()
@@ -217,7 +226,7 @@ for (const place of await places(t)) {
     await settled(t, scene, given)
   })
 
-  t.test(`${place.store}: a reply that its handler has sent is not to be hijacked any more`, async t => {
+  t.test(`${place.store}: a hijack after the reply was sent changes nothing`, async t => {
     const scene = new Scene(place, await place.open(t, rules), 0)
     scene.route(async (_, reply) => {
       scene.look()
@@ -235,25 +244,28 @@ for (const place of await places(t)) {
     ['before', (hijack: () => void) => hijack()],
     ['after', setImmediate]
   ] as const) {
-    t.test(`${place.store}: a reply that is hijacked ${when} its handler has returned it`, async t => {
-      const scene = new Scene(place, await place.open(t, rules), 0)
-      scene.route(async (_, reply) => {
-        begin(() => {
-          scene.look()
-          reply.hijack()
-          reply.raw.end('mine')
+    t.test(
+      `${place.store}: a reply that is hijacked ${when} its handler has returned it is kept`,
+      async t => {
+        const scene = new Scene(place, await place.open(t, rules), 0)
+        scene.route(async (_, reply) => {
+          begin(() => {
+            scene.look()
+            reply.hijack()
+            reply.raw.end('mine')
+          })
+          return reply
         })
-        return reply
-      })
-      const client = await call(scene)
-      client.end()
-      await once(client, 'response')
-      await settled(t, scene, { send: 1, wrong: 1 })
-    })
+        const client = await call(scene)
+        client.end()
+        await once(client, 'response')
+        await settled(t, scene, { send: 1, wrong: 1 })
+      }
+    )
   }
 
   t.test(
-    `${place.store}: who waits for a reply that a handler without a promise takes over goes on`,
+    `${place.store}: a wait for a reply that a handler without a promise hijacks comes to an end`,
     async t => {
       const scene = new Scene(place, await place.open(t, rules), 0)
       let waits = true
@@ -275,7 +287,7 @@ for (const place of await places(t)) {
   )
 
   t.test(
-    `${place.store}: a hijacked reply of a handler without a promise ends with its connection`,
+    `${place.store}: a hijacked reply of a handler without a promise holds the lock until its connection ends`,
     async t => {
       const scene = new Scene(place, await place.open(t, rules), 0)
       scene.route((_, reply) => {
@@ -297,7 +309,7 @@ for (const place of await places(t)) {
 
   for (const options of [{}, { handlerTimeout: 60_000 }])
     t.test(
-      `${place.store}: the client is gone before a handler runs that hijacks without a promise`,
+      `${place.store}: the lock is free when the client was gone before a handler without a promise hijacks`,
       async t => {
         let asked = (_: FastifyRequest) => {}
         const asking = new Promise<FastifyRequest>(resolve => {
@@ -325,69 +337,75 @@ for (const place of await places(t)) {
       }
     )
 
-  t.test(`${place.store}: the same, of a stream of HTTP/2`, async t => {
-    let reset = () => {}
-    const key = async ({ raw }: FastifyRequest) => {
-      const { stream } = raw as unknown as Http2ServerRequest
-      reset()
-      if (!stream.closed) await once(stream, 'close')
-      return 'somebody'
-    }
-    const fastify = { http2: true } as object
-    const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }], { fastify })
-    const runs = new Promise<void>(resolve => {
-      app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
-        reply.hijack()
-        resolve()
+  t.test(
+    `${place.store}: the lock is free when the HTTP/2 stream was closed before such a handler hijacks`,
+    async t => {
+      let reset = () => {}
+      const key = async ({ raw }: FastifyRequest) => {
+        const { stream } = raw as unknown as Http2ServerRequest
+        reset()
+        if (!stream.closed) await once(stream, 'close')
+        return 'somebody'
+      }
+      const fastify = { http2: true } as object
+      const { app, used } = await place.open(t, [{ name: 'flight', key, lock: '30s' }], { fastify })
+      const runs = new Promise<void>(resolve => {
+        app.get('/send', { config: { limit: 'flight' } }, (_, reply) => {
+          reply.hijack()
+          resolve()
+        })
       })
-    })
-    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
-    t.teardown(() => session.destroy())
-    const stream = session.request({ ':path': url }).on('error', () => {})
-    reset = () => stream.close(constants.NGHTTP2_CANCEL)
-    await runs
-    await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
-  })
-
-  t.test(`${place.store}: a stream of HTTP/2 is reset before the send`, async t => {
-    const fastify = { http2: true } as object
-    const flight: Rule = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
-    const { app, used } = await place.open(t, [flight], { fastify })
-    let reset = () => {}
-    const gone = async ({ raw }: FastifyRequest) => {
-      const { stream } = raw as unknown as Http2ServerRequest
-      reset()
-      if (!stream.closed) await once(stream, 'close')
-    }
-    const endings: RouteHandlerMethod[] = [
-      async (_, reply) => reply.code(202).send(body),
-      async (_, reply) => reply.code(502).send(body),
-      async (_, reply) => {
-        reply.code(202).send(body)
-        await reply
-      },
-      async () => body
-    ]
-    const seen: boolean[] = []
-    for (const [i, ending] of endings.entries())
-      app.get(`/${i}`, { config: { limit: 'flight' } }, async function (request, reply) {
-        await gone(request)
-        seen.push((await used({ flight: `${i}` }))[0] === 1)
-        return ending.call(this, request, reply)
-      })
-    const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
-    t.teardown(() => session.destroy())
-    for (const i of endings.keys()) {
-      const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
+      const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+      t.teardown(() => session.destroy())
+      const stream = session.request({ ':path': url }).on('error', () => {})
       reset = () => stream.close(constants.NGHTTP2_CANCEL)
-      await until(() => seen.length === i + 1, 'its handler')
-      await until(async () => (await used({ flight: `${i}` }))[0] === 0, 'a free lock')
+      await runs
+      await until(async () => (await used({ flight: 'somebody' }))[0] === 0, 'a free lock')
     }
-    t.same(seen, [true, true, true, true], 'held while the handler ran')
-  })
+  )
 
   t.test(
-    `${place.store}: a stream of HTTP/2 is reset with NO_ERROR, whose answer nobody has read`,
+    `${place.store}: when the HTTP/2 stream is reset before the send, the lock is held until the handler ends`,
+    async t => {
+      const fastify = { http2: true } as object
+      const flight: Rule = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
+      const { app, used } = await place.open(t, [flight], { fastify })
+      let reset = () => {}
+      const gone = async ({ raw }: FastifyRequest) => {
+        const { stream } = raw as unknown as Http2ServerRequest
+        reset()
+        if (!stream.closed) await once(stream, 'close')
+      }
+      const endings: RouteHandlerMethod[] = [
+        async (_, reply) => reply.code(202).send(body),
+        async (_, reply) => reply.code(502).send(body),
+        async (_, reply) => {
+          reply.code(202).send(body)
+          await reply
+        },
+        async () => body
+      ]
+      const seen: boolean[] = []
+      for (const [i, ending] of endings.entries())
+        app.get(`/${i}`, { config: { limit: 'flight' } }, async function (request, reply) {
+          await gone(request)
+          seen.push((await used({ flight: `${i}` }))[0] === 1)
+          return ending.call(this, request, reply)
+        })
+      const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }))
+      t.teardown(() => session.destroy())
+      for (const i of endings.keys()) {
+        const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
+        reset = () => stream.close(constants.NGHTTP2_CANCEL)
+        await until(() => seen.length === i + 1, 'its handler')
+        await until(async () => (await used({ flight: `${i}` }))[0] === 0, 'a free lock')
+      }
+      t.same(seen, [true, true, true, true], 'the lock was held while the handler ran')
+    }
+  )
+
+  t.test(
+    `${place.store}: the lock is free after an HTTP/2 stream whose answer was not read is reset with NO_ERROR`,
     async t => {
       const fastify = { http2: true } as object
       const flight: Rule = { name: 'flight', key: { value: 'query.id' }, lock: '30s' }
@@ -411,31 +429,31 @@ for (const place of await places(t)) {
           reply.send(Readable.from(['a', 'b']))
           await reply
         },
-        // Fastify writes so long a text to HTTP/2 piece by piece.
+        // Fastify writes such a long text to HTTP/2 piece by piece.
         async (_, reply) => {
           reply.send('x'.repeat(300_000))
           await reply
         }
       ]
       for (const [i, ending] of endings.entries()) app.get(`/${i}`, { config: { limit: 'flight' } }, ending)
-      // It reads nothing: what is written waits.
+      // The client reads nothing, so what is written waits.
       const settings = { initialWindowSize: 0 }
       const session = connect(await app.listen({ host: '127.0.0.1', port: 0 }), { settings })
       const [served] = (await once(app.server, 'session')) as [ServerHttp2Session]
       for (const i of endings.keys()) {
         const stream = session.request({ ':path': `/${i}?id=${i}` }).on('error', () => {})
         await once(stream, 'response')
-        t.same(await used({ flight: `${i}` }), [1], 'held')
+        t.same(await used({ flight: `${i}` }), [1], 'the lock is held')
         stream.close(constants.NGHTTP2_NO_ERROR)
         await until(async () => (await used({ flight: `${i}` }))[0] === 0, 'a free lock')
       }
-      // The server would wait for it when it closes, since Node does not count such a stream as closed.
+      // The server would wait for the session when it closes, since Node does not count such a stream as closed.
       session.destroy()
       served.destroy()
     }
   )
 
-  t.test(`${place.store}: after a refund the client's next try finds its slot`, async t => {
+  t.test(`${place.store}: after a refund the client's next try finds the slot free`, async t => {
     const opened = await place.open(t, [
       {
         name: 'send',
@@ -458,42 +476,45 @@ for (const place of await places(t)) {
   })
 }
 
-t.test('redis: a process is killed while its handler runs', async t => {
-  const place = await redis(t)
-  const prefix = 'killed'
-  const worker = fork(moduleOf('test/plugin/workers/hang.ts'), [place.url, prefix])
-  t.teardown(() => worker.kill('SIGKILL'))
-  await once(worker, 'message')
-  worker.kill('SIGKILL')
-  await once(worker, 'exit')
+t.test(
+  'redis: when a process is killed in its handler, slots stay counted and the lock ends by its time',
+  async t => {
+    const place = await redis(t)
+    const prefix = 'killed'
+    const worker = fork(moduleOf('test/plugin/workers/hang.ts'), [place.url, prefix])
+    t.teardown(() => worker.kill('SIGKILL'))
+    await once(worker, 'message')
+    worker.kill('SIGKILL')
+    await once(worker, 'exit')
 
-  const client = new Redis(place.url)
-  const app = appOf(t, {}, client)
-  await app.register(limitPlugin, { ...sharedOptions(prefix), client, rules })
-  const counted = async () => {
-    const { rules } = await app.limit.peek({ send: 'somebody', wrong: 'somebody', flight: 'somebody' })
-    return rules.map(rule => rule.limits.map(({ max, remaining }) => max - remaining))
+    const client = new Redis(place.url)
+    const app = appOf(t, {}, client)
+    await app.register(limitPlugin, { ...sharedOptions(prefix), client, rules })
+    const counted = async () => {
+      const { rules } = await app.limit.peek({ send: 'somebody', wrong: 'somebody', flight: 'somebody' })
+      return rules.map(rule => rule.limits.map(({ max, remaining }) => max - remaining))
+    }
+    await until(async () => (await counted())[0]?.[0] === 1, 'the slot of the process that was killed')
+    t.same(await counted(), [[1, 1, 1], [1], [1]], 'its slots stay counted, and its lock is still held')
+    place.advance(29_999)
+    t.same(await counted(), [[1, 1, 1], [1], [1]])
+    const refused = await app.limit.reserve({ flight: 'somebody' })
+    t.match(refused, { allowed: false, refusal: 'in-flight', retryAfterMs: 1 })
+    place.advance(1)
+    t.same(await counted(), [[1, 1, 1], [1], [0]], 'the lock has ended')
+    const next = await app.limit.reserve({ flight: 'somebody', send: 'somebody' })
+    t.ok(next.allowed)
+    next.keep()
+    next.end()
   }
-  await until(async () => (await counted())[0]?.[0] === 1, 'the slot of the process that was killed')
-  t.same(await counted(), [[1, 1, 1], [1], [1]], 'its slots stay, and its lock for now')
-  place.advance(29_999)
-  t.same(await counted(), [[1, 1, 1], [1], [1]])
-  const refused = await app.limit.reserve({ flight: 'somebody' })
-  t.match(refused, { allowed: false, refusal: 'in-flight', retryAfterMs: 1 })
-  place.advance(1)
-  t.same(await counted(), [[1, 1, 1], [1], [0]], 'the lock has ended with its time to live')
-  const next = await app.limit.reserve({ flight: 'somebody', send: 'somebody' })
-  t.ok(next.allowed)
-  next.keep()
-  next.end()
-})
+)
 
 /** What @fastify/express 4 does to each response. */
 function hideHeadersSent({ raw }: FastifyReply): void {
   Object.defineProperty(raw, 'headersSent', { get: () => false, configurable: true })
 }
 
-t.test('a handler that writes to reply.raw ends with its connection, with @fastify/express, too', async t => {
+t.test('with @fastify/express too, a lock is free once the connection of a raw reply ends', async t => {
   const app = appOf(t, { forceCloseConnections: true })
   app.addHook('onRequest', async (_request, reply) => hideHeadersSent(reply))
   await app.register(limitPlugin, { rules: [{ name: 'lock', key: 'ip', lock: '30s' }] })
@@ -514,7 +535,7 @@ t.test('a handler that writes to reply.raw ends with its connection, with @fasti
     call.end()
     const [response] = await once(call, 'response')
     response.on('error', () => {})
-    t.notOk(await isFree(), `${path}: held`)
+    t.notOk(await isFree(), `${path}: the lock is held`)
     call.destroy()
     await until(isFree, `${path}: the release of the lock`)
   }

@@ -17,7 +17,7 @@ const limit = ['send', 'flight']
 
 for (const place of await places(t)) {
   t.test(
-    `${place.store}: after handlerTimeout it sends while the error handler streams its page`,
+    `${place.store}: a send after handlerTimeout, while the error handler streams its page, is kept`,
     async t => {
       const { app, used } = await place.open(t, rules)
       const page = new PassThrough()
@@ -44,12 +44,12 @@ for (const place of await places(t)) {
       page.end('late')
       await answer.text().catch(() => {})
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
-      t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
+      t.same(await used({ send: 'a' }), [1], 'the send counts')
     }
   )
 
   for (const style of ['async', 'without a promise']) {
-    t.test(`${place.store}: after handlerTimeout it sends while onError runs: ${style}`, async t => {
+    t.test(`${place.store}: a send after handlerTimeout, while onError runs, is kept: ${style}`, async t => {
       const stray = strays(t)
       const { app, used } = await place.open(t, rules)
       const reporting = gate()
@@ -77,7 +77,7 @@ for (const place of await places(t)) {
       app.get('/send', { config: { limit }, handlerTimeout: BY_HAND }, send)
       t.equal((await app.inject('/send?id=a')).statusCode, 503)
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
-      t.same(await used({ send: 'a' }), [1], 'what it has sent counts')
+      t.same(await used({ send: 'a' }), [1], 'the send counts')
       t.ok(stray.every(error => (error as { code?: string }).code === 'FST_ERR_SEND_INSIDE_ONERR'))
     })
   }
@@ -97,7 +97,7 @@ for (const place of await places(t)) {
     }
   }
   for (const [name, style] of Object.entries(styles)) {
-    t.test(`${place.store}: an inject that its signal aborts ends nothing: ${name}`, async t => {
+    t.test(`${place.store}: an inject aborted by its signal does not end the handler: ${name}`, async t => {
       const { app, used } = await place.open(t, rules)
       app.addHook('onSend', async (_request, _reply, payload) => {
         await new Promise(setImmediate)
@@ -119,13 +119,13 @@ for (const place of await places(t)) {
       t.same(await used({ flight: 'a' }), [1], 'the lock is held while the handler runs')
       onward.open()
       await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
-      t.same(await used({ send: 'a' }), [0], 'given back')
+      t.same(await used({ send: 'a' }), [0], 'the slot is refunded')
     })
   }
 }
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: who waits for a reply that was cut off on its way out goes on`, async t => {
+  t.test(`${place.store}: a wait for a reply that was cut off on its way out comes to an end`, async t => {
     const { app } = await place.open(t, rules)
     const [sent, cut, left] = [gate(), gate(), gate()]
     app.addHook('onSend', async (_request, _reply, payload) => {
@@ -148,7 +148,7 @@ for (const place of await places(t)) {
     abort.abort()
     await t.rejects(asked, { name: 'AbortError' })
     cut.open()
-    await until(() => goesOn, 'its end')
+    await until(() => goesOn, 'the end of the wait')
     left.open()
   })
 
@@ -156,23 +156,26 @@ for (const place of await places(t)) {
     ['at once', (send: () => void) => send()],
     ['right after it has returned', (send: () => void) => void Promise.resolve().then(send)]
   ] as const)
-    t.test(`${place.store}: a handler without a promise that sends ${when} holds no lock then`, async t => {
-      const { app, used } = await place.open(t, rules)
-      const left = gate()
-      app.addHook('onSend', async (_request, _reply, payload) => {
-        await left.opened
-        return payload
-      })
-      app.get('/send', { config: { limit } }, (_, reply) => begin(() => void reply.send('sent')))
-      const asked = app.inject('/send?id=a')
-      await until(async () => (await used({ send: 'a' }))[0] === 1, 'its decision')
-      await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
-      left.open()
-      t.equal((await asked).body, 'sent')
-    })
+    t.test(
+      `${place.store}: a handler without a promise that sends ${when} has its lock released before the reply leaves`,
+      async t => {
+        const { app, used } = await place.open(t, rules)
+        const left = gate()
+        app.addHook('onSend', async (_request, _reply, payload) => {
+          await left.opened
+          return payload
+        })
+        app.get('/send', { config: { limit } }, (_, reply) => begin(() => void reply.send('sent')))
+        const asked = app.inject('/send?id=a')
+        await until(async () => (await used({ send: 'a' }))[0] === 1, 'its decision')
+        await until(async () => (await used({ flight: 'a' }))[0] === 0, 'a free lock')
+        left.open()
+        t.equal((await asked).body, 'sent')
+      }
+    )
 
   t.test(
-    `${place.store}: handlerTimeout is over before it begins, and the error handler is slow`,
+    `${place.store}: when handlerTimeout is over before the handler begins, it does not run, and all is refunded`,
     async t => {
       const { app, used } = await place.open(t, rules)
       const answers = gate()
@@ -197,7 +200,7 @@ for (const place of await places(t)) {
       answers.open()
       t.equal((await answer).statusCode, 504)
       t.notOk(ran)
-      // Given back beside the answer.
+      // The answer does not wait for the refund.
       const isFree = async () => (await used({ send: 'a', flight: 'a' })).every(count => count === 0)
       await until(isFree, 'a refund')
     }

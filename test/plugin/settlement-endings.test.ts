@@ -4,7 +4,7 @@ import { type Ending, endings } from './settlement/endings.js'
 import { type Place, places } from './settlement/places.js'
 import { rules, Scene, url } from './settlement/scene.js'
 
-// Where this machine is so slow that a time-out came before the handler, it is played once more with a longer one.
+// If this machine is so slow that the time-out came before the handler, the scene is run again with a longer one.
 async function play(t: Test, place: Place, stage: Ending['stage'], method: Ending['method']) {
   for (let handlerTimeout = 20; ; handlerTimeout *= 10) {
     const scene = new Scene(place, await place.open(t, rules), handlerTimeout)
@@ -33,7 +33,7 @@ for (const place of await places(t)) {
         await scene.free()
         const again = await scene.settleAgain()
         t.same(again.now, { guard: 1, send, wrong }, 'a second settlement changes nothing')
-        t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does it touch the next day')
+        t.same(again.later, { guard: 1, send: 1, wrong: 1 }, 'nor does a settlement on the next day')
       })
     }
   })
@@ -53,7 +53,7 @@ const twice: Record<string, RouteHandlerMethod> = {
 for (const place of await places(t)) {
   for (const [style, handler] of Object.entries(twice))
     t.test(
-      `${place.store}: what a handler has sent is the answer, whatever it returns: ${style}`,
+      `${place.store}: what a handler has sent is the answer and settles, whatever it returns: ${style}`,
       async t => {
         const { app, used } = await place.open(t, rules)
         app.get('/send', { config: { limit: ['send'] } }, handler)
@@ -63,7 +63,7 @@ for (const place of await places(t)) {
       }
     )
 
-  t.test(`${place.store}: an error handler may take over what fails on its way out`, async t => {
+  t.test(`${place.store}: an error handler may hijack a reply that fails on its way out`, async t => {
     const { app } = await place.open(t, rules)
     app.addHook('onSend', async () => {
       throw new Error('broken')

@@ -19,13 +19,13 @@ const flight = (lock: string, maxHold?: string): Rule => ({
 })
 const send: Rule = { name: 'send', key, limits: [{ max: 2, window: '60s' }] }
 
-/** What is left of the lock, in milliseconds of the store's clock. */
+/** How long the lock still lasts, in milliseconds of the store's clock. */
 async function left(app: FastifyInstance): Promise<number> {
   const { rules } = await app.limit.peek({ flight: id })
   return rules[0]?.limits[0]?.resetMs ?? -1
 }
 
-/** A route whose handlers wait, each until it is let go. */
+/** A route whose handlers each wait until `go` is called. */
 function waiting(app: FastifyInstance, limit: string[]) {
   const inside: { decision: Decision; go: (status?: number) => void }[] = []
   app.get('/send', { config: { limit } }, async (_, reply) => {
@@ -49,7 +49,7 @@ function waiting(app: FastifyInstance, limit: string[]) {
 }
 
 for (const place of await places(t)) {
-  t.test(`${place.store}: a taken lock alone is 409, with other rules 429`, async t => {
+  t.test(`${place.store}: a refusal by a lock alone is 409, by a lock and other rules 429`, async t => {
     const { app, used } = await place.open(t, [flight('30s'), send])
     const route = waiting(app, ['flight', 'send'])
     const first = await route.enter()
@@ -64,9 +64,9 @@ for (const place of await places(t)) {
       'violated-policies': ['flight'],
       retryAfterMs: 19_500
     })
-    t.same(await used({ flight: id, send: id }), [1, 1], 'it took nothing')
+    t.same(await used({ flight: id, send: id }), [1, 1], 'the refused request counted nothing')
     const another = await app.limit.reserve({ flight: 'another', send: 'another' })
-    t.ok(another.allowed, 'others are free')
+    t.ok(another.allowed, 'other keys are free')
     another.end()
     first.go()
     t.equal((await first.answer).statusCode, 202)
@@ -75,7 +75,7 @@ for (const place of await places(t)) {
     const third = await route.enter()
     const fourth = await app.inject(`/send?id=${id}`)
     t.equal(fourth.statusCode, 429)
-    t.equal(fourth.headers['retry-after'], '50', 'the later of both')
+    t.equal(fourth.headers['retry-after'], '50', 'the longer waiting time of both')
     t.match(fourth.json(), { code: 'FST_SEND_LIMIT_EXCEEDED', 'violated-policies': ['flight', 'send'] })
     third.go()
     await third.answer
@@ -112,15 +112,15 @@ for (const place of await places(t)) {
     const { signal } = first.decision
     if (!signal.aborted) await once(signal, 'abort')
     t.match(signal.reason, { name: 'AbortError' })
-    // From now on nobody renews it: it ends with its time to live.
+    // From now on the lock is not renewed: it ends by its time.
     place.advance(100)
     const second = await route.enter()
     first.go()
-    t.equal((await first.answer).statusCode, 202, 'its holder may still end as it will')
+    t.equal((await first.answer).statusCode, 202, 'the handler of the lost lock ends as usual')
     t.equal(
       (await app.inject(`/send?id=${id}`)).statusCode,
       409,
-      'but does not release the lock of the next one'
+      'it does not release the lock of the next request'
     )
     second.go()
     await second.answer
@@ -141,7 +141,7 @@ for (const place of await places(t)) {
     t.same(await used({ flight: id, short: id }), [0, 0])
   })
 
-  t.test(`${place.store}: a lock that is gone aborts the signal`, async t => {
+  t.test(`${place.store}: a lock that was cleared aborts the signal`, async t => {
     const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
     const route = waiting(app, ['flight', 'send'])
     const first = await route.enter()
@@ -150,16 +150,20 @@ for (const place of await places(t)) {
     await app.limit.clear({ flight: id })
     if (!signal.aborted) await once(signal, 'abort')
     t.match(signal.reason, { name: 'AbortError' })
-    t.equal(first.decision.signal, signal, 'one signal')
+    t.equal(first.decision.signal, signal, 'the signal is always the same')
     const second = await route.enter()
     first.go(502)
     t.equal((await first.answer).statusCode, 502)
-    t.same(await used({ flight: id, send: id }), [1, 1], "its slot is back, the lock is the other one's")
+    t.same(
+      await used({ flight: id, send: id }),
+      [1, 1],
+      'its slot is refunded, and the lock of the other request is held'
+    )
     second.go()
     await second.answer
   })
 
-  t.test(`${place.store}: a lock that was lost before anybody asked for the signal`, async t => {
+  t.test(`${place.store}: a lock that was lost before the signal is asked for aborts it`, async t => {
     const { app } = await place.open(t, [flight('600ms', '1h')])
     const decision = await app.limit.reserve({ flight: id })
     await app.limit.clear({ flight: id })
@@ -167,13 +171,13 @@ for (const place of await places(t)) {
     await until(() => decision.signal.aborted, 'an aborted signal')
     t.notOk(thief.signal.aborted)
     decision.end()
-    t.equal(await left(app), 600, "still the thief's")
+    t.equal(await left(app), 600, 'the lock is still held by the next holder')
     thief.end()
     await until(async () => (await left(app)) === 0, 'a free lock')
     t.notOk(thief.signal.aborted, 'a lock that was released is not lost')
   })
 
-  t.test(`${place.store}: a refund leaves the lock until the handler has ended`, async t => {
+  t.test(`${place.store}: a refund in the handler leaves the lock until the handler has ended`, async t => {
     const { app, used } = await place.open(t, [flight('30s'), send])
     const seen: number[][] = []
     app.get('/send', { config: { limit: ['flight', 'send'] } }, async (_, reply) => {
@@ -191,7 +195,7 @@ for (const place of await places(t)) {
   })
 
   t.test(
-    `${place.store}: release() frees the lock after the answer, while the slot may still go back`,
+    `${place.store}: release() frees the lock after the answer, and the slot can still be refunded`,
     async t => {
       const { app, used } = await place.open(t, [flight('30s'), send])
       let goOn = () => {}
@@ -214,36 +218,36 @@ for (const place of await places(t)) {
       const first = await app.inject(`/send?id=${id}`)
       t.equal(first.statusCode, 202)
       await until(async () => (await left(app)) === 0, 'a free lock')
-      t.same(await used({ flight: id, send: id }), [0, 1], 'the slot is still taken')
+      t.same(await used({ flight: id, send: id }), [0, 1], 'the slot is still counted')
       const second = await app.limit.reserve({ flight: id, send: id })
-      t.ok(second.allowed, 'another one has the lock')
+      t.ok(second.allowed, 'another decision gets the lock')
       goOn()
       await Promise.all(ended)
       t.same(
         await used({ flight: id, send: id }),
         [1, 1],
-        'its own slot is back, the lock is the other one’s'
+        'its own slot is refunded, and the lock of the other decision is held'
       )
       t.notOk(second.signal.aborted)
       second.end()
       await until(async () => (await left(app)) === 0, 'a free lock')
-      t.same(await used({ flight: id, send: id }), [0, 1], 'end() keeps')
+      t.same(await used({ flight: id, send: id }), [0, 1], 'end() keeps the slot')
     }
   )
 
-  t.test(`${place.store}: release() settles nothing, twice neither`, async t => {
+  t.test(`${place.store}: release(), even twice, settles no slot`, async t => {
     const { app, used } = await place.open(t, [flight('600ms', '1h'), send])
     const decision = await app.limit.reserve({ flight: id, send: id })
     const { signal } = decision
     void decision.release()
     await decision.release()
-    t.same(await used({ flight: id, send: id }), [0, 1], 'free, whoever began it')
-    t.ok(decision.pending, 'the slot is open')
+    t.same(await used({ flight: id, send: id }), [0, 1], 'the lock is free after either call')
+    t.ok(decision.pending, 'the slot is still pending')
     t.notOk(decision.locked)
     const thief = await app.limit.reserve({ flight: id })
     decision.end()
     await decision.refund()
-    t.same(await used({ flight: id, send: id }), [1, 1], 'end() has kept it')
+    t.same(await used({ flight: id, send: id }), [1, 1], 'end() has kept the slot')
     thief.end()
     await until(async () => (await left(app)) === 0, 'a free lock')
     t.notOk(signal.aborted, 'a lock that was released is not lost')
@@ -272,7 +276,7 @@ t.test('a lock is lost when its time is over, though Redis has yet to answer a r
   const decision = await app.limit.reserve({ flight: id })
   process.kill(server.pid, 'SIGSTOP')
   if (!decision.signal.aborted) await once(decision.signal, 'abort')
-  t.ok(decision.locked, 'as far as is known')
+  t.ok(decision.locked, 'as far as the process knows')
   process.kill(server.pid, 'SIGCONT')
   await decision.release()
 })
@@ -303,7 +307,7 @@ t.test('the reply does not wait for the release of its lock', async t => {
     const held = gate()
     const { evalshaBuffer } = client
     app.get('/', { config: { limit: 'flight' } }, function (request, reply) {
-      // From now on Redis is asked late.
+      // From now on commands are held back.
       client.evalshaBuffer = async (...args) => {
         await held.opened
         return evalshaBuffer.apply(client, args)
@@ -315,7 +319,7 @@ t.test('the reply does not wait for the release of its lock', async t => {
     void app.inject('/').then(({ statusCode }) => (status = statusCode))
     await until(() => status !== 0, `a reply of ${name}`)
     t.equal(status, 200, name)
-    t.ok(await isHeld(), 'not released yet')
+    t.ok(await isHeld(), 'the lock is not released yet')
     held.open()
     await until(async () => !(await isHeld()), 'a lock that is released')
   }
@@ -339,7 +343,7 @@ t.test(
     })
     await app.inject('/')
     const closed = app.close().then(() => client.disconnect())
-    // More turns than the rest of its end takes.
+    // More turns than the rest of the close takes.
     for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
     held.open()
     await closed

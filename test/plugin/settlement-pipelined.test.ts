@@ -73,7 +73,7 @@ async function free(app: FastifyInstance, id = 'a'): Promise<void> {
 }
 
 for (const [name, handler] of Object.entries(handlers)) {
-  t.test(`a client is gone whose second request waits for the first: ${name}`, async t => {
+  t.test(`the lock of a pipelined request is free once its client is gone: ${name}`, async t => {
     const runs = gate()
     const first: RouteHandlerMethod = async request => {
       await gone(request)
@@ -91,7 +91,7 @@ for (const [name, handler] of Object.entries(handlers)) {
   })
 }
 
-t.test('all that wait on a connection end with it', async t => {
+t.test('the locks of all pipelined requests are free once their client is gone', async t => {
   const first: RouteHandlerMethod = async request => {
     await gone(request)
     return 'first'
@@ -108,7 +108,7 @@ t.test('all that wait on a connection end with it', async t => {
   for (const id of ids) await free(app, id)
 })
 
-t.test('the first reply closes the connection that the second waits for', async t => {
+t.test('the lock of a pipelined request is free when the first reply closes the connection', async t => {
   let runs = 0
   const first: RouteHandlerMethod = async (_, reply) => {
     await until(() => runs === 1, 'the second handler')
@@ -124,33 +124,36 @@ t.test('the first reply closes the connection that the second waits for', async 
   await free(app)
 })
 
-t.test('many wait on one connection: each has its answer or its end, and Node warns of nothing', async t => {
-  const warnings: string[] = []
-  const hear = ({ message }: Error) => void warnings.push(message)
-  process.on('warning', hear)
-  t.teardown(() => process.off('warning', hear))
-  const onward = gate()
-  let server: Socket | undefined
-  const first: RouteHandlerMethod = async request => {
-    server = request.raw.socket
-    await onward.opened
-    return 'first'
+t.test(
+  'many pipelined requests are each answered, with locks released and no warning of listeners',
+  async t => {
+    const warnings: string[] = []
+    const hear = ({ message }: Error) => void warnings.push(message)
+    process.on('warning', hear)
+    t.teardown(() => process.off('warning', hear))
+    const onward = gate()
+    let server: Socket | undefined
+    const first: RouteHandlerMethod = async request => {
+      server = request.raw.socket
+      await onward.opened
+      return 'first'
+    }
+    let runs = 0
+    const { app, socket } = await start(t, first, async (_, reply) => {
+      runs++
+      return reply.code(202).send('sent')
+    })
+    const ids = Array.from({ length: 30 }, (_, i) => `id${i}`)
+    const asked = ids.map(id => ask(`/send?id=${id}`)).join('')
+    let answers = 0
+    socket.on('data', chunk => (answers += String(chunk).split('HTTP/1.1 202').length - 1))
+    socket.write(ask('/first') + asked)
+    await until(() => runs === ids.length, 'the handlers')
+    t.ok(await held(app, 'id29'), 'the last request waits and holds its lock')
+    onward.open()
+    await until(() => answers === ids.length, 'the answers')
+    for (const id of ids) await free(app, id)
+    t.ok((server as Socket).listenerCount('close') < 10)
+    t.same(warnings, [])
   }
-  let runs = 0
-  const { app, socket } = await start(t, first, async (_, reply) => {
-    runs++
-    return reply.code(202).send('sent')
-  })
-  const ids = Array.from({ length: 30 }, (_, i) => `id${i}`)
-  const asked = ids.map(id => ask(`/send?id=${id}`)).join('')
-  let answers = 0
-  socket.on('data', chunk => (answers += String(chunk).split('HTTP/1.1 202').length - 1))
-  socket.write(ask('/first') + asked)
-  await until(() => runs === ids.length, 'the handlers')
-  t.ok(await held(app, 'id29'), 'the last one waits')
-  onward.open()
-  await until(() => answers === ids.length, 'the answers')
-  for (const id of ids) await free(app, id)
-  t.ok((server as Socket).listenerCount('close') < 10)
-  t.same(warnings, [])
-})
+)

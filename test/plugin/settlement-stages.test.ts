@@ -9,13 +9,13 @@ import { DAY, places, redis } from './settlement/places.js'
 
 const key = { value: 'query.id' }
 const id = 'somebody'
-// Stamps of one instant stand some ticks apart: the last of them is still in the window after 60 s sharp.
+// Stamps of one instant are some ticks apart: the last of them is still in the window after exactly 60 s.
 const MINUTE = 60_001
 const pick = (name: string): Pick<Rule, 'name' | 'key'> => ({ name, key })
 
 for (const place of await places(t)) {
   t.test(
-    `${place.store}: who waits for a reply that waits for its refund goes on when it has left`,
+    `${place.store}: a handler that awaits its reply goes on once the reply has left, after the refund`,
     async t => {
       const { app } = await place.open(t, [{ ...pick('send'), limits: [{ max: 1, window: '60s' }] }])
       let resolve: (left: boolean) => void = () => {}
@@ -30,7 +30,7 @@ for (const place of await places(t)) {
     }
   )
 
-  t.test(`${place.store}: attempts are counted whatever becomes of them`, async t => {
+  t.test(`${place.store}: attempts are counted however their request ends`, async t => {
     const rules: Rule[] = [
       { ...pick('guard'), limits: [{ max: 5, window: '60s' }], counts: 'attempts' },
       { ...pick('send'), limits: [{ max: 1, window: '60s' }] }
@@ -49,25 +49,25 @@ for (const place of await places(t)) {
     })
     const post = async (payload: object) =>
       (await app.inject({ method: 'POST', url: `/send?id=${id}`, payload })).statusCode
-    t.equal(await post({}), 400, 'not valid')
+    t.equal(await post({}), 400, 'the body is not valid')
     t.same(await used({ guard: id, send: id }), [1, 0])
     t.equal(await post({ end: 'throw' }), 500)
     t.same(await used({ guard: id, send: id }), [2, 0])
     t.equal(await post({ end: 'settle' }), 202, 'a refund does not reach attempts')
     t.same(await used({ guard: id, send: id }), [3, 0])
     ;(await app.limit.reserve({ send: id })).keep()
-    t.equal(await post({ end: 'settle' }), 429, 'refused by the other stage')
+    t.equal(await post({ end: 'settle' }), 429, 'refused by the rule on sends')
     t.same(await used({ guard: id, send: id }), [4, 1])
     t.equal((await app.inject({ method: 'POST', url: `/send?id=${id}`, payload: 'no json' })).statusCode, 415)
     t.same(await used({ guard: id, send: id }), [5, 1])
     place.advance(30_000)
-    t.equal(await post({ end: 'settle' }), 429, 'refused by its own stage')
-    t.same(await used({ guard: id, send: id }), [5, 1], 'what is refused is not counted')
+    t.equal(await post({ end: 'settle' }), 429, 'refused by the rule on attempts')
+    t.same(await used({ guard: id, send: id }), [5, 1], 'a refused attempt is not counted')
     place.advance(MINUTE)
     t.same(await used({ guard: id, send: id }), [0, 0])
   })
 
-  t.test(`${place.store}: failures count what goes wrong`, async t => {
+  t.test(`${place.store}: a rule on failures counts 4xx, neither successes nor 5xx`, async t => {
     const { app, used } = await place.open(t, [
       { ...pick('wrong'), limits: [{ max: 2, window: '60s' }], counts: 'failures' }
     ])
@@ -82,12 +82,12 @@ for (const place of await places(t)) {
     )
     const get = async (end: number) => (await app.inject(`/verify?id=${id}&end=${end}`)).statusCode
     for (const end of [200, 302, 200, 500, 502, 500]) t.equal(await get(end), end)
-    t.same(await used({ wrong: id }), [0], 'no success, no breakage')
+    t.same(await used({ wrong: id }), [0], 'neither a success nor a 5xx counts')
     t.equal(await get(422), 422)
     t.equal(await get(200), 200)
     t.equal(await get(404), 404)
     t.same(await used({ wrong: id }), [2])
-    t.equal(await get(200), 429, 'now even the right one must wait')
+    t.equal(await get(200), 429, 'now a right code is refused as well')
     t.same(await used({ wrong: id }), [2])
     place.advance(MINUTE)
     t.equal(await get(200), 200)
@@ -105,12 +105,12 @@ for (const place of await places(t)) {
     t.equal(await ask('HEAD', '/send'), 202)
     t.equal(await ask('HEAD', '/send'), 429)
     t.equal(await ask('GET', '/send'), 429)
-    t.equal(await ask('HEAD', '/other'), 202, 'but not that of another route')
+    t.equal(await ask('HEAD', '/other'), 202, 'it does not share the rule of another route')
     t.equal(await ask('GET', '/other'), 202)
     t.equal(await ask('GET', '/other'), 429)
   })
 
-  t.test(`${place.store}: a refund frees its own slot and nobody else's`, async t => {
+  t.test(`${place.store}: a refund gives back its own slot and no other`, async t => {
     const { app, used } = await place.open(t, [
       {
         ...pick('log'),
@@ -132,56 +132,59 @@ for (const place of await places(t)) {
     await second.refund()
     second.keep()
     await Promise.all([second.refund(), second.refund()])
-    t.same(await used(keys), [2, 2, 2], 'again: nothing')
+    t.same(await used(keys), [2, 2, 2], 'further settlements change nothing')
     const fourth = await app.limit.reserve(keys)
-    t.ok(fourth.allowed, 'one slot, and only one, was free')
+    t.ok(fourth.allowed, 'exactly one slot was free')
     t.notOk((await app.limit.reserve(keys)).allowed)
     await second.refund()
-    t.same(await used(keys), [3, 3, 3], 'not the slot of the one that came instead')
+    t.same(await used(keys), [3, 3, 3], 'the slot of the send that came instead stays')
     await Promise.all([first.refund(), third.refund()])
     t.same(await used(keys), [1, 1, 1])
     await fourth.refund()
     t.same(await used(keys), [0, 0, 0])
   })
 
-  t.test(`${place.store}: a refund that comes after the window, or in another period`, async t => {
-    const { app, used } = await place.open(t, [
-      {
-        ...pick('log'),
-        limits: [
-          { max: 3, window: '60s' },
-          { max: 9, window: '7d' }
-        ]
-      },
-      { ...pick('day'), limits: [{ max: 3, per: 'day' }] },
-      { ...pick('month'), limits: [{ max: 3, per: 'month' }] }
-    ])
-    const keys = { log: id, day: id, month: id }
-    const early = await app.limit.reserve(keys)
-    const twin = await app.limit.reserve(keys)
-    twin.keep()
-    place.advance(DAY)
-    t.same(await used(keys), [0, 2, 0, 2])
-    const late = await app.limit.reserve(keys)
-    late.keep()
-    t.same(await used(keys), [1, 3, 1, 3])
-    await early.refund()
-    t.same(await used(keys), [1, 2, 1, 2], 'gone from what still counts it, and from nothing else')
-    await early.refund()
-    t.same(await used(keys), [1, 2, 1, 2])
-    place.advance(60 * DAY)
-    const last = await app.limit.reserve(keys)
-    await early.refund()
-    await twin.refund()
-    t.same(await used(keys), [1, 1, 1, 1])
-    await last.refund()
-    t.same(await used(keys), [0, 0, 0, 0])
-  })
+  t.test(
+    `${place.store}: a late refund changes only the windows and periods that still count the send`,
+    async t => {
+      const { app, used } = await place.open(t, [
+        {
+          ...pick('log'),
+          limits: [
+            { max: 3, window: '60s' },
+            { max: 9, window: '7d' }
+          ]
+        },
+        { ...pick('day'), limits: [{ max: 3, per: 'day' }] },
+        { ...pick('month'), limits: [{ max: 3, per: 'month' }] }
+      ])
+      const keys = { log: id, day: id, month: id }
+      const early = await app.limit.reserve(keys)
+      const twin = await app.limit.reserve(keys)
+      twin.keep()
+      place.advance(DAY)
+      t.same(await used(keys), [0, 2, 0, 2])
+      const late = await app.limit.reserve(keys)
+      late.keep()
+      t.same(await used(keys), [1, 3, 1, 3])
+      await early.refund()
+      t.same(await used(keys), [1, 2, 1, 2], 'refunded where it still counts, and nowhere else')
+      await early.refund()
+      t.same(await used(keys), [1, 2, 1, 2])
+      place.advance(60 * DAY)
+      const last = await app.limit.reserve(keys)
+      await early.refund()
+      await twin.refund()
+      t.same(await used(keys), [1, 1, 1, 1])
+      await last.refund()
+      t.same(await used(keys), [0, 0, 0, 0])
+    }
+  )
 }
 
 for (const place of await places(t)) {
   const send = { ...pick('send'), limits: [{ max: 1, window: '60s' }] }
-  // It sends what cannot leave, and does not return the reply.
+  // A handler that sends what cannot be serialized, and does not return the reply.
   const handler = async ({ url }: FastifyRequest, reply: FastifyReply) => {
     reply.code(502).type('text/plain').send({})
     if (url.includes('later')) await new Promise(setImmediate)
@@ -190,22 +193,25 @@ for (const place of await places(t)) {
   }
   const ids = ['nothing', 'a-value', 'throws', 'throws-later']
 
-  t.test(`${place.store}: an async error handler answers in place of what cannot leave`, async t => {
-    const { app, used } = await place.open(t, [send])
-    app.setErrorHandler(async (_error, _request, reply) => {
-      await new Promise(setImmediate)
-      return reply.code(503).send('page')
-    })
-    app.get('/send', { config: { limit: 'send' } }, handler)
-    for (const id of ids) {
-      const { statusCode, body } = await app.inject(`/send?id=${id}`)
-      t.same([statusCode, body], [503, 'page'], id)
-      t.same(await used({ send: id }), [0], id)
+  t.test(
+    `${place.store}: an async error handler answers in place of a reply that cannot be serialized`,
+    async t => {
+      const { app, used } = await place.open(t, [send])
+      app.setErrorHandler(async (_error, _request, reply) => {
+        await new Promise(setImmediate)
+        return reply.code(503).send('page')
+      })
+      app.get('/send', { config: { limit: 'send' } }, handler)
+      for (const id of ids) {
+        const { statusCode, body } = await app.inject(`/send?id=${id}`)
+        t.same([statusCode, body], [503, 'page'], id)
+        t.same(await used({ send: id }), [0], id)
+      }
     }
-  })
+  )
 
   t.test(
-    `${place.store}: an async onError hears of what cannot leave, and nothing goes uncaught`,
+    `${place.store}: an async onError hook leaves no unhandled error of a reply that cannot be serialized`,
     async t => {
       const stray = strays(t)
       const { app, used } = await place.open(t, [send])
@@ -239,7 +245,7 @@ t.test('redis: the reply waits for the refund', async t => {
     t.test(way, async t => {
       const { app } = await place.open(t, [{ ...pick('send'), limits: [{ max: 1, window: '60s' }] }])
       app.get('/send', { config: { limit: 'send' } }, async (_, reply) => {
-        // From here on Redis answers no script.
+        // From here on Redis holds back scripts.
         await control.client('PAUSE', 600_000, 'WRITE')
         if (way === '502') return reply.code(502).send({})
         if (way === 'a throw') throw new Error('broken')
@@ -265,7 +271,7 @@ t.test('redis: the reply waits for the refund', async t => {
         return statusCode
       })
       await until(held, 'a refund under way')
-      // Time enough for a reply that did not wait, were there one.
+      // Enough time for a reply that does not wait.
       for (let i = 0; i < 20; i++) await sleep(1)
       t.notOk(replied, 'no reply yet')
       await control.client('UNPAUSE')

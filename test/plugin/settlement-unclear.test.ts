@@ -15,12 +15,15 @@ import { appOf } from '../helper/face.js'
 import { freePort } from '../helper/redis.js'
 import { until } from '../helper/until.js'
 
-/** What becomes of the message: the provider has read it, and hangs or breaks off, before its answer or in it, answers what is no HTTP, thanks in plain text, or fails; or there is none. */
+/**
+ * What the provider does once it has read the message: it hangs, breaks off before or in its answer, answers what is no
+ * HTTP, answers in plain text, or fails. Or it refuses the connection.
+ */
 type Fate = 'hang' | 'break' | 'cut' | 'garble' | 'thank' | 'fail' | 'refuse'
 type Send = (url: string, ms: number) => Promise<unknown>
 
 const body = 'your code is 123456'
-/** How long who sends waits for what hangs, and for what does not: that comes, however busy the machine. */
+/** How long a sender waits for a provider that hangs, and for one that does not, even on a busy machine. */
 const [BRIEF_MS, LONG_MS] = [50, 30_000]
 
 const clients: Record<string, Send> = {
@@ -66,7 +69,7 @@ async function startSmtp(t: Test, fate: Fate): Promise<string> {
   return server.url
 }
 
-/** Whether a send still counts, when its handler has ended like that; and it holds no lock. */
+/** Whether a send still counts after its handler has ended with this. Asserts that the lock is free. */
 async function isCounted(t: Test, send: () => Promise<unknown>): Promise<boolean> {
   const app = appOf(t)
   const key = { value: 'query.id' }
@@ -88,7 +91,7 @@ for (const [name, send] of Object.entries(clients)) {
       const hosts = ['127.0.0.1']
       if (fate === 'refuse') {
         url.port = String(await freePort())
-        // A name of several addresses, each of which is tried.
+        // A name with several addresses, each of which is tried.
         hosts.push('localhost')
       }
       for (const host of hosts) {
@@ -100,55 +103,52 @@ for (const [name, send] of Object.entries(clients)) {
   }
 }
 
-t.test('an answer that is not the JSON that was expected', async t => {
+t.test('a send is kept when the answer is not the expected JSON', async t => {
   const url = await startProvider(t, 'thank')
   t.ok(await isCounted(t, async () => (await fetch(url, { method: 'POST', body })).json()), 'fetch')
   const transitional = { silentJSONParsing: false }
   t.ok(await isCounted(t, () => axios.post(url, body, { responseType: 'json', transitional })), 'axios')
-  // As of what the client has sent.
+  // Like an error in what the client has sent.
   const read = async () => {
     throw Object.assign(new SyntaxError('no JSON'), { statusCode: 500 })
   }
-  t.notOk(await isCounted(t, read), 'the app says what it was')
+  t.notOk(await isCounted(t, read), 'a status set by the app is clear')
 })
 
-t.test('an answer of 5xx, which axios gives the code of one that broke off', async t => {
+t.test('a send is refunded after a 5xx, for which axios has the code of a broken answer', async t => {
   const url = await startProvider(t, 'fail')
   t.notOk(await isCounted(t, () => axios.post(url, body)))
 })
 
-t.test(
-  'a stream of HTTP/2 that is reset behind the message, and a session that ends in an error',
-  async t => {
-    const breaks: ((stream: ServerHttp2Stream) => void)[] = [
-      stream => stream.close(2),
-      ({ session }) => session?.goaway(2)
-    ]
-    for (const breakOff of breaks) {
-      const provider = createHttp2().listen(0, '127.0.0.1')
-      provider.on('sessionError', () => {})
-      provider.on('stream', stream =>
-        stream
-          .on('error', () => {})
-          .on('end', () => breakOff(stream))
-          .resume()
-      )
-      await once(provider, 'listening')
-      const session = http2(`http://127.0.0.1:${(provider.address() as AddressInfo).port}`).on(
-        'error',
-        () => {}
-      )
-      t.teardown(() => {
-        session.destroy()
-        provider.close()
-      })
-      t.ok(await isCounted(t, () => once(session.request({ ':method': 'POST' }).end(body), 'response')))
-    }
+t.test('a send is kept when the HTTP/2 stream is reset or its session fails after the message', async t => {
+  const breaks: ((stream: ServerHttp2Stream) => void)[] = [
+    stream => stream.close(2),
+    ({ session }) => session?.goaway(2)
+  ]
+  for (const breakOff of breaks) {
+    const provider = createHttp2().listen(0, '127.0.0.1')
+    provider.on('sessionError', () => {})
+    provider.on('stream', stream =>
+      stream
+        .on('error', () => {})
+        .on('end', () => breakOff(stream))
+        .resume()
+    )
+    await once(provider, 'listening')
+    const session = http2(`http://127.0.0.1:${(provider.address() as AddressInfo).port}`).on(
+      'error',
+      () => {}
+    )
+    t.teardown(() => {
+      session.destroy()
+      provider.close()
+    })
+    t.ok(await isCounted(t, () => once(session.request({ ':method': 'POST' }).end(body), 'response')))
   }
-)
+})
 
-t.test('connections of undici that the app destroys while it waits', async t => {
-  // Node exports no undici, but keeps an agent of its own once it has fetched.
+t.test('a send is kept when the app destroys its undici connections while it waits', async t => {
+  // Node does not export undici, but keeps its agent once it has fetched.
   await fetch('data:,')
   const symbol = Object.getOwnPropertySymbols(globalThis).find(({ description = '' }) =>
     description.startsWith('undici.globalDispatcher')
@@ -159,7 +159,7 @@ t.test('connections of undici that the app destroys while it waits', async t => 
   t.ok(await isCounted(t, () => fetch(url, { method: 'POST', body, dispatcher } as RequestInit)))
 })
 
-t.test('what an error has as its cause, or as that of its cause', async t => {
+t.test('an unclear error is recognized as the cause of another, up to four levels deep', async t => {
   const wrapped = (depth: number, cause: object): object =>
     depth === 0 ? cause : new Error('not sent', { cause: wrapped(depth - 1, cause) })
   const isKept = (depth: number, cause: object) => isCounted(t, () => Promise.reject(wrapped(depth, cause)))
@@ -173,15 +173,15 @@ t.test('what an error has as its cause, or as that of its cause', async t => {
   const thrown = (cause: object, more: object) => () =>
     Promise.reject(Object.assign(new Error('not sent', { cause }), { statusCode: 500, ...more }))
   const cause = { code: 'ECONNRESET' }
-  t.notOk(await isCounted(t, thrown(cause, {})), 'the app says what it was')
+  t.notOk(await isCounted(t, thrown(cause, {})), 'a status set by the app is clear')
   const replyFrom = { code: 'FST_REPLY_FROM_INTERNAL_SERVER_ERROR' }
-  t.ok(await isCounted(t, thrown(cause, replyFrom)), '@fastify/reply-from does not')
+  t.ok(await isCounted(t, thrown(cause, replyFrom)), 'the status of @fastify/reply-from is not clear')
   t.notOk(await isCounted(t, thrown({ ...cause, syscall: 'connect' }, replyFrom)))
   const reset = new Error('premature close')
-  t.ok(await isCounted(t, thrown(reset, replyFrom)), 'a stream of HTTP/2 that its upstream has reset')
+  t.ok(await isCounted(t, thrown(reset, replyFrom)), 'an HTTP/2 stream that its upstream has reset')
 })
 
-t.test('every code that docs/settlement.md names, but not where nothing can have left', async t => {
+t.test('every code that docs/settlement.md names keeps the send, unless nothing can have left', async t => {
   const page = readFileSync(new URL('../../docs/settlement.md', import.meta.url), 'utf8')
   const [named = ''] = /whose `code` says so.*?It is none/s.exec(page) ?? []
   const codes = [...named.matchAll(/`([A-Z\d_]{5,})`/g)].flatMap(([, code]) => code ?? [])
@@ -195,7 +195,7 @@ t.test('every code that docs/settlement.md names, but not where nothing can have
   }
 })
 
-t.test('an error of another context, as those of Node and of fetch are under Jest', async t => {
+t.test('errors of another context, as those of Node and fetch under Jest, are recognized', async t => {
   const thrown = (code: string) => () => Promise.reject(runInNewContext(code))
   for (const [code, counted] of [
     ["Object.assign(new Error('failed'), { name: 'TimeoutError' })", true],
@@ -207,7 +207,7 @@ t.test('an error of another context, as those of Node and of fetch are under Jes
     t.equal(await isCounted(t, thrown(code)), counted, code)
 })
 
-t.test('node-fetch 2, whose errors have a type in place of a code', async t => {
+t.test('errors of node-fetch 2, which have a type in place of a code, are recognized', async t => {
   for (const [type, counted] of [
     ['request-timeout', true],
     ['body-timeout', true],
@@ -220,7 +220,7 @@ t.test('node-fetch 2, whose errors have a type in place of a code', async t => {
   }
 })
 
-/** An address where a connection waits for ever: its queue is full. */
+/** A port where a connection waits for ever, since its queue is full. */
 async function silent(t: Test): Promise<number> {
   const script = `
     const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.2', backlog: 1 }, () => {
@@ -236,9 +236,9 @@ async function silent(t: Test): Promise<number> {
   return Number(port)
 }
 
-t.test('no connection ever stood', async t => {
+t.test('a send is refunded when no connection was ever made', async t => {
   const port = await silent(t)
-  await t.test('one address of a name is silent, the other refuses', async t => {
+  await t.test('one address of a name does not answer, the other refuses', async t => {
     const addresses = ['127.0.0.2', '127.0.0.3'].map(address => ({ address, family: 4 as const }))
     const lookup = (_name: string, _options: object, done: (error: null, found: typeof addresses) => void) =>
       done(null, addresses)
@@ -247,14 +247,14 @@ t.test('no connection ever stood', async t => {
     const url = `http://provider.test:${port}`
     t.notOk(await isCounted(t, () => axios.post(url, body, { lookup: lookup as never })), 'axios')
   })
-  await t.test('a mail server', async t => {
+  await t.test('a mail server does not answer', async t => {
     const mail = createTransport({ host: '127.0.0.2', port, connectionTimeout: BRIEF_MS })
     const send = () => mail.sendMail({ from: 'shop@example.com', to: 'jane@example.com', text: body })
     t.notOk(await isCounted(t, send))
   })
 })
 
-t.test('errors that are made to be looked at in vain', async t => {
+t.test('odd errors, circular or without readable fields, are refunded', async t => {
   const circle = new TypeError('a circle')
   circle.cause = circle
   for (const error of [

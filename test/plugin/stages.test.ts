@@ -17,9 +17,9 @@ t.test('attempts are counted before the body is parsed, sends after it is valid'
     (await app.limit.peek({ flood: '127.0.0.1', send: '127.0.0.1' })).rules.map(
       rule => rule.limits[0]?.remaining
     )
-  t.equal((await post('/x', '{', json)).statusCode, 400, 'no JSON')
+  t.equal((await post('/x', '{', json)).statusCode, 400, 'the body is no JSON')
   t.same(await left(), [2, 1])
-  t.equal((await post('/x', {})).statusCode, 400, 'against its schema')
+  t.equal((await post('/x', {})).statusCode, 400, 'the body does not match its schema')
   t.same(await left(), [1, 1])
   t.equal((await post('/x', { phone: '1' })).statusCode, 200)
   t.same(await left(), [0, 0])
@@ -29,7 +29,7 @@ t.test('attempts are counted before the body is parsed, sends after it is valid'
   t.equal(refused.headers['content-type'], 'application/problem+json')
 })
 
-t.test('a decision names whom its attempts and its sends count', async t => {
+t.test('a decision has the keys of its attempts and of its sends', async t => {
   const { app, post } = await open(t, { rules: [flood, send] })
   app.post('/x', { config: { limit: ['flood', 'send'] } }, async (_request, { limit }) => [
     limit?.keys,
@@ -42,7 +42,7 @@ t.test('a decision names whom its attempts and its sends count', async t => {
   t.equal(other, null)
 })
 
-t.test('refused attempts are not read to their end', async t => {
+t.test('the body of a refused attempt is not parsed', async t => {
   const { app, post } = await open(t)
   let parsed = 0
   app.addContentTypeParser('text/x', { parseAs: 'string' }, (_req, body, done) => {
@@ -56,9 +56,9 @@ t.test('refused attempts are not read to their end', async t => {
   t.equal(parsed, 1)
 })
 
-t.test('behind a refused attempt nothing runs, though its reply is held up', async t => {
+t.test('the handler does not run after a refused attempt, even when a hook holds up the reply', async t => {
   const { app } = await open(t)
-  // Until such a hook is through, Fastify does not take the reply for sent.
+  // Until such a hook has ended, Fastify does not take the reply for sent.
   app.addHook('onSend', (_req, _reply, payload, done) => void setImmediate(done, null, payload))
   let ran = 0
   const limit: Rule = { ...flood, limits: [{ max: 1, window: '60s' }] }
@@ -68,7 +68,7 @@ t.test('behind a refused attempt nothing runs, though its reply is held up', asy
   t.equal(ran, 1)
 })
 
-t.test('authentication comes first: what it refuses costs no send, what it finds is a key', async t => {
+t.test('a preHandler that refuses costs no send, and what it finds may be a key', async t => {
   const { app } = await open(t)
   app.decorateRequest('account', null)
   const preHandler = async (req: { headers: Record<string, unknown> }) => {
@@ -89,7 +89,7 @@ t.test('authentication comes first: what it refuses costs no send, what it finds
   t.equal(await ask('c'), 429, 'the attempts are used up')
 })
 
-t.test('the decision is made after every preHandler, those of the app too', async t => {
+t.test('the decision on sends is made after every preHandler, including those of the app', async t => {
   const { app } = await open(t)
   const seen: unknown[] = []
   app.addHook('preHandler', async (_req, reply) => void seen.push(reply.limit))
@@ -105,7 +105,7 @@ t.test('the decision is made after every preHandler, those of the app too', asyn
   t.same(seen, [null, null, true])
 })
 
-t.test('both stages are on reply.limit, with the later waiting time', async t => {
+t.test('reply.limit holds both stages, with the longer waiting time', async t => {
   const { app, advance } = await open(t, {
     rules: [
       { name: 'flood', key: 'ip', limits: [{ max: 1, window: '60s' }], counts: 'attempts' },
@@ -128,7 +128,7 @@ t.test('both stages are on reply.limit, with the later waiting time', async t =>
   t.match(refused.json(), { status: 429, retryAfterMs: 59_000, 'violated-policies': ['flood'] })
 })
 
-t.test('when the second stage refuses, its answer has the longer wait of both', async t => {
+t.test('when the second stage refuses, its answer has the longer waiting time of both', async t => {
   const { app, advance } = await open(t)
   const limit: Rule[] = [
     { name: 'flood', key: 'ip', limits: [{ max: 2, window: '60s' }], counts: 'attempts' },
@@ -146,7 +146,7 @@ t.test('when the second stage refuses, its answer has the longer wait of both', 
   t.equal((await app.inject('/x')).statusCode, 200)
 })
 
-t.test('what passes between the stages shortens the times of the first', async t => {
+t.test('time that passes between the stages shortens the waiting times of the first', async t => {
   const { app, advance } = await open(t)
   const limit: Rule[] = [
     { name: 'flood', key: 'ip', limits: [{ max: 2, window: '60s' }], counts: 'attempts' },
@@ -169,7 +169,7 @@ t.test('what passes between the stages shortens the times of the first', async t
   t.equal((await app.inject('/x')).statusCode, 200)
 })
 
-t.test('failures count 4xx alone, and refuse when they are used up', async t => {
+t.test('a rule on failures counts only 4xx, and refuses when it is used up', async t => {
   const { app } = await open(t)
   const limit: Rule = {
     name: 'wrong',
@@ -186,7 +186,7 @@ t.test('failures count 4xx alone, and refuse when they are used up', async t => 
   t.same([await ask(200), await ask(200)], [429, 429])
 })
 
-t.test('sends count what is answered below 400 alone', async t => {
+t.test('a rule on sends counts only answers below 400', async t => {
   const { app } = await open(t)
   app.get<{ Querystring: { status: string } }>('/x', { config: { limit: send } }, async (req, reply) =>
     reply.code(Number(req.query.status)).send('x')
@@ -209,7 +209,7 @@ t.test('observed rules refuse nothing and count what is admitted', async t => {
     return [allowed, observed, violated]
   }
   t.same(verdictOf(first), [true, [], []])
-  t.notMatch(first.headers.ratelimit, 'strict', 'what is not in force is not told')
+  t.notMatch(first.headers.ratelimit, 'strict', 'a rule that is not in force is in no header')
   t.same(verdictOf(await app.inject('/x')), [true, [{ rule: 'strict', windowMs: 60_000 }], []])
   t.same((await app.inject('/x')).json()['violated-policies'], ['loose'])
   t.same(
@@ -222,7 +222,7 @@ t.test('observed rules refuse nothing and count what is admitted', async t => {
   )
 })
 
-t.test('observed attempts', async t => {
+t.test('reply.limit lists an observed rule on attempts that would refuse', async t => {
   const { app } = await open(t)
   app.get(
     '/x',
@@ -232,7 +232,7 @@ t.test('observed attempts', async t => {
   for (const observed of [0, 1, 1]) t.equal((await app.inject('/x')).json().observed.length, observed)
 })
 
-t.test('what attempts would have been refused for is told by their event alone', async t => {
+t.test('an observed rule on attempts is reported by the event of the attempts alone', async t => {
   const events: DecisionEvent[] = []
   const { app } = await open(t, { onDecision: event => void events.push(event) })
   const limit: Rule[] = [
@@ -252,7 +252,7 @@ t.test('what attempts would have been refused for is told by their event alone',
   )
 })
 
-t.test('two stages: the later answer, with both waiting times', async t => {
+t.test('the verdict of two stages is that of the later, with the longer waiting time', async t => {
   const earlier = verdict({
     retryAfterMs: 5_000,
     rules: [
@@ -289,12 +289,12 @@ t.test('two stages: the later answer, with both waiting times', async t => {
   t.equal(join(earlier, { ...later, retryAfterMs: 9_000 }, 20).retryAfterMs, 9_000)
   t.equal(join({ ...earlier, retryAfterMs: null }, later, 20).retryAfterMs, null)
   t.equal(join(earlier, { ...later, refusal: 'blocked', retryAfterMs: null }, 20).retryAfterMs, null)
-  t.equal(join(earlier, verdict({}), 6_000).retryAfterMs, 0, 'what is over is not waited for')
-  t.equal(earlier.retryAfterMs, 5_000, 'the earlier one stays as it was')
+  t.equal(join(earlier, verdict({}), 6_000).retryAfterMs, 0, 'a waiting time that is over is 0')
+  t.equal(earlier.retryAfterMs, 5_000, 'the earlier verdict is not changed')
 })
 
 t.test(
-  "attempts are counted behind the route's own onRequest hooks: they may say whom, and may answer first",
+  "attempts are counted after the route's own onRequest hooks, which may set the key or answer first",
   async t => {
     const tenant: Rule = {
       name: 'tenant',
@@ -322,7 +322,7 @@ t.test(
     t.same(
       [await ask('a'), await ask('b'), await ask('a')],
       [200, 200, 429],
-      'each counts on its own, answered ones for nobody'
+      'each tenant counts on its own, and the request that a hook answered was not counted'
     )
   }
 )

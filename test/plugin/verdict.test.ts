@@ -23,7 +23,7 @@ const verdict = (changes: Partial<Verdict>): Verdict => ({
   ...changes
 })
 
-t.test('admitted: what is left after this one', async t => {
+t.test('an admitted verdict says what remains after this send', async t => {
   const applied = [rule('mail', entry(log([2, 60_000], [5, 3_600_000])), entry(count(10, 'day')))]
   const facts = [NOW, 1, PASSES, NOW, 0, 0, 1, 100_050, PASSES, 5, 4, 999_901]
   t.strictSame(
@@ -43,7 +43,7 @@ t.test('admitted: what is left after this one', async t => {
   )
 })
 
-t.test('a period of which nothing is used ends all the same', async t => {
+t.test('a calendar period has an end even when nothing is used', async t => {
   const applied = [rule('mail', entry(log([2, 60_000])), entry(count(5, 'day')))]
   const { rules } = decide(applied, [NOW, 1, PASSES, 0, 0, 0, PASSES, 0, 0, 999_901])
   t.strictSame(rules[0]?.limits, [
@@ -52,13 +52,13 @@ t.test('a period of which nothing is used ends all the same', async t => {
   ])
 })
 
-t.test('a period that is over by the clock of another node ends at once', async t => {
+t.test('a calendar period that is over by the clock of another node has a reset of 0', async t => {
   const applied = [rule('day', entry(count(5, 'day')))]
   const { rules } = decide(applied, [NOW, 1, PASSES, 9, 2, -300])
   t.strictSame(rules[0]?.limits, [{ max: 5, remaining: 2, resetMs: 0, windowMs: 86_400_000 }])
 })
 
-t.test('the last one admitted: when the next may come', async t => {
+t.test('the verdict on the last send under a limit says when the next may come', async t => {
   const applied = [
     rule('content', entry(log([2, 60_000]))),
     rule('mobile', entry(log([1, 10_000]))),
@@ -66,7 +66,7 @@ t.test('the last one admitted: when the next may come', async t => {
   ]
   const facts = [NOW, 1, PASSES, NOW, 1, 3_000_000, PASSES, NOW, 0, 0, PASSES, 1, 0, 0]
   const { retryAfterMs, rules } = decide(applied, facts)
-  t.equal(retryAfterMs, 30_000, 'its own lock is not waited for')
+  t.equal(retryAfterMs, 30_000, 'the lock of this decision is not waited for')
   t.strictSame(rules[2], {
     name: 'in-flight',
     limits: [{ max: 1, remaining: 0, resetMs: 90_000, windowMs: 90_000 }]
@@ -75,7 +75,7 @@ t.test('the last one admitted: when the next may come', async t => {
   t.equal(decide(day, [...facts, PASSES, 9, 2, 5_000_000]).retryAfterMs, 50_000, 'not before the next day')
 })
 
-t.test('the last different value admitted: it may be sent to again, another one waits', async t => {
+t.test('after the last different value, this value may be sent to again, and another one waits', async t => {
   const applied = [rule('recipients', entry(distinct([3, 60_000])))]
   const admitted = decide(applied, [NOW, 1, PASSES, NOW, 2, 1_000_000])
   t.match(admitted, { allowed: true, retryAfterMs: 0 })
@@ -84,7 +84,7 @@ t.test('the last different value admitted: it may be sent to again, another one 
   t.match(refused, { allowed: false, retryAfterMs: 10_000, refusal: 'exceeded' })
 })
 
-t.test('refused: every limit that refuses, and the latest time', async t => {
+t.test('a refused verdict names every limit that refuses, and the longest waiting time', async t => {
   const applied = [
     rule('mail', entry(log([1, 60_000], [5, 3_600_000]))),
     rule('account', entry(count(3, 'day'))),
@@ -126,7 +126,7 @@ t.test('refused: every limit that refuses, and the latest time', async t => {
   )
 })
 
-t.test('rounds up: a tick into a millisecond is a whole one', async t => {
+t.test('waiting times are rounded up to whole milliseconds', async t => {
   for (const [ticks, ms] of [
     [1, 1],
     [99, 1],
@@ -138,7 +138,7 @@ t.test('rounds up: a tick into a millisecond is a whole one', async t => {
   }
 })
 
-t.test('why it is refused', async t => {
+t.test('the refusal is by a block, else by limits, else by a lock', async t => {
   const applied = [rule('a', entry(log([1, 60_000]))), rule('b', entry(lock(30_000)))]
   const held = [REFUSES, 0, 1, 2_000_000]
   const free = [PASSES, 0, 0, 0]
@@ -151,21 +151,21 @@ t.test('why it is refused', async t => {
   t.strictSame(why(free, held), ['in-flight', 20_000], 'a lock alone')
   t.strictSame(why(full, held), ['exceeded', 20_000], 'a lock with others')
   t.strictSame(why(full, free), ['exceeded', 10_000])
-  t.strictSame(why(blocked, held), ['blocked', null], 'blocked names no time')
+  t.strictSame(why(blocked, held), ['blocked', null], 'a block has no waiting time')
   t.strictSame(decide(applied, [NOW, 0, BLOCKED, 101, 1, 5, ...free]).violated, [
     { rule: 'a', windowMs: 0, blockedMs: 2 },
     { rule: 'a', windowMs: 60_000 }
   ])
 })
 
-t.test('a max of 0 names no time', async t => {
+t.test('a limit with a max of 0 has no waiting time', async t => {
   const applied = [rule('paying', entry(log([4, 60_000]), 'a', [0])), rule('b', entry(log([1, 60_000])))]
   const found = decide(applied, [NOW, 0, REFUSES, 0, 0, 0, REFUSES, 0, 1, 100])
   t.strictSame([found.retryAfterMs, found.refusal], [null, 'exceeded'])
   t.strictSame(found.rules[0]?.limits, [{ max: 0, remaining: 0, resetMs: 0, windowMs: 60_000 }])
 })
 
-t.test("a max of the request's own is the one that is told", async t => {
+t.test('a max that comes with the request is the one in the verdict', async t => {
   const applied = [
     rule('paying', entry(log([5, 60_000], [9, 3_600_000]), 'a', [2, 7])),
     rule('day', entry(count(9, 'day'), 'a', [3])),
@@ -185,55 +185,58 @@ t.test("a max of the request's own is the one that is told", async t => {
   )
 })
 
-t.test('an observed rule is told apart, and nobody waits for it', async t => {
-  const applied = [watched('new', entry(log([1, 60_000]))), rule('old', entry(log([5, 60_000])))]
-  const found = decide(applied, [NOW, 1, REFUSES, 0, 1, 5_000_000, PASSES, NOW, 0, 0])
-  t.strictSame(
-    [found.allowed, found.retryAfterMs, found.violated, found.observed],
-    [true, 0, [], [{ rule: 'new', windowMs: 60_000 }]]
-  )
-  t.strictSame(found.rules[0]?.limits, [{ max: 1, remaining: 0, resetMs: 50_000, windowMs: 60_000 }])
-  const blocked = decide(applied, [NOW, 1, BLOCKED, Infinity, 0, 0, PASSES, NOW, 0, 0])
-  t.strictSame(
-    [blocked.allowed, blocked.refusal, blocked.observed],
-    [true, null, [{ rule: 'new', windowMs: 0, blockedMs: null }]]
-  )
-  const two = [rule('two', entry(log([1, 60_000])), entry(count(9, 'day')))]
-  const twice = decide(two, [NOW, 0, BLOCKED, 100, 1, 100, BLOCKED, 100, 1, 100])
-  t.strictSame(
-    twice.violated,
-    [
-      { rule: 'two', windowMs: 0, blockedMs: 1 },
-      { rule: 'two', windowMs: 60_000 }
-    ],
-    'blocked once, whatever it keeps'
-  )
-  for (const [one, other, blockedMs] of [
-    [100, 300, 3],
-    [300, 100, 3],
-    [100, Infinity, null],
-    [Infinity, 100, null]
-  ] as const)
-    t.match(
-      decide(two, [NOW, 0, BLOCKED, one, 0, 0, BLOCKED, other, 0, 100]).violated,
-      [{ rule: 'two', windowMs: 0, blockedMs }],
-      'until the last block ends'
+t.test(
+  'an observed rule is listed apart and not waited for, and a block of a rule is listed once',
+  async t => {
+    const applied = [watched('new', entry(log([1, 60_000]))), rule('old', entry(log([5, 60_000])))]
+    const found = decide(applied, [NOW, 1, REFUSES, 0, 1, 5_000_000, PASSES, NOW, 0, 0])
+    t.strictSame(
+      [found.allowed, found.retryAfterMs, found.violated, found.observed],
+      [true, 0, [], [{ rule: 'new', windowMs: 60_000 }]]
     )
-  t.strictSame(
-    decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 100, 1, 100]).violated,
-    [
-      { rule: 'two', windowMs: 60_000 },
-      { rule: 'two', windowMs: 0, blockedMs: 1 }
-    ],
-    'beside a limit that refuses'
-  )
-  const locked = decide(
-    [watched('lock', entry(lock(30_000))), applied[1] as RuleEntry[]],
-    [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]
-  )
-  t.strictSame([locked.refusal, locked.retryAfterMs], ['exceeded', 1])
-})
+    t.strictSame(found.rules[0]?.limits, [{ max: 1, remaining: 0, resetMs: 50_000, windowMs: 60_000 }])
+    const blocked = decide(applied, [NOW, 1, BLOCKED, Infinity, 0, 0, PASSES, NOW, 0, 0])
+    t.strictSame(
+      [blocked.allowed, blocked.refusal, blocked.observed],
+      [true, null, [{ rule: 'new', windowMs: 0, blockedMs: null }]]
+    )
+    const two = [rule('two', entry(log([1, 60_000])), entry(count(9, 'day')))]
+    const twice = decide(two, [NOW, 0, BLOCKED, 100, 1, 100, BLOCKED, 100, 1, 100])
+    t.strictSame(
+      twice.violated,
+      [
+        { rule: 'two', windowMs: 0, blockedMs: 1 },
+        { rule: 'two', windowMs: 60_000 }
+      ],
+      'one violation for the block, whatever the entries of the rule'
+    )
+    for (const [one, other, blockedMs] of [
+      [100, 300, 3],
+      [300, 100, 3],
+      [100, Infinity, null],
+      [Infinity, 100, null]
+    ] as const)
+      t.match(
+        decide(two, [NOW, 0, BLOCKED, one, 0, 0, BLOCKED, other, 0, 100]).violated,
+        [{ rule: 'two', windowMs: 0, blockedMs }],
+        'until the last block ends'
+      )
+    t.strictSame(
+      decide(two, [NOW, 0, REFUSES, 0, 1, 100, BLOCKED, 100, 1, 100]).violated,
+      [
+        { rule: 'two', windowMs: 60_000 },
+        { rule: 'two', windowMs: 0, blockedMs: 1 }
+      ],
+      'beside a limit that refuses'
+    )
+    const locked = decide(
+      [watched('lock', entry(lock(30_000))), applied[1] as RuleEntry[]],
+      [NOW, 0, REFUSES, 0, 1, 7, REFUSES, 0, 5, 100]
+    )
+    t.strictSame([locked.refusal, locked.retryAfterMs], ['exceeded', 1])
+  }
+)
 
-t.test('no rules: admitted', async t => {
+t.test('a verdict without rules is admitted', async t => {
   t.strictSame(decide([], [NOW, 1]), verdict({}))
 })

@@ -9,7 +9,7 @@ import { within } from '../../plugin/within.js'
 
 const late = () => new Error('late')
 
-/** A promise, and what fulfils it. */
+/** A promise, and the function that fulfils it. */
 function pending<T>() {
   let fulfil = (_: T) => {}
   const promise = new Promise<T>(resolve => {
@@ -18,7 +18,7 @@ function pending<T>() {
   return { promise, fulfil }
 }
 
-/** Timers that fire when they are called, however long the process was busy: once. */
+/** Timers that fire only when the test calls them, as if the process had been busy. */
 function heldTimers(t: Test): (() => void)[] {
   const timers: (() => void)[] = []
   const { setTimeout } = globalThis
@@ -30,7 +30,7 @@ function heldTimers(t: Test): (() => void)[] {
   return timers
 }
 
-t.test('an answer that has come while this process was busy is in time', async t => {
+t.test('an answer that came while this process was busy is in time', async t => {
   const state = new Int32Array(new SharedArrayBuffer(4))
   const answering = `
     const { parentPort, workerData } = require('node:worker_threads')
@@ -41,7 +41,7 @@ t.test('an answer that has come while this process was busy is in time', async t
     })`
   const worker = new Worker(answering, { eval: true, workerData: state })
   await once(worker, 'online')
-  // Timers come next.
+  // The timers phase comes next.
   await new Promise(setImmediate)
   const answer = within(
     once(worker, 'message').then(([what]) => what),
@@ -55,7 +55,7 @@ t.test('an answer that has come while this process was busy is in time', async t
   t.equal(await answer, 'answer')
 })
 
-t.test('what could not be asked while this process was busy has time left', async t => {
+t.test('when the time runs out in a busy process, the answer still has one turn', async t => {
   const timers = heldTimers(t)
   const answer = pending<string>()
   const asked = within(answer.promise, 1_000, late)
@@ -66,7 +66,7 @@ t.test('what could not be asked while this process was busy has time left', asyn
   t.equal(timers.length, 1)
 })
 
-t.test('a pass that is read at the end of its time is not taken back', async t => {
+t.test('a pass of a filter that is read at the end of its time is not undone', async t => {
   const timers = heldTimers(t)
   const pass = pending<FilterResult>()
   const undone: string[] = []
@@ -80,7 +80,7 @@ t.test('a pass that is read at the end of its time is not taken back', async t =
   t.same(undone, [])
 })
 
-t.test('without an answer it rejects, and forgets the answer that comes then', async t => {
+t.test('without an answer in time `within` rejects, and ignores the answer that comes later', async t => {
   const answer = pending<string>()
   const asked = within(answer.promise, 10, late)
   await t.rejects(asked, late())

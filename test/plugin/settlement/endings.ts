@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyReply, RouteHandlerMethod } from 'fastify'
 import type { Scene } from './scene.js'
 
-/** An ending of a handler, and what must come of it. */
+/** An ending of a handler, and what must follow from it. */
 export interface Ending {
   name: string
   /** Declares the route and what surrounds it. */
@@ -89,11 +89,15 @@ function styles(status: number, expected: Omit<Expected, 'status'>): Ending[] {
         return reply
       }
     ),
-    route(`${status} by reply.send, which the handler finds sent`, outcome, () => async (_, reply) => {
-      reply.code(status).send(body)
-      if (!reply.sent) reply.code(201)
-      return reply
-    }),
+    route(
+      `${status} by reply.send, after which the handler looks at reply.sent`,
+      outcome,
+      () => async (_, reply) => {
+        reply.code(status).send(body)
+        if (!reply.sent) reply.code(201)
+        return reply
+      }
+    ),
     route(`${status} by reply.raw`, outcome, () => async (_, { raw }) => {
       raw.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     }),
@@ -157,7 +161,7 @@ const errors: Ending[] = [
   route('an error that names two statuses: the client gets statusCode', refused, () => async () => {
     throw broken({ statusCode: 422, status: 502 })
   }),
-  route('an error whose statusCode is none of an error', refused, () => async () => {
+  route('an error whose statusCode is no error status', refused, () => async () => {
     throw broken({ statusCode: 200, status: 422 })
   }),
   route('an error that names no status of HTTP, after a 4xx was set', refused, () => async (_, reply) => {
@@ -168,13 +172,13 @@ const errors: Ending[] = [
     reply.code(422)
     throw broken()
   }),
-  route('a thrown thing that is no error', failed, () => async () => {
+  route('a thrown value that is no error', failed, () => async () => {
     throw 'nothing'
   }),
   route('an error whose statusCode is no number', { ...failed, status: 200 }, () => async () => {
     throw broken({ statusCode: Symbol('status') })
   }),
-  route('a returned thing that cannot be looked at', failed, () => () => unlike as never),
+  route('a returned value whose then cannot be read', failed, () => () => unlike as never),
   route('a returned error', failed, () => async () => broken()),
   route('an error returned by a handler that is not async', failed, () => () => broken() as never),
   route('a returned error with a 4xx status', refused, () => async () => broken({ statusCode: 422 })),
@@ -194,17 +198,21 @@ const errors: Ending[] = [
     () => async (_, reply) => reply.code(422).send(broken())
   ),
   route(
-    'an AbortError: whoever stopped waiting does not know',
+    'an AbortError, which leaves unclear whether the message was sent',
     { ...failed, send: 1, wrong: 1 },
     () => async () => {
       throw new DOMException('aborted', 'AbortError')
     }
   ),
-  route('a TimeoutError: likewise', { ...failed, send: 1, wrong: 1 }, () => async () => {
-    await fetchLike(AbortSignal.timeout(1))
-  }),
   route(
-    'a TimeoutError by reply.send, then a throw: what was unclear stays so',
+    'a TimeoutError, which leaves it unclear as well',
+    { ...failed, send: 1, wrong: 1 },
+    () => async () => {
+      await fetchLike(AbortSignal.timeout(1))
+    }
+  ),
+  route(
+    'a TimeoutError by reply.send, then a throw: it stays unclear',
     { ...failed, send: 1, wrong: 1, late: { send: 1, wrong: 1 } },
     scene => async (_, reply) => {
       reply.send(new DOMException('no answer', 'TimeoutError'))
@@ -222,7 +230,7 @@ const errors: Ending[] = [
     }
   ),
   route(
-    'an answer, of whose way out the handler hears, then a throw',
+    'an answer whose reply the handler has called then on, then a throw',
     { ...failed, status: 202, late: { send: 1, wrong: 0 } },
     scene => async (_, reply) => {
       reply.then(
@@ -243,13 +251,17 @@ const errors: Ending[] = [
       throw undefined
     }
   ),
-  route('202 by reply.send, later, and a refund() behind it, after the end', sent, scene => (_, reply) => {
-    setTimeout(() => {
-      scene.look()
-      reply.code(202).send(body)
-      void reply.limit?.refund()
-    }, 1)
-  }),
+  route(
+    '202 by reply.send, later, and a refund() right after it, which is too late',
+    sent,
+    scene => (_, reply) => {
+      setTimeout(() => {
+        scene.look()
+        reply.code(202).send(body)
+        void reply.limit?.refund()
+      }, 1)
+    }
+  ),
   route('an answer, then more work', { ...sent, late: { send: 1, wrong: 0 } }, scene => async (_, reply) => {
     reply.code(202).send(body)
     await outlive(scene)
@@ -296,7 +308,7 @@ async function fetchLike(signal: AbortSignal): Promise<void> {
   await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
 }
 
-/** Handlers that send 202 in both styles, under surroundings that spoil the reply. */
+/** Handlers that send 202 in each style, under surroundings that spoil the reply. */
 function spoilt(
   name: string,
   spoil: (scene: Scene) => void,
@@ -494,7 +506,7 @@ const surroundings: Ending[] = [
   }
 ]
 
-// Such a `reply.send` throws at its caller: an object cannot go out as text.
+// Such a `reply.send` throws in the handler, since an object cannot be sent as text.
 function unsendable(status: number, expected: Expected): Ending[] {
   return [
     route(`${status} by return, which cannot be sent`, expected, () => async (_, reply) => {
@@ -586,7 +598,7 @@ function outlived(
       }
     ]
   ]
-  // What is thrown in a callback is nobody's to catch.
+  // Nobody can catch what is thrown in a callback.
   const throws = name.includes('throw')
   return [false, true].flatMap(own =>
     styles
@@ -605,7 +617,7 @@ function outlived(
   )
 }
 
-// Goes on after the reply, until the test has looked at what is counted by then.
+// Waits after the reply until the test has read what is counted by then.
 async function outlive(scene: Scene): Promise<void> {
   await scene.onward
   scene.look()
@@ -614,7 +626,7 @@ async function outlive(scene: Scene): Promise<void> {
 
 const timeouts: Ending[] = [
   ...outlived('the message leaves', { send: 1, wrong: 1 }, () => body),
-  ...outlived('a 4xx, which nobody gets', { send: 1, wrong: 1 }, reply => {
+  ...outlived('a 4xx, which the client does not get', { send: 1, wrong: 1 }, reply => {
     reply.code(422)
     return body
   }),
@@ -714,10 +726,14 @@ const others: Ending[] = [
     { ...failed, status: 502 },
     () => async (_, reply) => reply.code(502).send(new Readable().destroy(broken()))
   ),
-  route('502 by a stream that has failed, as a value', { ...failed, status: 502 }, () => async (_, reply) => {
-    reply.code(502)
-    return new Readable().destroy(broken())
-  }),
+  route(
+    '502 by a stream that has failed, returned as a value',
+    { ...failed, status: 502 },
+    () => async (_, reply) => {
+      reply.code(502)
+      return new Readable().destroy(broken())
+    }
+  ),
   route(
     '502 by a stream that has failed, without a promise',
     { ...failed, status: 502 },
@@ -759,7 +775,7 @@ const others: Ending[] = [
   })
 ]
 
-/** As those of undici and node-fetch: no subclass of the global one. */
+/** Like the Response of undici and of node-fetch, which is no subclass of the global one. */
 class OtherResponse {
   readonly [Symbol.toStringTag] = 'Response'
   readonly status: number

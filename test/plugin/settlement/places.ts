@@ -24,14 +24,14 @@ export interface Place {
   ): Promise<Opened>
 }
 
-/** An app that is not yet ready, and a second look at its store. */
+/** An app that is not ready yet, and a way to read its store. */
 export interface Opened {
   app: FastifyInstance
   /** How many each limit of these rules counts; on Redis through a connection of its own. */
   used(keys: Keys): Promise<number[]>
 }
 
-/** The places that settlements are tried in. */
+/** The stores that settlements are tested on. */
 export async function places(t: Teardown): Promise<Place[]> {
   return [memory(), await redis(t)]
 }
@@ -51,7 +51,7 @@ function memory(): Place {
   }
 }
 
-/** A Redis of its own, and how apps join it. */
+/** A new Redis, and how apps join it. */
 export async function redis(t: Teardown): Promise<Place & { url: string }> {
   const server = await startRedis(t, { clock: true, startMs: NOON })
   return {
@@ -75,7 +75,7 @@ export async function redis(t: Teardown): Promise<Place & { url: string }> {
   }
 }
 
-/** What apps on one Redis have in common. A slow machine must not look like a Redis that is down. */
+/** The options that apps on one Redis share. The time-out is long, so that a slow machine does not look like an outage. */
 export function sharedOptions(prefix: string) {
   return {
     prefix: `${prefix}:`,
@@ -90,9 +90,9 @@ async function usedOf(app: FastifyInstance, keys: Keys): Promise<number[]> {
   return rules.flatMap(rule => rule.limits.map(({ max, remaining }) => max - remaining))
 }
 
-/** Until the server knows that the client is gone. */
+/** Waits until the server knows that the client is gone. */
 export async function gone(request: FastifyRequest): Promise<void> {
   if (!request.raw.socket.destroyed) await once(request.raw.socket, 'close')
-  // What hears of it, too, goes first.
+  // Other listeners of that event run first.
   await new Promise(setImmediate)
 }

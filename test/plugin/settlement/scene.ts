@@ -7,7 +7,7 @@ import { DAY, type Opened, type Place } from './places.js'
 const key = { value: 'query.id' }
 const id = 'somebody'
 
-/** One rule of each sort, all on the same somebody. */
+/** One rule of each kind, all on the same identity. */
 export const rules: Rule[] = [
   { name: 'guard', key, limits: [{ max: 9, window: '60s' }], counts: 'attempts' },
   {
@@ -36,9 +36,9 @@ export class Scene {
   decision: Decision | undefined
   /** Whether a time-out may come before the handler. */
   timed = false
-  /** Whether the lock was seen to be held, at each look. */
+  /** At each look, whether the lock was held. */
   readonly looks: Promise<boolean>[] = []
-  /** What a handler waits for that is to outlive its reply. */
+  /** Resolves when a handler that outlives its reply may go on. */
   readonly onward: Promise<void>
   goOn!: () => void
 
@@ -91,7 +91,7 @@ export class Scene {
     return until(async () => (await this.opened.used({ flight: id }))[0] === 0, 'a free lock')
   }
 
-  /** Settles what is settled once more, now and when others have come. @returns what is then counted */
+  /** Settles again what is settled, now and after the next send. @returns what is counted after each */
   async settleAgain(): Promise<{ now: Counts; later: Counts }> {
     await this.decision?.refund()
     this.decision?.keep()

@@ -1,10 +1,10 @@
 import { mock } from 'node:test'
 import type { Teardown } from '../../helper/teardown.js'
 
-/** A `handlerTimeout` that is over when a test says so: by itself it would come before the handler where this machine is slow. */
+/** A `handlerTimeout` that ends when a test says so. A short one could end before the handler on a slow machine. */
 export const BY_HAND = 86_399_999
 
-/** @returns ends the `handlerTimeout` of the last request to a route with `BY_HAND`, as its timer would */
+/** @returns a function that ends the `handlerTimeout` of the last request to a `BY_HAND` route, as its timer would */
 export function timeOutByHand(t: Teardown): () => void {
   const { setTimeout, clearTimeout } = globalThis
   let end = () => {}

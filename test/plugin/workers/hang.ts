@@ -4,7 +4,7 @@ import limitPlugin from '../../../plugin/index.js'
 import { sharedOptions } from '../settlement/places.js'
 import { rules, url } from '../settlement/scene.js'
 
-/** Sends a request into a handler that never ends; tells its parent from inside of it. */
+/** Sends a request into a handler that never ends. The handler messages the parent process. */
 const [redisUrl = '', prefix = ''] = process.argv.slice(2)
 const app = Fastify()
 await app.register(limitPlugin, { ...sharedOptions(prefix), client: new Redis(redisUrl), rules })

@@ -10,12 +10,12 @@ export interface Entrant {
   /** What the handler answers, if it is reached. */
   status: number
 }
-/** Told to a worker: make these requests at once, or let the handlers end that wait. */
+/** Message to a worker: make these requests at once, or `go`, let the waiting handlers end. */
 export type Order = { requests: Entrant[]; wait: boolean } | 'go'
-/** Told by a worker: how many handlers wait and how many requests are answered, then all answers in order. */
+/** Message from a worker: how many handlers wait and how many requests are answered, then all answers in order. */
 export type Report = { waiting: number; answered: number } | { statuses: number[] }
 
-/** One of several processes on one Redis: makes its requests when told. */
+/** One of several processes on one Redis. It makes its requests when it is ordered to. */
 const [redisUrl = '', prefix = '', given = '{}'] = process.argv.slice(2)
 const routes = JSON.parse(given) as Record<string, Rule[]>
 const app = Fastify()
@@ -46,7 +46,7 @@ function report(what: Report): void {
   process.send?.(what)
 }
 
-// Once for all that happens at one time.
+// One report for everything that happens in one turn.
 let told = true
 function tell(): void {
   if (!wait || !told) return
@@ -79,6 +79,6 @@ process.on('message', (order: Order) => {
   answered = 0
   void race(order.requests)
 })
-// Without its parent it is of no use.
+// Without its parent the worker is of no use.
 process.on('disconnect', () => process.exit())
 report({ statuses: [] })

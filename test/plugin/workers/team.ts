@@ -25,14 +25,14 @@ export class Team {
     return new Team(workers)
   }
 
-  /** All requests at once, dealt out among the processes. @returns their status codes, in order */
+  /** Makes all requests at once, spread over the processes. @returns their status codes, in order */
   async race(requests: readonly Entrant[]): Promise<number[]> {
     const { done } = this.begin(requests, false)
     return done
   }
 
   /**
-   * All requests at once; their handlers wait until all others are answered.
+   * Makes all requests at once. Handlers wait until all other requests are answered.
    * @returns their status codes, in order, and how many handlers ran at the same time
    */
   async raceAndWait(requests: readonly Entrant[]): Promise<{ statuses: number[]; inside: number }> {
