@@ -75,7 +75,7 @@ export async function redis(t: Teardown): Promise<Place & { url: string }> {
   }
 }
 
-/** The options that apps on one Redis share. The time-out is long, so that a slow machine does not look like an outage. */
+/** The options that apps on one Redis share. The time-out is long: a slow machine must not look like an outage. */
 export function sharedOptions(prefix: string) {
   return {
     prefix: `${prefix}:`,
