@@ -71,7 +71,7 @@ const SPELLINGS: [address: string, spellings: string[]][] = [
   ]
 ]
 
-t.test('every spelling of an address is that address', async t => {
+t.test('every spelling of a mail address has one canonical form', async t => {
   t.ok((SPELLINGS[0]?.[1].length ?? 0) >= 15)
   for (const [address, spellings] of SPELLINGS) {
     for (const text of spellings) t.equal(canonicalEmail(text), address, JSON.stringify(text))
@@ -102,7 +102,7 @@ const PAIRS: [a: string, b: string][] = [
   ['"a\\\\b"@example.com', 'ab@example.com']
 ]
 
-t.test('different addresses differ', async t => {
+t.test('different mail addresses have different canonical forms', async t => {
   for (const [a, b] of PAIRS) {
     t.type(canonicalEmail(a), 'string', a)
     t.type(canonicalEmail(b), 'string', b)
@@ -194,20 +194,24 @@ const NO_ADDRESS: [what: string, text: string][] = [
   ['long address', `${'a'.repeat(64)}@${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(58)}.com`]
 ]
 
-t.test('what is not exactly one address is none', async t => {
+t.test('a text that is not exactly one mail address has no canonical form', async t => {
   for (const [what, text] of NO_ADDRESS) t.equal(canonicalEmail(text), undefined, what)
 })
 
-t.test('the longest that may be', async t => {
+t.test('a mail address may have 254 characters, and 320 with white space around it', async t => {
   const local = 'a'.repeat(64)
   const domain = `${'a'.repeat(63)}.${'a'.repeat(63)}.${'a'.repeat(57)}.com`
   t.equal(`${local}@${domain}`.length, 254)
   t.equal(canonicalEmail(`${local}@${domain}`), `${local}@${domain}`)
-  t.equal(canonicalEmail(`${local}@${domain}`.padStart(320)), `${local}@${domain}`, 'with white space')
-  t.equal(canonicalEmail('jane@example.com'.padStart(321)), undefined, 'with too much of it')
+  t.equal(
+    canonicalEmail(`${local}@${domain}`.padStart(320)),
+    `${local}@${domain}`,
+    'with white space up to 320 characters'
+  )
+  t.equal(canonicalEmail('jane@example.com'.padStart(321)), undefined, 'with too much white space')
 })
 
-t.test('a megabyte costs nothing', async t => {
+t.test('texts of a megabyte have no canonical form', async t => {
   for (const unit of ['a', 'a.', '"', '\\a', '@', 'a@', ' ', '+', '\ufdfa', 'ü.']) {
     const long = unit.repeat(2 ** 20)
     for (const text of [long, `${long}@example.com`, `jane@${long}`, `"${long}"@example.com`]) {
@@ -216,14 +220,14 @@ t.test('a megabyte costs nothing', async t => {
   }
 })
 
-t.test('white space that quotes keep is not that around an address', async t => {
+t.test('white space is kept within quotes, and removed around an address', async t => {
   for (const domain of ['gmail.com', 'example.com']) {
     t.equal(canonicalEmail(`"\u1680a"@${domain}`), `"\u1680a"@${domain}`)
     t.equal(canonicalEmail(`\u1680a@${domain}`), `a@${domain}`)
   }
 })
 
-t.test('never throws, and a canonical address is its own form', async () => {
+t.test('no text throws, and the canonical form of a canonical form is itself', async () => {
   const unit = fc.oneof(
     fc.constantFrom(...'aAσςΣİiIß.+"\\ @-_éſK\u0301\u0323\u0307ﬁ．＋｡\u{1d400}'),
     fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
@@ -247,7 +251,7 @@ t.test('never throws, and a canonical address is its own form', async () => {
   )
 })
 
-t.test('case, a tag and white space never matter', async () => {
+t.test('case, a tag and white space never change the canonical form', async () => {
   const word = fc.stringMatching(/^[a-z][a-z0-9]{0,11}$/)
   fc.assert(
     fc.property(word, word, word, (local, tag, host) => {
@@ -268,7 +272,7 @@ t.test('a domain with a joiner is the same in Unicode and in punycode', async t 
     t.equal(canonicalEmail(address), undefined)
 })
 
-t.test('what is no text is no such identity', async t => {
+t.test('a value that is no text has no canonical form', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[])
     t.equal(canonicalEmail(value), undefined)
 })

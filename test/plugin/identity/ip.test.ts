@@ -53,13 +53,13 @@ const SPELLINGS: [network: string, spellings: string[]][] = [
   ['::/64', ['::', '::1', '0:0:0:0:0:0:0:1', '::192.0.2.1', '::fffe:192.0.2.1']]
 ]
 
-t.test('every spelling of a network is that network', async t => {
+t.test('every spelling of an address in a network gives that network', async t => {
   for (const [network, spellings] of SPELLINGS) {
     for (const text of spellings) t.equal(canonicalIp(text, 64), network, text)
   }
 })
 
-t.test('prefixes', async t => {
+t.test('an IPv6 address gives its network of any prefix length', async t => {
   const address = '2001:db8:1234:5678:9abc:def0:1234:5678'
   t.equal(canonicalIp(address, 128), `${address}/128`)
   t.equal(canonicalIp(address, 127), '2001:db8:1234:5678:9abc:def0:1234:5678/127')
@@ -70,7 +70,7 @@ t.test('prefixes', async t => {
   t.equal(canonicalIp('::ffff:192.0.2.1', 48), '192.0.2.1')
 })
 
-t.test('IPv4 by its network', async t => {
+t.test('an IPv4 address gives its network of any prefix length', async t => {
   for (const text of ['192.0.2.1', '192.0.2.255', '::ffff:192.0.2.7', '64:ff9b::192.0.2.9', '192.0.2.1:80'])
     t.equal(canonicalIp(text, 64, 24), '192.0.2.0/24', text)
   t.equal(canonicalIp('192.0.3.1', 64, 24), '192.0.3.0/24')
@@ -100,7 +100,7 @@ const PAIRS: [a: string, b: string][] = [
   ['2001:db8::1', 'fe80::1']
 ]
 
-t.test('different networks differ', async t => {
+t.test('addresses in different networks give different networks', async t => {
   for (const [a, b] of PAIRS) {
     t.type(canonicalIp(a, 64), 'string', a)
     t.type(canonicalIp(b, 64), 'string', b)
@@ -158,7 +158,7 @@ const NO_ADDRESS = [
   `2001:db8:0:1::1%${'e'.repeat(65)}`
 ]
 
-t.test('what is no address is none', async t => {
+t.test('a text that is no network address gives no network', async t => {
   for (const text of NO_ADDRESS) t.equal(canonicalIp(text, 64), undefined, JSON.stringify(text))
   for (const unit of ['1', ':', '[:', '1.', '%', '::1%a']) {
     t.equal(canonicalIp(unit.repeat(2 ** 20), 64), undefined)
@@ -168,7 +168,7 @@ t.test('what is no address is none', async t => {
 const group = fc.integer({ min: 0, max: 0xffff })
 const groups = fc.array(fc.oneof(fc.constantFrom(0, 0xffff), group), { minLength: 8, maxLength: 8 })
 
-t.test('agrees with the URL parser of Node on random addresses', async () => {
+t.test('random addresses have the spelling that the URL parser of Node gives them', async () => {
   fc.assert(
     fc.property(groups, fc.boolean(), fc.boolean(), (groups, pad, upper) => {
       const plain = groups.map(group => group.toString(16).padStart(pad ? 4 : 1, '0')).join(':')
@@ -184,7 +184,7 @@ t.test('agrees with the URL parser of Node on random addresses', async () => {
   )
 })
 
-t.test('never throws, and the address of a network is in that network', async () => {
+t.test('no text throws, and the base address of a network gives that network', async () => {
   const text = fc.oneof(
     fc.ipV4(),
     fc.ipV6(),
@@ -246,7 +246,7 @@ const LISTS: [entries: string[], inside: string[], outside: string[]][] = [
   ]
 ]
 
-t.test('lists', async t => {
+t.test('a list matches the addresses in its entries and no others', async t => {
   for (const [entries, inside, outside] of LISTS) {
     const matches = compileIpList(entries)
     for (const address of inside) t.equal(matches(address), true, `${address} in [${entries}]`)
@@ -254,7 +254,7 @@ t.test('lists', async t => {
   }
 })
 
-t.test('a list takes addresses and ranges, nothing else, and names what it refuses', async t => {
+t.test('a list takes only addresses and ranges, and its error names the wrong entry', async t => {
   const bad = [
     '',
     ' ',
@@ -305,7 +305,7 @@ t.test('a range matches like the comparison of bits', async () => {
 })
 
 t.test('a list matches like its ranges one by one', async () => {
-  // So few bits that ranges hold others, share an end, or lie side by side.
+  // Few bits, so that ranges contain others, share an end, or are adjacent.
   const ipv4 = fc.nat(0xf).map(bits => `10.0.0.${bits << 4}`)
   const ipv6 = fc.nat(0xff).map(bits => `2001:db8::${bits.toString(16)}`)
   const range = fc.oneof(
@@ -326,7 +326,7 @@ t.test('a list matches like its ranges one by one', async () => {
   )
 })
 
-t.test('a prefix that is none', async t => {
+t.test('an invalid prefix length throws a RangeError', async t => {
   for (const prefix of [0, 129, -5, 64.5, Number.NaN, '64' as never])
     t.throws(() => canonicalIp('2001:db8::1', prefix), { name: 'RangeError', message: /from 1 to 128/ })
   t.equal(canonicalIp('2001:db8::1', 128), '2001:db8::1/128')
@@ -337,11 +337,11 @@ t.test('a prefix that is none', async t => {
     })
 })
 
-t.test('what is no text is no such identity', async t => {
+t.test('a value that is no text gives no network', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[]) t.equal(canonicalIp(value), undefined)
 })
 
-t.test('what is no list is told of', async t => {
+t.test('a text in place of a list throws a TypeError', async t => {
   t.throws(() => compileIpList('192.0.2.0/24' as never), {
     name: 'TypeError',
     message: "compileIpList takes a list, such as ['192.0.2.0/24']"

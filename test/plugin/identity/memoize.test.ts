@@ -4,7 +4,7 @@ import t from 'tap'
 import { memoize } from '../../../plugin/identity/memoize.js'
 import { isKept } from '../../helper/heap.js'
 
-t.test('an answer is reckoned once, and is always the right one', async t => {
+t.test('the answer to a text that is asked for again is computed once, and is always right', async t => {
   let asked = 0
   const double = memoize(text => {
     asked++
@@ -14,14 +14,14 @@ t.test('an answer is reckoned once, and is always the right one', async t => {
   t.equal(double('a'), 'aa')
   t.equal(asked, 1)
   for (let i = 0; i < 4; i++) t.same([double('b'), double('c')], ['bb', 'cc'])
-  t.equal(asked, 5, 'what came twice is kept')
+  t.equal(asked, 5, 'a text that came twice is kept')
   fc.assert(
     fc.property(fc.array(fc.string()), texts => texts.every(text => double(text) === text + text)),
     { numRuns: 2_000 }
   )
 })
 
-t.test('two thousand are kept; of more, one in sixteen takes the place of the oldest', async t => {
+t.test('two thousand texts are kept, and of further ones one in sixteen replaces the oldest', async t => {
   let asked = 0
   const same = memoize(text => {
     asked++
@@ -34,7 +34,7 @@ t.test('two thousand are kept; of more, one in sixteen takes the place of the ol
     t.ok(texts.every(text => same(text) === text))
     return asked - before
   }
-  // Not in a row: then it is the last answer.
+  // Not in a row, since then it would be the last answer.
   const twice = (texts: string[]) =>
     texts.flatMap((text, i) => {
       const pair = [text, texts[i + 1] as string]
@@ -43,13 +43,13 @@ t.test('two thousand are kept; of more, one in sixteen takes the place of the ol
   const first = numbers(10_000_000, 2_000)
   const other = numbers(20_000_000, 160)
   t.equal(ask(twice(first)), 4_000)
-  t.equal(ask(first), 0, 'all of two thousand')
+  t.equal(ask(first), 0, 'all two thousand are kept')
   t.equal(ask(twice(other)), 320)
-  t.equal(ask(first.slice(10)), 0, 'ten went')
-  t.equal(ask(other.toReversed()), 150, 'ten came')
+  t.equal(ask(first.slice(10)), 0, 'ten were replaced')
+  t.equal(ask(other.toReversed()), 150, 'ten of the others are kept')
 })
 
-t.test('numbers in a row are all kept', async t => {
+t.test('consecutive numbers are all kept', async t => {
   let asked = 0
   const same = memoize(text => {
     asked++
@@ -60,7 +60,7 @@ t.test('numbers in a row are all kept', async t => {
   t.equal(asked, 200)
 })
 
-t.test('what has no answer is asked again, and so is what is too long to keep', async t => {
+t.test('a text without an answer, or one that is too long to keep, is computed again', async t => {
   let asked = 0
   const none = memoize(() => {
     asked++
@@ -81,19 +81,22 @@ t.test('what has no answer is asked again, and so is what is too long to keep', 
   t.equal(asked, 5)
 })
 
-t.test('of what a text was cut from, nothing is kept once another one has come', async t => {
-  const password = randomBytes(8).toString('hex')
-  const same = memoize(text => text)
-  const ask = (i: number) => {
-    const form = `phone=00861380013800${i}&password=${[...password].reverse().join('')}`
-    same(form.slice(6, 21))
+t.test(
+  'of the longer text that a kept one was cut from, nothing is kept once another text has come',
+  async t => {
+    const password = randomBytes(8).toString('hex')
+    const same = memoize(text => text)
+    const ask = (i: number) => {
+      const form = `phone=00861380013800${i}&password=${[...password].reverse().join('')}`
+      same(form.slice(6, 21))
+    }
+    for (const i of [1, 2, 1, 2]) ask(i)
+    same('another')
+    t.notOk(await isKept(password))
   }
-  for (const i of [1, 2, 1, 2]) ask(i)
-  same('another')
-  t.notOk(await isKept(password))
-})
+)
 
-t.test('an error is nobody’s answer', async t => {
+t.test('an error is not kept as an answer', async t => {
   let fails = true
   const sometimes = memoize(text => {
     if (fails) throw new Error('not now')

@@ -121,7 +121,7 @@ const SPELLINGS: [number: string, spellings: [text: string, region: Region][]][]
   ]
 ]
 
-t.test('every spelling of a number is that number', async t => {
+t.test('every spelling of a phone number has one canonical form', async t => {
   t.ok((SPELLINGS[0]?.[1].length ?? 0) >= 30)
   for (const [number, spellings] of SPELLINGS) {
     for (const [text, region] of spellings) {
@@ -181,7 +181,7 @@ const PAIRS: [a: [string, Region], b: [string, Region]][] = [
   ]
 ]
 
-t.test('the region’s own calling code without a plus makes no other number of a mobile one', async t => {
+t.test('a mobile number with the calling code of its region, without a plus, is that number', async t => {
   const regions = ['DE', 'XK', 'ID', 'FI', 'ZA', 'CN', 'GB', 'JP', 'US'] as const
   for (const region of regions) {
     const number = canonicalPhone(examples[region] as string, region)
@@ -190,19 +190,19 @@ t.test('the region’s own calling code without a plus makes no other number of 
   }
   t.equal(canonicalPhone('4915123456789', 'DE'), '+4915123456789')
   t.equal(canonicalPhone('62811234567', 'ID'), '+62811234567')
-  t.equal(canonicalPhone('4915123456789', 'FR'), undefined, 'another region’s')
+  t.equal(canonicalPhone('4915123456789', 'FR'), undefined, 'the calling code of another region')
   t.equal(canonicalPhone('491 51234', 'DE'), '+4949151234', 'too short for a mobile number')
-  t.equal(canonicalPhone('469014148', 'SE'), '+46469014148', 'two landlines')
+  t.equal(canonicalPhone('469014148', 'SE'), '+46469014148', 'both readings are landlines')
   t.equal(canonicalPhone('474 612 3456', 'US'), '+14746123456', 'no mobile number of another region')
 })
 
-t.test('a number that begins as a trunk prefix does is read until it reads as itself', async t => {
+t.test('trunk prefixes are removed until the number is its own canonical form', async t => {
   for (const text of ['+81 90 1234 5678', '+810003768 90 1234 5678', '+8100037680 90 1234 5678'])
     t.equal(canonicalPhone(text, 'CN'), '+819012345678', text)
   t.equal(canonicalPhone('88102891742', 'BY'), undefined)
 })
 
-t.test('different numbers differ', async t => {
+t.test('different phone numbers have different canonical forms', async t => {
   for (const [a, b] of PAIRS) {
     t.type(canonicalPhone(...a), 'string', a[0])
     t.not(canonicalPhone(...a), canonicalPhone(...b), `${a} ≠ ${b}`)
@@ -254,17 +254,17 @@ const NO_NUMBER: [what: string, text: string][] = [
   ['padded past the limit', `${' '.repeat(54)}13800138000`]
 ]
 
-t.test('what is not exactly one possible number is none', async t => {
+t.test('a text that is not exactly one possible phone number has no canonical form', async t => {
   for (const [what, text] of NO_NUMBER) t.equal(canonicalPhone(text, 'CN'), undefined, what)
 })
 
-t.test('a megabyte costs nothing', async t => {
+t.test('texts of a megabyte have no canonical form', async t => {
   for (const unit of ['1', ' ', '(', '+', 'x1', ',\t', '\u200b', '\ufdfa', '१']) {
     t.equal(canonicalPhone(unit.repeat(2 ** 20), 'CN'), undefined)
   }
 })
 
-t.test('a region that is none is as good as none, and costs nothing: a client may name any', async t => {
+t.test('an unknown region counts as none, and takes no memory, since a client may name any', async t => {
   const before = process.memoryUsage().arrayBuffers
   for (let i = 0; i < 1_000; i++) {
     const region = `X${i}` as Region
@@ -274,7 +274,7 @@ t.test('a region that is none is as good as none, and costs nothing: a client ma
   t.ok(process.memoryUsage().arrayBuffers - before < 2 ** 20)
 })
 
-t.test('never throws, and a canonical number is its own form in every region', async () => {
+t.test('no text throws, and the canonical form of a canonical form is itself in every region', async () => {
   const region = fc.constantFrom(...getCountries())
   const dialled = fc.array(fc.constantFrom(...'+0123456789 -.()/x#,;tel:=&१１\u200b\u202a'), {
     maxLength: 30
@@ -302,7 +302,7 @@ t.test('never throws, and a canonical number is its own form in every region', a
   )
 })
 
-t.test('separators anywhere between the digits change nothing', async () => {
+t.test('separators anywhere between the digits do not change the canonical form', async () => {
   const noise = fc.array(fc.constantFrom(...' -.()/\u200b\u00a0\u2013'), { maxLength: 3 })
   fc.assert(
     fc.property(fc.array(noise, { minLength: 11, maxLength: 11 }), noises => {
@@ -312,20 +312,20 @@ t.test('separators anywhere between the digits change nothing', async () => {
   )
 })
 
-t.test('regions', async t => {
+t.test('isRegion accepts country codes that have phone numbers, and nothing else', async t => {
   for (const region of ['CN', 'US', 'GB', 'TA']) t.ok(isRegion(region), region)
   for (const text of ['', 'cn', 'XX', 'CHN', '001', '86', '__proto__', 'constructor', 'toString']) {
     t.notOk(isRegion(text), text)
   }
 })
 
-/** What the library says of digits. */
+/** The number that the library makes of these digits. */
 function asked(digits: string, region: Region): string | undefined {
   const number = parsePhoneNumberFromString(digits, { defaultCountry: region, extract: false })
   return number?.isValid() ? number.number : undefined
 }
 
-t.test('a number that is recognised as it stands is what the library makes of it', async t => {
+t.test('a number that plainNumber recognizes is what the library makes of it', async t => {
   const regions = getCountries()
   const digits = fc.stringMatching(/^[0-9]{3,15}$/)
   let recognised = 0
@@ -337,7 +337,7 @@ t.test('a number that is recognised as it stands is what the library makes of it
       fc.nat(),
       digits,
       (of, region, prefix, seed, any) => {
-        // Every third is any number, the others are like one that there is.
+        // One in three is any number, the others are similar to existing ones.
         const example = seed % 3 === 0 ? undefined : examples[of]?.slice(0, -3)
         const text = example ? `${example}${String(seed).padStart(3, '0').slice(-3)}` : any
         const calls = ['+', '00'].includes(prefix) || (prefix === '' && seed % 5 === 0)
@@ -355,11 +355,11 @@ t.test('a number that is recognised as it stands is what the library makes of it
   t.ok(recognised > 1_000, `${recognised}`)
 })
 
-t.test('the usual spellings are recognised as they stand', async t => {
+t.test('plainNumber recognizes the usual spellings, and leaves the others to the library', async t => {
   t.equal(plainNumber('13800138000', 'CN'), '+8613800138000')
   t.equal(plainNumber('+8613800138000', 'US'), '+8613800138000')
   t.equal(plainNumber('2125550123', 'US'), '+12125550123')
-  t.equal(plainNumber('612345678', 'ES'), '+34612345678', 'of a region without a trunk prefix')
+  t.equal(plainNumber('612345678', 'ES'), '+34612345678', 'a region without a trunk prefix')
   for (const [number, country] of Object.entries({
     '+12125550123': 'US',
     '+14165550123': 'CA',
@@ -377,23 +377,23 @@ t.test('the usual spellings are recognised as they stand', async t => {
   t.equal(plainNumber('008613800138000', 'DE'), '+8613800138000')
   t.equal(plainNumber('0118613800138000', 'US'), '+8613800138000')
   t.equal(plainNumber('00800761498', 'PA'), undefined, 'the prefix of calls abroad')
-  t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'it begins as its trunk prefix does')
+  t.equal(plainNumber('+3758108829285', 'BY'), undefined, 'the number begins like its trunk prefix')
   t.equal(plainNumber('+494924452211426', 'DE'), undefined, 'too long for the country')
-  t.equal(plainNumber('07911123456', 'GB'), '+447911123456', 'behind a trunk prefix')
+  t.equal(plainNumber('07911123456', 'GB'), '+447911123456', 'after a trunk prefix')
   t.equal(plainNumber('015112345678', 'DE'), '+4915112345678')
-  t.equal(plainNumber('12125550123', 'US'), '+12125550123', 'it is the calling code, too')
+  t.equal(plainNumber('12125550123', 'US'), '+12125550123', 'the trunk prefix is the calling code as well')
   t.equal(plainNumber('8613800138000', 'CN'), '+8613800138000', 'a calling code without its plus')
   t.equal(plainNumber('919123456789', 'IN'), '+919123456789')
-  t.equal(plainNumber('9123456789', 'IN'), '+919123456789', 'it begins as its calling code does')
+  t.equal(plainNumber('9123456789', 'IN'), '+919123456789', 'the number begins like its calling code')
   t.equal(plainNumber('+4401514960018', 'CN'), '+441514960018')
-  t.equal(plainNumber('4915112345678', 'DE'), undefined, 'what begins so may be national')
-  t.equal(plainNumber('011152345678', 'AR'), undefined, 'the library puts a 9 in its place')
+  t.equal(plainNumber('4915112345678', 'DE'), undefined, 'a number that begins so may be national')
+  t.equal(plainNumber('011152345678', 'AR'), undefined, 'the library replaces the 15 by a 9')
   t.equal(plainNumber('0013800138000', 'CN'), undefined)
-  t.equal(plainNumber('+80012345678', 'CN'), undefined, 'the number of no country')
+  t.equal(plainNumber('+80012345678', 'CN'), undefined, 'a number of no country')
   t.equal(plainNumber('1380013800', 'CN'), undefined, 'a digit is missing')
 })
 
-t.test('the country of a number is what the library makes of it, however it is spelled', async t => {
+t.test('phoneCountry gives the country that the library does, however the number is spelled', async t => {
   for (const region of getCountries()) {
     const number = canonicalPhone(examples[region] as string, region)
     if (number === undefined) continue
@@ -418,7 +418,7 @@ t.test('the country of a number is what the library makes of it, however it is s
   for (const [country, number] of Object.entries(table)) t.equal(phoneCountry(number), country)
 })
 
-t.test('no number has no country, and some numbers have none', async t => {
+t.test('texts that are no phone number have no country, nor have some numbers', async t => {
   for (const [what, text] of NO_NUMBER) t.equal(phoneCountry(text, 'CN'), undefined, what)
   t.equal(phoneCountry('13800138000'), undefined, 'without a region')
   for (const number of ['+881612345678', '+80012345678']) {
@@ -427,7 +427,7 @@ t.test('no number has no country, and some numbers have none', async t => {
   }
 })
 
-t.test('what is no text is no such identity', async t => {
+t.test('a value that is no text has neither canonical form nor country', async t => {
   for (const value of [undefined, null, 13800138000, ['a']] as never[])
     for (const read of [canonicalPhone, phoneCountry]) t.equal(read(value, 'CN'), undefined)
 })
