@@ -37,7 +37,7 @@ function requestOf(command: string) {
   return payload === undefined ? sent : { ...sent, payload }
 }
 
-/** What the page leaves open is whatever came. */
+/** The shown answer, with each `…` replaced by what came. */
 function asShown(shown: unknown, came: unknown): unknown {
   if (shown === '…') return came
   if (typeof shown !== 'object' || shown === null) return shown
@@ -46,7 +46,7 @@ function asShown(shown: unknown, came: unknown): unknown {
   return Object.fromEntries(Object.entries(shown).map(([name, value]) => [name, asShown(value, other[name])]))
 }
 
-t.test('the walk', async t => {
+t.test('the walk through the API on the page gives the answers that it shows', async t => {
   const blocks = blocksOf('docs/app.md')
   const start = blocks.find(block => block.use === 'start')
   const { app: building, wait } = open(environment(start?.text ?? ''))
@@ -70,7 +70,7 @@ t.test('the walk', async t => {
   t.ok(steps > 10)
 })
 
-t.test('it names what rules of a policy may read, and nothing else', async t => {
+t.test('the page on policies names what rules may be keyed by, and nothing else', async t => {
   const [, named = ''] = /\nA rule is keyed by ([\s\S]+?)\n\nAny other/.exec(policyPage) ?? []
   t.same([...named.matchAll(/`(request\.[\w.]+)`/g)].map(([, path]) => path).sort(), FACTS)
 })
@@ -92,7 +92,7 @@ t.test('the pages name every endpoint, and no other', async t => {
   )
 })
 
-t.test('the pages name every variable, this one with its default', async t => {
+t.test('the pages name every environment variable, and the page of the API its default', async t => {
   const rows = [...page.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| ([^|]*) \|/gm)]
   const named = rows.flatMap(([, names = '', defaults = '']) =>
     [...names.matchAll(/[A-Z_]+/g)].map(([name], i) => [name, defaults.split(', ')[i] ?? ''] as const)

@@ -6,9 +6,9 @@ export interface Block {
   at: string
   page: string
   language: string
-  /** `run`: its output stands in the `output` block behind it; `rules`: they are registered; `curl`: asked of the app. */
+  /** `run`: it is run, and prints the `output` block after it; `rules`: they are registered; `curl`: the app is asked. */
   use: string
-  /** What else stands on the opening line. */
+  /** The other words on the opening line. */
   needs: string[]
   text: string
 }

@@ -17,16 +17,16 @@ const inCode = Object.values(errors)
 
 t.test('the page and the code name the same errors', async t => {
   t.same(page.map(each => each.code).sort(), inCode.map(each => each.code).sort())
-  t.equal(new Set(page.map(each => each.code)).size, page.length, 'each once')
+  t.equal(new Set(page.map(each => each.code)).size, page.length, 'each error is named once')
 })
 
-t.test('each with its status', async t => {
+t.test('the page names each error with its status', async t => {
   for (const { code, status } of page) {
     const expected = inCode.find(each => each.code === code)?.status
     t.equal(status === 'start' ? '500' : status, expected, code)
   }
 })
 
-t.test('each with its cure', async t => {
+t.test('the page names a cure for each error', async t => {
   for (const section of sections) t.match(section, /^Cure: [\s\S]+\.$/m, section.split('\n')[0] ?? '')
 })

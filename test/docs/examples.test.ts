@@ -36,7 +36,7 @@ async function run(runs: readonly Run[]): Promise<string[]> {
   return [...(JSON.parse(stdout) as string[]).map(text => text + stderr)]
 }
 
-// A compiler and a process with every example in it take their time on a busy machine.
+// The compiler and the process with every example take long on a busy machine.
 t.setTimeout(110_000)
 
 t.test('every block of code is tested', async t => {
@@ -64,12 +64,12 @@ t.test('each example prints what its page says', async t => {
   for (const [i, example] of examples.entries()) {
     const printed = alone[i] ? (await run([runs[i] as Run]))[0] : together.shift()
     const shown = blocks[blocks.indexOf(example) + 1]
-    t.match(shown, { page: example.page, use: 'output' }, `${example.at}: its output stands behind it`)
+    t.match(shown, { page: example.page, use: 'output' }, `${example.at}: its output follows it`)
     t.equal(printed, shown?.text, example.at)
   }
 })
 
-t.test('each block of rules is a policy', async t => {
+t.test('each block of rules can be registered', async t => {
   for (const { at, text } of blocks.filter(block => block.use === 'rules')) {
     const rules = JSON.parse(text) as Rule[]
     const app = Fastify()

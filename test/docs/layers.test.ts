@@ -100,10 +100,10 @@ const layers: readonly (readonly string[])[] = [
   ['identity/numbering-plan']
 ]
 
-/** Types that a file may take from above its layer: options describe what is below them, too. */
+/** Types that a file may import from above its layer: options describe what is below them as well. */
 const typesFromAbove = ['errors → verdict']
 
-/** Who may import a package. Where it says so, types alone. */
+/** Which files may import a package, or only its types where it says so. */
 const packages: Record<string, readonly string[]> = {
   fastify: [],
   'fastify (types)': [
@@ -143,7 +143,7 @@ const packages: Record<string, readonly string[]> = {
   'libphonenumber-js (types)': ['identity/numbering-plan', 'identity/plain-number', 'identity/scalar']
 }
 
-/** What files may know of the plugin, all in all, where their layer says too little. */
+/** All that a file may import of the plugin, where its layer allows too much. */
 const only: Record<string, readonly string[]> = {
   verdict: ['store/store', 'limits/index', 'states'],
   states: ['store/store', 'limits/index'],
@@ -306,12 +306,12 @@ const inside = imports.filter(({ to }) => names.includes(to))
 const outside = imports.filter(({ to }) => !names.includes(to) && !to.startsWith('node:'))
 const show = ({ from, to }: Import) => `${from} → ${to}`
 
-t.test('the imports are found', async t => {
+t.test('the reader of imports finds them', async t => {
   t.ok(inside.some(each => show(each) === 'index → limiter'))
   t.ok(outside.some(each => show(each) === 'index → fastify-plugin'))
 })
 
-t.test('every file has its layer, and no other has one', async t => {
+t.test('every file is in one layer, and every file in a layer exists', async t => {
   t.same(layers.flat().sort(), [...names].sort())
 })
 
@@ -322,7 +322,7 @@ t.test('imports run downwards', async t => {
   t.same([...new Set(up.map(show))], typesFromAbove)
 })
 
-t.test('no circle of values', async t => {
+t.test('imports of values make no circle', async t => {
   const next = (name: string) => inside.filter(each => !each.type && each.from === name).map(each => each.to)
   const done = new Set<string>()
   const follow = (name: string, path: readonly string[]): void => {
@@ -333,7 +333,7 @@ t.test('no circle of values', async t => {
   for (const name of names) follow(name, [])
 })
 
-t.test('what is outside is imported by whom it is meant for, the app by nobody', async t => {
+t.test('packages are imported only by the files that may, and the app by none', async t => {
   for (const each of outside) {
     const allowed = [
       ...(packages[each.to] ?? []),
@@ -343,13 +343,13 @@ t.test('what is outside is imported by whom it is meant for, the app by nobody',
   }
 })
 
-t.test('stores, rules and the decision know no more than they need', async t => {
+t.test('stores, rules and the decision import no more than they need', async t => {
   for (const [from, allowed] of Object.entries(only)) {
     t.same(inside.filter(each => each.from === from && !allowed.includes(each.to)).map(show), [], from)
   }
 })
 
-t.test('what folds one kind of identity knows no other', async t => {
+t.test('the file of one kind of identity imports no other kind', async t => {
   const pieces = inside.filter(
     ({ from, to }) => /^identity\/(?:digest|email|ip|path|phone)$/.test(from) && /^identity\//.test(to)
   )
@@ -360,35 +360,32 @@ t.test('what folds one kind of identity knows no other', async t => {
   ])
 })
 
-t.test(
-  'Redis commands are sent by store/calls and store/server alone, lua/ is read by store/lua alone',
-  async t => {
-    const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
-    for (const file of files) {
-      const sends = new Set<string>()
-      visit(file, {
-        CallExpression({ callee }) {
-          if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return
-          if (commands.test(callee.property.name)) sends.add(callee.property.name)
-        }
-      })
-      if (!/^store\/(?:calls|server)\.ts$/.test(file)) t.same([...sends], [], `${file} sends no command`)
-      if (file !== 'store/lua.ts')
-        t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
-    }
-    t.same(
-      inside
-        .filter(({ to }) => to === 'store/scripts')
-        .map(show)
-        .sort(),
-      ['calls', 'mixtures', 'redis', 'server'].map(from => `store/${from} → store/scripts`)
-    )
-    t.same(
-      inside
-        .filter(({ to }) => to === 'store/redis')
-        .filter(each => !each.type)
-        .map(show),
-      ['store/open → store/redis']
-    )
+t.test('only store/calls and store/server send Redis commands, and only store/lua reads lua/', async t => {
+  const commands = /^(?:eval(?:sha)?(?:Buffer)?|script|defineCommand|multi|pipeline)$/
+  for (const file of files) {
+    const sends = new Set<string>()
+    visit(file, {
+      CallExpression({ callee }) {
+        if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return
+        if (commands.test(callee.property.name)) sends.add(callee.property.name)
+      }
+    })
+    if (!/^store\/(?:calls|server)\.ts$/.test(file)) t.same([...sends], [], `${file} sends no command`)
+    if (file !== 'store/lua.ts')
+      t.notMatch(readFileSync(join(folder, file), 'utf8'), /\.lua\b/, `${file} reads no script`)
   }
-)
+  t.same(
+    inside
+      .filter(({ to }) => to === 'store/scripts')
+      .map(show)
+      .sort(),
+    ['calls', 'mixtures', 'redis', 'server'].map(from => `store/${from} → store/scripts`)
+  )
+  t.same(
+    inside
+      .filter(({ to }) => to === 'store/redis')
+      .filter(each => !each.type)
+      .map(show),
+    ['store/open → store/redis']
+  )
+})

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import t from 'tap'
 import { pages, read, root } from './blocks.js'
 
-/** Prose alone: what stands in fences and code spans is no link and no heading. */
+/** The prose alone, since text in fences and code spans is no link and no heading. */
 function prose(page: string): string {
   return read(page)
     .replace(/^```[\s\S]*?^```$/gm, '')
@@ -23,7 +23,7 @@ function anchors(page: string): string[] {
 }
 
 for (const page of pages) {
-  t.test(`${page} links to what is there`, async t => {
+  t.test(`every link of ${page} leads to a file and a heading that exist`, async t => {
     for (const [, target = ''] of prose(page).matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(target)) continue
       const { pathname, hash } = new URL(target, new URL(page, 'file:///'))
@@ -34,7 +34,7 @@ for (const page of pages) {
   })
 }
 
-t.test('the README leads to every page', async t => {
+t.test('the README links to every page', async t => {
   const readme = read('README.md')
   for (const page of pages) if (page !== 'README.md') t.match(readme, `](${page})`)
 })

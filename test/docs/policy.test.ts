@@ -8,10 +8,10 @@ import { places, post } from '../app/helper.js'
 import { loadFiles, templatesFolder } from '../app/template-files.js'
 import { blocksOf, read } from './blocks.js'
 
-/** How the page tells a window or a period. */
+/** How the page writes a window or a period. */
 const spans: Record<string, RegExp> = { '60s': /60 s|minute/, '1h': /hour/, '24h': /24 h/, day: /a day/ }
 
-t.test('the page tells the limits of every rule', async t => {
+t.test('the numbers and windows that the page gives for rules are those of the policy', async t => {
   const { rules } = loadPolicy()
   const rows = read('docs/policy.md').matchAll(/^\| ((?:`[\w-]+`(?:, )?)+) \| [^|]* \| ([^|]*) \|$/gm)
   for (const [, names = '', told = ''] of rows) {
@@ -27,11 +27,11 @@ t.test('the page tells the limits of every rule', async t => {
   }
 })
 
-/** What the page shows of files, each block. */
+/** The file contents that the page shows, by block. */
 const shown = (use: string) =>
   blocksOf('docs/policy.md').flatMap(block => (block.use === use ? [JSON.parse(block.text)] : []))
 
-t.test('a transaction as the page has it', async t => {
+t.test('a purpose with transaction data works as the page shows it', async t => {
   const { folder, write } = templatesFolder(t)
   const { sms, mail } = filesWithPayment()
   write({ sms: { ...sms, ...shown('template')[0] }, mail })
@@ -55,7 +55,7 @@ t.test('a transaction as the page has it', async t => {
   })
 })
 
-t.test('a third language as the page has it', async t => {
+t.test('a third language works as the page shows it', async t => {
   const { folder, write } = templatesFolder(t)
   const [, sms] = shown('template')
   const [, purposes] = shown('purposes')

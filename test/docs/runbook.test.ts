@@ -13,7 +13,7 @@ const there = (program: string) => spawnSync(program, ['--version']).error === u
 const skip = ['jq', 'awk'].every(there) ? false : 'jq or awk is not installed'
 
 t.test(
-  'what messages cost, of whom and whereto, as the runbook reads it from the trail',
+  'the command of the runbook sums up the cost of messages by account, purpose and country',
   { skip },
   async t => {
     const events = blockOf('docs/operation.md', 'audit').trim().split('\n')
@@ -44,33 +44,37 @@ t.test(
   }
 )
 
-t.test('by which sender codes are verified, how soon and at what cost', { skip }, async t => {
-  const [event = {}] = blockOf('docs/operation.md', 'audit')
-    .split('\n')
-    .slice(0, 1)
-    .map(line => JSON.parse(line))
-  const sent = { ...event, time: '2026-03-01T03:00:00.000Z' }
-  const verified = { ...sent, event: 'verification', outcome: 'verified', cost: undefined }
-  const other = { ...sent, sender: 'twilio', recipientHash: 'AAAAAAAAAAAAAAAAAAAAAA' }
-  // As of two instances: not in order.
-  const lines = [
-    JSON.stringify({ ...verified, time: '2026-03-01T03:00:20.500Z' }),
-    JSON.stringify(sent),
-    JSON.stringify({ ...sent, outcome: 'failed' }),
-    JSON.stringify({ ...sent, time: '2026-03-01T02:59:00.000Z', sender: 'twilio' }),
-    '{"audit":1,"time":"2026-03-0',
-    JSON.stringify(other),
-    JSON.stringify({ ...verified, recipientHash: 'BBBBBBBBBBBBBBBBBBBBBB' })
-  ]
-  const file = join(folderOf(t), 'trail')
-  writeFileSync(file, lines.map(line => `${line}\n`).join(''))
-  const command = blockOf('docs/runbook.md', 'senders').replace('TRAIL', file)
-  const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
-  t.equal(stderr, '')
-  t.same(stdout.trim().split('\n').sort(), ['aliyun CN 1 1 20 0.045', 'twilio CN 2 0 - -'])
-})
+t.test(
+  'the command of the runbook sums up verified codes, their delay and cost by sender',
+  { skip },
+  async t => {
+    const [event = {}] = blockOf('docs/operation.md', 'audit')
+      .split('\n')
+      .slice(0, 1)
+      .map(line => JSON.parse(line))
+    const sent = { ...event, time: '2026-03-01T03:00:00.000Z' }
+    const verified = { ...sent, event: 'verification', outcome: 'verified', cost: undefined }
+    const other = { ...sent, sender: 'twilio', recipientHash: 'AAAAAAAAAAAAAAAAAAAAAA' }
+    // Not in order, as from two instances.
+    const lines = [
+      JSON.stringify({ ...verified, time: '2026-03-01T03:00:20.500Z' }),
+      JSON.stringify(sent),
+      JSON.stringify({ ...sent, outcome: 'failed' }),
+      JSON.stringify({ ...sent, time: '2026-03-01T02:59:00.000Z', sender: 'twilio' }),
+      '{"audit":1,"time":"2026-03-0',
+      JSON.stringify(other),
+      JSON.stringify({ ...verified, recipientHash: 'BBBBBBBBBBBBBBBBBBBBBB' })
+    ]
+    const file = join(folderOf(t), 'trail')
+    writeFileSync(file, lines.map(line => `${line}\n`).join(''))
+    const command = blockOf('docs/runbook.md', 'senders').replace('TRAIL', file)
+    const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+    t.equal(stderr, '')
+    t.same(stdout.trim().split('\n').sort(), ['aliyun CN 1 1 20 0.045', 'twilio CN 2 0 - -'])
+  }
+)
 
-t.test('which countries are asked for that are not served', { skip }, async t => {
+t.test('the command of the runbook counts requests for countries that are not served', { skip }, async t => {
   const event = { audit: 1, event: 'refusal', outcome: 'not-served', account: 'shop', country: 'AZ' }
   const lines = [{ ...event, country: 'UZ' }, event, event, { ...event, outcome: 'exceeded' }]
   const file = join(folderOf(t), 'trail')
@@ -81,7 +85,7 @@ t.test('which countries are asked for that are not served', { skip }, async t =>
   t.same(stdout.trim().split(/\s*\n\s*/), ['2 AZ shop', '1 UZ shop'])
 })
 
-t.test('what is kept of a person is found by every hash', async t => {
+t.test('the command of the runbook finds a recipient in the trail by its hash', async t => {
   const [, command = ''] = /`(zgrep .*HASH TRAIL\*)`/.exec(readFileSync('docs/runbook.md', 'utf8')) ?? []
   const hash = '-trg0q3VbTzbH-2J2kaApQ'
   const file = join(folderOf(t), 'trail')

@@ -9,7 +9,7 @@ import { read, root } from './blocks.js'
 const page = read('docs/security.md')
 const exists = (path: string) => existsSync(new URL(path, root))
 
-/** The cells of each row of each table, without its head. */
+/** The cells of each row of each table. */
 const rows = page
   .split('\n')
   .filter(line => line.startsWith('| '))
@@ -34,7 +34,7 @@ function titlesOf(file: string): RegExp[] {
   })
 }
 
-t.test('every test that the page names is there', async t => {
+t.test('every test that the page names exists', async t => {
   const named = rows.flatMap(cells => cells.flatMap(testsIn))
   const links = page.match(/\]\(\.\.\/test\//g) ?? []
   t.ok(named.length > 30)
@@ -50,7 +50,7 @@ t.test('every test that the page names is there', async t => {
   }
 })
 
-t.test('what is met has a test', async t => {
+t.test('every requirement has a known state, and one that is met names a test', async t => {
   const judged = rows.filter(([, , here = '']) => here.startsWith('**'))
   t.ok(judged.length > 30)
   for (const [item = '', , here = '', , tests = ''] of judged) {
@@ -60,7 +60,7 @@ t.test('what is met has a test', async t => {
   }
 })
 
-t.test('every file, variable, rule and metric that the page names is there', async t => {
+t.test('every file, variable, rule and metric that the page names exists', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.close())
   const rules = new Set(loadPolicy().rules.map(({ name }) => name))
