@@ -103,7 +103,7 @@ t.test(
       return rules[0]?.limits[0]?.remaining
     }
     await until(async () => (await left('other')) === 97, 'its count')
-    await until(async () => (await left('both')) === 0, 'what is on the other side')
+    await until(async () => (await left('both')) === 0, 'the count of the key on the other side')
     await decision.refund()
     t.strictSame([await left('other'), await left('both'), changes()], [98, 1, []])
   }

@@ -202,7 +202,7 @@ t.test('a limited route that the plugin would not limit ends the start', async t
       }
     ],
     [
-      'whose onRequest a later hook replaces, behind one that wraps what stands there',
+      'whose onRequest a later hook replaces, after a hook that wraps it',
       'GET /x',
       async app => {
         await app.register(limitPlugin)

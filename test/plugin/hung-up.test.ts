@@ -95,7 +95,7 @@ t.test('a request whose connection is reset right before the decision sends noth
   t.equal(await ended, 'FST_SEND_LIMIT_KEY_MISSING')
 })
 
-t.test('who resets a stream of HTTP/2 has no message', async t => {
+t.test('a request whose HTTP/2 stream is reset before the decision sends nothing', async t => {
   let reset = () => {}
   const gone: Gone = async ({ raw }) => {
     const { stream } = raw as unknown as { stream: NodeJS.EventEmitter }

@@ -11,7 +11,7 @@ const table: [
   build: (app: FastifyInstance, limited: (app: FastifyInstance) => Promise<void>) => unknown
 ][] = [
   [
-    'behind',
+    'after',
     async (app, limited) => {
       await limited(app)
       zod(app)

@@ -211,20 +211,23 @@ for (const place of await places(t)) {
     }
   )
 
-  t.test(`${place.store}: a hijacked reply of an async handler that throws is refunded`, async t => {
-    const scene = new Scene(place, await place.open(t, rules), 0)
-    scene.route(async (_, reply) => {
-      reply.hijack()
-      reply.raw.writeHead(502).end('mine')
-      await once(reply.raw, 'close')
-      scene.look()
-      throw new Error('broken')
-    })
-    const client = await call(scene)
-    client.end()
-    await once(client, 'response')
-    await settled(t, scene, given)
-  })
+  t.test(
+    `${place.store}: the slots are refunded when an async handler hijacks its reply and throws`,
+    async t => {
+      const scene = new Scene(place, await place.open(t, rules), 0)
+      scene.route(async (_, reply) => {
+        reply.hijack()
+        reply.raw.writeHead(502).end('mine')
+        await once(reply.raw, 'close')
+        scene.look()
+        throw new Error('broken')
+      })
+      const client = await call(scene)
+      client.end()
+      await once(client, 'response')
+      await settled(t, scene, given)
+    }
+  )
 
   t.test(`${place.store}: a hijack after the reply was sent changes nothing`, async t => {
     const scene = new Scene(place, await place.open(t, rules), 0)
@@ -245,7 +248,7 @@ for (const place of await places(t)) {
     ['after', setImmediate]
   ] as const) {
     t.test(
-      `${place.store}: a reply that is hijacked ${when} its handler has returned it is kept`,
+      `${place.store}: everything is kept when a reply is hijacked ${when} its handler has returned it`,
       async t => {
         const scene = new Scene(place, await place.open(t, rules), 0)
         scene.route(async (_, reply) => {

@@ -20,7 +20,7 @@ function filled(): Queues {
 t.test('expired records are given queue by queue, without the one to keep', async t => {
   const queues = filled()
   t.equal(queues.expired(10, 3), 1)
-  t.equal(queues.expired(10, 1), 2, 'behind the one to keep')
+  t.equal(queues.expired(10, 1), 2, 'the record after the one to keep')
   for (const record of [1, 2]) queues.unlink(record, 0)
   t.equal(queues.expired(10, 0, 1), 0, 'one look')
   t.equal(queues.expired(10, 0, 1), 3)

@@ -350,7 +350,7 @@ t.test('calendar limits go by the clock of Redis, whatever the clock of this pro
   await store.peek(day)
   const looked = await allCalls()
   t.equal((await store.reserve(day, ''))[1], 1)
-  t.equal((await allCalls()) - looked, 1, 'a look tells the clock as well')
+  t.equal((await allCalls()) - looked, 1, 'a peek gives the clock as well')
   const edges = [
     ['2027-01-01T00:00:00Z', '2026-12-30T16:00:00Z', 1, 'the first instant of the period before is in it'],
     ['2027-01-01T00:00:00Z', '2027-01-02T16:00:00Z', 2, 'the end of the one after is not']

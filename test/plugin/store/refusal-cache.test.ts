@@ -156,7 +156,7 @@ t.test('a refusal is never kept past the instant at which its slot returns', asy
   t.equal(await calendar.told(), '200 redis 1', 'the day has begun')
 })
 
-t.test('of several limits that refuse, each is dropped from the cache when its slot returns', async t => {
+t.test('of several limits that refuse, each refuses from the cache only until its slot returns', async t => {
   const mail: Rule = {
     ...one,
     limits: [
