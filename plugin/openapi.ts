@@ -52,6 +52,7 @@ const waiting = {
 }
 
 interface Answer {
+  description?: string
   headers?: object
 }
 
@@ -94,7 +95,8 @@ export class Documentation {
 
 /**
  * The schema of a limited route with the answers that its rules in force can give. What the route documents itself
- * stays as it is, except that each answer names the headers that tell the caller what is left.
+ * stays as it is, except that each answer names the headers that the plugin adds, and that an answer without a
+ * `description` gets that of the plugin.
  */
 export function documented(
   schema: FastifySchema | undefined,
@@ -107,7 +109,7 @@ export function documented(
   // The policy headers tell nothing of a private rule, nor of a filter.
   const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
   const headers = { ...waiting, ...(told && policies) }
-  const answers: Record<string, object> = {
+  const answers: Record<string, Answer> = {
     400: answer('The request lacks a value by which a rule counts.'),
     422: answer('A value by which a rule counts is not valid, such as an impossible phone number.'),
     503: answer('The limits cannot be checked now, so the request is refused.')
@@ -127,24 +129,39 @@ export function documented(
   const added = Object.entries(answers).filter(
     ([status]) => !covers.has(`${status[0]}xx`) && !covers.has('default')
   )
-  const all = Object.entries({ ...Object.fromEntries(added), ...own })
+  const completed = Object.entries(own).map(
+    ([status, its]) => [status, complete(its, answers[status])] as const
+  )
+  const all = Object.entries<Answer | boolean>({
+    ...Object.fromEntries(added),
+    ...Object.fromEntries(completed)
+  })
   const response = all.map(([status, its]) => [status, plan.callers.size > 0 ? withPolicies(its) : its])
   return { ...schema, response: Object.fromEntries(response) }
 }
 
 /** Adds the policy headers to an answer. One behind a `$ref` stays as it is, and so does a schema `true` or `false`. */
 function withPolicies(its: Answer | boolean): Answer | boolean {
-  return typeof its === 'boolean' || '$ref' in its
-    ? its
-    : { ...its, headers: { ...policies, ...its.headers } }
+  return complete(its, { headers: policies })
 }
 
-function answer(description: string): object {
+/** Adds what an answer lacks of the description and the headers of `ours`, if we have such an answer. */
+function complete(its: Answer | boolean, ours: Answer | undefined): Answer | boolean {
+  if (typeof its === 'boolean' || '$ref' in its || ours === undefined) return its
+  const { description, headers } = ours
+  return {
+    ...(description !== undefined && { description }),
+    ...its,
+    ...((headers || its.headers) && { headers: { ...headers, ...its.headers } })
+  }
+}
+
+function answer(description: string): Answer & { content: object } {
   return { description, content: { [PROBLEM]: { schema: problem } } }
 }
 
 /** An answer whose body is not described: with the type `null`, @fastify/swagger says nothing of a body. */
-function bodiless(description: string): object {
+function bodiless(description: string): Answer & { type: string } {
   return { description, type: 'null' }
 }
 

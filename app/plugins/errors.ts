@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import { answerExpectation, isUnbounded, refuseUnbounded, requestTimeout } from '../broken-request.js'
 import { documentOf, type Failure, sendProblem } from '../failure.js'
 import { problem, problemDocument } from '../problem.js'
+import { CodeProblemSchema } from '../schemas/captcha.js'
 import { mayBeLeftOut } from '../schemas/left-out.js'
 import { ProblemSchema } from '../schemas/problem.js'
 import { allowedMethods } from './allowed-methods.js'
@@ -11,6 +12,7 @@ import { allowedMethods } from './allowed-methods.js'
 /** Answers every error by a problem document. What is not meant for clients goes only to the log. */
 const errors: FastifyPluginAsync = async fastify => {
   fastify.addSchema(ProblemSchema)
+  fastify.addSchema(CodeProblemSchema)
   // Bodies are JSON. By default Fastify accepts plain text, too.
   fastify.removeContentTypeParser(['text/plain', 'application/json'])
   const parse = fastify.getDefaultJsonParser('error', 'error')

@@ -4,6 +4,7 @@ import type { Policy } from '../policy.js'
 import { CHANNELS } from '../senders/sender.js'
 import { OneOf, PURPOSE_PATTERN, strict, Time } from './common.js'
 import { choiceOf, Params } from './message.js'
+import { ProblemSchema } from './problem.js'
 import { Email, EXAMPLE_PHONE, LocaleName, Phone } from './recipient.js'
 
 const Id = Type.String({
@@ -102,6 +103,12 @@ export const CaptchaAnswer = Type.Object(answered, {
   description:
     'A sender has taken the message. For a concealed purpose, this is answered before anything is sent, whether or not a message follows.'
 })
+
+/** The problem of a code of which it is not known whether its message was sent. */
+export const CodeProblemSchema = Type.Object(
+  { ...ProblemSchema.properties, ...Type.Partial(Type.Object(answered)).properties },
+  { $id: 'CodeProblem', additionalProperties: true }
+)
 
 export const StatusAnswer = Type.Object(
   {

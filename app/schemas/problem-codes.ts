@@ -43,6 +43,8 @@ export const STATUSES = {
   IDEMPOTENCY_KEY_REUSED: 422,
   DURATION_TOO_LONG: 422,
   RELOAD_REFUSED: 422,
+  FST_SEND_LIMIT_EXCEEDED: 429,
+  SEND_LIMITED: 429,
   INTERNAL: 500,
   SEND_FAILED: 502,
   SHUTTING_DOWN: 503,
@@ -67,7 +69,7 @@ export const STATUSES = {
 } as const
 export type Code = keyof typeof STATUSES
 
-// Codes that operations have in common. The plugin documents the refusals of rules (429).
+// Codes that operations have in common.
 export const ANY: Code[] = [
   'HOST_MISSING',
   'HOST_INVALID',
@@ -91,6 +93,7 @@ export const LIMITED: Code[] = [
   'FST_SEND_LIMIT_KEY_MISSING',
   'FST_SEND_LIMIT_KEY_INVALID',
   'FST_SEND_LIMIT_BLOCKED',
+  'FST_SEND_LIMIT_EXCEEDED',
   'FST_SEND_LIMIT_STORE_UNAVAILABLE',
   'FST_SEND_LIMIT_STORE_FULL',
   'FST_SEND_LIMIT_TIMEOUT'
@@ -118,6 +121,7 @@ export const SENDING: Code[] = [
   'LISTS_UNAVAILABLE',
   'RECIPIENT_REFUSED',
   'SEND_FAILED',
+  'SEND_LIMITED',
   'SEND_UNAVAILABLE',
   'SEND_UNKNOWN',
   'LOCK_LOST',

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { PROBLEM_JSON } from '../problem.js'
 import { ANY, type Code, STATUSES } from './problem-codes.js'
 
 const FlawSchema = Type.Object(
@@ -74,16 +75,18 @@ const descriptions = {
   401: 'The key is missing or not valid.',
   403: 'The caller may not do this, or the caller or the recipient is blocked.',
   404: 'The account has no code with this id, or the code no longer exists.',
-  409: 'A request with the same `Idempotency-Key` is still running, or a code is being sent to the recipient.',
+  409: 'The same is being done by a request that is still running.',
   410: 'The code was used or cancelled, or can no longer be resent. Request a new one.',
   413: 'The body has more than 16 KiB.',
   414: 'A part of the address, such as the id, is too long.',
   415: 'The body is not `application/json`, or has a `content-encoding`.',
   422: 'The request was read, but cannot be carried out as it stands.',
+  // The plugin describes it by the rules of the operation.
+  429: undefined,
   500: 'Something went wrong in the service. Its log says what.',
   502: 'The message could not be sent. It was not counted.',
-  503: 'The service cannot do this now, or took too long.',
-  504: 'It is not known whether the message was sent. It was counted. For a code, the body also has the members of a 202.'
+  503: 'The service cannot do this now, or took too long. After `FST_ERR_HANDLER_TIMEOUT` it may still be done.',
+  504: 'It is not known whether the message was sent. It was counted.'
 }
 type Status = keyof typeof descriptions
 
@@ -105,13 +108,27 @@ const more: Partial<Record<Status, object>> = {
   503: { 'retry-after': RETRY }
 }
 
+const contentOf = ($ref: string) => ({ [PROBLEM_JSON]: { schema: { $ref } } })
+
 /** Documents the answers that are problems: those with the given codes, and with the codes that any operation has. */
 export function problems(...codes: Code[]) {
   const all = [...new Set([...ANY, ...codes])]
-  const answer = (status: Status) => ({
-    description: `${descriptions[status]} Codes: ${all.filter(code => STATUSES[code] === status).join(', ')}.`,
-    ...(more[status] && { headers: more[status] }),
-    content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } }
-  })
+  const answer = (status: Status) => {
+    const description = descriptions[status]
+    return {
+      ...(description && {
+        description: `${description} Codes: ${all.filter(code => STATUSES[code] === status).join(', ')}.`
+      }),
+      ...(more[status] && { headers: more[status] }),
+      content: contentOf('Problem#')
+    }
+  }
   return Object.fromEntries(all.map(code => [STATUSES[code], answer(STATUSES[code])]))
+}
+
+/** The same for operations that send a code: if it may have been sent (504), the caller needs its id. */
+export function problemsOfCodes(...codes: Code[]) {
+  const { 504: unknown, ...others } = problems(...codes)
+  const description = unknown?.description?.replace(/(?= Codes:)/, ' The body also has the members of a 202.')
+  return { ...others, 504: { ...unknown, description, content: contentOf('CodeProblem#') } }
 }

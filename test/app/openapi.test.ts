@@ -20,7 +20,10 @@ interface Operation {
   tags?: string[]
   security?: object[]
   parameters?: { name: string }[]
-  responses: Record<string, { description?: string; content?: object; headers?: object }>
+  responses: Record<
+    string,
+    { description?: string; content?: Record<string, { schema: object }>; headers?: object }
+  >
 }
 type Document = { openapi: string; paths: Record<string, Record<string, Operation>> }
 
@@ -122,10 +125,7 @@ t.test('it names the codes that each answer may have, as the page of errors has 
     'EXPECTATION_FAILED 417',
     'BROKEN_REQUEST 400',
     'REQUEST_TIMEOUT 408',
-    'HEADERS_TOO_LARGE 431',
-    // The plugin's words are there.
-    'FST_SEND_LIMIT_EXCEEDED 429',
-    'SEND_LIMITED 429'
+    'HEADERS_TOO_LARGE 431'
   ]
   t.same([...new Set(told), ...ofNone].sort(), shown.sort())
 })
@@ -146,6 +146,8 @@ t.test('an answer names no code that its operation cannot have', async t => {
   t.same(routesWith('LISTS_FULL'), listing, 'and makes room')
   t.notOk(routesWith('INVALID').includes('/v1/admin/reload'), 'which asks for nothing')
   t.notOk(routesWith('TEXT_TOO_LONG').includes('/v1/mail'), 'which has no segments')
+  const sending = ['/v1/captcha', '/v1/captcha/{id}/resend', '/v1/sms', '/v1/mail']
+  t.same(routesWith('SEND_LIMITED').sort(), sending.sort(), 'a provider limits what is sent')
 })
 
 t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {
@@ -333,4 +335,22 @@ t.test('a page shows it', async t => {
     t.match(page.headers['content-type'], 'text/html')
     t.strictSame(lines, [], 'nothing to warn of')
   }
+})
+
+t.test('a 504 of a code shows the members of a 202, and every problem is one of two schemas', async t => {
+  const app = await (await places.memory(t)).start({ ADMIN_KEY })
+  const { paths, components } = (await app.inject('/openapi.json')).json()
+  const operations = Object.values(paths).flatMap(methods => Object.values(methods as object)) as Operation[]
+  const schemas = operations.flatMap(({ responses }) =>
+    Object.values(responses).flatMap(({ content }) => content?.['application/problem+json']?.schema ?? [])
+  )
+  const refs = new Set(schemas.map(schema => JSON.stringify(schema)))
+  t.strictSame([...refs].sort(), [
+    '{"$ref":"#/components/schemas/CodeProblem"}',
+    '{"$ref":"#/components/schemas/Problem"}'
+  ])
+  const { Problem, CodeProblem } = components.schemas
+  const { properties } = paths['/v1/captcha'].post.responses[202].content['application/json'].schema
+  t.match(CodeProblem.properties, { ...Problem.properties, ...properties })
+  t.notOk(CodeProblem.required.includes('id'))
 })

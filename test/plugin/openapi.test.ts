@@ -166,6 +166,26 @@ t.test("a route's own answers are left alone, and its schema object as it was", 
   t.same(schema, before)
 })
 
+t.test("a route's own answer without a description gets that of the plugin, and its headers", async t => {
+  const app = await both(t)
+  const content = { 'application/problem+json': { schema: { type: 'object' } } }
+  const header = { 'Retry-After': { type: 'string', description: 'mine' } }
+  const routes = {
+    '/a': { 429: { content } },
+    '/b': { 429: { content, headers: header, description: 'mine' } }
+  }
+  for (const [url, response] of Object.entries(routes))
+    app.post(url, { config: { limit: send }, schema: { response } }, async () => 'sent')
+  await app.ready()
+  const { paths } = app.swagger() as unknown as Document
+  const [a, b] = ['/a', '/b'].map(url => paths[url]?.post?.responses[429])
+  t.equal(a?.description, 'A limit is reached. send: 1 in 60s, counted by ip.')
+  t.same(Object.keys(a?.headers ?? {}).sort(), ['RateLimit', 'RateLimit-Policy', 'Retry-After'])
+  t.equal(b?.description, 'mine')
+  t.match(b?.headers, { 'Retry-After': { description: 'mine' }, RateLimit: {} })
+  for (const its of [a, b]) t.same(its?.content, content)
+})
+
 t.test("a route's own answers name the headers that its rules on the caller add", async t => {
   const item = { $id: 'item', description: 'one', type: 'object', properties: { id: { type: 'string' } } }
   const whole = { type: 'string', description: 'the whole', headers: { RateLimit: { type: 'integer' } } }

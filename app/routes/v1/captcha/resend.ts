@@ -6,7 +6,7 @@ import { codeEnded, prepareCaptcha, preparePurpose } from '../../../captcha/prep
 import { sendCode } from '../../../captcha/send-code.js'
 import type { ProblemError } from '../../../problem.js'
 import { CaptchaAnswer, CaptchaParams, ResendBody } from '../../../schemas/captcha.js'
-import { problems } from '../../../schemas/problem.js'
+import { problemsOfCodes } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, ID, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
 import type { Values } from '../../../templates/params.js'
@@ -42,7 +42,7 @@ const resend: FastifyPluginAsyncTypebox = async fastify => {
         body: ResendBody,
         response: {
           202: CaptchaAnswer,
-          ...problems(
+          ...problemsOfCodes(
             ...ID,
             ...BODY,
             ...CAPTCHA,

@@ -6,7 +6,7 @@ import { checkHasKey } from '../../../plugins/accounts.js'
 import { recipientOf } from '../../../recipient.js'
 import { CaptchaAnswer, CaptchaBody } from '../../../schemas/captcha.js'
 import { presentBody } from '../../../schemas/present-body.js'
-import { problems } from '../../../schemas/problem.js'
+import { problemsOfCodes } from '../../../schemas/problem.js'
 import { BODY, CAPTCHA, RECIPIENT, SENDING } from '../../../schemas/problem-codes.js'
 import { checkServed } from '../../../served.js'
 import { SEND_LIMITS } from './limits.js'
@@ -42,7 +42,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
         body: body(),
         response: {
           202: CaptchaAnswer,
-          ...problems(
+          ...problemsOfCodes(
             ...BODY,
             ...CAPTCHA,
             ...SENDING,
