@@ -1,47 +1,64 @@
 import t from 'tap'
-import { startRedis } from '../helper/redis.js'
+import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
 import { until } from '../helper/until.js'
 import { ask, verify } from './captcha.js'
+import { block, startRedisOfPage } from './deployed.js'
 import { inject, startApp } from './helper.js'
 import { provider } from './provider.js'
 
+/** A Redis as of the page of deployment, with its users. */
+async function start(master?: RedisServer): Promise<RedisServer> {
+  const redis = await startRedisOfPage(t, 'redis', 'replicas', 'sentinel-user')
+  const settings = { 'repl-diskless-sync-delay': '0', masteruser: 'replica', masterauth: 'REPLICA_PASSWORD' }
+  for (const [name, value] of Object.entries(settings)) await redis.client.config('SET', name, value)
+  // For a database other than 0.
+  await redis.client.call('ACL', 'SETUSER', 'api', '+select')
+  if (master) await redis.client.replicaof('127.0.0.1', master.port)
+  return redis
+}
+
 t.test('the API follows the master that its sentinels name', async t => {
-  const started = async (...args: string[]) => {
-    const server = await startRedis(t, { args: ['--repl-diskless-sync-delay', '0', ...args] })
-    for (const name of ['masterauth', 'requirepass']) await server.client.config('SET', name, 'of redis')
-    return server
-  }
-  const first = await started()
-  await started('--replicaof', `127.0.0.1 ${first.port}`)
-  const options = { name: 'main', port: first.port, password: 'sentinels', login: '"of redis"' }
-  const sentinel = await startSentinel(t, options)
+  const master = await start()
+  await Promise.all([start(master), start(master)])
+  const url = `redis://api:API_PASSWORD@127.0.0.1`
+  const LIMIT_SECRET = 'a secret of these tests'
+  // One sentinel, which decides alone, and soon.
+  const file = block('sentinel')
+    .replace(/^port .*\n/m, '')
+    .replace('192.0.2.20 6379 2', `127.0.0.1 ${master.port} 1`)
+    .replace('5000', '500')
+  const port = await startSentinel(t, { file, password: 'SENTINELS_PASSWORD', replicas: 2 })
+  await t.rejects(
+    startApp(t, { LIMIT_SECRET, REDIS_URL: `redis://:SENTINELS_PASSWORD@127.0.0.1:${port}` }, {}),
+    { message: 'REDIS_URL names a sentinel: set REDIS_SENTINEL to the name of its master.' }
+  )
   const sms = provider()
-  const env = { LIMIT_SECRET: 'a secret of these tests', REDIS_URL: '' }
-  const sentinels = `redis://:of%20redis@127.0.0.1:${sentinel.port}/1`
-  await t.rejects(startApp(t, { ...env, REDIS_URL: `redis://:sentinels@127.0.0.1:${sentinel.port}` }, {}), {
-    message: 'REDIS_URL names a sentinel: set REDIS_SENTINEL to the name of its master.'
-  })
+  const named = Object.fromEntries(
+    block('sentinel-env')
+      .trim()
+      .split('\n')
+      .map(line => line.split(/=(.*)/s) as [string, string])
+  )
   const app = await startApp(
     t,
     {
-      ...env,
+      ...named,
+      LIMIT_SECRET,
       // Nobody is at the second.
-      REDIS_URL: `${sentinels}, redis://127.0.0.1:1`,
-      REDIS_SENTINEL: 'main',
-      REDIS_SENTINEL_PASSWORD: 'sentinels',
+      REDIS_URL: `${url}:${port}/1, redis://127.0.0.1:1`,
       STORE_TIMEOUT: '200'
     },
     { senders: { sms } }
   )
-  const ready = async () => (await inject(app, { url: '/readyz' })).status === 200
-  t.ok(await ready())
+  const isReady = async () => (await inject(app, { url: '/readyz' })).status === 200
+  await until(isReady, 'a master with a replica')
   const { id } = (await ask(app)).body
   const code = sms.lastCode()
-  t.match(await first.client.info('keyspace'), /^db1:/m, 'in the database that the URL names')
-  t.equal(await first.client.wait(1, 5_000), 1, 'the replica has all')
-  await first.kill()
-  await until(async () => !(await ready()), 'the loss')
-  await until(ready, 'an API that has followed', 20_000)
+  t.match(await master.client.info('keyspace'), /^db1:/m, 'the database is that of the URL')
+  t.equal(await master.client.wait(2, 5_000), 2, 'the replicas have all')
+  await master.kill()
+  await until(async () => !(await isReady()), 'the loss')
+  await until(isReady, 'an API that has followed', 20_000)
   t.equal((await verify(app, id, code)).status, 200, 'a code that was sent before the fail-over')
 })

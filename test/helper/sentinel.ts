@@ -7,43 +7,31 @@ import { freePort } from './redis.js'
 import type { Teardown } from './teardown.js'
 import { until } from './until.js'
 
-export interface Sentinel {
-  port: number
-  /** Connected; closed in teardown. */
-  client: Redis
-}
-
 /**
- * Starts a sentinel on 127.0.0.1 that decides alone; stopped in teardown.
- * @param name of the master on `port`
- * @param password of the sentinel
- * @param login password of Redis
+ * Starts a sentinel on 127.0.0.1; stopped in teardown.
+ * @param file its settings, without a port
+ * @param password as `requirepass` of the file has it
+ * @param replicas how many replicas of its master it has to know before it is ready
+ * @returns its port
  */
 export async function startSentinel(
   t: Teardown,
-  { name, port, password, login }: { name: string; port: number; password: string; login: string }
-): Promise<Sentinel> {
+  { file, password, replicas }: { file: string; password: string; replicas: number }
+): Promise<number> {
   const folder = folderOf(t)
-  const own = await freePort()
-  const file = join(folder, 'sentinel.conf')
-  const lines = [
-    `port ${own}`,
-    'bind 127.0.0.1',
-    `dir ${folder}`,
-    `requirepass ${password}`,
-    `sentinel sentinel-pass ${password}`,
-    `sentinel monitor ${name} 127.0.0.1 ${port} 1`,
-    `sentinel auth-pass ${name} ${login}`,
-    `sentinel down-after-milliseconds ${name} 500`,
-    `sentinel failover-timeout ${name} 2000`
-  ]
-  writeFileSync(file, lines.map(line => `${line}\n`).join(''))
-  const server = await launch(['redis-server', file, '--sentinel'], join(folder, 'log'), {})
+  const port = await freePort()
+  const path = join(folder, 'sentinel.conf')
+  writeFileSync(path, `port ${port}\nbind 127.0.0.1\ndir ${folder}\n${file}`)
+  const server = await launch(['redis-server', path, '--sentinel'], join(folder, 'log'), {})
   t.teardown(server.kill)
-  const client = new Redis(own, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: () => 50 })
+  const client = new Redis(port, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: () => 50 })
   client.on('error', () => {})
   t.teardown(() => client.disconnect())
-  const knows = async () => String(await client.call('SENTINEL', 'REPLICAS', name)).includes('slave')
-  await until(async () => knows().catch(() => false), 'its replica')
-  return { port: own, client }
+  const known = async () => ((await client.call('SENTINEL', 'MASTERS')) as unknown[]).flat()
+  const isReady = async () => {
+    const [master = []] = [await known()]
+    return Number(master[master.indexOf('num-slaves') + 1]) === replicas
+  }
+  await until(async () => isReady().catch(() => false), 'its replicas', 20_000)
+  return port
 }
