@@ -33,7 +33,7 @@ function fileOf(t: Teardown, content: unknown): string {
 
 const read = (env: NodeJS.ProcessEnv) => openAccounts(readConfig({ AUDIT_LOG: 'off', ...env }))
 
-t.test('a file names accounts, with defaults', async t => {
+t.test('accounts are read from ACCOUNTS_FILE, with defaults, and from API_KEYS', async t => {
   const accounts = read({ ACCOUNTS_FILE: fileOf(t, [shop, plain]), API_KEYS: 'simple:one,simple-2:one' })
   const { keys, revoked, origins, ...account } = shop
   t.same(accounts.byKey('key of shop'), { account, revoked: false })
@@ -48,14 +48,14 @@ t.test('a file names accounts, with defaults', async t => {
   for (const key of ['', 'key', 'development-key', sha256('key of shop')])
     t.equal(accounts.byKey(key), undefined)
   const guesses = Array.from({ length: 1_000 }, (_, i) => accounts.byKey(`key ${i}`))
-  t.same(new Set(guesses), new Set([undefined]), 'no part of a hash will do')
+  t.same(new Set(guesses), new Set([undefined]), 'a key is compared by its whole hash')
   t.equal(accounts.byOrigin('https://shop.example')?.id, 'shop')
   for (const origin of ['null', '', 'https://shop.example.evil', 'http://shop.example', 'http://localhost'])
     t.equal(accounts.byOrigin(origin), undefined, origin)
   t.equal(accounts.anonymous, null)
 })
 
-t.test('a byte order mark before the list is none of it', async t => {
+t.test('a byte order mark at the start of ACCOUNTS_FILE is ignored', async t => {
   const file = fileOf(t, `\ufeff${JSON.stringify([plain])}`)
   t.equal(read({ ACCOUNTS_FILE: file }).byKey('key of plain')?.account.id, 'plain')
 })
@@ -146,14 +146,14 @@ const wrong: [content: unknown, message: RegExp][] = [
     )
 ]
 for (const [content, message] of wrong) {
-  t.test(JSON.stringify(content).slice(0, 120), async t => {
+  t.test(`ACCOUNTS_FILE is refused: ${JSON.stringify(content).slice(0, 120)}`, async t => {
     const env = { ACCOUNTS_FILE: fileOf(t, content) }
     const error = t.throws(() => read(env), { name: 'ConfigError', message }) as Error
     t.notMatch(error.message, 'topsecret')
   })
 }
 
-t.test('other mistakes', async t => {
+t.test('a missing ACCOUNTS_FILE, and keys or accounts that are named twice, are refused', async t => {
   t.throws(() => read({ ACCOUNTS_FILE: '/nowhere' }), { message: 'ACCOUNTS_FILE cannot be read: ENOENT.' })
   const ADMIN_KEY = 'a key of 24 characters or more'
   const accounts = [{ ...plain, keys: [sha256(ADMIN_KEY)] }]
@@ -174,13 +174,13 @@ t.test('other mistakes', async t => {
   })
 })
 
-t.test('in production keys are long, and that of development is none', async t => {
+t.test('in production, short keys and the key of development are refused', async t => {
   const production = { NODE_ENV: 'production' }
   const accounts = read({ ...production, ACCOUNTS_FILE: fileOf(t, []) })
   t.equal(accounts.byKey('development-key'), undefined)
   t.equal(accounts.anonymous, null)
   const long = 'abcdefghijklmnopqrstuvwx'
-  // The second is the wrong way round.
+  // In the second one, key and account have changed places.
   for (const entry of ['topsecret:shop', 'shop:topsecret']) {
     const short = t.throws(() => read({ ...production, API_KEYS: `${long}:one,${entry}` })) as Error
     t.match(short.message, /^API_KEYS\[1\] holds a key of fewer than 24 characters; write key:account/)
@@ -194,14 +194,18 @@ t.test('in production keys are long, and that of development is none', async t =
   t.throws(() => read({ ...production, ...listed }), {
     message: 'ACCOUNTS_FILE[0].keys[2] is the hash of the key of development, which everybody knows.'
   })
-  t.equal(read(listed).byKey('development-key')?.account.id, 'plain', 'elsewhere it may be')
+  t.equal(
+    read(listed).byKey('development-key')?.account.id,
+    'plain',
+    'outside of production the key of development may be listed'
+  )
   const former = { ACCOUNTS_FILE: fileOf(t, [{ ...plain, revoked: [sha256('development-key')] }]) }
   t.equal(read({ ...production, ...former }).byKey('development-key')?.revoked, true)
   t.equal(read({ ...production, API_KEYS: `${long}:shop` }).byKey(long)?.account.id, 'shop')
   t.throws(() => readConfig(production), { message: /^AUDIT_LOG is required in production\. It is where/ })
 })
 
-t.test('a purpose or a template that is not there ends the start', async t => {
+t.test('an account with an unknown purpose or template ends the start', async t => {
   const start = (account: object) => startApp(t, { ACCOUNTS_FILE: fileOf(t, [{ ...plain, ...account }]) }, {})
   await t.rejects(start({ purposes: ['login', 'logn'] }), {
     name: 'ConfigError',
@@ -216,7 +220,7 @@ t.test('a purpose or a template that is not there ends the start', async t => {
   await t.resolves(start({ purposes: ['login'], templates: ['order-shipped', 'welcome'] }))
 })
 
-t.test('what an account may', async t => {
+t.test('an account may use the purposes and templates of its lists, or all without a list', async t => {
   t.doesNotThrow(() => mayUse(shop, 'purposes', 'login'))
   t.doesNotThrow(() => mayUse({ ...plain, dailyQuota: 1, timeZone: 'UTC' }, 'templates', 'anything'))
   t.throws(() => mayUse(shop, 'purposes', 'register'), {
@@ -228,7 +232,7 @@ t.test('what an account may', async t => {
   t.throws(() => mayUse({ ...shop, purposes: [] }, 'purposes', 'login'), { code: 'PURPOSE_FORBIDDEN' })
 })
 
-t.test('an account sends for its purposes and by its templates alone', async t => {
+t.test('an account sends only for its purposes and by its templates', async t => {
   const may = { purposes: ['login'], templates: ['order-shipped'] }
   const app = await startApp(t, { ACCOUNTS_FILE: fileOf(t, [{ ...plain, ...may }]) }, {})
   const send = (url: string, payload: object) =>
@@ -246,7 +250,8 @@ t.test('an account sends for its purposes and by its templates alone', async t =
     ['/v1/mail', { to, ...shipped }],
     ['/v1/sms', { phone: '13900139000', ...shipped }]
   ] as const
-  for (const [url, body] of right) t.equal((await send(url, body)).status, 202, 'nothing was counted')
+  for (const [url, body] of right)
+    t.equal((await send(url, body)).status, 202, 'the refused requests have not counted')
 })
 
 /** Headers of a request without a key. */
@@ -269,7 +274,7 @@ const who = (app: FastifyInstance) => {
   )
 }
 
-t.test('a key lets in, an origin to the captcha alone', async t => {
+t.test('a key gives access to all endpoints, an origin to the captcha endpoints alone', async t => {
   const { app } = await open(t, { env: { ACCOUNTS_FILE: fileOf(t, [shop, plain]) }, routes: who })
   const post = (url: string, headers: Record<string, string>) => ask(app, 'POST', url, { headers })
   const challenge = {
@@ -299,7 +304,7 @@ t.test('a key lets in, an origin to the captcha alone', async t => {
   }
 })
 
-t.test('browsers are told what they may', async t => {
+t.test('a preflight tells browsers which origins, methods and headers are allowed', async t => {
   const { app } = await open(t, { env: { ACCOUNTS_FILE: fileOf(t, [shop]) }, routes: who })
   const preflight = (url: string, origin: string) =>
     app.inject({
@@ -330,8 +335,12 @@ t.test('browsers are told what they may', async t => {
   }
   t.notOk('access-control-allow-origin' in (await preflight('/keyed', 'https://shop.example')).headers)
   const half = { method: 'OPTIONS', url: '/v1/captcha', headers: { origin: 'https://shop.example' } } as const
-  t.equal((await app.inject(half)).statusCode, 204, 'no answer of another kind than documented')
-  // An error can be read by the page, too.
+  t.equal(
+    (await app.inject(half)).statusCode,
+    204,
+    'an OPTIONS request that is no preflight is answered 204, too'
+  )
+  // The page can read an error, too.
   const headers = { origin: 'https://shop.example', 'x-api-key': 'wrong' }
   const refused = await ask(app, 'POST', '/v1/captcha', { headers })
   t.match(refused, {
@@ -344,7 +353,7 @@ t.test('browsers are told what they may', async t => {
   )
 })
 
-t.test('who sends no key is not told what the account has left', async t => {
+t.test('a caller without a key is not told what is left of the quota of its account', async t => {
   const file = join(folderOf(t), 'policy.json')
   const own = JSON.parse(readFileSync(OWN, 'utf8'))
   const write = (change: Partial<Rule>) => {
@@ -366,12 +375,12 @@ t.test('who sends no key is not told what the account has left', async t => {
   }
   const page = { origin: 'http://localhost:5173' }
   t.same(await told({}, page), ['ip'])
-  t.same(await told({}, {}), ['ip'], 'nor a newcomer in development')
+  t.same(await told({}, {}), ['ip'], 'nor is a caller without key and origin in development')
   t.same(await told({}, { 'x-api-key': 'development-key' }), ['ip', 'account'])
   write({ key: { digest: ['request.account.id'] } })
-  t.same(await told({ POLICY_FILE: file }, page), ['ip'], 'however it is keyed')
+  t.same(await told({ POLICY_FILE: file }, page), ['ip'], 'whatever the key of the rule')
   write({ private: false })
-  t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the policy says so')
+  t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the rule is not private')
 })
 
 t.test('pages may call the captcha endpoints, and no others', async t => {
@@ -385,7 +394,7 @@ t.test('pages may call the captcha endpoints, and no others', async t => {
   for (const url of ['/v1/sms', '/v1/mail', '/v1/dev/outbox']) t.equal(await allowed(url), undefined, url)
 })
 
-t.test('without configuration, outside of production, a newcomer is let in', async t => {
+t.test('outside of production, with no accounts configured, the captcha endpoints need no key', async t => {
   const { app } = await open(t, { routes: who })
   for (const headers of KEYLESS) {
     const newcomer = await ask(app, 'POST', '/v1/captcha', { headers })

@@ -77,7 +77,7 @@ const places = {
 }
 
 for (const [name, place] of Object.entries(places)) {
-  t.test(`how long a block lasts is told by the store's clock (${name})`, async t => {
+  t.test(`a look-up tells what is left of a block, whatever the wall clock says (${name})`, async t => {
     const { env, clock, advance } = await place(t)
     let back = 0
     const { app } = await open(t, { env, clock: { ...clock, wall: () => clock.wall() - back } })
@@ -87,7 +87,7 @@ for (const [name, place] of Object.entries(places)) {
     t.match((await act(app, 'lookup', { phone })).body, { retryAfterMs: 100_000 })
   })
 
-  t.test(`why is this number blocked? (${name})`, async t => {
+  t.test(`a look-up shows each limit of a recipient, what is used, and if it refuses (${name})`, async t => {
     const { env, clock, advance } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
     t.match(await act(app, 'lookup', { phone }), {
@@ -133,14 +133,14 @@ for (const [name, place] of Object.entries(places)) {
       ],
       retryAfterMs: 50_000
     })
-    t.same((await act(app, 'lookup', { phone })).body, body, 'a look changes nothing')
+    t.same((await act(app, 'lookup', { phone })).body, body, 'a look-up changes nothing')
     t.match((await act(app, 'lookup', { email: 'a.b@gmail.com' })).body, {
       recipient: 'a***@gmail.com',
       rules: [{ used: 0 }, {}, {}, {}]
     })
   })
 
-  t.test(`block, allow, unblock (${name})`, async t => {
+  t.test(`a recipient is blocked, unblocked, blocked for a time, and allowed (${name})`, async t => {
     const { env, clock, advance } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
     const since = new Date(START_MS).toISOString()
@@ -164,7 +164,7 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await send(app)).status, 200)
     t.equal((await send(app)).status, 429)
     t.equal((await act(app, 'unblock', { phone })).status, 200)
-    t.equal((await send(app)).status, 200, 'what was counted is forgotten')
+    t.equal((await send(app)).status, 200, 'unblocking forgets what was counted')
 
     const until = new Date(START_MS + 120_000).toISOString()
     for (const [duration, ms] of [
@@ -190,7 +190,7 @@ for (const [name, place] of Object.entries(places)) {
   })
 
   t.test(
-    `each limit says for itself whether it refuses, and one that only watches never does (${name})`,
+    `a look-up says of each limit whether it refuses; limits that observe never do (${name})`,
     async t => {
       const { env, clock } = await place(t)
       const each: Rule[] = [
@@ -218,7 +218,7 @@ for (const [name, place] of Object.entries(places)) {
   )
 
   t.test(
-    `whom a rule itself blocks is shown so, and unblocked unless its own list says it (${name})`,
+    `a look-up shows blocks by limit.block, which unblocking ends, and by a rule's own list (${name})`,
     async t => {
       const { env, clock } = await place(t)
       const limits = [{ max: 1, window: '60s' }] as const
@@ -250,7 +250,7 @@ for (const [name, place] of Object.entries(places)) {
     }
   )
 
-  t.test(`failed tries of codes show and are forgotten, and hold up no message (${name})`, async t => {
+  t.test(`a look-up shows failed tries, which delay nothing; unblocking forgets them (${name})`, async t => {
     const { env, clock } = await place(t)
     const failures: Rule = {
       name: 'verify-failures-recipient',
@@ -281,7 +281,7 @@ for (const [name, place] of Object.entries(places)) {
     t.equal((await fails()).status, 422)
   })
 
-  t.test(`a lock shows, and stays when unblocked (${name})`, async t => {
+  t.test(`a look-up shows a lock, and unblocking does not release it (${name})`, async t => {
     const { env, clock } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
     const { open: free, opened } = gate()
@@ -303,7 +303,7 @@ for (const [name, place] of Object.entries(places)) {
 }
 
 for (const [name, place] of Object.entries(places)) {
-  t.test(`of whom is allowed, no rule is said to refuse but the lock (${name})`, async t => {
+  t.test(`a look-up says that no rule but the lock refuses an allowed recipient (${name})`, async t => {
     const { env, clock } = await place(t)
     const { app } = await open(t, { env, clock, rules, routes })
     t.equal((await send(app)).status, 200)
@@ -321,7 +321,7 @@ for (const [name, place] of Object.entries(places)) {
   })
 }
 
-t.test('rules that take more than their key from a request are not shown, but forgotten', async t => {
+t.test('rules that read more than their key of a request are not shown; unblocking clears them', async t => {
   const limits = [{ max: 1, window: '60s' }]
   const each: Rule[] = [
     {
@@ -356,7 +356,7 @@ t.test('rules that take more than their key from a request are not shown, but fo
   t.equal((await ask(app, 'POST', '/send', told('b'))).status, 200)
 })
 
-t.test('pages', async t => {
+t.test('the list of recipients comes in pages, of 50 unless the query says how many', async t => {
   const { app } = await open(t)
   for (let i = 0; i < 5; i++) await act(app, 'block', { phone: `1380013800${i}` })
   const first = (await list(app, '?standing=blocked&limit=2')).body
@@ -365,12 +365,16 @@ t.test('pages', async t => {
   t.equal(second.recipients.length, 3)
   t.equal(second.next, null)
   for (let i = 0; i < 50; i++) await app.lists.put(`${i}`, { standing: 'allowed', masked: `${i}` })
-  t.equal((await list(app)).body.recipients.length, 50, 'unless it says how many')
+  t.equal(
+    (await list(app)).body.recipients.length,
+    50,
+    'a page has 50 recipients unless the query says how many'
+  )
   for (const query of ['?limit=0', '?limit=101', '?after=x', '?standing=x', '?phone=1', '?limit=1&limit=2'])
     t.match(await list(app, query), { status: 422, body: { code: 'INVALID' } }, query)
 })
 
-t.test('the key', async t => {
+t.test('each request needs the admin key; tries are limited, and wrong keys are audited', async t => {
   const { app, file } = await open(t)
   const challenge = { 'www-authenticate': 'ApiKey realm="verification-api-admin", header="x-admin-key"' }
   const requests = [
@@ -394,12 +398,12 @@ t.test('the key', async t => {
   const lines = linesOf(file)
   t.equal(lines.length, 4 * requests.length, 'each wrong key is in the audit trail')
   for (const each of lines) t.match(JSON.parse(each), line)
-  t.notMatch(lines.join(), ADMIN_KEY.slice(1), 'and no key')
+  t.notMatch(lines.join(), ADMIN_KEY.slice(1), 'no key is in the audit trail')
   const tries = await Promise.all(Array.from({ length: 60 }, () => ask(app, 'GET', '/v1/admin/recipients')))
   t.equal(tries.at(-1)?.status, 429, 'tries are counted before the key is looked at')
 })
 
-t.test('bad input', async t => {
+t.test('bad input is refused with its code, changes nothing, and is in the audit trail', async t => {
   const { app, events, file } = await open(t)
   const cases: [what: string, payload: object, code: string][] = [
     ['lookup', {}, 'RECIPIENT_MISSING'],
@@ -425,7 +429,7 @@ t.test('bad input', async t => {
         ? [what, 'failed', masked, 'abuse']
         : [what, 'failed', undefined, undefined]
     ),
-    'each is in the audit trail once, and nothing of what is wrong'
+    'each request is in the audit trail once, without the values that are wrong'
   )
   const unreadable = { payload: '{', headers: { ...headers, 'content-type': 'application/json' } }
   t.equal((await act(app, 'block', {}, unreadable)).status, 400)
@@ -434,7 +438,7 @@ t.test('bad input', async t => {
   t.same((await list(app)).body.recipients, [])
 })
 
-t.test('each act is in the audit trail, and nobody in full', async t => {
+t.test('each request is in the audit trail, with recipients masked', async t => {
   const log: string[] = []
   const { app, events, file } = await open(t, { log, rules, routes })
   await act(app, 'lookup', { phone })
@@ -466,7 +470,7 @@ t.test('each act is in the audit trail, and nobody in full', async t => {
   t.notMatch(linesOf(file).join() + log.join(), /13800138000|someone|admin key of/)
 })
 
-t.test('reload', async t => {
+t.test('a reload tells what is in force or why it was refused, and nothing of an internal error', async t => {
   let broken: Error | null = null
   const counts = { rules: 18, purposes: 3, accounts: 2 }
   const { app, events } = await open(t, {
@@ -495,7 +499,7 @@ t.test('reload', async t => {
   )
 })
 
-t.test('the store is down', async t => {
+t.test('while Redis is down each request is answered 503, and audited as failed', async t => {
   const server = await startRedis(t)
   const { app, events } = await open(t, { env: { REDIS_URL: server.url }, rules, routes })
   server.client.on('error', () => {})
@@ -512,7 +516,7 @@ t.test('the store is down', async t => {
   for (const event of events()) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
 })
 
-t.test('an act that ends after its answer is told once', async t => {
+t.test('a request that ends after its time-out is in the audit trail once, as failed', async t => {
   const { app, events } = await open(t, { handlerTimeout: 500 })
   const { put } = app.lists
   let end = () => {}

@@ -6,7 +6,7 @@ import { lastCode, places, post, putOnList } from './helper.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('sends once, refuses the second with its waiting time, sends again after it', async t => {
+    await t.test('a second request is refused with its waiting time, and served after it', async t => {
       const place = await open(t)
       const app = await place.start()
       const first = await ask(app)
@@ -25,7 +25,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 202)
     })
 
-    await t.test('one recipient: five an hour, ten a day, whatever the purpose and the address', async t => {
+    await t.test('a recipient gets at most ten codes a day, for all purposes and addresses', async t => {
       const place = await open(t)
       const app = await place.start()
       const purposes = ['register', 'login', 'reset-password']
@@ -39,7 +39,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(sent, 10)
     })
 
-    await t.test('one network uses up half of a recipient’s day, not all of it', async t => {
+    await t.test('one network gets at most half of the codes of a recipient’s day', async t => {
       const place = await open(t)
       const app = await place.start()
       for (let hour = 0; hour < 5; hour++) {
@@ -51,7 +51,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'the 65,536 networks of an IPv6 site are one towards a recipient, and share its ceiling',
+      'the networks of an IPv6 site count as one towards a recipient, and share the limits of the site',
       async t => {
         const place = await open(t)
         const app = await place.start()
@@ -86,17 +86,21 @@ for (const [name, open] of Object.entries(places)) {
         status: 429,
         body: { 'violated-policies': ['ip-recipients'] }
       })
-      t.equal((await ask(app, { phone: '+86 138 0013 8004' })).status, 202, 'a recipient of before')
+      t.equal(
+        (await ask(app, { phone: '+86 138 0013 8004' })).status,
+        202,
+        'a recipient that the address has reached before'
+      )
     })
 
     await t.test(
-      'numbers in a row: twenty different ones an hour, fifty a day, from whatever addresses',
+      'of a range of numbers, 20 get codes an hour and 50 a day, whatever the addresses',
       async t => {
         const place = await open(t)
         const app = await place.start()
         let asked = 0
         const next = (i = asked) => {
-          // From one end of the row to the other.
+          // From one end of the range to the other.
           const phone = `1390013${8_000 + i * 17}`
           return ask(app, { phone }, { remoteAddress: `198.51.100.${asked++}` })
         }
@@ -109,21 +113,21 @@ for (const [name, open] of Object.entries(places)) {
           for (let i = 0; i < numbers; i++) t.equal((await next()).status, 202)
           t.match(await next(), { status: 429, body: { 'violated-policies': [policy] } })
           place.advance(60_000)
-          t.equal((await next(first)).status, 202, 'one of before')
+          t.equal((await next(first)).status, 202, 'a number that has got a code before')
           place.advance(3_600_000)
         }
-        t.equal((await ask(app, { phone: '13900139000' })).status, 202, 'of another row')
+        t.equal((await ask(app, { phone: '13900139000' })).status, 202, 'a number of another range')
         for (let i = 0; i < 21; i++) {
           const mail = { email: `somebody${i}@example.com`, purpose: 'register' }
           const from = { remoteAddress: `203.0.113.${i}` }
-          t.equal((await post(app, '/v1/captcha', mail, from)).status, 202, 'mail has no numbers')
+          t.equal((await post(app, '/v1/captcha', mail, from)).status, 202, 'mail addresses are in no range')
         }
         await putOnList(app, 'allowed', '+8613900138999')
-        t.equal((await ask(app, { phone: '13900138999' })).status, 202, 'whom the operator allows')
+        t.equal((await ask(app, { phone: '13900138999' })).status, 202, 'a number that the operator allows')
       }
     )
 
-    await t.test('a code as a person types it is the same code', async t => {
+    await t.test('a code may be typed with blanks, dashes or full-width digits', async t => {
       const app = await (await open(t)).start()
       const wide = (code: string) =>
         code.replace(/\d/g, digit => String.fromCodePoint(0xff10 + Number(digit)))
@@ -155,7 +159,7 @@ for (const [name, open] of Object.entries(places)) {
         t.match(await verify(app, id, code), { status: 422, body: { code: 'INVALID' } }, code)
     })
 
-    await t.test('the right code verifies, once, and says for whom and what', async t => {
+    await t.test('the right code verifies once, and the answer says its recipient and purpose', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
       const code = lastCode(app, E164)
@@ -171,7 +175,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await verify(app, id, code), { status: 422, body: { code: 'CODE_WRONG', attemptsLeft: 0 } })
     })
 
-    await t.test('by mail as well', async t => {
+    await t.test('a code is sent and verified by mail, too', async t => {
       const app = await (await open(t)).start()
       const { status, body } = await askMail(app, ' Jane.Doe@example.com ')
       t.match({ status, body }, { status: 202, body: { channel: 'mail', recipient: 'J***@example.com' } })
@@ -181,7 +185,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await askMail(app, 'jane.doe+shop@EXAMPLE.com')).status, 429)
     })
 
-    await t.test('the right code 20 times in parallel: one success', async t => {
+    await t.test('of 20 parallel tries with the right code one succeeds', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
       const code = lastCode(app, E164)
@@ -230,16 +234,20 @@ for (const [name, open] of Object.entries(places)) {
       const login = (await ask(app, { purpose: 'login' })).body.id
       const loginCode = lastCode(app, E164)
       const other = (await ask(app, { phone: '13900139000', purpose: 'login' })).body.id
-      t.equal((await verify(app, login, registerCode)).status, 422, 'of another purpose')
-      t.equal((await verify(app, other, loginCode)).status, 422, 'of another recipient')
+      t.equal((await verify(app, login, registerCode)).status, 422, 'a code of another purpose is wrong')
+      t.equal((await verify(app, other, loginCode)).status, 422, 'a code of another recipient is wrong')
       for (const stated of [{ purpose: 'login' }, { phone: '13900139000' }, { email: 'a@example.com' }]) {
         t.equal((await verify(app, register, registerCode, stated)).status, 422, JSON.stringify(stated))
       }
       t.equal((await verify(app, login, loginCode, { purpose: 'login', phone: '138 0013 8000' })).status, 200)
-      t.equal((await verify(app, register, registerCode)).status, 200, 'a later request ends no other')
+      t.equal(
+        (await verify(app, register, registerCode)).status,
+        200,
+        'a later request does not end the code of a former one'
+      )
     })
 
-    await t.test('a code for one mailbox is none for another that limits take for the same', async t => {
+    await t.test('a code for one mail address is wrong for another that counts as the same', async t => {
       const place = await open(t)
       const app = await place.start()
       for (const [own, others] of [
@@ -271,7 +279,7 @@ for (const [name, open] of Object.entries(places)) {
       t.same(told(await verify(app, late, lastCode(app, E164))), used)
     })
 
-    await t.test('status and cancelling', async t => {
+    await t.test('the status of a code says how it stands, and a code can be cancelled once', async t => {
       const app = await (await open(t)).start()
       const { id, resendAt, expiresAt } = (await ask(app)).body
       t.same((await status(app, id)).body, {
@@ -295,7 +303,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await cancel(app, 'A'.repeat(22))).status, 404)
     })
 
-    await t.test('a status, whatever the policy has of the rule on the recipient', async t => {
+    await t.test('the status says when to resend, whatever the form of the rule recipient', async t => {
       const own = loadPolicy()
       const limits = [{ max: 1, window: '60s' }]
       const key = { value: 'request.recipient.identity' }
@@ -322,7 +330,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     })
 
-    await t.test('who is allowed need not wait, but for what is concealed', async t => {
+    await t.test('an allowed recipient need not wait for a resend, except of a concealed code', async t => {
       const app = await (await open(t)).start()
       for (const [phone, purpose, waitMs] of [
         ['13800138000', 'register', 0],
@@ -346,7 +354,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, code, {}, as('key-one'))).status, 200)
     })
 
-    await t.test('wrong codes end at the ceiling of recipient, purpose and network', async t => {
+    await t.test('wrong codes are limited by recipient, purpose and network', async t => {
       const place = await open(t)
       const app = await place.start()
       const guess = async (purpose: string, from: InjectOptions = {}) => {
@@ -388,7 +396,7 @@ for (const [name, open] of Object.entries(places)) {
       for (let i = 0; i < 6; i++) {
         const headers = { 'x-api-key': '', 'x-end-user-ip': i === 0 ? 'x' : `203.0.113.${i}` }
         const { status } = await ask(app, { phone: `1390013900${i}` }, { headers })
-        t.equal(status, i < 5 ? 202 : 429, 'without a key nobody is listened to')
+        t.equal(status, i < 5 ? 202 : 429, 'without a key the header is ignored')
       }
     })
   })

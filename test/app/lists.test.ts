@@ -19,7 +19,7 @@ type Test = Parameters<typeof startRedis>[0]
 const HASH = 'ltrg0q3VbTzbH-2J2kaApQ'
 const masked = '+86*******8000'
 
-/** A machine that is busy is no Redis that hangs. */
+/** With a long time limit, so that a busy machine does not look like a Redis that hangs. */
 const listsOn = (client: Redis, max?: number, fingerprint = 'a fingerprint') =>
   new RedisLists(client, fingerprint, max, 10_000)
 
@@ -47,7 +47,7 @@ const places = {
 
 for (const [name, place] of Object.entries(places)) {
   t.test(name, async t => {
-    t.test('put, get, remove', async t => {
+    t.test('a recipient is put on a list, found there, and removed', async t => {
       const lists = (await place(t)).lists()
       t.equal(await lists.get(HASH), null)
       const placed = {
@@ -65,7 +65,7 @@ for (const [name, place] of Object.entries(places)) {
       t.same(await lists.all({ limit: 10 }), { entries: [], next: null })
     })
 
-    t.test('nobody is on both lists', async t => {
+    t.test('a recipient is on one list at a time: a later entry replaces the former', async t => {
       const { lists: open, advance } = await place(t)
       const lists = open()
       await lists.put(HASH, { standing: 'blocked', masked, reason: 'a', durationMs: 1_000 })
@@ -76,10 +76,10 @@ for (const [name, place] of Object.entries(places)) {
       t.same((await lists.all({ limit: 10 })).entries, [{ recipientHash: HASH, ...allowed }])
       t.same((await lists.all({ limit: 10, standing: 'blocked' })).entries, [])
       advance(1_000)
-      t.same(await lists.get(HASH), allowed, 'the end of the former is gone with it')
+      t.same(await lists.get(HASH), allowed, 'the end of the former entry does not end the new one')
     })
 
-    t.test('an entry ends', async t => {
+    t.test('an entry ends when its duration is over', async t => {
       const { lists: open, advance } = await place(t)
       const lists = open()
       const placed = await lists.put(HASH, { standing: 'blocked', masked, durationMs: 60_000 })
@@ -91,7 +91,7 @@ for (const [name, place] of Object.entries(places)) {
       t.equal(await lists.get(HASH), null)
     })
 
-    t.test('pages, the newest first', async t => {
+    t.test('entries are read in pages, the newest first', async t => {
       const { lists: open, advance } = await place(t)
       const lists = open()
       for (let i = 0; i < 7; i++) {
@@ -126,7 +126,7 @@ for (const [name, place] of Object.entries(places)) {
       t.same((await pages(undefined, 9)).flat(), ['1', '6', '5', '3', '2', '0'])
     })
 
-    t.test('full is full, until something ends', async t => {
+    t.test('lists that are full take no other recipient until an entry ends', async t => {
       const { lists: open, advance } = await place(t)
       const lists = open(2)
       const put = (hash: string, durationMs?: number) =>
@@ -142,7 +142,7 @@ for (const [name, place] of Object.entries(places)) {
   })
 }
 
-t.test('in Redis stands no number, and one hash tag', async t => {
+t.test('the lists are in Redis under one hash tag, without numbers and addresses in clear', async t => {
   const { client, url } = await startRedis(t)
   const { app } = await open(t, { env: { REDIS_URL: url } })
   const act = (action: string, payload: object) =>
@@ -163,10 +163,14 @@ t.test('in Redis stands no number, and one hash tag', async t => {
   t.notMatch(JSON.stringify(values), /13800138000|someone/)
   t.equal((await act('unblock', { phone: '13800138000' })).status, 200)
   t.equal((await act('unblock', { email: 'someone@example.com' })).status, 200)
-  t.same(await keys(), ['list:{recipients}:placings', 'list:{recipients}:secret'], 'nobody stays')
+  t.same(
+    await keys(),
+    ['list:{recipients}:placings', 'list:{recipients}:secret'],
+    'no recipient is left in Redis'
+  )
 })
 
-t.test('lists of another secret are left alone, and say so at the start', async t => {
+t.test('lists under another secret are not touched, and fail the check at the start', async t => {
   const { client } = await startRedis(t)
   const [ours, others] = ['ours', 'theirs'].map(each => listsOn(client, undefined, each)) as [
     RedisLists,
@@ -189,13 +193,14 @@ t.test('lists of another secret are left alone, and say so at the start', async 
   await ours.verify()
   t.same(await ours.get(HASH), placed)
   await client.del('list:{recipients}:secret')
-  for (const each of [ours, others]) await t.rejects(each.verify(), differs, 'it is not known whose they are')
+  for (const each of [ours, others])
+    await t.rejects(each.verify(), differs, 'lists without the fingerprint of their secret belong to nobody')
   await client.del(await client.keys('list:{recipients}:*'))
   await others.verify()
   await t.rejects(ours.verify(), differs)
 })
 
-t.test('where that was not known at the start, the log says so with each request that passes', async t => {
+t.test('a request that passes as the lists are under another secret is logged with that reason', async t => {
   const { client, url } = await startRedis(t)
   const log: string[] = []
   const { app } = await open(t, { env: { REDIS_URL: url }, routes: sends, log })
@@ -205,7 +210,7 @@ t.test('where that was not known at the start, the log says so with each request
   t.match(JSON.parse(line).err.message, /^RECIPIENT_SECRET, or LIMIT_SECRET/)
 })
 
-t.test('who has ended is on no list, however many are to be cleaned up', async t => {
+t.test('entries that have ended are on no list, however many are still to be removed', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = listsOn(client)
   const many = Array.from({ length: 4_500 }, (_, i) => `${i}`)
@@ -221,7 +226,7 @@ t.test('who has ended is on no list, however many are to be cleaned up', async t
 })
 
 t.test(
-  'who has ended is cleaned up when somebody is put on a list, looked up, and when they are read',
+  'an ended entry is removed when a recipient is put on a list or looked up, or a list is read',
   async t => {
     const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
     const lists = listsOn(client)
@@ -240,16 +245,16 @@ t.test(
   }
 )
 
-t.test('a Redis that hangs is not waited for, whatever the client would do', async t => {
+t.test('the lists give up on a Redis that hangs, though the client has no time limit of its own', async t => {
   const { client, pid } = await startRedis(t)
   const lists = new RedisLists(client, 'a fingerprint')
   process.kill(pid, 'SIGSTOP')
   t.teardown(() => process.kill(pid, 'SIGCONT'))
   await t.rejects(lists.get(HASH), { statusCode: 503, code: 'LISTS_UNAVAILABLE' })
-  await t.resolves(lists.verify(), 'of what is not known nothing is said')
+  await t.resolves(lists.verify(), 'the check at the start passes when Redis does not answer')
 })
 
-t.test('each call is one trip, whoever it is', async t => {
+t.test('each look-up is one trip to Redis, whether the recipient is blocked, allowed or unknown', async t => {
   const { client, url } = await startRedis(t)
   const lists = listsOn(client)
   for (const [identity, standing] of [
@@ -273,7 +278,7 @@ const to = (identity: string): Recipient => ({ channel: 'sms', to: identity, ide
 const put = (app: FastifyInstance, identity: string, standing: Standing) =>
   app.lists.put(app.recipientHash(to(identity)), { standing, masked })
 
-/** Sends to whom the header names, concealed when it says so. */
+/** A route that sends to the recipient of `x-to`, concealed if `x-concealed` says so. */
 function sends(app: FastifyInstance) {
   app.addHook('preHandler', async request => {
     const { 'x-to': identity, 'x-concealed': concealed } = request.headers
@@ -285,7 +290,7 @@ function sends(app: FastifyInstance) {
 
 const send = (app: FastifyInstance, headers: Record<string, string>) => ask(app, 'POST', '/send', { headers })
 
-t.test('the filter', async t => {
+t.test('the filter refuses blocked recipients unless concealed, and passes on each standing', async t => {
   const log: string[] = []
   const { app, events } = await open(t, { routes: sends, log })
   await put(app, 'b', 'blocked')
@@ -305,10 +310,10 @@ t.test('the filter', async t => {
   t.match(await send(app, { 'x-to': 'a' }), { status: 200, body: { standing: 'allowed' } })
   t.match(await send(app, { 'x-to': 'n' }), { status: 200, body: { standing: null } })
   t.match(await send(app, {}), { status: 200, body: { standing: null } })
-  t.notMatch(log.join(''), 'passed without', 'of nobody there is nothing to ask')
+  t.notMatch(log.join(''), 'passed without', 'without a recipient nothing is looked up')
 })
 
-t.test('a process that is busy does not pass whom Redis knows as blocked', async t => {
+t.test('a process that is too busy to read the answer in time still refuses a blocked recipient', async t => {
   const { url, port } = await startRedis(t)
   const busy = await busier(t, port)
   const { app } = await open(t, { env: { REDIS_URL: url }, routes: sends })
@@ -330,7 +335,7 @@ for (const [onError, status] of [
   ['deny', 503]
 ] as const) {
   for (const how of ['is gone', 'hangs'] as const) {
-    t.test(`Redis ${how}, ON_STORE_ERROR=${onError}`, async t => {
+    t.test(`when Redis ${how}, ON_STORE_ERROR=${onError} answers a request ${status}`, async t => {
       const server = await startRedis(t)
       const log: string[] = []
       const env = { REDIS_URL: server.url, ON_STORE_ERROR: onError }
@@ -354,7 +359,7 @@ for (const [onError, status] of [
   }
 }
 
-t.test('a connection that is cut is waited for: who is blocked does not pass meanwhile', async t => {
+t.test('a look-up waits for a connection that was cut, so no blocked recipient passes meanwhile', async t => {
   const { client, url } = await startRedis(t)
   const { app } = await open(t, { env: { REDIS_URL: url, STORE_TIMEOUT: '10000' }, routes: sends })
   await put(app, 'b', 'blocked')
@@ -365,7 +370,7 @@ t.test('a connection that is cut is waited for: who is blocked does not pass mea
   }
 })
 
-t.test('whoever was being looked up as it was cut is looked up again', async t => {
+t.test('a look-up that is under way when the connection is cut is made again', async t => {
   const { pid, port } = await startRedis(t)
   const { url, ends } = await way(t, () => port)
   const { app } = await open(t, { env: { REDIS_URL: url, STORE_TIMEOUT: '10000' }, routes: sends })
@@ -384,7 +389,7 @@ t.test('whoever was being looked up as it was cut is looked up again', async t =
 })
 
 t.test(
-  'once a look was in vain nobody waits for a connection until Redis answers',
+  'after a failed look-up none waits for a connection until Redis has answered again',
   { timeout: 30_000 },
   async t => {
     const { client, url } = await startRedis(t)
@@ -401,14 +406,14 @@ t.test(
     await client.del('list:{recipients}:entries')
     await own.connect()
     for (let i = 0; i < 2; i++) {
-      t.equal(await lists.get(HASH), null, 'it is there, and is waited for when it is cut')
+      t.equal(await lists.get(HASH), null, 'Redis has answered, so the next cut is waited for')
       own.disconnect(true)
       await until(() => own.status !== 'ready', 'the cut')
     }
   }
 )
 
-t.test('where Redis takes no writes it is still read, also when somebody is to be cleaned up', async t => {
+t.test('a Redis that takes no writes is still read, also when ended entries are to be removed', async t => {
   const { client, clock } = await startRedis(t, { clock: true, startMs: START_MS })
   const lists = listsOn(client)
   await client.config('SET', 'min-replicas-to-write', '1')
@@ -427,7 +432,7 @@ t.test('where Redis takes no writes it is still read, also when somebody is to b
   t.equal(await client.hlen('list:{recipients}:entries'), 1)
 })
 
-t.test('in memory, what has ended goes a second later, when somebody is looked up', async t => {
+t.test('in memory, a look-up removes entries that ended a second ago or earlier', async t => {
   let now = 0
   const lists = new MemoryLists({ monotonic: () => now, wall: () => START_MS })
   const { held } = lists as unknown as { held: { size: number } }
@@ -451,10 +456,10 @@ t.test('in memory, what has ended goes a second later, when somebody is looked u
   await lists.put('d', { standing: 'blocked', durationMs: 1 })
   now += 1
   t.equal((await lists.all({ limit: 9 })).entries.length, 1)
-  t.equal(held.size, 1, 'who reads them all sees none of it')
+  t.equal(held.size, 1, 'reading a list removes ended entries at once')
 })
 
-t.test('in memory, of many that have ended at once some go at a time, and none is seen', async t => {
+t.test('in memory, ended entries are removed a thousand at a time, and none of them is seen', async t => {
   const { clock, advance } = stillClock()
   const lists = new MemoryLists(clock, 1_501)
   const { held } = lists as unknown as { held: { size: number } }
@@ -465,11 +470,11 @@ t.test('in memory, of many that have ended at once some go at a time, and none i
   t.equal(held.size, 501)
   advance(999)
   t.equal(await lists.get('1'), null)
-  t.equal(held.size, 501, 'the others a second later')
+  t.equal(held.size, 501, 'the others stay until a second has passed')
   for (let i = 0; i < 1_000; i++) await lists.put(`new ${i}`, { standing: 'allowed' })
   t.equal(held.size, 1_501)
   await lists.put('newest', { standing: 'allowed' })
-  t.equal(held.size, 1_002, 'there is room in place of them')
+  t.equal(held.size, 1_002, 'ended entries make room for a new one')
   t.match(await lists.all({ limit: 1, standing: 'blocked' }), {
     entries: [{ recipientHash: 'stays' }],
     next: null
@@ -481,7 +486,7 @@ t.test('in memory, of many that have ended at once some go at a time, and none i
   t.same(await many.all({ limit: 9 }), { entries: [], next: null })
 })
 
-t.test('in memory, who is found has time left, also while the clock goes on', async t => {
+t.test('in memory, an entry that is found has time left, also while the clock moves', async t => {
   let now = 0
   const lists = new MemoryLists({ monotonic: () => now++, wall: () => START_MS })
   await lists.put(HASH, { standing: 'blocked', masked, durationMs: 10 })
@@ -491,7 +496,7 @@ t.test('in memory, who is found has time left, also while the clock goes on', as
   t.same(left, [8, 6, 4, 2])
 })
 
-t.test('in memory an entry has ended when one of both clocks says so', async t => {
+t.test('in memory, an entry has ended when either clock says so', async t => {
   for (const stopped of ['monotonic', 'wall']) {
     const { clock, advance } = stillClock()
     const lists = new MemoryLists({ ...clock, [stopped]: () => 0 })
@@ -503,7 +508,7 @@ t.test('in memory an entry has ended when one of both clocks says so', async t =
   }
 })
 
-t.test('in memory, what is left of an entry is whole milliseconds, too', async t => {
+t.test('in memory, the time left of an entry is in whole milliseconds, too', async t => {
   let now = 0.25
   const lists = new MemoryLists({ monotonic: () => now, wall: () => START_MS })
   const placed = await lists.put(HASH, { standing: 'blocked', masked, durationMs: 10 })

@@ -23,19 +23,19 @@ async function onRedis(t: Test, url: string, more: object = {}, options: BuildOp
   return app
 }
 
-/** Whether metrics have each of these lines. */
+/** Asserts that metrics have each of these lines. */
 function showsAll(t: Test, metrics: string, lines: readonly string[]): void {
   const shown = metrics.split('\n')
   for (const line of lines) t.ok(shown.includes(line), line)
 }
 
-t.test('up, and ready when there is nothing to wait for', async t => {
+t.test('without Redis the API is up and ready', async t => {
   const app = await (await places.memory(t)).start()
   t.same((await app.inject('/healthz')).json(), { status: 'up' })
   t.same((await app.inject('/readyz')).json(), { status: 'ready' })
 })
 
-t.test('what machines ask for every few seconds is logged where it fails, or at debug', async t => {
+t.test('requests for health and metrics that succeed are logged at debug alone', async t => {
   for (const [level, told] of [
     ['info', []],
     ['debug', ['/healthz', '/readyz', '/metrics']]
@@ -52,7 +52,7 @@ t.test('what machines ask for every few seconds is logged where it fails, or at 
   }
 })
 
-t.test('Redis goes away: not ready, no crash, no code', async t => {
+t.test('when Redis is lost the API is up but not ready, and sends no codes', async t => {
   const redis = await startRedis(t)
   const { stream, lines } = logStream()
   const app = await onRedis(t, redis.url, { LOG_LEVEL: 'info' }, { logStream: stream })
@@ -65,16 +65,20 @@ t.test('Redis goes away: not ready, no crash, no code', async t => {
   t.match(lines.at(-1), /"code":"REDIS_UNAVAILABLE"/)
   t.equal((await app.inject('/healthz')).statusCode, 200)
   t.match(await ask(app), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
-  t.match(await ask(app), { status: 503 }, 'given back: not 429')
+  t.match(
+    await ask(app),
+    { status: 503 },
+    'what the failed request had reserved is given back, so this is no 429'
+  )
   const sms = { phone: '13800138000', template: 'password-changed' }
   t.equal(
     (await post(app, '/v1/sms', sms)).status,
     202,
-    'what needs no code goes on under limits of this process'
+    'a message without a code is sent, under the limits of this process'
   )
 })
 
-t.test('Redis is not there at boot, and comes', async t => {
+t.test('an API that starts without Redis is ready once Redis has come', async t => {
   const first = await startRedis(t)
   const { port, url } = first
   first.client.on('error', () => {})
@@ -85,7 +89,7 @@ t.test('Redis is not there at boot, and comes', async t => {
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
-t.test('a Redis that is a replica takes no codes: not ready until it is a master', async t => {
+t.test('the API is not ready on a Redis that is a replica, until it is a master', async t => {
   const [master, replica] = [await startRedis(t), await startRedis(t)]
   await replica.client.replicaof('127.0.0.1', master.port)
   const app = await onRedis(t, replica.url)
@@ -94,7 +98,7 @@ t.test('a Redis that is a replica takes no codes: not ready until it is a master
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
-t.test('a Redis that lacks the replicas that it must have takes no codes: not ready', async t => {
+t.test('the API is not ready on a Redis that lacks the replicas that it must have', async t => {
   const { client, port, url } = await startRedis(t, { args: ['--min-replicas-to-write', '1'] })
   const app = await onRedis(t, url)
   await t.rejects(client.set('a', 'b'), /NOREPLICAS/)
@@ -105,7 +109,7 @@ t.test('a Redis that lacks the replicas that it must have takes no codes: not re
   await until(async () => (await app.inject('/readyz')).statusCode === 200, 'ready')
 })
 
-t.test('a Redis that cannot save what it holds takes no codes: not ready until it can', async t => {
+t.test('the API is not ready on a Redis that refuses writes since it cannot save', async t => {
   const dir = folderOf(t)
   const { client, url } = await startRedis(t, { args: ['--save', '3600 1', '--dir', dir] })
   const app = await onRedis(t, url)
@@ -119,26 +123,23 @@ t.test('a Redis that cannot save what it holds takes no codes: not ready until i
   t.equal(await status(), 200)
 })
 
-t.test(
-  'a Redis whose user may not write takes no codes, nor one whose writes are held up: not ready',
-  async t => {
-    const { client, port } = await startRedis(t)
-    await client.acl('SETUSER', 'api', 'on', '>password', '~*', '+@all')
-    const app = await onRedis(t, `redis://api:password@127.0.0.1:${port}`, { STORE_TIMEOUT: '500' })
-    const status = async () => (await app.inject('/readyz')).statusCode
-    await client.acl('SETUSER', 'api', '-@write')
-    t.equal(await status(), 503)
-    await client.acl('SETUSER', 'api', '+@write')
-    t.equal(await status(), 200)
-    await client.call('CLIENT', 'PAUSE', 60_000, 'WRITE')
-    t.equal(await status(), 503)
-    await client.call('CLIENT', 'UNPAUSE')
-    await until(async () => (await status()) === 200, 'ready')
-  }
-)
+t.test('the API is not ready on a Redis whose user may not write, or whose writes are paused', async t => {
+  const { client, port } = await startRedis(t)
+  await client.acl('SETUSER', 'api', 'on', '>password', '~*', '+@all')
+  const app = await onRedis(t, `redis://api:password@127.0.0.1:${port}`, { STORE_TIMEOUT: '500' })
+  const status = async () => (await app.inject('/readyz')).statusCode
+  await client.acl('SETUSER', 'api', '-@write')
+  t.equal(await status(), 503)
+  await client.acl('SETUSER', 'api', '+@write')
+  t.equal(await status(), 200)
+  await client.call('CLIENT', 'PAUSE', 60_000, 'WRITE')
+  t.equal(await status(), 503)
+  await client.call('CLIENT', 'UNPAUSE')
+  await until(async () => (await status()) === 200, 'ready')
+})
 
 t.test(
-  'nobody but who asks whether it is ready: it finds the Redis that has the place of a replica',
+  'with no request but /readyz, the API finds the new master in the place of the former one',
   async t => {
     const [former, next] = [await startRedis(t), await startRedis(t)]
     let { port } = former
@@ -150,10 +151,10 @@ t.test(
   }
 )
 
-t.test('began without Redis and with another secret than others there: not ready', async t => {
+t.test('an instance that started without Redis is not ready if others have another secret', async t => {
   for (const secret of ['LIMIT_SECRET', 'RECIPIENT_SECRET']) {
     const { pid, url } = await startRedis(t)
-    // Else the lists alone would tell of either.
+    // Else the lists alone would tell of a change of either secret.
     const own = { RECIPIENT_SECRET: 'a secret of the lists of these tests' }
     const other = await onRedis(t, url, own)
     process.kill(pid, 'SIGSTOP')
@@ -162,7 +163,7 @@ t.test('began without Redis and with another secret than others there: not ready
     t.match((await app.inject('/readyz')).json(), { code: 'REDIS_UNAVAILABLE' })
     process.kill(pid, 'SIGCONT')
     await until(async () => (await app.inject('/readyz')).json().code === 'SECRET_MISMATCH', secret)
-    t.equal((await other.inject('/readyz')).statusCode, 200, 'of the others each is')
+    t.equal((await other.inject('/readyz')).statusCode, 200, 'the other instance stays ready')
   }
 })
 
@@ -215,7 +216,7 @@ t.test('metrics tell how long sending takes, and how many codes of a purpose are
 })
 
 t.test(
-  'a code is verified by the sender that took its last message, of a concealed purpose as well',
+  'a try counts for the sender that took the last message of the code, also of a concealed purpose',
   async t => {
     const place = await places.memory(t)
     const sms = provider()
@@ -238,7 +239,10 @@ t.test(
     t.match(await tried(concealed.id, sms.lastCode()), { outcome: 'verified', sender: 'second' })
     sms.fail('unknown')
     const unknown = (await ask(app, '13700137000')).body
-    t.notOk('sender' in ((await tried(unknown.id, '000000')) as object), 'none is known to have taken it')
+    t.notOk(
+      'sender' in ((await tried(unknown.id, '000000')) as object),
+      'no sender is known to have taken the message'
+    )
     const { body } = await app.inject('/metrics')
     showsAll(t, body, [
       'codes_sent_total{channel="sms",purpose="login",sender="first",country="CN"} 1',
@@ -249,7 +253,7 @@ t.test(
   }
 )
 
-t.test('the page names every metric and its labels, and no other', async t => {
+t.test('docs/operation.md names every metric and its labels, and no other', async t => {
   const app = await (await places.memory(t)).start()
   const [, section = ''] = read('docs/operation.md').split('\n## Metrics\n')
   const [table = ''] = section.split('\n## ')
@@ -266,7 +270,7 @@ t.test('the page names every metric and its labels, and no other', async t => {
 })
 
 t.test(
-  'that a provider fails is told of while the next one stands in, and while its breaker is open',
+  'metrics count what a failing provider passes on; the log tells it until the breaker is open',
   async t => {
     const env = {
       SMS_SENDERS: 'webhook,outbox',
@@ -287,11 +291,11 @@ t.test(
     t.match(body, /^sends_total\{channel="sms",sender="outbox",outcome="sent"\} 8$/m)
     const told = lines.map(line => JSON.parse(line)).filter(({ msg }) => msg === 'passed on')
     t.match(told, [{ send: { channel: 'sms', sender: 'webhook', outcome: 'failed', code: 'ECONNREFUSED' } }])
-    t.equal(told.length, 5, 'no more once the breaker is open')
+    t.equal(told.length, 5, 'nothing is logged once the breaker is open')
   }
 )
 
-t.test('a message has the name in the audit trail that its answer says', async t => {
+t.test('the audit trail names a message by the id of its answer', async t => {
   const app = await (await places.memory(t)).start()
   const told = heardOn<AuditEvent>(t, 'verification-api:audit')
   const template = 'password-changed'
@@ -307,14 +311,14 @@ t.test('a message has the name in the audit trail that its answer says', async t
   t.match([sms.status, mail.status], [202, 202])
 })
 
-t.test('two apps in one process count for themselves', async t => {
+t.test('two apps in one process have metrics of their own', async t => {
   const one = await (await places.memory(t)).start()
   const two = await (await places.memory(t)).start()
   await ask(one)
   t.notMatch((await two.inject('/metrics')).body, 'decision="allowed"')
 })
 
-t.test('what is not there, and what is there for other methods', async t => {
+t.test('an unknown path is answered 404, a method that a path lacks 405 with those it has', async t => {
   const app = await (await places.memory(t)).start()
   const problem = { 'content-type': 'application/problem+json' }
   t.match(await app.inject('/nothing'), { statusCode: 404, headers: problem })
@@ -338,7 +342,7 @@ t.test('what is not there, and what is there for other methods', async t => {
     const { statusCode, headers } = await app.inject({ method: 'PUT', url })
     t.same([statusCode, headers.allow], [allow === undefined ? 404 : 405, allow], url)
   }
-  // Of a route that takes anything there for the name of a code.
+  // The route of a code would take any text in this place for an id.
   for (const [method, url, status, allow] of [
     ['GET', '/v1/captcha/verify', 405, 'POST'],
     ['DELETE', '/v1/captcha/verify', 405, 'POST'],
@@ -351,7 +355,7 @@ t.test('what is not there, and what is there for other methods', async t => {
   }
 })
 
-t.test('where nothing takes a body, none is wrong', async t => {
+t.test('where no route takes a body, it is not read: 404 or 405, whatever the body', async t => {
   const app = await (await places.memory(t)).start()
   const json = { 'content-type': 'application/json' }
   for (const [method, headers, payload] of [
@@ -371,7 +375,7 @@ t.test('where nothing takes a body, none is wrong', async t => {
   }
 })
 
-t.test('an error of our own is a plain 500', async t => {
+t.test('an internal error is answered 500, and nothing of it is shown', async t => {
   const app = await buildApp(t)
   app.get('/broken', async () => {
     throw new Error('the password is secret')
@@ -382,7 +386,7 @@ t.test('an error of our own is a plain 500', async t => {
   t.match(JSON.parse(body), { status: 500, code: 'INTERNAL' })
 })
 
-t.test('what is no request, or has too large a head', async t => {
+t.test('what is no HTTP is answered 400, a request with too large a head 431', async t => {
   const app = await (await places.memory(t)).start()
   const port = await listen(app)
   t.match(

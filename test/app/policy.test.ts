@@ -41,7 +41,7 @@ for (const [name, open] of Object.entries(places)) {
       const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
       t.equal((await ask(app)).status, 202)
       write(withRecipient([{ max: 2, window: '120s' }]))
-      t.equal((await ask(app)).status, 429, 'not before it is read')
+      t.equal((await ask(app)).status, 429, 'the new policy is not in force before it is read')
       t.match(await reload(app), { status: 200, body: { rules: loadPolicy().rules.length, purposes: 3 } })
       t.equal((await ask(app)).status, 202)
       t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient'] } })
@@ -50,11 +50,11 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_001)
       t.equal((await ask(app)).status, 202)
       await putOnList(app, 'allowed', '+8613800138000')
-      for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202, 'the operator still allows')
+      for (let i = 0; i < 2; i++) t.equal((await ask(app)).status, 202, 'the allow list still applies')
     })
 
     await t.test(
-      'whom the operator allows is counted with others, and sent one message at a time',
+      'an allowed recipient still counts towards the limits of an address, and gets one message at a time',
       async t => {
         const told = provider()
         const app = await (await open(t)).start({}, { senders: { sms: told } })
@@ -72,7 +72,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('the list of a rule says whom it lets pass, not the operator', async t => {
+    await t.test('a rule with its own allow list does not let pass whom the operator allows', async t => {
       const { file, write } = policyFile(t)
       write(policy => ({
         ...policy,
@@ -89,7 +89,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(found, { body: { standing: { standing: 'allowed' }, retryAfterMs: 60_000 } })
     })
 
-    await t.test('a rule may count phone numbers as they are written in its region', async t => {
+    await t.test('a rule reads phone numbers without a country code as numbers of REGION', async t => {
       const { rules, ...own } = loadPolicy()
       const key = { phone: 'body.phone' }
       const limits = [{ max: 1, window: '60s' }]
@@ -104,13 +104,13 @@ for (const [name, open] of Object.entries(places)) {
       const phone = '07911 123456'
       const { id } = (await ask(app, { phone })).body
       const code = lastCode(app, '+447911123456')
-      t.equal((await verify(app, id, code, { phone })).status, 200, 'and so do codes')
+      t.equal((await verify(app, id, code, { phone })).status, 200, 'verifying reads the number alike')
       const lookup = '/v1/admin/recipients/lookup'
       const found = await post(app, lookup, { phone }, { headers: { 'x-admin-key': ADMIN_KEY } })
-      t.match(found.body, { recipient: /^\+44/ }, 'and operators')
+      t.match(found.body, { recipient: /^\+44/ }, 'the admin API reads the number alike')
     })
 
-    await t.test('the audit trail says who had it replaced', async t => {
+    await t.test('the audit trail says who reloaded the policy, and with what outcome', async t => {
       const { file, write } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const told = heardOn(t, 'verification-api:audit')
@@ -135,7 +135,7 @@ for (const [name, open] of Object.entries(places)) {
       ])
     })
 
-    await t.test('a bad one changes nothing and says where it is wrong', async t => {
+    await t.test('a policy with a mistake is refused with its path, and changes nothing', async t => {
       const { file, write } = policyFile(t)
       const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY })
       const wrong: [string, (policy: Policy) => object, RegExp][] = [
@@ -196,7 +196,7 @@ for (const [name, open] of Object.entries(places)) {
               },
               /\.limits\[0\]\.max\.value /
             ],
-            // What is there, but not where the rule decides.
+            // Paths that exist, but not yet where the rule decides.
             [
               'api-attempts',
               { key: { value: 'request.account.id' } },
@@ -261,7 +261,7 @@ for (const [name, open] of Object.entries(places)) {
         purposes: { pay: { action: { en: 'pay', zh: '付款' } } }
       }))
       t.equal((await reload(app)).status, 422)
-      t.same(app.policy, loadPolicy(), 'nor what stands beside a rule that is wrong')
+      t.same(app.policy, loadPolicy(), 'no other part of a policy with a wrong rule is in force')
       writeFileSync(file, '{')
       t.equal((await reload(app)).status, 422)
       t.equal((await ask(app)).status, 202)
@@ -271,7 +271,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'codes that are out keep their length; new ones and new purposes follow the policy',
+      'codes that were sent before a reload stay valid; new codes and purposes follow the new policy',
       async t => {
         const { file, write } = policyFile(t)
         const place = await open(t)
@@ -292,7 +292,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('a purpose has codes of its own, as far as it says', async t => {
+    await t.test('a purpose may have its own settings of codes, all or some of them', async t => {
       const policy = loadPolicy()
       const action = { en: 'pay', zh: '付款' }
       const pay = { action, code: { digits: 8, lifetimeSeconds: 120, tries: 2, resend: 'reuse' as const } }
@@ -321,7 +321,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await verify(app, other.body.id, '0000'), { status: 422, body: { attemptsLeft: 0 } })
     })
 
-    await t.test('of a purpose that is gone, codes verify and are not sent again', async t => {
+    await t.test('codes of a purpose that was removed still verify, but are not resent', async t => {
       const { file, write } = policyFile(t)
       const place = await open(t)
       const app = await place.start({ POLICY_FILE: file, ADMIN_KEY })
@@ -333,7 +333,7 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       const refused = await resend(app, id)
       t.match(refused, { status: 422, body: { code: 'PURPOSE_UNKNOWN', known: Object.keys(purposes) } })
-      t.notOk(refused.body.errors, 'which would point into a body that has no purpose')
+      t.notOk(refused.body.errors, 'a resend has no purpose in its body that an error could point to')
       for (const purpose of ['login', 'constructor']) {
         const unknown = { status: 422, body: { code: 'PURPOSE_UNKNOWN', errors: [{ pointer: '#/purpose' }] } }
         t.match(await ask(app, { purpose }), unknown, purpose)
@@ -344,7 +344,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('what a purpose says fits into the mail of a code, too', t => {
+t.test('an action that does not fit into the mail of a code is refused', t => {
   const templates = loadTemplates()
   const render = ((channel, ...rest) => {
     if (channel === 'mail') throw new Error('too long')
@@ -356,7 +356,7 @@ t.test('what a purpose says fits into the mail of a code, too', t => {
   t.end()
 })
 
-t.test('words are held against messages with a code and a time as long as they get, in their language', t => {
+t.test('actions are tried in the messages of their language, with the longest code and lifetime', t => {
   const { file, write } = policyFile(t)
   write(({ code, purposes: { register, login }, ...policy }) => ({
     ...policy,
@@ -376,11 +376,15 @@ t.test('words are held against messages with a code and a time as long as they g
       ['zh', '注册']
     ])
       t.match(seen.shift(), [channel, locale, { code: '0'.repeat(10), action, minutes: 10 }])
-  t.match(seen.shift(), ['sms', 'en', { code: '0000', action: 'log in', minutes: 1 }], 'a code of its own')
+  t.match(
+    seen.shift(),
+    ['sms', 'en', { code: '0000', action: 'log in', minutes: 1 }],
+    'a purpose with a code of its own is tried with that'
+  )
   t.end()
 })
 
-t.test('a rule that is wrong ends the start, by its place in the policy', async t => {
+t.test('a wrong rule ends the start with its place in the policy', async t => {
   const policy = withRecipient([{ max: 0, window: '60s' }])(loadPolicy()) as Policy
   await t.rejects((await places.memory(t)).start({}, { policy }), {
     name: 'ConfigError',
@@ -400,19 +404,19 @@ t.test('rules that only observe refuse nothing, and the log says which', async t
   for (let i = 0; i < 100; i++) t.equal((await ask(app)).status, 202)
 })
 
-t.test('a byte order mark before it is none of it', t => {
+t.test('a byte order mark at the start of the policy file is ignored', t => {
   const { file } = policyFile(t)
   writeFileSync(file, `\ufeff${JSON.stringify(loadPolicy())}`)
   t.same(loadPolicy(file), loadPolicy())
   t.end()
 })
 
-t.test('one that is not there is named', async t => {
+t.test('a policy file that is missing is named', async t => {
   const message = /^POLICY_FILE cannot be read: ENOENT/
   t.throws(() => loadPolicy('/nowhere/policy.json'), { name: 'ConfigError', message })
 })
 
-t.test('one that is not in UTF-8 is refused, rather than sent with other characters', t => {
+t.test('a policy file that is not UTF-8 is refused, rather than sent with other characters', t => {
   const { file, write } = policyFile(t)
   const action = { en: 'caf\u00e9', zh: '\u767b\u5f55' }
   write(policy => ({ ...policy, purposes: { login: { action } } }))
@@ -422,7 +426,7 @@ t.test('one that is not in UTF-8 is refused, rather than sent with other charact
   t.end()
 })
 
-t.test('a pipe is not waited for when it is read anew', async t => {
+t.test('a reload refuses a policy file that is a pipe, and does not wait for it', async t => {
   const { file } = policyFile(t)
   const app = await (await places.memory(t)).start({ POLICY_FILE: file, ADMIN_KEY })
   rmSync(file)

@@ -13,7 +13,7 @@ const channels = ['sms', 'mail'] as const
 const examples = (template: Template) =>
   Object.fromEntries(Object.entries(template.params).map(([name, { example }]) => [name, example]))
 
-/** Templates with one SMS of these parameters and words beside our own. */
+/** The shipped templates and an SMS template `test` of these parameters and texts. */
 function withSms(params: Record<string, Param>, text: string, zh = text): TemplateFiles {
   const template = { params, locales: { en: { text }, zh: { text: zh } } }
   return { ...files, sms: { ...files.sms, test: template } }
@@ -31,7 +31,7 @@ function problemOf(fn: () => unknown): ProblemError['problem'] {
 for (const channel of channels) {
   for (const [name, template] of Object.entries(files[channel])) {
     for (const locale of LOCALES) {
-      t.test(`${channel} ${name} ${locale}`, async t => {
+      t.test(`the ${channel} template ${name} renders its examples in ${locale}`, async t => {
         const values = examples(template)
         const rendered = templates.render(channel, name, locale, values)
         t.match(rendered, { template: name, locale, params: values })
@@ -40,13 +40,17 @@ for (const channel of channels) {
         for (const part of parts) {
           for (const value of Object.values(values)) t.match(part, value)
           t.notMatch(part, /\{\w+\}/, 'no placeholder is left')
-          t.equal(/\p{Script=Han}/u.test(part), locale === 'zh', 'in its language')
+          t.equal(/\p{Script=Han}/u.test(part), locale === 'zh', 'the text is in the language asked for')
         }
         t.equal(rendered.segments, channel === 'sms' ? 1 : undefined)
         if (channel === 'sms') return
         t.ok(rendered.subject)
         t.match(rendered.html, `<html lang="${locale}">`)
-        t.match(rendered.html, '<body dir="auto"', 'for Arabic or Hebrew')
+        t.match(
+          rendered.html,
+          '<body dir="auto"',
+          'the body takes its direction from its text, as of Arabic or Hebrew'
+        )
         t.notMatch(rendered.html, /<img|<a |href|http|<script|url\(/)
       })
     }
@@ -69,11 +73,11 @@ t.test('an SMS names its code first', async t => {
   for (const locale of LOCALES) t.match(templates.render('sms', 'captcha', locale, params).text, /^012345/)
 })
 
-t.test('segments', async t => {
+t.test('SMS segments are counted by alphabet and split no character; a fourth is refused', async t => {
   const { render } = templatesOf(
     withSms({ text: { type: 'string', maxLength: 500, example: 'x' } }, '{text}')
   )
-  // On the end of a segment, in a text of two segments' length.
+  // The pair stands across the end of the first segment, in a text as long as two segments.
   const around = (pair: string) => `${'字'.repeat(66)}${pair}${'字'.repeat(66)}`
   const cases: [string, number | undefined][] = [
     ['x'.repeat(160), 1],
@@ -89,10 +93,10 @@ t.test('segments', async t => {
     ['€'.repeat(81), 2],
     ['^{|}~\\]['.repeat(10), 1],
     [`${'^{|}~\\]['.repeat(10)}x`, 2],
-    // And stay together.
+    // The two septets are not split between segments.
     [`${'x'.repeat(152)}€${'x'.repeat(151)}`, 2],
     [`${'x'.repeat(152)}€${'x'.repeat(152)}`, 3],
-    // One that GSM-7 lacks makes all of it UCS-2.
+    // One character that GSM-7 lacks makes the whole text UCS-2.
     ['字'.repeat(70), 1],
     ['字'.repeat(71), 2],
     ['字'.repeat(201), 3],
@@ -100,13 +104,13 @@ t.test('segments', async t => {
     [`${'x'.repeat(70)}字`, 2],
     [`${'x'.repeat(70)}\``, 2],
     [`${'x'.repeat(70)}ç`, 2],
-    // One letter, to the eye.
+    // One letter to the eye, of many code points.
     [`x${'\u0301'.repeat(69)}`, 1],
     [`x${'\u0301'.repeat(200)}`, 3],
     [`x${'\u0301'.repeat(201)}`, undefined],
     ['😀'.repeat(35), 1],
     ['😀'.repeat(36), 2],
-    // As do a letter's parts, be they letters themselves, and the halves of a character.
+    // Two letters may be split between segments; the parts of one letter, and the halves of a character, may not.
     ...['字字', '가각', 'сы', 'ÿ“', 'عر'].map((pair): [string, number] => [around(pair), 2]),
     ...['กำ', '\u1100\u1100', 'ｶﾞ', 'नि', 'x\u0302', '😀'].map((pair): [string, number] => [around(pair), 3])
   ]
@@ -120,7 +124,7 @@ t.test('segments', async t => {
   }
 })
 
-t.test('a mail keeps its lines', async t => {
+t.test('a mail keeps the lines of its template, which must be a list of lines', async t => {
   const lines = ['a {a}', '', 'b']
   const words = { subject: 'x', text: lines, html: lines }
   const test = {
@@ -150,7 +154,7 @@ t.test('values are escaped in HTML, and in HTML alone', async t => {
   t.match(html, '<title>Welcome, &lt;b')
 })
 
-t.test('a value is put in once, whatever it looks like', async t => {
+t.test('a value that looks like a placeholder or a replacement pattern is put in as it is', async t => {
   const { render } = templatesOf(
     withSms(
       {
@@ -163,7 +167,7 @@ t.test('a value is put in once, whatever it looks like', async t => {
   t.equal(render('sms', 'test', 'en', { a: '{b}', b: "$& $'" }).text, "{b} $& $'")
 })
 
-t.test('what no value may hold', async t => {
+t.test('a value that is empty, no scalar, or holds a link or invisible characters is refused', async t => {
   const welcome = (name: unknown) => () => templates.render('mail', 'welcome', 'en', { name })
   const invisible = [
     'a\nb',
@@ -272,7 +276,7 @@ t.test('a number that JSON does not keep digit by digit must come as a string', 
   }
 })
 
-t.test('a url where one is asked for', async t => {
+t.test('a parameter of type url takes https URLs alone', async t => {
   const { render } = templatesOf(
     withSms({ link: { type: 'url', maxLength: 80, example: 'https://shop.example/a' } }, 'See {link}')
   )
@@ -295,7 +299,7 @@ t.test('a url where one is asked for', async t => {
   }
 })
 
-t.test('all that is wrong with parameters, at once', async t => {
+t.test('all errors in the parameters are reported at once', async t => {
   const { render } = templatesOf(
     withSms(
       {
@@ -327,7 +331,7 @@ t.test('all that is wrong with parameters, at once', async t => {
     t.same(errorsOf({ a: 'x', b: 'x', n }), ['#/params/n TOO_LARGE'])
 })
 
-t.test('what the API gives itself no caller gives', async t => {
+t.test('a parameter that the API sets itself is taken unchecked, and refused from a caller', async t => {
   const text: Param = { type: 'string', maxLength: 9, example: 'x' }
   const params = { a: text, b: text }
   const own = { a: 'می\u200cشود' }
@@ -340,14 +344,14 @@ t.test('what the API gives itself no caller gives', async t => {
   ])
 })
 
-t.test('parameters at their bounds, and beyond', async t => {
+t.test('parameters are accepted within their bounds and patterns, and refused beyond', async t => {
   const errorsOf = (param: Param, v: unknown) => readParams({ v: param }, { v }).flaws
   const text: Param = { type: 'string', maxLength: 5, example: 'x' }
   for (const value of ['12345', ' 12345 ', '1   5', '😀'.repeat(5)]) t.same(errorsOf(text, value), [], value)
   // Of four parts each, and eight units.
   for (const value of ['ᾧ'.normalize('NFD'), '\u{1109a}'.normalize('NFD')])
     t.same(errorsOf(text, value.repeat(5)), [], value)
-  // To put these accents in order would take minutes.
+  // To normalize accents in such disorder would take minutes.
   const disordered = '\u0344'.repeat(300_000) + '\u0f73'.repeat(200_000)
   t.match(errorsOf(text, disordered), [{ code: 'TOO_LONG' }])
   t.match(errorsOf(text, '123456'), [{ code: 'TOO_LONG', limit: 5, detail: /5/ }])
@@ -366,7 +370,7 @@ t.test('parameters at their bounds, and beyond', async t => {
   t.match(readParams({ constructor: text }, {}).flaws, [{ code: 'REQUIRED' }])
 })
 
-t.test('every spelling of one value is one value', async t => {
+t.test('values that differ only in type, blanks or Unicode form render alike', async t => {
   const same = (channel: 'sms' | 'mail', name: string, spellings: Record<string, unknown>[]) => {
     const [first, ...others] = spellings.map(params => templates.render(channel, name, 'en', params))
     for (const other of others) t.same(other, first)
@@ -379,7 +383,7 @@ t.test('every spelling of one value is one value', async t => {
   ])
 })
 
-t.test('names', async t => {
+t.test('unknown templates are refused with the known ones; callers cannot send codes', async t => {
   const known = ['order-shipped', 'appointment-reminder', 'payment-received', 'password-changed']
   for (const name of ['unknown', 'toString', '__proto__', 'captcha', '']) {
     const problem = problemOf(() => templates.renderOffered('sms', name, 'en', {}))
@@ -393,7 +397,7 @@ t.test('names', async t => {
     t.match(
       problemOf(() => templates.renderOffered(channel, 'captcha', 'en', captcha)),
       { code: 'TEMPLATE_UNKNOWN' },
-      `nobody else sends a code by ${channel}`
+      `callers cannot use the ${channel} template of codes`
     )
   }
   for (const text of ['captcha.en', 'captcha.zh', 'order-shipped.en']) t.ok(templates.smsParameters.has(text))
@@ -404,7 +408,7 @@ t.test('names', async t => {
     )
 })
 
-t.test('mistakes in the files are named with their paths, all of them', async t => {
+t.test('every mistake in the template files is named with its path', async t => {
   const wrong = (given: unknown, ...messages: string[]) => {
     const error = t.throws(() => templatesOf(given as TemplateFiles)) as unknown as Error
     t.type(error, ConfigError)
@@ -510,7 +514,7 @@ t.test('mistakes in the files are named with their paths, all of them', async t 
   wrong({ ...files, sms: { ...files.sms, Test: files.sms.captcha } }, 'templates.sms.Test is not known here')
 })
 
-t.test('a file that is no JSON, or is not there, is named', t => {
+t.test('a template file that is missing or no JSON is named; a byte order mark is ignored', t => {
   const sms = JSON.stringify(files.sms)
   const of = (content: Record<string, string>) => () => loadTemplates(t.testdir(content))
   const unread = (name: string) => ({

@@ -28,7 +28,7 @@ const ok: Doing = { body: '' }
 const refused: Doing = { status: 422, body: '' }
 const failed: Doing = { status: 400, body: '' }
 const unknown: Doing = { status: 500, body: '' }
-/** Nobody is there. */
+/** Endpoints where nothing listens. */
 const nowhere = { ALIYUN_ENDPOINT: 'http://127.0.0.1:1', TWILIO_ENDPOINT: 'http://127.0.0.1:1' }
 const limited = (seconds: number): Doing => ({
   status: 429,
@@ -36,7 +36,7 @@ const limited = (seconds: number): Doing => ({
   headers: { 'retry-after': String(seconds) }
 })
 
-/** A provider of a name of its own, behind a breaker, and the server that it is. */
+/** A sender of this name behind a circuit breaker, and the server of its provider. */
 async function start(t: Test, name: string, does: Doing, time = clock) {
   const provider = await startProvider(t, does)
   const opened = await webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: provider.url }), clock)
@@ -47,7 +47,7 @@ async function start(t: Test, name: string, does: Doing, time = clock) {
 }
 const asked = (providers: Provider[]) => providers.map(each => each.asked.length)
 
-t.test('the next is tried only when the one before surely did not send', async t => {
+t.test('the next sender is tried only when the one before has surely not sent', async t => {
   const cases: [first: Doing, outcome: object, asked: number[]][] = [
     [ok, { outcome: 'sent', sender: 'a' }, [1, 0]],
     [failed, { outcome: 'sent', sender: 'b' }, [1, 1]],
@@ -65,7 +65,7 @@ t.test('the next is tried only when the one before surely did not send', async t
   }
 })
 
-t.test('when none is left', async t => {
+t.test('when no sender is left, the outcome is limited only if each one was at its limit', async t => {
   const cases: [first: Doing, second: Doing, outcome: object][] = [
     [limited(30), limited(20), { outcome: 'limited', retryAfterMs: 20_000 }],
     [limited(20), limited(30), { outcome: 'limited', retryAfterMs: 20_000 }],
@@ -81,21 +81,21 @@ t.test('when none is left', async t => {
   }
 })
 
-t.test('none behind others says nothing of what they have said', async t => {
+t.test('the sender none at the end of a chain does not change the outcome of those before it', async t => {
   const a = await start(t, 'a', limited(20))
   const both = chain([[{ ...a, weight: 1 }], [{ sender: none, weight: 1 }]])
   t.match(await sent(t, both), { outcome: 'limited', retryAfterMs: 20_000 })
 })
 
 for (const SMS_SENDERS of ['aliyun,twilio', 'twilio,aliyun']) {
-  t.test(`${SMS_SENDERS}: one that lacks the language says nothing of one that is down`, async t => {
+  t.test(`${SMS_SENDERS}: one that lacks the language does not hide that the other is down`, async t => {
     const { senders } = await openSenders(
       config({ ...credentials, ...nowhere, SMS_SENDERS }),
       clock,
       () => {}
     )
     t.teardown(() => senders.sms.close?.())
-    // The last ones while the breaker is open.
+    // The last messages come while the breaker is open.
     for (let i = 0; i < 7; i++) {
       const english = await sent(t, senders.sms, message({ locale: 'en' }))
       t.match(english, { outcome: 'failed', ofMessage: false }, `message ${i + 1}`)
@@ -107,7 +107,7 @@ for (const SMS_SENDERS of ['aliyun,twilio', 'twilio,aliyun']) {
   })
 }
 
-t.test('a limit of a server at its recipient is a limit, beside one that is passed over', async t => {
+t.test('a 452 of a mail server is the outcome limited, also beside an open breaker', async t => {
   const { provider, sender } = await start(t, 'b', failed)
   for (let i = 0; i < 5; i++) await sent(t, sender)
   const mailbox = await startMail(t)
@@ -123,7 +123,7 @@ t.test('a limit of a server at its recipient is a limit, beside one that is pass
   t.equal(provider.asked.length, 5)
 })
 
-t.test('nobody waits: no other sender is tried', async t => {
+t.test('once the signal has aborted, no other sender is tried', async t => {
   const stop = new AbortController()
   const first: Sender = {
     name: 'first',
@@ -138,7 +138,7 @@ t.test('nobody waits: no other sender is tried', async t => {
   t.same(asked([provider]), [0])
 })
 
-t.test('equals take turns by weight, and stand in for each other', async t => {
+t.test('senders of one step take turns by weight, and stand in for each other', async t => {
   const [step = []] = readChoice('a:3|b')
   const next = turns(step)
   const order = Array.from({ length: 8 }, () =>
@@ -169,12 +169,12 @@ t.test('a breaker opens, tries again after 30 seconds, and closes', async t => {
   const { provider, sender } = await start(t, 'a', failed, { ...clock, monotonic: () => now })
   for (let i = 0; i < 5; i++) t.match(await sent(t, sender), { outcome: 'failed', code: 'HTTP_400' })
   advance(10_000)
-  // A monotonic clock tells fractions, an answer none.
+  // A monotonic clock has fractions of milliseconds, retryAfterMs has none.
   now += 0.25
   t.match(await sent(t, sender), { outcome: 'failed', code: 'BREAKER_OPEN', retryAfterMs: 20_000 })
   t.same(asked([provider]), [5])
   advance(OPEN_MS - 10_000)
-  t.match(await sent(t, sender), { code: 'HTTP_400' }, 'one is let through')
+  t.match(await sent(t, sender), { code: 'HTTP_400' }, 'one message is let through')
   t.match(await sent(t, sender), { code: 'BREAKER_OPEN', retryAfterMs: OPEN_MS })
 
   advance(OPEN_MS)
@@ -196,7 +196,7 @@ t.test('a breaker opens, tries again after 30 seconds, and closes', async t => {
   t.match(await sent(t, sender), { outcome: 'sent' })
 })
 
-t.test('a breaker counts what was sent within a minute, and opens when more than half failed', async t => {
+t.test('a breaker opens when over half of five or more messages within a minute have failed', async t => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => mock.timers.reset())
   const opens = async (...doings: Doing[]) => {
@@ -209,8 +209,8 @@ t.test('a breaker counts what was sent within a minute, and opens when more than
     return (await sent(t, sender)).outcome !== 'sent'
   }
   const five = <D>(does: D) => Array<D>(5).fill(does)
-  t.equal(await opens(...five(failed).slice(1)), false, 'four are too few')
-  t.equal(await opens(...five(ok), ...five(failed)), false, 'half')
+  t.equal(await opens(...five(failed).slice(1)), false, 'four failures are too few')
+  t.equal(await opens(...five(ok), ...five(failed)), false, 'half of the messages failed: too few')
   t.equal(await opens(...five(ok), ...five(failed), failed), true)
 
   for (const [ms, open] of [
@@ -225,7 +225,7 @@ t.test('a breaker counts what was sent within a minute, and opens when more than
   }
 })
 
-t.test('what a breaker has passed over counts neither for nor against the provider', async t => {
+t.test('messages that an open breaker skips count neither for nor against the provider', async t => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => mock.timers.reset())
   const { provider, sender } = await start(t, 'a', failed)
@@ -233,7 +233,7 @@ t.test('what a breaker has passed over counts neither for nor against the provid
   for (let i = 0; i < 20; i++) t.match(await sent(t, sender), { code: 'BREAKER_OPEN' })
   mock.timers.tick(OPEN_MS)
   provider.does = limited(1)
-  t.match(await sent(t, sender), { outcome: 'limited' }, 'closes it')
+  t.match(await sent(t, sender), { outcome: 'limited' }, 'a limit of the provider closes the breaker')
   provider.does = failed
   t.match(await sent(t, sender), { code: 'HTTP_400' })
   t.match(await sent(t, sender), { code: 'BREAKER_OPEN' }, 'six of seven have failed within the minute')
@@ -257,7 +257,7 @@ t.test('a breaker has no time-out of its own', async t => {
   t.match(await sending, { outcome: 'sent' })
 })
 
-t.test('closing ends every sender: nothing is sent after', async t => {
+t.test('closing a chain closes every sender, and nothing is sent afterwards', async t => {
   const calls: string[] = []
   const link = (name: string) => {
     const sender: Sender = {
@@ -277,7 +277,7 @@ t.test('closing ends every sender: nothing is sent after', async t => {
   t.equal(calls.length, 3)
 })
 
-t.test('what does not open a breaker, and what does', async t => {
+t.test('unknown outcomes open a breaker; limits, refusals and faults of a message do not', async t => {
   for (const [does, last] of [
     [limited(1), 'HTTP_429'],
     [refused, 'HTTP_422'],
@@ -302,11 +302,11 @@ t.test('what does not open a breaker, and what does', async t => {
     for (let i = 0; i < 10; i++) t.match(await sent(t, a), details)
     const b = await start(t, 'b', ok)
     const both = chain([[{ sender: a, weight: 1 }], [{ ...b, weight: 1 }]])
-    t.match(await sent(t, both), { outcome: 'sent', sender: 'b' }, 'the next is tried')
+    t.match(await sent(t, both), { outcome: 'sent', sender: 'b' }, 'the next sender is tried')
   }
 })
 
-t.test('what a provider cannot be asked for counts neither for nor against it', async t => {
+t.test('a message that a provider has no template for counts neither for nor against it', async t => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => mock.timers.reset())
   const provider = await startProvider(t, { status: 400, body: { Code: 'SignatureDoesNotMatch' } })
@@ -320,12 +320,16 @@ t.test('what a provider cannot be asked for counts neither for nor against it', 
   }
   t.match(await sent(t, senders.sms), { code: 'BREAKER_OPEN' })
   mock.timers.tick(OPEN_MS)
-  t.match(await sent(t, senders.sms, codeless), { code: 'TEMPLATE_UNKNOWN' }, 'is not the one that tries')
+  t.match(
+    await sent(t, senders.sms, codeless),
+    { code: 'TEMPLATE_UNKNOWN' },
+    'such a message is not the trial of the breaker'
+  )
   t.match(await sent(t, senders.sms), { code: 'SignatureDoesNotMatch' })
   t.match(await sent(t, senders.sms), { code: 'BREAKER_OPEN' })
 })
 
-t.test('recipients that a server defers open no breaker', async t => {
+t.test('recipients that a mail server defers do not open the breaker', async t => {
   const mailbox = await startMail(t)
   mailbox.mode = { at: 'rcpt', reply: '450 4.1.2 domain not found' }
   const { senders } = await openSenders(
@@ -340,7 +344,7 @@ t.test('recipients that a server defers open no breaker', async t => {
   t.match(await sent(t, senders.mail, mail()), { outcome: 'sent' })
 })
 
-t.test('an open breaker passes its messages on; when all are open, it says when to come again', async t => {
+t.test('an open breaker passes on; when all are open, the outcome says when to try again', async t => {
   const a = await start(t, 'a', failed)
   const b = await start(t, 'b', failed)
   const both = chain([[{ ...a, weight: 1 }], [{ ...b, weight: 1 }]])
@@ -352,17 +356,17 @@ t.test('an open breaker passes its messages on; when all are open, it says when 
   await t.rejects(
     both.send(message(), never()),
     { name: 'SendError', sender: 'b' },
-    'of the one that said so'
+    'the error names the sender that is at its limit'
   )
   const reversed = chain([[{ ...b, weight: 1 }], [{ ...a, weight: 1 }]])
-  t.match(await sent(t, reversed), { outcome: 'limited', retryAfterMs: 20_000 }, 'whichever is first')
+  t.match(await sent(t, reversed), { outcome: 'limited', retryAfterMs: 20_000 }, 'whichever sender is first')
   b.provider.does = failed
   for (let i = 0; i < 5; i++) await sent(t, both)
   t.match(await sent(t, both), { outcome: 'failed', code: 'BREAKER_OPEN', retryAfterMs: OPEN_MS })
   t.same(asked([a.provider]), [5])
 })
 
-t.test('a sender that never ends is ended by the signal, and any error has a name', async t => {
+t.test('the signal ends a sender that never answers; any error becomes a SendError', async t => {
   const stop = new AbortController()
   const deaf = guarded({ name: 'deaf', send: () => new Promise(() => {}) }, clock)
   t.teardown(() => deaf.close?.())
@@ -388,7 +392,11 @@ t.test('a sender that never ends is ended by the signal, and any error has a nam
   const again = new AbortController()
   const known = sent(t, knowing, message(), again.signal)
   again.abort(new SendError('unknown', { code: 'TIMED_OUT' }))
-  t.match(await known, { outcome: 'failed', code: 'TIMED_OUT' }, 'it knows that nothing has left')
+  t.match(
+    await known,
+    { outcome: 'failed', code: 'TIMED_OUT' },
+    'a sender that knows that nothing has left says failed'
+  )
   const odd = guarded(
     {
       name: 'odd',
