@@ -14,14 +14,14 @@ const purpose = 'reset-password'
 const BLOCKED = '13900139000'
 const block = (app: App) => putOnList(app, 'blocked', '+8613900139000')
 
-/** What an answer tells, less what is its own. */
+/** What an answer tells, without what differs in each answer. */
 function shapeOf({ status, body, headers }: Awaited<ReturnType<typeof ask>>) {
   const { id: _, recipient: __, instance: ___, ...told } = body
   const { date: ____, ...rest } = headers
   return { status, told, headers: rest }
 }
 
-/** How often each command was called, less what it was before; nothing without Redis. */
+/** How often each command was called in Redis since `before`; nothing without Redis. */
 async function commands(app: App, before: Record<string, number> = {}): Promise<Record<string, number>> {
   if (!app.hasDecorator('redis')) return {}
   const calls = [...(await app.redis.info('commandstats')).matchAll(/cmdstat_(\S+?):calls=(\d+)/g)]
@@ -42,7 +42,7 @@ for (const [name, open] of Object.entries(places)) {
       return { place, sms, app }
     }
 
-    await t.test('what was concealed stays so, whatever becomes of its purpose', async t => {
+    await t.test('a code stays concealed when its purpose is removed or conceals no more', async t => {
       const { place, app } = await start()
       const answers = [await ask(app, { purpose, phone: PHONE }), await ask(app, { purpose, phone: BLOCKED })]
       await app.unfinished()
@@ -57,7 +57,7 @@ for (const [name, open] of Object.entries(places)) {
       for (const { body } of answers) t.equal((await resend(app, body.id)).status, 202)
     })
 
-    await t.test('a resend is concealed where its purpose has come to be', async t => {
+    await t.test('a resend is concealed if its purpose has come to conceal', async t => {
       const { place, sms, app } = await start()
       const { policy } = app
       const open = { ...policy.purposes[purpose], conceal: false } as NonNullable<Policy['purposes'][string]>
@@ -69,11 +69,11 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await resend(app, id)).status, 202)
       await app.unfinished()
       t.equal(sms.messages.length, 1)
-      t.match((await status(app, id)).body, { delivery: 'accepted' }, 'nor does it show later')
+      t.match((await status(app, id)).body, { delivery: 'accepted' }, 'the status does not show it either')
     })
 
     await t.test('a blocked recipient is answered like any other, and nothing is sent', async t => {
-      /** All that an answer tells, and what it asked of the store. */
+      /** @returns what all answers about a code tell, how many messages went out, and what the store was asked */
       const walk = async (phone: string, send?: boolean) => {
         const { app, sms, place } = await start()
         const before = await commands(app)
@@ -117,7 +117,7 @@ for (const [name, open] of Object.entries(places)) {
       t.notOk('code' in (sends[0] ?? {}))
     })
 
-    await t.test('what is to be withheld needs a key and a purpose that conceals it', async t => {
+    await t.test('send: false needs a key and a purpose that conceals', async t => {
       const { app, sms } = await start()
       const refused = { status: 422, body: { code: 'SEND_REQUIRED', errors: [{ pointer: '#/send' }] } }
       t.match(await ask(app, { purpose: 'login', send: false }), refused)
@@ -127,7 +127,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(sms.messages.length, 1)
     })
 
-    await t.test('for other purposes a blocked recipient is refused', async t => {
+    await t.test('a blocked recipient is refused for a purpose that does not conceal', async t => {
       const { app, sms } = await start()
       t.match(await ask(app, { phone: BLOCKED }), {
         status: 403,
@@ -136,15 +136,15 @@ for (const [name, open] of Object.entries(places)) {
       t.same(sms.messages, [])
     })
 
-    await t.test('that a recipient is allowed does not show either', async t => {
+    await t.test('for a concealed purpose it does not show that a recipient is allowed', async t => {
       const { app } = await start()
       await putOnList(app, 'allowed', '+8613800138000')
       t.equal((await ask(app, { purpose })).status, 202)
       t.equal((await ask(app, { purpose })).status, 429)
-      t.equal((await ask(app)).status, 202, 'for other purposes they are')
+      t.equal((await ask(app)).status, 202, 'for another purpose the recipient is allowed')
     })
 
-    await t.test('the answer comes before the message, and its lock is free', async t => {
+    await t.test('the answer does not wait for the message, and the lock is released', async t => {
       const { app, sms } = await start()
       const { letGo } = sms.hold()
       t.equal((await ask(app, { purpose })).status, 202)
@@ -155,13 +155,13 @@ for (const [name, open] of Object.entries(places)) {
       letGo()
     })
 
-    await t.test('the message goes when the answer has left', async t => {
+    await t.test('the message is sent once the answer has left', async t => {
       const { app, sms } = await start()
       let answer: ServerResponse | undefined
       app.server.on('request', (_request, response: ServerResponse) => {
         answer = response
         const { end } = response
-        // It takes its time to leave.
+        // The answer takes its time to leave.
         response.end = ((...args: Parameters<typeof end>) =>
           setImmediate(() => end.apply(response, args))) as never
       })
@@ -175,7 +175,7 @@ for (const [name, open] of Object.entries(places)) {
       t.same(left, [true])
     })
 
-    await t.test('the message goes to a client that has hung up, too', async t => {
+    await t.test('the message is sent although the client has hung up', async t => {
       const { app, sms } = await start()
       app.server.on('request', (_request, response: ServerResponse) => {
         response.end = (() => response.destroy()) as never
@@ -189,7 +189,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'nothing is promised under a key or a lock that was lost as the machine stood still',
+      'a request whose key or lock was lost while the machine stood still is 503, and nothing is sent',
       async t => {
         const DAY = 86_400_000
         const told = heardOn<AuditEvent>(t, 'verification-api:audit')
@@ -220,7 +220,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('the app closes when what goes on has ended', async t => {
+    await t.test('the app closes once the messages under way are sent', async t => {
       const { app, sms } = await start()
       const order: string[] = []
       sms.does(() => new Promise(resolve => setImmediate(() => resolve(void order.push('sent')))))
@@ -229,7 +229,7 @@ for (const [name, open] of Object.entries(places)) {
       t.same([...order, 'closed'], ['sent', 'closed'])
     })
 
-    await t.test('what fails for the message counts, as it does for a blocked recipient', async t => {
+    await t.test('a message that fails because of itself counts, as for a blocked recipient', async t => {
       const { app, sms } = await start()
       for (const [phone, outcome, details] of [
         [PHONE, 'failed', { code: 'TEMPLATE_UNKNOWN', ofMessage: true }],
@@ -246,7 +246,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     })
 
-    await t.test('nor does a channel without a sender tell them apart', async t => {
+    await t.test('a channel without a sender does not tell blocked recipients apart', async t => {
       const app = await (await open(t)).start({ MAIL_SENDERS: 'none' })
       await putOnList(app, 'blocked', 'blocked@example.com')
       for (const email of ['jane@example.com', 'blocked@example.com']) {
@@ -257,33 +257,30 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     for (const mode of ['rotate', 'reuse'] as const)
-      await t.test(
-        `${mode}: a code that was sent again outlives the failure of its first message`,
-        async t => {
-          const { code, rules, ...rest } = loadPolicy()
-          const twice = { limits: [{ max: 2, window: '60s' }] }
-          const policy = {
-            ...rest,
-            code: { ...code, resend: mode },
-            rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...twice } as Rule) : rule))
-          }
-          const sms = provider()
-          const app = await (await open(t)).start({}, { policy, senders: { sms } })
-          let fail = () => {}
-          const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
-          sms.does(() => failing)
-          const { id } = (await ask(app, { purpose })).body
-          await until(() => sms.messages.length === 1, 'the first message')
-          sms.work()
-          t.equal((await resend(app, id)).status, 202)
-          await until(() => sms.messages.length === 2, 'the second one')
-          fail()
-          await app.unfinished()
-          t.equal((await verify(app, id, sms.lastCode())).status, 200)
+      await t.test(`${mode}: a code that was resent stays valid when its first message fails`, async t => {
+        const { code, rules, ...rest } = loadPolicy()
+        const twice = { limits: [{ max: 2, window: '60s' }] }
+        const policy = {
+          ...rest,
+          code: { ...code, resend: mode },
+          rules: rules.map(rule => (rule.name === 'recipient' ? ({ ...rule, ...twice } as Rule) : rule))
         }
-      )
+        const sms = provider()
+        const app = await (await open(t)).start({}, { policy, senders: { sms } })
+        let fail = () => {}
+        const failing = new Promise<void>((_, reject) => (fail = () => reject(new SendError('failed'))))
+        sms.does(() => failing)
+        const { id } = (await ask(app, { purpose })).body
+        await until(() => sms.messages.length === 1, 'the first message')
+        sms.work()
+        t.equal((await resend(app, id)).status, 202)
+        await until(() => sms.messages.length === 2, 'the second one')
+        fail()
+        await app.unfinished()
+        t.equal((await verify(app, id, sms.lastCode())).status, 200)
+      })
 
-    await t.test('reuse: whoever took a message does not stand for one of which nobody knows', async t => {
+    await t.test('reuse: after a resend with unknown outcome no sender is named for the code', async t => {
       const told = heardOn<AuditEvent>(t, 'verification-api:audit')
       const place = await open(t)
       const { code, ...rest } = loadPolicy()
@@ -301,7 +298,7 @@ for (const [name, open] of Object.entries(places)) {
       t.notOk('sender' in (told.at(-1) ?? {}))
     })
 
-    await t.test('a refund follows, and the end of the code', async t => {
+    await t.test('a failed message is refunded and its code taken back, an unknown one not', async t => {
       const { app, sms, place } = await start()
       const asked = async (which: () => ReturnType<typeof ask>) => {
         const { status, body } = await which()
@@ -313,7 +310,11 @@ for (const [name, open] of Object.entries(places)) {
       const headers = { 'idempotency-key': 'one' }
       const gone = await asked(() => ask(app, { purpose }, { headers }))
       t.equal((await status(app, gone)).status, 404)
-      t.equal(await asked(() => ask(app, { purpose }, { headers })), gone, 'its first answer stays')
+      t.equal(
+        await asked(() => ask(app, { purpose }, { headers })),
+        gone,
+        'a repetition gets the first answer'
+      )
       sms.fail('unknown')
       const id = await asked(() => ask(app, { purpose }))
       t.equal((await status(app, id)).status, 200)
@@ -323,7 +324,7 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_001)
       sms.fail('failed')
       await asked(() => resend(app, id))
-      t.equal((await verify(app, id, code)).status, 200, 'the code before a resend that failed')
+      t.equal((await verify(app, id, code)).status, 200, 'the code before the failed resend is valid')
     })
   })
 }

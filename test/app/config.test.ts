@@ -4,7 +4,7 @@ import { readConfig } from '../../app/config.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
 import { buildApp } from './helper.js'
 
-t.test('defaults', async t => {
+t.test('variables that are not set have their defaults', async t => {
   t.same(readConfig({ PORT: '', UNKNOWN: 'x' }), {
     NODE_ENV: 'development',
     HOST: '127.0.0.1',
@@ -22,7 +22,7 @@ t.test('defaults', async t => {
   t.equal(readConfig({ PORT: '8080' }).PORT, 8080)
 })
 
-t.test('a request may take as long as its sender and Redis may, and its connection longer', async t => {
+t.test('requests may take as long as a sender and Redis together, connections longer', async t => {
   for (const [env, handlerTimeout] of [
     [{}, 19_000],
     [{ STORE_TIMEOUT: '100' }, 19_000],
@@ -35,13 +35,13 @@ t.test('a request may take as long as its sender and Redis may, and its connecti
   }
 })
 
-t.test('mail comes from one address, with a name or without', async t => {
+t.test('MAIL_FROM is one address, with a name or without', async t => {
   const right = ['shop@example.com', 'Shop <shop@example.com>', '"Shop, Inc." <shop@example.com>']
   for (const MAIL_FROM of [...right, '<shop@example.com>', '商店 <shop@example.com>'])
     t.match(readConfig({ MAIL_FROM }), { MAIL_FROM })
 })
 
-t.test('what is right', async t => {
+t.test('right values are taken as they are', async t => {
   const LIMIT_SECRET = 'x'.repeat(16)
   for (const env of [
     { HOST: 'localhost' },
@@ -261,13 +261,13 @@ for (const MAIL_FROM of addresses)
   wrong.push([{ MAIL_FROM }, /^MAIL_FROM \(".*"\) must be one address, as in /])
 
 for (const [env, message] of wrong) {
-  t.test(JSON.stringify(env), async t => {
+  t.test(`the start is refused with ${JSON.stringify(env)}`, async t => {
     const error = t.throws(() => readConfig(env), { name: 'ConfigError', message }) as Error
     t.notMatch(error.message, 'topsecret')
   })
 }
 
-t.test('the policy names what is wrong in it', async t => {
+t.test('a mistake in the policy is named with its path', async t => {
   const policy = loadPolicy()
   for (const [name, least, most] of [
     ['digits', 4, 10],
@@ -309,7 +309,7 @@ t.test('the policy names what is wrong in it', async t => {
     [{ countries: [] }, /^policy\.countries \(\[\]\) /],
     [{ code: {} }, /^policy\.code\.digits is required\.$/],
     [{ colour: 1 }, /^policy\.colour is not known here; known: purposes, code, countries, prices, rules\.$/],
-    // More than the checker lists, with something wrong behind them.
+    // More unknown members than the checker lists, with another mistake behind them.
     [
       {
         ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`/~${i}`, 1])),

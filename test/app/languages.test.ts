@@ -10,12 +10,12 @@ import { provider } from './provider.js'
 import { credentials, startProvider } from './senders/servers.js'
 import { loadFiles, templatesFolder } from './template-files.js'
 
-/** A text and the words of every purpose, in a language beside English. */
+/** The text of a code and the action of every purpose, in a language beside English. */
 const GERMAN = { text: 'Code {code}: {action}, {minutes} min.', action: 'Anmeldung' }
 const TAIWANESE = { text: '驗證碼 {code}（{action}），{minutes} 分鐘內有效。', action: '登入' }
 type Languages = Record<string, { text: string; action: string }>
 
-/** Our own templates, of which those for codes have more languages, and of the others one. */
+/** The shipped templates, with these languages for codes, and one more for the SMS order-shipped. */
 function filesWith(languages: Languages): TemplateFiles {
   const files = loadFiles()
   for (const channel of ['sms', 'mail'] as const) {
@@ -38,7 +38,7 @@ function policyWith(languages: Languages): Policy {
   return { ...policy, purposes: Object.fromEntries(purposes) }
 }
 
-/** Files of an operator, and what names them. */
+/** Templates and a policy in files, and the variables that name them. */
 function operator(t: Test, languages: Languages) {
   const { folder, write } = templatesFolder(t)
   const file = join(folder, 'policy.json')
@@ -55,7 +55,7 @@ function operator(t: Test, languages: Languages) {
 const codesOf = (text: string) => [...text].map(each => each.codePointAt(0)?.toString(16)).join(' ')
 const lastText = (app: App) => app.outbox?.messages[0]?.text ?? ''
 
-t.test('a code goes out in the best language that its text and its purpose have', async t => {
+t.test('a code is sent in the best language that both its text and its purpose have', async t => {
   const { env, put } = operator(t, {})
   // Only the texts have French, only the purposes Spanish.
   put(
@@ -85,15 +85,15 @@ t.test('a code goes out in the best language that its text and its purpose have'
   const { id } = (await ask(app, { locale: 'de-AT' })).body
   place.advance(61_000)
   t.equal((await resend(app, id, { headers: { 'accept-language': 'zh' } })).status, 202)
-  t.match(lastText(app), 'Anmeldung', 'sent again as before')
+  t.match(lastText(app), 'Anmeldung', 'a resend is in the language of the first message')
   place.advance(61_000)
   t.equal((await resend(app, id, { payload: { locale: 'zh-Hant-TW' } })).status, 202)
-  t.match(lastText(app), '登入', 'or as is asked now')
+  t.match(lastText(app), '登入', 'or in the one that it asks for')
   t.equal((await askMail(app)).status, 202)
   t.match(lastText(app), 'is your code to register')
 })
 
-t.test('a message goes out in the best language that its template has', async t => {
+t.test('a message is sent in the best language that its template has', async t => {
   const { env } = operator(t, {})
   const sms = provider()
   const place = await places.memory(t)
@@ -112,7 +112,7 @@ t.test('a message goes out in the best language that its template has', async t 
   }
 })
 
-t.test('LOCALE is the language for those whose own is not there; errors are English then', async t => {
+t.test('messages are in LOCALE where the language asked for is missing, errors in English', async t => {
   const { folder, write } = templatesFolder(t)
   const { sms, mail } = filesWith({ de: GERMAN })
   const captcha = ({ params, locales }: Template) => ({
@@ -138,13 +138,13 @@ t.test('LOCALE is the language for those whose own is not there; errors are Engl
   })
   const chinese = await (await places.memory(t)).start({ LOCALE: 'zh', ADMIN_KEY })
   t.equal((await ask(chinese, { locale: 'fr' })).status, 202)
-  t.match(lastText(chinese), '注册', 'whichever stands first in the file')
+  t.match(lastText(chinese), '注册', 'LOCALE decides, whichever language is first in the file')
   t.equal((await reload(chinese)).status, 200)
   t.equal((await ask(chinese, { phone: '13900139000', locale: 'fr' })).status, 202)
-  t.match(lastText(chinese), '注册', 'also of templates that were read anew')
+  t.match(lastText(chinese), '注册', 'also after a reload')
 })
 
-t.test('an action is spelled with joiners where they belong; what a caller sends is not', async t => {
+t.test('an action may hold joiners where its script needs them, params of a caller may not', async t => {
   const persian = { text: 'کد {code}: {action} ({minutes})', action: 'ورود به حساب می\u200cشود' }
   const sinhala = { text: '{code} {action} {minutes}', action: 'ශ\u0dca\u200dරී' }
   const { env, put } = operator(t, { fa: persian, si: sinhala })
@@ -185,14 +185,14 @@ t.test('an action is spelled with joiners where they belong; what a caller sends
     t.match(await reload(app), { status: 422, body: { reason } }, codesOf(action))
   }
   put({ fa: { ...persian, action: 'evil.م\u200cش' } })
-  t.match(await reload(app), { status: 422 }, 'a link is one, with joiners or without')
+  t.match(await reload(app), { status: 422 }, 'a link is refused, with joiners or without')
 
   const params = { name: 'می\u200cشود' }
   const sent = await post(app, '/v1/mail', { to: 'a@example.com', template: 'welcome', params })
   t.match(sent, { status: 422, body: { errors: [{ pointer: '#/params/name', code: 'INVISIBLE' }] } })
 })
 
-t.test('what lacks the language of LOCALE ends the start', async t => {
+t.test('templates or actions that lack LOCALE, or have a mistake, end the start', async t => {
   const place = await places.memory(t)
   const wrong = (env: NodeJS.ProcessEnv, message: RegExp) =>
     t.rejects(place.start(env), { name: 'ConfigError', message })
@@ -214,7 +214,7 @@ t.test('what lacks the language of LOCALE ends the start', async t => {
   put({ de: GERMAN }, { de: { text: '', action: 'x'.repeat(81) } })
   await wrong(env, /^policy\.purposes\.register\.action\.de \("x+"\) must have 80 characters or fewer\.$/)
   put({ de: { text: `${'ő'.repeat(160)}{code} {action} {minutes}`, action: '' } }, {})
-  await t.resolves(place.start(env), 'three SMS are allowed')
+  await t.resolves(place.start(env), 'a text of three SMS is allowed')
   put(
     { de: { text: `${'ő'.repeat(160)}{code} {action} {minutes}`, action: '' } },
     { de: { text: '', action: 'x'.repeat(80) } }
@@ -231,7 +231,7 @@ t.test('what lacks the language of LOCALE ends the start', async t => {
 })
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`templates and policy are replaced as a whole, ${name}`, async t => {
+  t.test(`a reload replaces templates and policy together, or neither (${name})`, async t => {
     const { env, put, write } = operator(t, { de: GERMAN })
     const place = await open(t)
     const app = await place.start(env)
@@ -244,7 +244,7 @@ for (const [name, open] of Object.entries(places)) {
     t.match(await reload(app), { status: 422, body: { reason: /^policy\.purposes\.register\.action\.de / } })
     place.advance(61_000)
     t.equal((await resend(app, id)).status, 202)
-    t.match(lastText(app), /^Code \d+: Anmeldung/, 'those before stay in force')
+    t.match(lastText(app), /^Code \d+: Anmeldung/, 'the former templates and policy stay in force')
 
     put({ de: { text: 'neu {code} {action} {minutes}', action: 'Login' } })
     t.equal((await reload(app)).status, 200)
@@ -256,11 +256,11 @@ for (const [name, open] of Object.entries(places)) {
     t.equal((await reload(app)).status, 200)
     place.advance(61_000)
     t.equal((await resend(app, id)).status, 202)
-    t.match(lastText(app), 'is your code to register', 'its language is no longer there')
+    t.match(lastText(app), 'is your code to register', 'German is no longer there')
   })
 }
 
-t.test('a template that is gone, and that an account lists, refuses the reload', async t => {
+t.test('a reload without a template that an account lists is refused', async t => {
   const { env, folder, write } = operator(t, {})
   const ACCOUNTS_FILE = join(folder, 'accounts.json')
   const account = { id: 'shop', keys: ['0'.repeat(64)], templates: ['welcome'] }
@@ -273,11 +273,11 @@ t.test('a template that is gone, and that an account lists, refuses the reload',
     status: 422,
     body: { reason: /^ACCOUNTS_FILE\[0\]\.templates\[0\] \("welcome"\) names no template; known: / }
   })
-  t.ok('welcome' in app.templates.offered('mail'), 'the templates before are in force')
+  t.ok('welcome' in app.templates.offered('mail'), 'the former templates stay in force')
 })
 
 t.test(
-  'the codes of a provider are held against the templates, at the start and when these change',
+  'ALIYUN_TEMPLATES is checked against the templates, at the start and at a reload of these',
   async t => {
     const { env, put } = operator(t, { 'zh-Hant': TAIWANESE })
     const { lines, stream } = logStream()
@@ -310,7 +310,7 @@ t.test(
   }
 )
 
-t.test('providers that keep the texts are asked for that in the language of the message', async t => {
+t.test('a provider that keeps the texts is asked for the one in the language of the message', async t => {
   const { env } = operator(t, { 'zh-Hant': TAIWANESE })
   const place = await places.memory(t)
   for (const [SMS_SENDERS, ok] of [
@@ -336,26 +336,27 @@ t.test('providers that keep the texts are asked for that in the language of the 
       t.match(`${search}${body}`, code, `${SMS_SENDERS} ${locale}`)
       place.advance(60_000)
     }
-    t.match(await ask(app, { locale: 'en' }), { status: 502, body: { code: 'SEND_FAILED' } }, 'has no code')
+    t.match(
+      await ask(app, { locale: 'en' }),
+      { status: 502, body: { code: 'SEND_FAILED' } },
+      'the provider has no code for English'
+    )
     t.equal(asked.asked.length, 2)
   }
 })
 
-t.test(
-  'the log names actions in a language that no text has, at the start and when they are read anew',
-  async t => {
-    const { env, put } = operator(t, {})
-    const { lines, stream } = logStream()
-    const place = await places.memory(t)
-    const app = await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
-    t.notMatch(lines.join(''), 'has no text')
-    put({ de: GERMAN }, { de: GERMAN, es: { text: '', action: 'entrar' } })
-    const told = (channel: string) =>
-      `policy.purposes.login.action has es, in which ${channel}.json has no text of captcha`
-    t.equal((await reload(app)).status, 200)
-    for (const channel of ['sms', 'mail']) t.match(lines.join(''), told(channel))
-    lines.length = 0
-    await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
-    t.match(lines.join(''), told('sms'))
-  }
-)
+t.test('the log names actions in a language that no text has, at the start and at a reload', async t => {
+  const { env, put } = operator(t, {})
+  const { lines, stream } = logStream()
+  const place = await places.memory(t)
+  const app = await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
+  t.notMatch(lines.join(''), 'has no text')
+  put({ de: GERMAN }, { de: GERMAN, es: { text: '', action: 'entrar' } })
+  const told = (channel: string) =>
+    `policy.purposes.login.action has es, in which ${channel}.json has no text of captcha`
+  t.equal((await reload(app)).status, 200)
+  for (const channel of ['sms', 'mail']) t.match(lines.join(''), told(channel))
+  lines.length = 0
+  await place.start({ ...env, LOG_LEVEL: 'warn' }, { logStream: stream })
+  t.match(lines.join(''), told('sms'))
+})

@@ -19,12 +19,12 @@ const page = readFileSync(new URL('../../docs/app-errors.md', import.meta.url), 
 const rows = [...page.matchAll(/^\| `(\w+)` \| (\d{3}|4xx) \| (.+) \| (.+) \|$/gm)]
 const names = (text = '') => [...text.matchAll(/\{([\w-]+)\}/g)].map(([, name]) => name).sort()
 const { thrown, unclear } = thrownProblems()
-/** The plugin's refusals: their words come with them. */
+/** The refusals of the plugin, which brings their texts. */
 const REFUSALS = ['FST_SEND_LIMIT_EXCEEDED', 'FST_SEND_LIMIT_IN_FLIGHT', 'FST_SEND_LIMIT_BLOCKED']
 const foreign = Object.entries(en.problems).map(([code, { detail }]) => ({ code, detail, status: undefined }))
 const known = [...thrown, ...foreign]
 
-t.test('every problem that is thrown shows its code and words', async t => {
+t.test('every problem that is thrown has its code and text where the sources throw it', async t => {
   // Errors of Fastify and the plugin bring their codes.
   t.same(
     unclear.filter(at => !at.startsWith('failure.ts: problemDocument(statusCode, code')),
@@ -40,15 +40,15 @@ t.test('one code has one status and one text', async t => {
   }
 })
 
-t.test('every problem has a Chinese text with the same names in it', async t => {
+t.test('every problem has a Chinese text with the same placeholders', async t => {
   for (const { code, detail } of known) t.same(names(zh.problems[code]?.detail), names(detail), code)
   for (const code of REFUSALS) t.same(names(zh.problems[code]?.detail), ['violated-policies'], code)
   for (const [code, text] of Object.entries(zh.problems)) t.match(text?.detail, /\p{Script=Han}/u, code)
   const codes = [...known.map(({ code }) => code), ...REFUSALS]
-  t.same(Object.keys(zh.problems).sort(), [...new Set(codes)].sort(), 'and there is no other')
+  t.same(Object.keys(zh.problems).sort(), [...new Set(codes)].sort(), 'there is no text for another code')
 })
 
-t.test('every problem has its line in the docs, with its status and its cure', async t => {
+t.test('every problem has a line in docs/app-errors.md, with its status', async t => {
   const codes = [...known.map(({ code }) => code), ...REFUSALS]
   t.same(rows.map(([, code]) => code).sort(), [...new Set(codes)].sort())
   for (const { code, status } of thrown) {
@@ -61,7 +61,7 @@ t.test('every status that occurs has a Chinese title', async t => {
   for (const [, code = '', status] of rows) if (status !== '4xx') t.ok(zh.titles[Number(status)], code)
 })
 
-t.test('every flaw is told in both languages and in the docs', async t => {
+t.test('every code of an error in a body has texts in both languages, and is in the docs', async t => {
   t.same(Object.keys(zh.flaws).sort(), Object.keys(en.flaws).sort())
   for (const [code, text] of Object.entries(en.flaws)) {
     t.same(names(zh.flaws[code]), names(text), code)
@@ -69,9 +69,9 @@ t.test('every flaw is told in both languages and in the docs', async t => {
   }
 })
 
-t.test('Accept-Language', async t => {
+t.test('Accept-Language chooses the language of errors, and LOCALE where it does not', async t => {
   const matrix: [string | undefined, en: string, zh: string][] = [
-    // What is asked for; what is answered where English is the default; where Chinese is.
+    // The header; the language of the answer where LOCALE is en; where it is zh.
     [undefined, 'en', 'zh'],
     ['', 'en', 'zh'],
     ['*', 'en', 'zh'],
@@ -105,7 +105,7 @@ t.test('Accept-Language', async t => {
     for (const [asked, ...answers] of matrix) {
       const headers = asked === undefined ? {} : { 'accept-language': asked }
       const reply = await app.inject({ url: '/nothing', headers })
-      t.equal(reply.headers['content-language'], answers[i], `${asked?.slice(0, 40)} where it is ${LOCALE}`)
+      t.equal(reply.headers['content-language'], answers[i], `${asked?.slice(0, 40)} with LOCALE=${LOCALE}`)
       t.match(reply.headers.vary, /(^|, )accept-language$/)
     }
   }
@@ -133,7 +133,7 @@ t.test('an Accept-Language of nothing but * is read three times, however long it
   t.same(answer.json(), { locale: 'en', read: 3 })
 })
 
-t.test('a language tag as platforms name it chooses in a body as in the header', async t => {
+t.test('a language tag with extensions, as of platforms, works in a body and in the header', async t => {
   const app = await (await places.memory(t)).start()
   for (const [i, tag] of ['zh-Hans-CN-u-nu-latn', 'en-US-u-fw-mon-mu-celsius'].entries()) {
     const phone = `1380013800${i}`
@@ -144,7 +144,7 @@ t.test('a language tag as platforms name it chooses in a body as in the header',
   }
 })
 
-t.test('the best of some languages for a tag, by the usual look-up', async t => {
+t.test('lookUp finds the best known language for a tag by shortening the tag', async t => {
   const known = ['en', 'zh', 'zh-Hant', 'pt-BR', 'he', 'sr']
   for (const [tag, found] of [
     ['zh-Hant-HK', 'zh-Hant'],
@@ -216,7 +216,7 @@ const untold = ({ title, detail, errors, instance, ...document }: ProblemDocumen
   errors: (errors as { detail: string }[] | undefined)?.map(({ detail, ...flaw }) => flaw)
 })
 
-t.test('errors in both languages: other words, the same otherwise', async t => {
+t.test('errors in English and Chinese differ in their texts alone', async t => {
   const app = await (await places.memory(t)).start()
   for (const [code, [options, detail]] of Object.entries(errors)) {
     const [english, chinese] = await inBoth(app, options)
@@ -232,7 +232,7 @@ t.test('errors in both languages: other words, the same otherwise', async t => {
   }
 })
 
-t.test('the page shows what is answered', async t => {
+t.test('docs/app-errors.md shows a problem as it is answered', async t => {
   const app = await (await places.memory(t)).start()
   const [english] = await inBoth(app, sms({ phone, template: 'order-shipped' }))
   const shown = blocksOf('docs/app-errors.md').map(({ text }) => JSON.parse(text))
@@ -240,7 +240,7 @@ t.test('the page shows what is answered', async t => {
   for (const { instance } of [shown[0], english.body]) t.match(instance, /^urn:uuid:[0-9a-f]{8}-/)
 })
 
-t.test('what is wrong in a body, in both languages', async t => {
+t.test('errors in a body are explained in English and Chinese', async t => {
   const app = await (await places.memory(t)).start()
   const cases: [object, pointer: string, code: string, en: string, zh: string][] = [
     [{ template: 'x' }, '#/phone', 'REQUIRED', 'is missing', '缺失'],
@@ -276,7 +276,7 @@ t.test('what is wrong in a body, in both languages', async t => {
   }
 })
 
-t.test('a refusal of the plugin in both languages', async t => {
+t.test('a refusal of the plugin is answered in English and Chinese', async t => {
   const app = await (await places.memory(t)).start()
   const options = sms({ phone, template: 'password-changed', locale: 'en' })
   for (let i = 0; i < 2; i++) t.equal((await app.inject(options)).statusCode, 202)
@@ -291,7 +291,7 @@ t.test('a refusal of the plugin in both languages', async t => {
   t.equal(chinese.headers['retry-after'], '60')
 })
 
-t.test('a message is in the language that its body names, else in that of its request', async t => {
+t.test('a message is in the language of `locale`, else in that of Accept-Language', async t => {
   const place = await places.memory(t)
   const app = await place.start()
   const sent = async (url: string, payload: object, language: string) => {
@@ -315,13 +315,21 @@ t.test('a message is in the language that its body names, else in that of its re
     t.equal(locale, 'en', url)
     place.advance(60_000)
     if (url !== '/v1/captcha') continue
-    t.match(await sent(`${url}/${id}/resend`, {}, 'zh'), { locale: 'en' }, 'sent again as before')
+    t.match(
+      await sent(`${url}/${id}/resend`, {}, 'zh'),
+      { locale: 'en' },
+      'a resend is in the language of the first message'
+    )
     place.advance(60_000)
-    t.match(await sent(`${url}/${id}/resend`, { locale: 'zh' }, 'en'), { locale: 'zh' }, 'or as is asked now')
+    t.match(
+      await sent(`${url}/${id}/resend`, { locale: 'zh' }, 'en'),
+      { locale: 'zh' },
+      'or in the one that it asks for'
+    )
   }
 })
 
-t.test('what is no request is answered in the language of the service', async t => {
+t.test('what is no valid request is answered in the language of LOCALE', async t => {
   const app = await (await places.memory(t)).start({ LOCALE: 'zh' })
   const port = await listen(app)
   for (const [text, status, title] of [
@@ -339,7 +347,7 @@ t.test('what is no request is answered in the language of the service', async t 
   t.equal(bad.headers['content-language'], 'zh')
 })
 
-t.test('while it closes: 503 as a problem, and the connection goes with it', async t => {
+t.test('while the API closes it answers 503 as a problem, and closes the connection', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   const held = gate()
   app.addHook('preClose', () => held.opened)
@@ -356,7 +364,7 @@ t.test('while it closes: 503 as a problem, and the connection goes with it', asy
     const origin = 'http://localhost:5173'
     const page = await fetch(`${url}/v1/captcha`, { method: 'POST', headers: { origin } })
     t.equal(page.status, 503)
-    t.equal(page.headers.get('access-control-allow-origin'), origin, 'a page can read it')
+    t.equal(page.headers.get('access-control-allow-origin'), origin, 'a page can read the problem')
   } finally {
     held.open()
     await closed

@@ -34,7 +34,7 @@ function keysOf(route: string): object[] {
   return /\/v1\/(sms|mail|quota)$/.test(route) ? [{ apiKey: [] }] : []
 }
 
-t.test('the document', async t => {
+t.test('the document has each operation with its headers, keys and problems', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const document = (await app.inject('/openapi.json')).json<Document>()
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -45,7 +45,7 @@ t.test('the document', async t => {
   )
 
   t.equal(document.openapi, '3.1.0')
-  // Where there is none, generators of clients take such a value for anything at all.
+  // Without a type, generators of clients take such a value for anything at all.
   JSON.stringify(document, (_, member) => {
     if (Array.isArray(member?.enum)) t.equal(member.type, typeof member.enum[0], `${member.enum}`)
     return member
@@ -99,7 +99,7 @@ t.test('the document', async t => {
       t.same(Object.keys(content), ['application/problem+json'], `${route} ${status}`)
       t.ok('content-language' in headers, `${route} ${status}`)
     }
-    // Whatever stands in an address may be encoded wrongly.
+    // A parameter in an address may be encoded wrongly.
     if (route.includes('{')) t.match(responses[400], { description: /cannot be read/ }, route)
     if (route.startsWith('POST')) {
       const headers = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'content-language']
@@ -108,7 +108,7 @@ t.test('the document', async t => {
   }
 })
 
-t.test('it names the codes that each answer may have, as the page of errors has them', async t => {
+t.test('the document names the codes of all answers, and docs/app-errors.md the same ones', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { paths } = (await app.inject('/openapi.json')).json<Document>()
   const answers = Object.values(paths)
@@ -142,15 +142,15 @@ t.test('an answer names no code that its operation cannot have', async t => {
         : []
     )
   const listing = ['/v1/admin/recipients/block', '/v1/admin/recipients/allow']
-  t.same(routesWith('DURATION_TOO_LONG'), listing, 'to unblock takes no duration')
-  t.same(routesWith('LISTS_FULL'), listing, 'and makes room')
-  t.notOk(routesWith('INVALID').includes('/v1/admin/reload'), 'which asks for nothing')
-  t.notOk(routesWith('TEXT_TOO_LONG').includes('/v1/mail'), 'which has no segments')
+  t.same(routesWith('DURATION_TOO_LONG'), listing, 'unblocking takes no duration')
+  t.same(routesWith('LISTS_FULL'), listing, 'unblocking makes room')
+  t.notOk(routesWith('INVALID').includes('/v1/admin/reload'), 'a reload has no input')
+  t.notOk(routesWith('TEXT_TOO_LONG').includes('/v1/mail'), 'a mail has no segments')
   const sending = ['/v1/captcha', '/v1/captcha/{id}/resend', '/v1/sms', '/v1/mail']
   t.same(routesWith('SEND_LIMITED').sort(), sending.sort(), 'a provider limits what is sent')
 })
 
-t.test('what a code is sent again in, and when another may be asked for, is said as it is', async t => {
+t.test('the document is right about the language of a resend and the meaning of resendAt', async t => {
   const place = await places.memory(t)
   const app = await place.start()
   const document = (await app.inject('/openapi.json')).body
@@ -180,11 +180,11 @@ t.test('what a code is sent again in, and when another may be asked for, is said
   const other = (await ask('/v1/captcha', { phone: '13800138009', purpose: 'login' }, 'en')).json().id
   place.advance(61_000)
   t.equal((await ask(`/v1/captcha/${other}/resend`, undefined, 'zh')).statusCode, 202)
-  t.match(app.outbox?.messages[0]?.text, 'is your code to log in', 'not in Chinese')
+  t.match(app.outbox?.messages[0]?.text, 'is your code to log in', 'the resend is not in Chinese')
   t.match(document, 'If absent, the language in which the code was requested.')
 })
 
-t.test('passes a linter, which has nothing to warn of', async t => {
+t.test('the document passes a linter without warnings', async t => {
   const place = await places.memory(t)
   for (const env of [{ ADMIN_KEY }, { DEV_OUTBOX: 'off' }]) {
     const app = await place.start(env)
@@ -202,14 +202,14 @@ interface Body {
   schema: { properties?: Record<string, { examples?: unknown[]; description?: string }> }
 }
 
-/** What the page offers to send: the example of a body, else one made of those of its members. */
+/** What the page at /docs offers to send: the example of a body, else one made of those of its members. */
 function offered({ example, schema: { properties = {} } }: Body): object {
   const members = Object.entries(properties).map(([name, { examples = [] }]) => [name, examples[0]])
   return example ?? Object.fromEntries(members)
 }
 
-t.test('what the page offers to send is taken as it stands', async t => {
-  // Where it is not from, a number needs its country code.
+t.test('what the page at /docs offers to send is accepted as it is', async t => {
+  // In another region the number of an example needs its country code.
   const app = await (await places.memory(t)).start({ ADMIN_KEY, REGION: 'GB' })
   const headers = { 'x-api-key': KEY, 'x-admin-key': ADMIN_KEY }
   const answers: Record<string, number> = {}
@@ -221,7 +221,7 @@ t.test('what the page offers to send is taken as it stands', async t => {
   }
   t.same(answers, {
     '/v1/captcha': 202,
-    // Nobody has this code.
+    // There is no such code.
     '/v1/captcha/verify': 422,
     '/v1/sms': 202,
     '/v1/mail': 202,
@@ -232,7 +232,7 @@ t.test('what the page offers to send is taken as it stands', async t => {
   })
 })
 
-t.test('of one body it says that it may be left out', async t => {
+t.test('the document says of the body of a resend alone that it may be left out', async t => {
   const app = await (await places.memory(t)).start()
   const optional = Object.entries(app.swagger().paths ?? {}).filter(([, { post }]) => {
     const body = post?.requestBody as { required?: boolean } | undefined
@@ -255,7 +255,7 @@ t.test('each channel names its own templates', async t => {
   }
 })
 
-t.test('after a reload it is that of an app which starts with the same files', async t => {
+t.test('after a reload the document is that of an app started with the same files', async t => {
   const place = await places.memory(t)
   const policy = loadPolicy()
   const POLICY_FILE = join(folderOf(t), 'policy.json')
@@ -281,14 +281,14 @@ t.test('after a reload it is that of an app which starts with the same files', a
     return { document: first?.json(), json: json?.json(), yaml: yaml?.body }
   }
   const before = await documentsOf(app)
-  t.equal(app.swagger(), app.swagger(), 'written once')
+  t.equal(app.swagger(), app.swagger(), 'the document is made once')
   t.match(before.yaml, /one of: order-shipped \{ order \}/)
 
   const unlock = { action: { en: 'unlock', zh: '解锁' } }
   ruled(
     rule => {
       if (rule.name === 'recipient') return { ...rule, limits: [{ max: 2, window: '90s' }] }
-      // Nothing is left of it to tell a caller.
+      // A rule that observes has nothing to tell a caller.
       if (rule.name === 'verify-attempts') return { ...rule, mode: 'observe' }
       return rule
     },
@@ -296,7 +296,7 @@ t.test('after a reload it is that of an app which starts with the same files', a
   )
   const { captcha } = sms as { captcha: Template }
   write({ sms: { captcha, paid }, mail })
-  t.same(await documentsOf(app), before, 'not before it is read')
+  t.same(await documentsOf(app), before, 'the document does not change before the reload')
   app.reload()
   const after = await documentsOf(app)
   t.same(after, await documentsOf(await place.start(env)))
@@ -322,10 +322,10 @@ t.test('after a reload it is that of an app which starts with the same files', a
 
   writeFileSync(POLICY_FILE, '{}')
   t.throws(() => app.reload())
-  t.same(await documentsOf(app), after, 'what is refused changes nothing')
+  t.same(await documentsOf(app), after, 'a refused reload changes nothing')
 })
 
-t.test('a page shows it', async t => {
+t.test('the page at /docs is served without warnings', async t => {
   const { lines, stream } = logStream()
   const app = await (await places.memory(t)).start({ LOG_LEVEL: 'warn' }, { logStream: stream })
   for (const path of ['/docs', '/docs/']) {
@@ -333,7 +333,7 @@ t.test('a page shows it', async t => {
     const page = await app.inject(path)
     t.equal(page.statusCode, 200)
     t.match(page.headers['content-type'], 'text/html')
-    t.strictSame(lines, [], 'nothing to warn of')
+    t.strictSame(lines, [], 'no warning is logged')
   }
 })
 

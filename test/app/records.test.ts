@@ -35,7 +35,7 @@ for (const [store, open] of Object.entries(stores)) {
       return key
     }
 
-    await t.test('what was put is there, and nothing else', async t => {
+    await t.test('a record that was put is found, and no other', async t => {
       const key = await put()
       t.match(await records.get(key), {
         sealed: 'sealed',
@@ -48,14 +48,14 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.get(name()), null)
     })
 
-    await t.test('the right code counts once', async t => {
+    await t.test('the right code verifies once', async t => {
       const key = await put()
       t.same(await records.check(key, 1), { verified: true, attemptsLeft: 3, tried: true })
       t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'verified' })
     })
 
-    await t.test('the last wrong code ends it', async t => {
+    await t.test('the last wrong try ends the code', async t => {
       const key = await put()
       for (const attemptsLeft of [2, 1, 0]) {
         t.same(await records.check(key, 0), { verified: false, attemptsLeft, tried: true })
@@ -64,7 +64,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { ended: 'failed', attemptsLeft: 0 })
     })
 
-    await t.test('it expires, to the millisecond, and is forgotten later', async t => {
+    await t.test('a code expires to the millisecond, and its record is forgotten later', async t => {
       const key = await put()
       advance(299_999)
       t.match(await records.get(key), { lifeMs: 1, ended: '' })
@@ -78,7 +78,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.get(key), null)
     })
 
-    await t.test('the next generation alone is valid, with terms of its own', async t => {
+    await t.test('after rotate the next generation alone is valid, with its own tries and life', async t => {
       const key = await put()
       await records.check(key, 0)
       advance(100_000)
@@ -97,7 +97,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { generation: 2 })
     })
 
-    await t.test('a former generation comes back as it was, unless the later one has ended', async t => {
+    await t.test('restore brings a former generation back, unless the later one has ended', async t => {
       const key = await put()
       await records.check(key, 0)
       await records.rotate(key, terms, 'a')
@@ -107,9 +107,17 @@ for (const [store, open] of Object.entries(stores)) {
       t.same(await records.check(key, 2), { verified: false, attemptsLeft: 1, tried: true })
 
       await records.rotate(key, terms, 'b')
-      t.match(await records.get(key), { generation: 3, made: 3 }, 'what was taken back is not made again')
+      t.match(
+        await records.get(key),
+        { generation: 3, made: 3 },
+        'the number of a generation that was taken back is not used again'
+      )
       await records.restore(key, 'b')
-      t.match(await records.get(key), { generation: 1, made: 3, attemptsLeft: 1 }, 'a second time')
+      t.match(
+        await records.get(key),
+        { generation: 1, made: 3, attemptsLeft: 1 },
+        'a former generation comes back a second time'
+      )
       await records.rotate(key, terms, 'c')
       await records.check(key, 4)
       await records.restore(key, 'c')
@@ -122,7 +130,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(failed), { ended: 'failed', sender: '' })
     })
 
-    await t.test('of several at once each is taken back for itself, in any order', async t => {
+    await t.test('of several rotations each can be taken back by itself, in any order', async t => {
       const orders = ['abc', 'acb', 'bac', 'bca', 'cab', 'cba']
       for (const order of orders) {
         const key = await put()
@@ -131,7 +139,7 @@ for (const [store, open] of Object.entries(stores)) {
         for (const token of order) await records.restore(key, token)
         t.match(await records.get(key), { generation: 1, attemptsLeft: 2 }, order)
         await records.restore(key, 'a')
-        t.match(await records.get(key), { generation: 1, made: 4 }, 'once')
+        t.match(await records.get(key), { generation: 1, made: 4 }, 'a rotation is taken back once')
       }
       for (const [order, generation] of Object.entries({ ab: 4, ba: 4, bc: 2, cb: 2, ac: 3, ca: 3 })) {
         const key = await put()
@@ -144,12 +152,16 @@ for (const [store, open] of Object.entries(stores)) {
       await records.restore(key, '19')
       t.match(await records.get(key), { generation: 20 })
       for (let i = 18; i >= 0; i--) await records.restore(key, `${i}`)
-      t.match(await records.get(key), { generation: 12 }, 'no more than nine are remembered')
+      t.match(await records.get(key), { generation: 12 }, 'no more than nine rotations are remembered')
       const ended = await put()
       for (const token of 'ab') await records.rotate(ended, terms, token)
       await records.cancel(ended)
       for (const token of 'ba') await records.restore(ended, token)
-      t.match(await records.get(ended), { generation: 3, ended: 'cancelled' }, 'not behind what has ended it')
+      t.match(
+        await records.get(ended),
+        { generation: 3, ended: 'cancelled' },
+        'nothing is taken back once the code was cancelled'
+      )
     })
 
     await t.test(
@@ -173,12 +185,16 @@ for (const [store, open] of Object.entries(stores)) {
         advance(300_000)
         for (const key of both) {
           t.equal(await records.cancel(key), true)
-          t.equal(await records.rotate(key, terms, 'a'), null, 'also one that had failed or expired')
+          t.equal(
+            await records.rotate(key, terms, 'a'),
+            null,
+            'also a cancelled one that had failed or expired'
+          )
         }
       }
     )
 
-    await t.test('no sender is known until it is noted, until the next generation', async t => {
+    await t.test('the sender is known from when it is noted until the next generation', async t => {
       const key = await put()
       await records.noteSender(key, 1, 'twilio')
       t.match(await records.rotate(key, terms, 'a'), { sender: 'twilio' })
@@ -189,10 +205,10 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), { sender: '' })
       await records.rotate(key, terms, 'b')
       await records.noteSender(key, 1, 'twilio')
-      t.match(await records.get(key), { sender: '' }, 'of a former generation it says nothing')
+      t.match(await records.get(key), { sender: '' }, 'a note about a former generation changes nothing')
     })
 
-    await t.test('a code is given out again as long as it may be used', async t => {
+    await t.test('reuse gives out the same code as long as it may be used', async t => {
       const [expiring, failed] = [await put(), await put()]
       advance(299_999)
       t.match(await records.reuse(expiring), { generation: 1, made: 1, lifeMs: 1 })
@@ -203,7 +219,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.reuse(expiring), null)
     })
 
-    await t.test('what is dropped is gone', async t => {
+    await t.test('a record that is dropped is gone', async t => {
       const key = await put()
       await records.drop(key)
       t.equal(await records.get(key), null)
@@ -212,7 +228,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
 
-    await t.test('what was made or given out again is not dropped', async t => {
+    await t.test('a record that was rotated or reused is not dropped', async t => {
       const [made, given] = [await put(), await put()]
       await records.rotate(made, terms, 'a')
       await records.reuse(given)
@@ -233,7 +249,7 @@ for (const [store, open] of Object.entries(stores)) {
   })
 }
 
-t.test('in memory, what is over is held no longer than until another one is asked about', async t => {
+t.test('in memory, records past their retention are removed when another is looked up', async t => {
   let now = 0
   const records = new MemoryRecords({ monotonic: () => now, wall: () => now })
   const { held } = records as unknown as { held: Map<string, unknown> }
@@ -249,12 +265,12 @@ t.test('in memory, what is over is held no longer than until another one is aske
   for (let i = 0; i < 1_500; i++) await records.put(`${i}`, 'sealed', terms)
   now += RETENTION_MS
   t.equal(await records.get('1499'), null)
-  t.equal(held.size, 500, 'of many, some go at a time')
+  t.equal(held.size, 500, 'no more than a thousand are removed at a time')
   await records.put('a', 'sealed', terms)
   t.equal(held.size, 1)
 })
 
-t.test('in memory a code is over when one of both clocks says so: a machine may be suspended', async t => {
+t.test('in memory a code expires by either clock, as a machine may be suspended', async t => {
   for (const stopped of ['monotonic', 'wall']) {
     const { clock, advance } = stillClock()
     const records = new MemoryRecords({ ...clock, [stopped]: () => 0 })
@@ -266,7 +282,7 @@ t.test('in memory a code is over when one of both clocks says so: a machine may 
   }
 })
 
-t.test('full memory takes no more, rather than forget', async t => {
+t.test('full memory refuses a new code rather than forget another one', async t => {
   let now = 0
   const records = new MemoryRecords({ monotonic: () => now, wall: () => now }, 2)
   await records.put('a', 'sealed', terms)
@@ -280,13 +296,13 @@ t.test('full memory takes no more, rather than forget', async t => {
   t.match([await records.get('a'), await records.get('b')], [{ generation: 2 }, null])
 })
 
-t.test('a sender that is noted leaves nothing in Redis where nothing was', async t => {
+t.test('noting the sender of an unknown code leaves nothing in Redis', async t => {
   const { client } = await startRedis(t)
   await new RedisRecords(client).noteSender('a', 1, 'twilio')
   t.same(await client.keys('*'), [])
 })
 
-/** Records, and what takes back the first try of a key as one whose answer was lost. */
+/** Records, and a function that takes back the first try of a key as if its answer was lost. */
 async function tried(t: Test) {
   const { client } = await startRedis(t)
   const records = new RedisRecords(client)
@@ -303,7 +319,7 @@ async function tried(t: Test) {
   return { client, records, key, takeBack: () => uncheck?.call(client, 1, `captcha:{${key}}`, tries[0]) }
 }
 
-t.test('a try that is taken back twice does not bring back what has ended since', async t => {
+t.test('a try that is taken back twice does not revive a code that has ended since', async t => {
   const { client, records, key, takeBack } = await tried(t)
   await takeBack()
   const writes = written(client)
@@ -312,14 +328,14 @@ t.test('a try that is taken back twice does not bring back what has ended since'
     return records.get(each)
   }
   await Promise.all([records.get(key), later(name()), later(name())])
-  t.equal(writes.count, 1, 'what is asked together leaves in one write')
+  t.equal(writes.count, 1, 'commands of one turn leave in one write')
   t.match(await records.get(key), { ended: '' })
   for (let i = 0; i < 3; i++) await records.check(key, 0)
   await takeBack()
   t.match(await records.get(key), { ended: 'failed' })
 })
 
-t.test('a try is not taken back behind who was told, as the code was to be ended, that it has', async t => {
+t.test('a try is not taken back after a cancel was told that the code had ended', async t => {
   const { records, key, takeBack } = await tried(t)
   t.equal(await records.cancel(key), false)
   await takeBack()

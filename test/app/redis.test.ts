@@ -28,7 +28,7 @@ const answers = (command: Promise<unknown>) =>
     () => false
   )
 
-/** A way to a server that keeps back all answers on a connection once `what` was asked there. */
+/** A way to a server that holds back all answers on a connection once `what` was asked there. */
 async function holding(t: Test, port: number, what: string) {
   const held: (() => void)[] = []
   let open = false
@@ -49,7 +49,7 @@ async function holding(t: Test, port: number, what: string) {
   return { url, release }
 }
 
-t.test('no request waits for Redis more often than its time is reckoned for', async t => {
+t.test('no request waits for Redis more often than its time-out allows for', async t => {
   const redis = await startRedis(t, { clock: true })
   const wire = await tapWire(t, redis.port, 30)
   const sms = provider()
@@ -68,12 +68,12 @@ t.test('no request waits for Redis more often than its time is reckoned for', as
     const resent = await waits(options => resend(app, sent.id, options))
     return [sent, resent]
   }
-  // The first sends the scripts, too.
+  // The first round sends the scripts, too.
   await round()
   t.match(await round(), [{ status: 202 }, { status: 502, waits: STORE_WAITS }])
 })
 
-t.test('a database that Redis does not have: says so', async t => {
+t.test('a REDIS_URL with a database that Redis does not have ends the start', async t => {
   const { port } = await startRedis(t)
   const env = { LIMIT_SECRET, REDIS_URL: `redis://127.0.0.1:${port}/99` }
   await t.rejects(startApp(t, env, {}), {
@@ -84,7 +84,7 @@ t.test('a database that Redis does not have: says so', async t => {
   t.match(await ask(app), { status: 202 })
 })
 
-t.test('a database that a Redis does not have that comes later: no other one is taken', async t => {
+t.test('if Redis comes later and lacks the database, nothing is written to another one', async t => {
   const former = await startRedis(t)
   const { port } = former
   former.client.on('error', () => {})
@@ -101,7 +101,7 @@ t.test('a database that a Redis does not have that comes later: no other one is 
   t.equal(await client.dbsize(), 0)
 })
 
-t.test('what Redis counts for a request that was refused meanwhile is given back', async t => {
+t.test('what Redis reserves for a request that was refused meanwhile is given back', async t => {
   const redis = await startRedis(t)
   const { url, release } = await holding(t, redis.port, ':in-flight')
   const env = { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '300', ON_STORE_ERROR: 'deny' }
@@ -114,7 +114,7 @@ t.test('what Redis counts for a request that was refused meanwhile is given back
   await until(async () => (await ask(app)).status === 202, 'a code')
 })
 
-t.test('on a Redis that is full, codes that are out are verified and cancelled', async t => {
+t.test('on a Redis that is full, codes that were sent can be verified and cancelled', async t => {
   const { client, url } = await startRedis(t)
   const sms = provider()
   const options = { senders: { sms } }
@@ -127,7 +127,7 @@ t.test('on a Redis that is full, codes that are out are verified and cancelled',
   const last = (await ask(app, { phone: '13600136000' })).body.id
   sms.does(async () => void (await client.config('SET', 'maxmemory', '1')))
   const other = (await ask(app, { phone: '13900139000' })).body.id
-  t.match(await status(app, other), { body: { delivery: 'accepted' } }, 'who took its message is noted')
+  t.match(await status(app, other), { body: { delivery: 'accepted' } }, 'the sender of its message is noted')
   t.match(await ask(app, { phone: '13700137000' }), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
   t.match(await verify(app, id, wrong(code)), { status: 422, body: { attemptsLeft: 4 } })
   t.match(await verify(strict, id, code), {
@@ -135,24 +135,28 @@ t.test('on a Redis that is full, codes that are out are verified and cancelled',
     body: { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }
   })
   t.equal((await verify(app, id, code)).status, 200)
-  t.equal((await verify(app, id, code)).status, 422, 'once')
+  t.equal((await verify(app, id, code)).status, 422, 'a code verifies once')
   t.equal((await cancel(strict, other)).status, 503)
-  t.equal((await cancel(strict, other, { remoteAddress: backend })).status, 204, 'no attempts count')
+  t.equal(
+    (await cancel(strict, other, { remoteAddress: backend })).status,
+    204,
+    'attempts of a backend do not count'
+  )
   t.match(await status(app, other), { body: { status: 'cancelled' } })
   t.equal((await cancel(app, last)).status, 204)
 })
 
-t.test('Redis is waited for as long as is said', async t => {
+t.test('a request waits for Redis as long as STORE_TIMEOUT says', async t => {
   const { url, pid } = await startRedis(t)
   const env = { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '10000', ON_STORE_ERROR: 'deny' }
   const app = await startApp(t, env, {})
   process.kill(pid, 'SIGSTOP')
-  // More than it would be if nothing was said.
+  // Longer than by default.
   setTimeout(() => process.kill(pid, 'SIGCONT'), 1_500)
   t.equal((await post(app, '/v1/sms', { phone: PHONE, template: 'password-changed' })).status, 202)
 })
 
-t.test('a Redis that has become a replica is left for the one that has its place', async t => {
+t.test('the API leaves a Redis that has become a replica for the one in its place', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
   const { url } = await way(t, () => port)
@@ -162,10 +166,10 @@ t.test('a Redis that has become a replica is left for the one that has its place
   port = next.port
   await until(() => answers(app.redis.set('a key', '')), 'a write')
   t.equal((await ask(app, { phone: '13900139000' })).status, 202)
-  t.equal((await status(app, id)).status, 404, 'this one has other codes')
+  t.equal((await status(app, id)).status, 404, 'the Redis in its place has no such code')
 })
 
-t.test('so is one that answers nothing, as it has no way to its master', async t => {
+t.test('the API leaves a replica without its master, which answers nothing, for the next one', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
   const { url } = await way(t, () => port)
@@ -178,10 +182,10 @@ t.test('so is one that answers nothing, as it has no way to its master', async t
   await until(() => answers(app.limit.peek({ 'api-attempts': '192.0.2.1' })), 'a look at the limits')
   await until(() => answers(app.captchas.find(id, null)), 'a look at the codes')
   t.equal((await ask(app, { phone: '13900139000' })).status, 202)
-  t.equal((await status(app, id)).status, 404, 'this one has other codes')
+  t.equal((await status(app, id)).status, 404, 'the Redis in its place has no such code')
 })
 
-t.test('one in whose place there is no other is read on: who is blocked stays so', async t => {
+t.test('a Redis that has become a replica is still read if no other is in its place', async t => {
   const { client, url } = await startRedis(t)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
   await putOnList(app, 'blocked', E164)
@@ -195,12 +199,12 @@ t.test('one in whose place there is no other is read on: who is blocked stays so
   t.equal((app.redis as Redis).stream, stream)
 })
 
-t.test('a connection on which nothing comes any more is given up', async t => {
+t.test('a connection that has fallen silent is given up', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
   const { url, ends } = await way(t, () => port)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
-  // As when a machine is gone, or the network: no word of an end.
+  // As when a machine or the network is lost: nobody ends the connection.
   for (const [client, server] of ends) client.unpipe(server)
   port = next.port
   await until(() => answers(app.redis.set('a key', '')), 'an answer')
@@ -208,7 +212,7 @@ t.test('a connection on which nothing comes any more is given up', async t => {
 })
 
 t.test(
-  'the connection falls silent while a message is sent: its answer is kept over the next one',
+  'if the connection falls silent while a message is sent, its answer is kept over the next one',
   async t => {
     const { port } = await startRedis(t)
     const { url, ends } = await way(t, () => port)
@@ -236,7 +240,7 @@ t.test(
   }
 )
 
-t.test('so is not one whose user may not ping', async t => {
+t.test('a connection whose user may not ping is kept', async t => {
   const { client, url } = await startRedis(t)
   await client.acl('SETUSER', 'default', '-ping')
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
@@ -245,12 +249,12 @@ t.test('so is not one whose user may not ping', async t => {
     /cmdstat_ping:.*rejected_calls=(\d+)/.exec(await client.info('commandstats'))?.[1]
   await until(
     async () => Number(await refused()) > MAX_UNANSWERED_PINGS + 1,
-    'more pings than may be unheard'
+    'more pings than may stay unanswered'
   )
   t.equal((app.redis as Redis).stream, stream)
 })
 
-t.test('a connection on which answers wait is kept, however long this process was busy', async t => {
+t.test('a connection with answers to read is kept, however long the process was busy', async t => {
   const { port, url } = await startRedis(t)
   const busy = await busier(t, port)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '100' }, {})
@@ -259,7 +263,7 @@ t.test('a connection on which answers wait is kept, however long this process wa
   t.ok(await asked)
 })
 
-t.test('so is one on which nothing comes from the beginning', async t => {
+t.test('a connection that is silent from the beginning is given up', async t => {
   const { port, client } = await startRedis(t)
   const silent = createServer(socket => {
     socket.on('error', () => {})
@@ -275,7 +279,7 @@ t.test('so is one on which nothing comes from the beginning', async t => {
   t.ok(await client.exists('a key'))
 })
 
-t.test('a process that was busy reads first what Redis has answered', async t => {
+t.test('a process that was busy reads what Redis has answered before it gives up', async t => {
   const { port, url } = await startRedis(t)
   const busy = await busier(t, port)
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET, STORE_TIMEOUT: '1000' }, {})
@@ -286,7 +290,7 @@ t.test('a process that was busy reads first what Redis has answered', async t =>
   t.match(await looked, { status: 200 })
 })
 
-t.test('nor is it late when it is read as its time ends', async t => {
+t.test('an answer that is read just as its time-out ends is not late', async t => {
   const timers: (() => void)[] = []
   const mocked = mock.method(globalThis, 'setTimeout', (then: () => void) => void timers.push(then))
   t.teardown(() => mocked.mock.restore())
@@ -303,7 +307,7 @@ t.test('nor is it late when it is read as its time ends', async t => {
   t.ok(await asked)
 })
 
-t.test('every node of a cluster takes the name and the password of the first', async t => {
+t.test('every node of a cluster is asked with the user and the password of the first', async t => {
   const { nodes } = await startCluster(t)
   for (const { client } of nodes) {
     await client.acl('SETUSER', 'shop@a', 'on', '>p@ss%word', '~*', '&*', '+@all')
@@ -312,13 +316,13 @@ t.test('every node of a cluster takes the name and the password of the first', a
   const [first, ...others] = nodes.map(({ port }) => `127.0.0.1:${port}`)
   const urls = [`shop%40a:p%40ss%25word@${first}`, ...others].map(each => `redis://${each}`)
   const app = await startApp(t, { REDIS_URL: urls.join(), LIMIT_SECRET }, {})
-  // On three nodes, whichever was asked which there are.
+  // Their keys are on three nodes, whichever node named the others.
   for (const phone of [PHONE, '13900139000', '13700137000'])
     t.match(await ask(app, { phone }), { status: 202 })
   for (const { client } of nodes) t.ok(await client.dbsize())
 })
 
-t.test('nodes of a cluster that hang are waited for no longer than Redis may take', async t => {
+t.test('nodes of a cluster that hang are waited for no longer than STORE_TIMEOUT', async t => {
   const { nodes } = await startCluster(t)
   const env = { REDIS_URL: nodes.map(({ url }) => url).join(), LIMIT_SECRET, STORE_TIMEOUT: '500' }
   const app = await startApp(t, env, {})
@@ -327,7 +331,7 @@ t.test('nodes of a cluster that hang are waited for no longer than Redis may tak
   for (const { pid } of nodes) process.kill(pid, 'SIGCONT')
 })
 
-t.test('a connection to a node on which nothing comes any more is given up', async t => {
+t.test('a connection to a node of a cluster that has fallen silent is given up', async t => {
   const { nodes } = await startCluster(t)
   const env = { REDIS_URL: nodes.map(({ url }) => url).join(), LIMIT_SECRET, STORE_TIMEOUT: '100' }
   const app = await startApp(t, env, {})
@@ -371,7 +375,7 @@ t.test('on a cluster a request whose answer was lost is not counted twice', asyn
   t.equal(await used(), 2)
 })
 
-t.test('what was carried out, but whose answer was lost with the connection, is taken back', async t => {
+t.test('a command that was carried out, but whose answer was lost, is taken back', async t => {
   const { port } = await startRedis(t)
   let lose = false
   const { url } = await way(

@@ -14,7 +14,7 @@ import { ask, askMail, cancel, E164, resend, status, verify, wrong } from './cap
 import { ADMIN_KEY, KEY, lastCode, places, post, startApp } from './helper.js'
 import { provider } from './provider.js'
 
-/** A code that an app at a place has sent by a provider that does what it is told. */
+/** An app that has sent a code, by a provider that the test controls. */
 async function sentAt(open: (typeof places)['redis'], t: Test) {
   const place = await open(t)
   const sms = provider()
@@ -42,13 +42,13 @@ for (const [name, open] of Object.entries(places)) {
       t.not(second, first)
       t.match(await verify(app, id, first), { status: 422, body: { attemptsLeft: 4 } })
       t.equal((await verify(app, id, second)).status, 200)
-      t.same((await resend(app, id, asked)).body, again.body, 'a repetition is answered as before')
+      t.same((await resend(app, id, asked)).body, again.body, 'a repetition is answered as the first time')
       place.advance(60_000)
       t.match(await resend(app, id), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
-      t.equal((await ask(app)).status, 202, 'that was given back')
+      t.equal((await ask(app)).status, 202, 'the refused resend has not counted')
     })
 
-    await t.test('reuse: the same code, no longer than before', async t => {
+    await t.test('reuse: a resend sends the same code, and does not extend its life', async t => {
       const place = await open(t)
       const policy = loadPolicy()
       const app = await place.start({}, { policy: { ...policy, code: { ...policy.code, resend: 'reuse' } } })
@@ -58,17 +58,17 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(90_000)
       t.match(await resend(app, id), { status: 202, body: { expiresAt } })
       t.equal(lastCode(app, E164), code)
-      t.match(app.outbox?.messages[0]?.text, '3 min', 'of what is left, rounded down')
+      t.match(app.outbox?.messages[0]?.text, '3 min', 'the message tells the minutes left, rounded down')
       t.match(await status(app, id), { body: { attemptsLeft: 4, expiresAt } })
       await verify(app, id, code)
       place.advance(60_000)
-      t.equal((await resend(app, id)).status, 410, 'used up')
+      t.equal((await resend(app, id)).status, 410, 'the code is used up')
       const mailed = (await askMail(app)).body.id
       place.advance(300_000)
-      t.equal((await resend(app, mailed)).status, 410, 'expired')
+      t.equal((await resend(app, mailed)).status, 410, 'the code has expired')
     })
 
-    await t.test('reuse: a message that is taken ends the doubt about the one before', async t => {
+    await t.test('reuse: delivery is that of the last message of a code', async t => {
       const place = await open(t)
       const sms = provider()
       const policy = loadPolicy()
@@ -89,11 +89,11 @@ for (const [name, open] of Object.entries(places)) {
       t.match(
         await status(app, id),
         { body: { status: 'pending', delivery: 'unknown' } },
-        'and another raises it'
+        'a later message in doubt makes it unknown again'
       )
     })
 
-    await t.test('a code that has expired or failed can be followed by another', async t => {
+    await t.test('a code that has expired or failed can be resent, a cancelled one cannot', async t => {
       const place = await open(t)
       const app = await place.start()
       const { id } = (await ask(app)).body
@@ -110,13 +110,13 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await resend(app, other), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
     })
 
-    await t.test('a resend that fails costs nothing and leaves the former code valid', async t => {
+    await t.test('a resend that fails leaves the former code valid, and its own is wrong', async t => {
       const { place, sms, app, id } = await sentAt(open, t)
       const code = sms.lastCode()
       place.advance(60_000)
       sms.fail('failed')
       t.match(await resend(app, id), { status: 502, body: { code: 'SEND_FAILED' } })
-      t.equal((await verify(app, id, sms.lastCode())).status, 422, 'that one was never sent')
+      t.equal((await verify(app, id, sms.lastCode())).status, 422, 'the code of the failed resend is wrong')
       t.equal((await verify(app, id, code)).status, 200)
     })
 
@@ -146,19 +146,19 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
     })
 
-    await t.test('a resend of which nobody knows ends the former code, and its own is of use', async t => {
+    await t.test('a resend with unknown outcome counts, and its code replaces the former', async t => {
       const { place, sms, app, id } = await sentAt(open, t)
       const code = sms.lastCode()
       place.advance(60_000)
       sms.fail('unknown')
       t.match(await resend(app, id), { status: 504, body: { code: 'SEND_UNKNOWN', id } })
       t.match(await status(app, id), { body: { status: 'pending', delivery: 'unknown' } })
-      t.equal((await resend(app, id)).status, 429, 'it counts')
+      t.equal((await resend(app, id)).status, 429, 'the resend counts')
       t.equal((await verify(app, id, code)).status, 422)
       t.equal((await verify(app, id, sms.lastCode())).status, 200)
     })
 
-    await t.test('until a sender has taken the message, nobody knows', async t => {
+    await t.test('delivery is unknown until a sender has taken the message', async t => {
       const { place, sms, app, id } = await sentAt(open, t)
       t.match(await status(app, id), { body: { delivery: 'accepted' } })
       place.advance(60_000)
@@ -171,13 +171,13 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await status(app, id), { body: { delivery: 'accepted' } })
     })
 
-    await t.test('what becomes of a message says nothing of the one that has followed it', async t => {
+    await t.test('the outcome of a message does not change delivery after a later resend', async t => {
       const { place, sms, app, id } = await sentAt(open, t)
       place.advance(60_000)
       const { held, letGo } = sms.hold()
       const former = resend(app, id)
       await held
-      // Its lock ends, as of a process that stands still.
+      // Its lock ends, as if the process had stood still.
       place.advance(60_000)
       sms.fail('unknown')
       t.equal((await resend(app, id)).status, 504)
@@ -186,7 +186,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await status(app, id), { body: { delivery: 'unknown' } })
     })
 
-    await t.test('guessing across resends stops at its ceiling', async t => {
+    await t.test('wrong codes are limited to ten, however often the code is resent', async t => {
       const place = await open(t)
       const app = await place.start()
       const { id } = (await ask(app)).body
@@ -201,7 +201,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(tried, 10)
     })
 
-    await t.test('nothing is sent, nor sent again, to a country that is not or no longer served', async t => {
+    await t.test('nothing is sent or resent to a country that is not or no longer served', async t => {
       const file = join(t.testdir(), 'policy.json')
       const serve = (countries: string[]) =>
         writeFileSync(file, JSON.stringify({ ...loadPolicy(), countries }))
@@ -219,7 +219,7 @@ for (const [name, open] of Object.entries(places)) {
       const refused = { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }
       const again = await resend(app, id)
       t.match(again, refused)
-      t.notOk(again.body.errors, 'it names no number')
+      t.notOk(again.body.errors, 'a resend names no number that errors could point to')
       for (const answer of [await ask(app), sms]) {
         t.match(answer, refused)
         t.match(answer.body.errors, [{ pointer: '#/phone' }])
@@ -232,11 +232,11 @@ for (const [name, open] of Object.entries(places)) {
         { ...named, purpose: 'register' }
       ])
       for (const event of told) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
-      t.notMatch(JSON.stringify(told), E164.slice(1), 'nobody in clear')
+      t.notMatch(JSON.stringify(told), E164.slice(1), 'no number is in clear')
       t.equal((await resend(app, mailed)).status, 202, 'mail has no country')
       serve(['CN'])
       app.reload()
-      t.equal((await resend(app, id)).status, 202, 'nothing was counted')
+      t.equal((await resend(app, id)).status, 202, 'the refused requests have not counted')
     })
 
     await t.test(
@@ -248,20 +248,28 @@ for (const [name, open] of Object.entries(places)) {
         const app = await (await open(t)).start({ POLICY_FILE: file, ADMIN_KEY: key })
         const message = { phone: '+881 6 1234 5678', template: 'order-shipped', params: { order: 'A-17' } }
         t.equal((await post(app, '/v1/sms', message)).status, 202)
-        t.match(await ask(app), { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } }, 'nobody else is')
+        t.match(
+          await ask(app),
+          { status: 422, body: { code: 'COUNTRY_NOT_SERVED' } },
+          'a number of a country that the policy does not name is not served'
+        )
         const { phone } = message
         const { id } = (await ask(app, { phone })).body
         const code = lastCode(app, '+881612345678')
-        t.match(await verify(app, id, code, { phone }), { status: 200 }, 'named beside its code')
+        t.match(
+          await verify(app, id, code, { phone }),
+          { status: 200 },
+          'the number may be named beside its code'
+        )
         const block = '/v1/admin/recipients/block'
         for (const each of [phone, E164]) {
           const blocked = await post(app, block, { phone: each }, { headers: { 'x-admin-key': key } })
-          t.equal(blocked.status, 200, 'served or not')
+          t.equal(blocked.status, 200, 'a number can be blocked, served or not')
         }
       }
     )
 
-    await t.test('nothing is sent again for an id that is unknown', async t => {
+    await t.test('a resend of an unknown id is refused, and nothing is sent', async t => {
       const app = await (await open(t)).start()
       t.match(await resend(app, 'A'.repeat(22)), { status: 404, body: { code: 'CAPTCHA_UNKNOWN' } })
       t.same(app.outbox?.messages, [])
@@ -269,7 +277,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-/** A code that an app on a Redis of its own has sent; the next one need not wait. */
+/** An app on a Redis of its own that has sent a code; a resend need not wait. */
 async function sent(t: Test) {
   const server = await startRedis(t)
   const sms = provider()
@@ -283,7 +291,7 @@ async function sent(t: Test) {
   return { server, sms, app, id }
 }
 
-t.test('Redis hangs while a code is renewed: the former one stays valid', async t => {
+t.test('if Redis hangs while a resend makes its code, the former one stays valid', async t => {
   const { server, sms, app, id } = await sent(t)
   const { renew } = app.captchas
   app.captchas.renew = captcha => {
@@ -297,7 +305,7 @@ t.test('Redis hangs while a code is renewed: the former one stays valid', async 
   t.equal((await verify(app, id, sms.lastCode())).status, 200)
 })
 
-t.test('the connection breaks while a resend fails: the former code is valid again soon', async t => {
+t.test('if the connection breaks while a resend fails, the former code is valid again soon', async t => {
   const { server, sms, app, id } = await sent(t)
   const code = sms.lastCode()
   sms.does(async () => {
@@ -311,7 +319,7 @@ t.test('the connection breaks while a resend fails: the former code is valid aga
   t.equal((await verify(app, id, code)).status, 200)
 })
 
-t.test('of what is wrong with the body of a resend the first thing is told, and no more', async t => {
+t.test('of several errors in the body of a resend the first alone is reported', async t => {
   const app = await (await places.memory(t)).start()
   const { id } = (await ask(app)).body
   const flaws: [payload: object, pointer: string, code: string][] = [
@@ -327,7 +335,7 @@ t.test('of what is wrong with the body of a resend the first thing is told, and 
 })
 
 t.test(
-  'an empty body is none, whatever its type, where it may be left out; elsewhere its type counts',
+  'an empty body of any type is accepted where a body may be left out, and refused elsewhere',
   async t => {
     const place = await places.memory(t)
     const app = await place.start({ ADMIN_KEY })

@@ -17,7 +17,7 @@ import { startMail } from './smtp.js'
 
 const server = scriptOf('app/server.ts')
 
-/** What makes a process run this first. */
+/** The option of Node by which a process runs this module first. */
 const importing = (module: string) => `--import=data:text/javascript,${encodeURIComponent(module)}`
 
 function run(t: Test, env: NodeJS.ProcessEnv, args = [...process.execArgv, server]) {
@@ -45,7 +45,7 @@ const post = (url: string, body: object, headers: Record<string, string> = {}) =
     body: JSON.stringify(body)
   })
 
-t.test('starts with no configuration, says where, shows codes, and ends on a signal', async t => {
+t.test('the server starts unconfigured, says where, prints codes, and ends on a signal', async t => {
   const tells = `
     import { createRequire } from 'node:module'
     const { cache } = createRequire('/')
@@ -63,10 +63,10 @@ t.test('starts with no configuration, says where, shows codes, and ends on a sig
   t.match(await ended, { code: 0, stderr: '' })
   const loaded = await line()
   t.match(loaded, '/node_modules/fastify/')
-  t.notMatch(loaded, '/node_modules/ioredis/', 'no client where there is no Redis')
+  t.notMatch(loaded, '/node_modules/ioredis/', 'without Redis its client is not loaded')
 })
 
-t.test('what it says to try is right, wherever numbers are from and whatever codes are for', async t => {
+t.test('the command that the server prints to try it works in another region and policy', async t => {
   const purposes = { unlock: { action: { en: 'unlock', zh: '解锁' } } }
   const POLICY_FILE = join(folderOf(t), 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify({ ...loadPolicy(), purposes }))
@@ -76,7 +76,7 @@ t.test('what it says to try is right, wherever numbers are from and whatever cod
   t.equal((await post(url, JSON.parse(body))).status, 202)
 })
 
-t.test('at a name of several addresses it listens once', async t => {
+t.test('at a HOST of several addresses the server listens at the first', async t => {
   // As on most machines, where localhost is ::1, too.
   const two = `
     import dns from 'node:dns'
@@ -93,7 +93,7 @@ t.test('at a name of several addresses it listens once', async t => {
   await t.rejects(once(other, 'connect'), { code: 'ECONNREFUSED' })
 })
 
-t.test('where accounts are configured, it shows no key of development', async t => {
+t.test('with accounts configured the server prints no key of development', async t => {
   const ACCOUNTS_FILE = join(t.testdir({ 'accounts.json': '[]' }), 'accounts.json')
   const { line } = run(t, { ACCOUNTS_FILE })
   const [, base = ''] = /^Listening on (.*)$/.exec(await line()) ?? []
@@ -117,7 +117,7 @@ async function sending(t: Test, timeoutMs: number) {
   return { child, ended, answer }
 }
 
-t.test('what is being sent is finished first, though npm hands the signal on once more', async t => {
+t.test('a send under way is finished first, though npm passes the signal on once more', async t => {
   const { child, ended, answer } = await sending(t, 3_000)
   child.kill('SIGTERM')
   await sleep(20)
@@ -126,7 +126,7 @@ t.test('what is being sent is finished first, though npm hands the signal on onc
   t.match(await ended, { code: 0, signal: null })
 })
 
-t.test('a signal that comes again later ends it at once', async t => {
+t.test('a signal that comes again later ends the server at once', async t => {
   const { child, ended, answer } = await sending(t, 25_000)
   const again = setInterval(() => child.kill('SIGTERM'), 100)
   t.teardown(() => clearInterval(again))
@@ -134,7 +134,7 @@ t.test('a signal that comes again later ends it at once', async t => {
   t.equal(await answer, 'fetch failed')
 })
 
-t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t => {
+t.test('on SIGHUP the server reads its policy anew, and runs on if that is wrong', async t => {
   const POLICY_FILE = join(folderOf(t), 'policy.json')
   const write = (text: string) => writeFileSync(POLICY_FILE, text)
   const policy = loadPolicy()
@@ -158,7 +158,7 @@ t.test('on SIGHUP it reads the policy anew, and a bad one ends nothing', async t
   t.equal((await pay()).status, 202)
 })
 
-t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
+t.test('a SIGHUP during the start does not end the server, and is not lost', async t => {
   const POLICY_FILE = join(folderOf(t), 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
   // A Redis that takes connections and says nothing: the start waits for it.
@@ -181,7 +181,7 @@ t.test('a SIGHUP while it starts ends nothing, and is not lost', async t => {
   }
 })
 
-t.test('it ends with the terminal that it was started in, and reads the policy anew before', async t => {
+t.test('in a terminal the server reads its policy anew on SIGHUP, and ends with the terminal', async t => {
   const command = [process.execPath, ...process.execArgv, server].map(word => `'${word}'`).join(' ')
   const { PATH } = process.env
   const terminal = spawn('script', ['-qec', `echo $$; exec ${command}`, '/dev/null'], {
@@ -213,19 +213,19 @@ t.test('it ends with the terminal that it was started in, and reads the policy a
   await until(() => !isAlive(), 'its end')
 })
 
-t.test('a wrong variable: its name, no stack, code 1', async t => {
+t.test('a wrong variable ends the start with its name, without a stack, by code 1', async t => {
   const { code, stderr } = await run(t, { PORT: 'abc' }).ended
   t.equal(code, 1)
   t.equal(stderr, 'Not started: PORT ("abc") must be integer. It is the port to listen on.\n')
 })
 
-t.test('the SDKs load where TypeScript is run as it is', async t => {
+t.test('the server starts with all SMS senders when TypeScript is run by tsx', async t => {
   const env = { ...credentials, SMS_SENDERS: 'aliyun,tencent,twilio' }
   t.match(await run(t, env, ['--import', 'tsx', 'app/server.ts']).line(), /^Listening on /)
 })
 
 t.test(
-  'another LIMIT_SECRET loses no block, and no name of the trail, where RECIPIENT_SECRET is kept',
+  'another LIMIT_SECRET loses neither blocks nor hashes of the trail if RECIPIENT_SECRET stays',
   async t => {
     const { url, client } = await startRedis(t)
     const AUDIT_LOG = join(folderOf(t), 'audit.log')
@@ -286,13 +286,17 @@ t.test(
       .map(line => JSON.parse(line))
     const sent = events.filter(({ event }) => event === 'send')
     t.equal(sent.length, 3)
-    t.equal(sent[1].recipientHash, sent[0].recipientHash, 'the same person, before and after')
+    t.equal(
+      sent[1].recipientHash,
+      sent[0].recipientHash,
+      'the hash of a recipient is the same before and after'
+    )
     t.equal(sent[2].recipientHash, recipientHash)
-    t.equal(new Set(events.map(({ network }) => network)).size, 1, 'and the same address')
+    t.equal(new Set(events.map(({ network }) => network)).size, 1, 'the hash of the address is the same, too')
   }
 )
 
-t.test('a signal while it starts ends it: it listens to nobody', async t => {
+t.test('a signal during the start ends the server before it listens', async t => {
   const { port } = await startRedis(t)
   const wire = await tapWire(t, port, 500)
   const REDIS_URL = `redis://127.0.0.1:${wire.port}`
@@ -303,7 +307,7 @@ t.test('a signal while it starts ends it: it listens to nobody', async t => {
   t.match(await ended, { code: 0, stderr: '' })
 })
 
-t.test('a port that is taken: says so', async t => {
+t.test('a port that is taken ends the start with a sentence that names it', async t => {
   const other = createServer().listen(0, '127.0.0.1')
   t.teardown(() => other.close())
   await once(other, 'listening')
@@ -316,9 +320,9 @@ t.test('a port that is taken: says so', async t => {
   )
 })
 
-t.test('an address that is none to listen on: says so, without a stack', async t => {
+t.test('a HOST that nobody can listen at ends the start with a sentence, without a stack', async t => {
   const env = production
-  // The second is of no network unless it says of which.
+  // The second one is link-local, and does not say on which interface.
   for (const HOST of ['203.0.113.1', 'fe80::1']) {
     const { code, stderr } = await run(t, { ...env, HOST }).ended
     t.equal(code, 1)

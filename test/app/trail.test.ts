@@ -29,10 +29,10 @@ t.test('a file that is renamed away is opened anew on SIGHUP', async t => {
   const before = process.listenerCount('SIGHUP')
   await app.close()
   t.equal(process.listenerCount('SIGHUP'), before - 1)
-  t.doesNotThrow(() => app.audit(sent), 'nor does what comes after the end break anything')
+  t.doesNotThrow(() => app.audit(sent), 'an event after the end breaks nothing')
 })
 
-t.test('a file that is there already is written on', async t => {
+t.test('a file that exists already is appended to', async t => {
   const file = join(folderOf(t), 'audit.log')
   writeFileSync(file, 'a line of before\n')
   const { app } = await open(t, { env: { AUDIT_LOG: file } })
@@ -40,7 +40,7 @@ t.test('a file that is there already is written on', async t => {
   t.match(linesOf(file), ['a line of before', /"event":"send"/])
 })
 
-t.test('a file that everybody may read is warned of, and stays so', async t => {
+t.test('a file that everybody may read is warned of, and its mode is not changed', async t => {
   const file = join(folderOf(t), 'audit.log')
   writeFileSync(file, '')
   for (const [mode, warned] of [
@@ -56,10 +56,10 @@ t.test('a file that everybody may read is warned of, and stays so', async t => {
   }
 })
 
-/** What this process holds open. Linux only. */
+/** The files that this process holds open. Linux only. */
 function openFiles(): string[] {
   const links = fs.readdirSync('/proc/self/fd').map(fd => `/proc/self/fd/${fd}`)
-  // The one that lists them is gone by now.
+  // The descriptor that listed them is closed by now.
   return links.filter(link => fs.existsSync(link)).map(link => fs.readlinkSync(link))
 }
 
@@ -80,7 +80,7 @@ t.test('a file that was rotated is closed, also after a rotation that failed', a
   t.same(held(), [])
 })
 
-t.test('what cannot be written is told in the log, once, and breaks nothing', async t => {
+t.test('a trail that cannot be written is logged once, and no request fails', async t => {
   const log: string[] = []
   const { app } = await open(t, {
     env: { AUDIT_LOG: '/dev/full' },
@@ -95,10 +95,10 @@ t.test('what cannot be written is told in the log, once, and breaks nothing', as
   const errors = log.filter(line => line.includes('the audit trail cannot be written'))
   t.equal(errors.length, 1)
   t.match(errors[0], 'ENOSPC')
-  t.notMatch(log.join(''), 'everybody on this machine', 'a device keeps nothing')
+  t.notMatch(log.join(''), 'everybody on this machine', 'a device that everybody may read is not warned of')
 })
 
-t.test('once it was written again, the next failure is told anew', async t => {
+t.test('a failure that follows a successful write is reported anew', async t => {
   const file = join(folderOf(t), 'audit.log')
   const errors: unknown[] = []
   symlinkSync('/dev/full', file)
@@ -118,14 +118,14 @@ t.test('once it was written again, the next failure is told anew', async t => {
   }
 })
 
-/** A named pipe, and how to read it: without a reader nobody can begin to write. */
+/** A named pipe, and a function that opens its reader: without one it cannot be opened to write. */
 function pipeOf(t: Test) {
   const pipe = join(folderOf(t), 'audit.pipe')
   spawnSync('mkfifo', [pipe])
   return { pipe, reader: () => fs.openSync(pipe, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK) }
 }
 
-t.test('the lines of a pipe that nobody reads wait for the next who does', async t => {
+t.test('lines for a pipe that nobody reads wait for its next reader', async t => {
   const { pipe, reader } = pipeOf(t)
   const first = reader()
   const errors: unknown[] = []
@@ -142,7 +142,7 @@ t.test('the lines of a pipe that nobody reads wait for the next who does', async
   t.equal(errors.length, 1)
 })
 
-t.test('a pipe that nobody reads is not waited for', async t => {
+t.test('opening a pipe that nobody reads fails at once, at the start and on SIGHUP', async t => {
   const { pipe, reader } = pipeOf(t)
   t.throws(() => openTrail(pipe, () => {}), { name: 'ConfigError', message: /AUDIT_LOG .*: ENXIO/ })
   const first = reader()
@@ -156,7 +156,7 @@ t.test('a pipe that nobody reads is not waited for', async t => {
   t.equal(errors.length, 1)
 })
 
-t.test('a file that cannot be opened anew is told once, and the old one is written on', async t => {
+t.test('a file that cannot be opened anew is reported once, and the old one stays in use', async t => {
   const folder = join(folderOf(t), 'logs')
   mkdirSync(folder)
   const errors: unknown[] = []
@@ -171,7 +171,7 @@ t.test('a file that cannot be opened anew is told once, and the old one is writt
   t.same(linesOf(join(`${folder}.1`, 'audit.log')), ['a line'])
 })
 
-t.test('what waits is bounded: beyond it lines are lost, and that is told once', async t => {
+t.test('when too many lines wait, further ones are lost, and that is reported once', async t => {
   const errors: Error[] = []
   const trail = openTrail('/dev/full', error => errors.push(error as Error))
   const line = 'x'.repeat(10_000)
@@ -181,7 +181,7 @@ t.test('what waits is bounded: beyond it lines are lost, and that is told once',
   t.equal(errors.length, 2)
 })
 
-t.test('what works again is written on, also when no more lines could wait', async t => {
+t.test('after lines were lost, a pipe that is read again gets the waiting and the next lines', async t => {
   const { pipe, reader } = pipeOf(t)
   const slow = reader()
   t.teardown(() => fs.closeSync(slow))
@@ -198,20 +198,23 @@ t.test('what works again is written on, also when no more lines could wait', asy
     trail.write(later)
   }
   const lines = text.split('\n').slice(0, -1)
-  t.equal(lines.filter(line => line === later).length, 99, 'those that come meanwhile, too')
-  t.equal(new Set(lines).size, 2, 'all are whole')
-  t.ok(lines.lastIndexOf(early) > 1_000 && lines.indexOf(later) > lines.lastIndexOf(early), 'in their order')
-  t.equal(errors.length, 2, 'nothing is told anew before all that waited is written')
+  t.equal(lines.filter(line => line === later).length, 99, 'the lines that come meanwhile are written, too')
+  t.equal(new Set(lines).size, 2, 'all lines are whole')
+  t.ok(
+    lines.lastIndexOf(early) > 1_000 && lines.indexOf(later) > lines.lastIndexOf(early),
+    'in the order in which they came'
+  )
+  t.equal(errors.length, 2, 'nothing is reported anew before all that waited is written')
 })
 
-t.test('what a slow reader left waiting comes without another line, and all of it at the end', async t => {
+t.test('lines that wait for a slow reader follow without a further line, and all at the end', async t => {
   const { pipe, reader } = pipeOf(t)
   const slow = reader()
   t.teardown(() => fs.closeSync(slow))
   const errors: unknown[] = []
   const trail = openTrail(pipe, error => errors.push(error))
   t.teardown(() => trail.close())
-  // So long that a pipe takes a part of one.
+  // Lines so long that a pipe takes a part of one.
   const lines = Array.from({ length: 100 }, (_, i) => String(i).padStart(4_999, '.'))
   let text = ''
   const room = Buffer.alloc(1_048_576)
@@ -225,19 +228,19 @@ t.test('what a slow reader left waiting comes without another line, and all of i
     take()
     return text.length >= 500_000
   }, 'all lines')
-  t.equal(text, lines.map(line => `${line}\n`).join(''), 'nobody wrote another line')
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'all lines come, though none was written after them')
   text = ''
   for (const line of lines) trail.write(line)
   const reading = setInterval(take, 20)
   await trail.close()
   clearInterval(reading)
   take()
-  t.equal(text, lines.map(line => `${line}\n`).join(''), 'the reader was there')
+  t.equal(text, lines.map(line => `${line}\n`).join(''), 'all lines come before the trail is closed')
   t.match(errors, [{ code: 'EAGAIN' }, { code: 'EAGAIN' }])
   t.equal(errors.length, 2, 'nothing is lost')
 })
 
-t.test('no line is joined to one that broke off', async t => {
+t.test('a line that broke off is ended before the next one is written', async t => {
   const file = join(folderOf(t), 'audit.log')
   writeFileSync(file, 'a line\nhalf a li')
   for (const more of [[], ['next'], ['next', 'next']]) {
@@ -254,7 +257,7 @@ t.test('no line is joined to one that broke off', async t => {
 })
 
 t.test(
-  'what was begun before a rotation stands whole behind it, and what comes after the end is told',
+  'a line begun before a rotation is whole in the new file, and lines after the end are reported',
   async t => {
     const { pipe: file, reader } = pipeOf(t)
     const slow = reader()
@@ -273,7 +276,7 @@ t.test(
     const room = Buffer.alloc(1_048_576)
     const before = room.toString('utf8', 0, fs.readSync(slow, room)).split('\n')
     t.ok(before.length > 1 && before.at(-1) !== '')
-    t.equal(written.length, 10 - (before.length - 1), 'the one that was begun among them')
+    t.equal(written.length, 10 - (before.length - 1), 'the line that was begun is among them')
     t.same(written, lines.slice(-written.length))
     await trail.close()
     trail.write('too late')
@@ -281,7 +284,7 @@ t.test(
   }
 )
 
-t.test('what waits at the end is written if it can be, else it is told that it is lost', async t => {
+t.test('lines that wait at the end are written if they can be, else reported as lost', async t => {
   const errors: Error[] = []
   const full = openTrail('/dev/full', error => errors.push(error as Error))
   full.write('a line')
@@ -292,7 +295,7 @@ t.test('what waits at the end is written if it can be, else it is told that it i
   ])
 
   const writer = moduleOf('app/lines/line-writer.ts').href
-  // Once it was looked at, a standard output that nobody reads takes no more instead of making the process wait.
+  // Once its `fd` was read, a standard output that nobody reads refuses data instead of blocking the process.
   const script = `import { once } from 'node:events'
 import { LineWriter } from ${JSON.stringify(writer)}
 process.stdout.fd
@@ -314,7 +317,7 @@ process.disconnect()`
   let ended = false
   child.stdout?.on('data', data => {
     bytes += data.length
-    // Not before all is read: what was read ahead made its room long ago.
+    // Only once all is read: what was read ahead has made room long before.
     if (ended || bytes < (lines - 1) * 1_000) return
     ended = true
     child.send('end')
@@ -323,10 +326,10 @@ process.disconnect()`
   t.equal(bytes, lines * 1_000)
 })
 
-t.test('a file that cannot be closed is told, and holds up neither the next one nor the end', async t => {
+t.test('a file that cannot be closed is reported, and delays neither the next nor the end', async t => {
   const file = join(folderOf(t), 'audit.log')
   const errors: unknown[] = []
-  // Where the next file opens, so that none stands where the one before was taken away.
+  // Descriptors for the next files, so that none gets the number of a file that was taken away.
   const places = [1, 2].map(() => fs.openSync('/dev/null', 'r'))
   const trail = openTrail(file, error => errors.push(error))
   const takeAway = () => {
@@ -352,7 +355,7 @@ t.test('a file that cannot be opened ends the start', async t => {
   })
 })
 
-t.test('off writes nowhere, and the channel hears all the same', async t => {
+t.test('AUDIT_LOG=off writes no file, and the diagnostics channel still gets each event', async t => {
   const { app } = await open(t, { env: { AUDIT_LOG: 'off' } })
   const heard = heardOn(t, 'verification-api:audit')
   app.audit(sent)
@@ -360,16 +363,20 @@ t.test('off writes nowhere, and the channel hears all the same', async t => {
 })
 
 t.test(
-  'stdout: the trail goes where the log goes, and its lines can be told from those of the log',
+  'AUDIT_LOG=stdout writes the trail to where the log goes, with lines that can be told from its own',
   async t => {
     const log: string[] = []
     const before = process.listenerCount('SIGHUP')
     await open(t, { env: { AUDIT_LOG: '' }, log })
-    t.notMatch(log.join(''), 'AUDIT_LOG', 'none goes there unless it is said')
+    t.notMatch(log.join(''), 'AUDIT_LOG', 'without AUDIT_LOG no trail goes to the log')
     const { app } = await open(t, { env: { AUDIT_LOG: 'stdout' }, log })
     t.match(log.join(''), 'AUDIT_LOG=stdout')
     app.audit(sent)
     t.match(log.at(-1), /^\{"audit":1,.*\}\n$/)
-    t.equal(process.listenerCount('SIGHUP'), before, 'there is nothing to open anew')
+    t.equal(
+      process.listenerCount('SIGHUP'),
+      before,
+      'SIGHUP is not listened to, as there is nothing to open anew'
+    )
   }
 )
