@@ -48,13 +48,13 @@ for (const [name, open] of Object.entries(places)) {
       const [sent, none, , , swapped, verified, , cancelled] = told.map(({ paramsHash }) => paramsHash)
       t.match(sent, /^[\w-]{22}$/)
       t.equal(none, undefined)
-      t.equal(verified, sent, 'what was confirmed is what was sent')
-      t.equal(cancelled, sent, 'and so is what was to be called off')
+      t.equal(verified, sent, 'the params that were confirmed have the hash of those that were sent')
+      t.equal(cancelled, sent, 'so have those of the code that was to be cancelled')
       t.not(swapped, sent)
       t.notMatch(JSON.stringify(told), /12\.5|hne/)
     })
 
-    await t.test('more than five others end it', async t => {
+    await t.test('five tries with other params end the code', async t => {
       const app = await (await open(t)).start(operator(t).env)
       const { id } = (await pay(app)).body
       const code = lastCode(app, E164)
@@ -62,7 +62,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await verify(app, id, code, { params: PAYMENT }), { status: 422, body: { code: 'CODE_WRONG' } })
     })
 
-    await t.test('a code that is bound to nothing confirms nothing', async t => {
+    await t.test('a code without params does not verify with any', async t => {
       const app = await (await open(t)).start(operator(t).env)
       const { id } = (await ask(app)).body
       const code = lastCode(app, E164)
@@ -72,7 +72,7 @@ for (const [name, open] of Object.entries(places)) {
       t.notOk('params' in body)
     })
 
-    await t.test('by mail, in another language, where it is text and no markup', async t => {
+    await t.test('params are shown by mail and in another language, as text without markup', async t => {
       const mail = provider()
       const app = await (await open(t)).start(operator(t).env, { senders: { mail } })
       const to = { phone: undefined, email: 'jane@example.com', locale: 'zh' }
@@ -87,66 +87,63 @@ for (const [name, open] of Object.entries(places)) {
       ])
     })
 
-    await t.test(
-      'what is no such payment costs nothing, and nobody without a key says what it is',
-      async t => {
-        const app = await (await open(t)).start(operator(t).env)
-        const refused: [object | undefined, string, string?][] = [
-          [undefined, '#/params/amount REQUIRED'],
-          [{ payee: 'x' }, '#/params/amount REQUIRED'],
-          [{ ...PAYMENT, iban: 'x' }, '#/params/iban UNEXPECTED'],
-          [{ ...PAYMENT, code: '000000' }, '#/params/code UNEXPECTED'],
-          [{ ...PAYMENT, action: 'log in' }, '#/params/action UNEXPECTED'],
-          [{ ...PAYMENT, amount: 12.5 }, '#/params/amount INEXACT'],
-          [{ ...PAYMENT, amount: 'a lot' }, '#/params/amount PATTERN'],
-          [{ ...PAYMENT, payee: ['x'] }, '#/params/payee NOT_SCALAR'],
-          [{ ...PAYMENT, payee: ' ' }, '#/params/payee EMPTY'],
-          [{ ...PAYMENT, payee: 'x'.repeat(151) }, '#/params/payee TOO_LONG'],
-          [{ ...PAYMENT, payee: 'Shop\nCode: 1' }, '#/params/payee INVISIBLE'],
-          [{ ...PAYMENT, payee: '\u202eEvil' }, '#/params/payee INVISIBLE'],
-          [{ ...PAYMENT, payee: 'E\u200dvil' }, '#/params/payee INVISIBLE'],
-          [{ ...PAYMENT, payee: 'see https://evil.example' }, '#/params/payee LINK'],
-          [{ ...PAYMENT, payee: 'see evil．example' }, '#/params/payee LINK']
-        ]
-        for (const [params, first] of refused) {
-          const { status, body } = await post(app, '/v1/captcha', {
-            phone: PHONE,
-            purpose: 'payment',
-            params
-          })
-          t.match({ status, code: body.code }, { status: 422, code: 'PARAMS_INVALID' }, first)
-          t.equal(`${body.errors[0].pointer} ${body.errors[0].code}`, first)
-        }
-        t.match(await pay(app, { ...PAYMENT, payee: '字'.repeat(150) }), {
-          status: 422,
-          body: { code: 'TEXT_TOO_LONG', limit: 3 }
-        })
-        t.match(await ask(app, { params: PAYMENT } as object), {
-          status: 422,
-          body: { code: 'PARAMS_INVALID', template: 'captcha', errors: [{ code: 'UNEXPECTED' }, {}] }
-        })
-        const page = { 'x-api-key': '', origin: 'http://localhost:5173' }
-        for (const headers of [page, { 'x-api-key': '' }])
-          t.match(await pay(app, PAYMENT, {}, headers), { status: 401, body: { code: 'API_KEY_MISSING' } })
-        const offered = await post(app, '/v1/sms', {
+    await t.test('wrong params are refused and cost nothing, and callers without a key set none', async t => {
+      const app = await (await open(t)).start(operator(t).env)
+      const refused: [object | undefined, string, string?][] = [
+        [undefined, '#/params/amount REQUIRED'],
+        [{ payee: 'x' }, '#/params/amount REQUIRED'],
+        [{ ...PAYMENT, iban: 'x' }, '#/params/iban UNEXPECTED'],
+        [{ ...PAYMENT, code: '000000' }, '#/params/code UNEXPECTED'],
+        [{ ...PAYMENT, action: 'log in' }, '#/params/action UNEXPECTED'],
+        [{ ...PAYMENT, amount: 12.5 }, '#/params/amount INEXACT'],
+        [{ ...PAYMENT, amount: 'a lot' }, '#/params/amount PATTERN'],
+        [{ ...PAYMENT, payee: ['x'] }, '#/params/payee NOT_SCALAR'],
+        [{ ...PAYMENT, payee: ' ' }, '#/params/payee EMPTY'],
+        [{ ...PAYMENT, payee: 'x'.repeat(151) }, '#/params/payee TOO_LONG'],
+        [{ ...PAYMENT, payee: 'Shop\nCode: 1' }, '#/params/payee INVISIBLE'],
+        [{ ...PAYMENT, payee: '\u202eEvil' }, '#/params/payee INVISIBLE'],
+        [{ ...PAYMENT, payee: 'E\u200dvil' }, '#/params/payee INVISIBLE'],
+        [{ ...PAYMENT, payee: 'see https://evil.example' }, '#/params/payee LINK'],
+        [{ ...PAYMENT, payee: 'see evil．example' }, '#/params/payee LINK']
+      ]
+      for (const [params, first] of refused) {
+        const { status, body } = await post(app, '/v1/captcha', {
           phone: PHONE,
-          template: 'captcha-payment',
-          params: PAYMENT
+          purpose: 'payment',
+          params
         })
-        t.match(offered, { status: 422, body: { code: 'TEMPLATE_UNKNOWN' } })
-        t.same(app.outbox?.messages, [])
-        const sent = await pay(app, { ...PAYMENT, payee: '字'.repeat(120) })
-        t.equal(sent.status, 202)
-        const { id } = sent.body
-        t.match(await verify(app, id, '000000', { params: { payee: 'evil.example' } }), {
-          status: 422,
-          body: { code: 'INVALID', errors: [{ pointer: '#/params/payee', code: 'LINK' }] }
-        })
-        t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { attemptsLeft: 4 } })
+        t.match({ status, code: body.code }, { status: 422, code: 'PARAMS_INVALID' }, first)
+        t.equal(`${body.errors[0].pointer} ${body.errors[0].code}`, first)
       }
-    )
+      t.match(await pay(app, { ...PAYMENT, payee: '字'.repeat(150) }), {
+        status: 422,
+        body: { code: 'TEXT_TOO_LONG', limit: 3 }
+      })
+      t.match(await ask(app, { params: PAYMENT } as object), {
+        status: 422,
+        body: { code: 'PARAMS_INVALID', template: 'captcha', errors: [{ code: 'UNEXPECTED' }, {}] }
+      })
+      const page = { 'x-api-key': '', origin: 'http://localhost:5173' }
+      for (const headers of [page, { 'x-api-key': '' }])
+        t.match(await pay(app, PAYMENT, {}, headers), { status: 401, body: { code: 'API_KEY_MISSING' } })
+      const offered = await post(app, '/v1/sms', {
+        phone: PHONE,
+        template: 'captcha-payment',
+        params: PAYMENT
+      })
+      t.match(offered, { status: 422, body: { code: 'TEMPLATE_UNKNOWN' } })
+      t.same(app.outbox?.messages, [])
+      const sent = await pay(app, { ...PAYMENT, payee: '字'.repeat(120) })
+      t.equal(sent.status, 202)
+      const { id } = sent.body
+      t.match(await verify(app, id, '000000', { params: { payee: 'evil.example' } }), {
+        status: 422,
+        body: { code: 'INVALID', errors: [{ pointer: '#/params/payee', code: 'LINK' }] }
+      })
+      t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { attemptsLeft: 4 } })
+    })
 
-    await t.test('a resend shows the same, and cannot change it', async t => {
+    await t.test('a resend shows the same params, and cannot change them', async t => {
       const place = await open(t)
       const app = await place.start(operator(t).env)
       const { id } = (await pay(app)).body
@@ -161,7 +158,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, id, code, { params: PAYMENT })).status, 200)
     })
 
-    await t.test('other values are another code, and leave the former one as it is', async t => {
+    await t.test('other params make another code, and leave the former one as it is', async t => {
       const place = await open(t)
       const app = await place.start(operator(t).env)
       const key = { 'idempotency-key': 'one' }
@@ -178,7 +175,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, sent.body.id, code, { params: PAYMENT })).status, 200)
     })
 
-    await t.test('a code stays bound, whatever its purpose has become since', async t => {
+    await t.test('a code stays bound to its params, whatever its purpose has become since', async t => {
       const place = await open(t)
       const { put, env } = operator(t)
       const app = await place.start({ ...env, ADMIN_KEY })
@@ -209,7 +206,11 @@ for (const [name, open] of Object.entries(places)) {
         await reload(app)
         return renew(captcha)
       }
-      t.match(await resend(app, late), { status: 410 }, 'also where that comes after it was let in')
+      t.match(
+        await resend(app, late),
+        { status: 410 },
+        'also if the reload comes while the resend is under way'
+      )
       t.equal((await verify(app, late, lateCode, { params: PAYMENT })).status, 200)
     })
   })
@@ -275,13 +276,13 @@ t.test('a policy and its templates name the same parameters, or the start ends',
   })
 })
 
-t.test('callers are not offered what codes are sent with', async t => {
+t.test('callers are not offered the templates of codes', async t => {
   const { offered, ofCodes } = templatesOf(filesWithPayment())
   t.same(Object.keys(ofCodes('mail')), ['captcha', 'captcha-payment'])
   t.same(Object.keys(offered('mail')), ['welcome', 'order-shipped', 'password-changed'])
 })
 
-t.test('a purpose whose codes are bound is documented as any other', async t => {
+t.test('the OpenAPI document has the params of a purpose whose codes are bound', async t => {
   const app = await (await places.memory(t)).start(operator(t).env)
   const { body } = await inject(app, { url: '/openapi.json' })
   const schema = (path: string) => body.paths[path].post.requestBody.content['application/json'].schema

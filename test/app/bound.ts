@@ -22,7 +22,7 @@ const en = '{code} is your code to {action} {amount} to {payee}, for {minutes} m
 const zh = '{code}（{action}）：{amount}，收款方 {payee}，{minutes} 分钟内有效。'
 const mail = (text: string) => ({ subject: '{amount}', text: [text], html: [`<p>${text}</p>`] })
 
-/** Our own templates, and one for the codes of a purpose `payment`. */
+/** The shipped templates, and one for the codes of a purpose `payment`. */
 export function filesWithPayment(): TemplateFiles {
   const { sms, mail: mails } = loadFiles()
   return {
@@ -31,7 +31,7 @@ export function filesWithPayment(): TemplateFiles {
   }
 }
 
-/** Files of an operator whose policy has that purpose, and what names them. */
+/** These templates and a policy with that purpose in files, and the variables that name them. */
 export function operator(t: Teardown) {
   const { folder, write } = templatesFolder(t)
   const file = join(folder, 'policy.json')

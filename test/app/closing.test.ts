@@ -27,7 +27,7 @@ const HEALTHZ = 'GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n'
 const EXPECT = 'GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: a miracle\r\n\r\n'
 const HALF = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\n'
 
-t.test('whoever asks for nothing does not hold it up, whoever waits is answered', async t => {
+t.test('closing does not wait for idle connections, and answers the requests under way', async t => {
   const app = await build(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent' }))
   t.teardown(() => app.server.closeAllConnections())
   // No connection ends by itself.
@@ -84,7 +84,7 @@ t.test('whoever asks for nothing does not hold it up, whoever waits is answered'
   t.match(made.got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}$/)
 })
 
-t.test('of a client that has hung up: what surely did not go out is given back', async t => {
+t.test('a message that surely was not sent is refunded though its client has hung up', async t => {
   const server = await startRedis(t)
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests' }
   const sms = provider()
@@ -118,7 +118,7 @@ t.test('of a client that has hung up: what surely did not go out is given back',
   t.match(again, { status: 202 })
 })
 
-t.test('of a client that has hung up before its message was sent: it is counted and told of', async t => {
+t.test('a message that is sent counts and is audited though its client has hung up', async t => {
   const server = await startRedis(t)
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '10000' }
   const sms = provider()
@@ -161,7 +161,7 @@ async function dispatching(
   return app
 }
 
-t.test('what became of a message is told with what it is and how long its sender took', async t => {
+t.test('the outcome of a message is audited with its template and how long its sender took', async t => {
   let now = 0
   const clock = { ...systemClock, monotonic: () => (now += 10.4) }
   const undelivered = { outcome: 'refused', sender: 'told', code: 'X', ofMessage: true }
@@ -179,7 +179,7 @@ t.test('what became of a message is told with what it is and how long its sender
   ])
 })
 
-t.test('nothing is sent for a request that stood still until its Idempotency-Key was lost', async t => {
+t.test('nothing is sent for a request whose Idempotency-Key was lost while it stood still', async t => {
   const about = { message: { template: 'a' }, standing: null, purpose: null }
   const told: unknown[] = []
   for (const stopped of ['monotonic', 'wall']) {
@@ -196,7 +196,7 @@ t.test('nothing is sent for a request that stood still until its Idempotency-Key
   }
 })
 
-t.test('once answered, nobody is waited for', async t => {
+t.test('closing does not wait for requests that are answered', async t => {
   // Longer than any test may take.
   const app = await dispatching(1_000_000)
   app.get('/', async request => {
@@ -209,7 +209,7 @@ t.test('once answered, nobody is waited for', async t => {
   await app.close()
 })
 
-t.test('of what is sent after the answer, no other answer is waited for', async t => {
+t.test('closing waits for no answer of a request whose message was sent after its answer', async t => {
   const told: unknown[] = []
   const app = await dispatching(1_000_000, { told })
   const sent = new Promise<void>(resolve => {
@@ -225,7 +225,7 @@ t.test('of what is sent after the answer, no other answer is waited for', async 
   await app.close()
 })
 
-t.test('what goes on after answers is finished, with what it begins', async t => {
+t.test('work after the answers is finished, with the work that it begins', async t => {
   const app = await dispatching(1_000_000)
   const done: string[] = []
   const turn = () => new Promise(resolve => setImmediate(resolve))
@@ -244,7 +244,7 @@ t.test('what goes on after answers is finished, with what it begins', async t =>
   await app.close()
 })
 
-t.test('an answer that never comes is waited for no longer than a handler may take', async () => {
+t.test('closing waits for an answer no longer than a handler may take', async () => {
   const app = await dispatching(50)
   const sent = new Promise<void>(resolve => {
     app.get('/', async request => {

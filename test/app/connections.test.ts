@@ -11,7 +11,7 @@ import { buildApp, KEY } from './helper.js'
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
 
-/** @returns what tells what has come so far */
+/** @returns a function that returns what has arrived so far */
 function gotBy(socket: Socket): () => string {
   let text = ''
   socket.on('data', chunk => (text += chunk))
@@ -37,7 +37,7 @@ async function holding(t: Test, env?: NodeJS.ProcessEnv) {
     t.teardown(() => client.destroy())
     return [client, (await connected)[0]] as const
   }
-  /** Writes what is no request, and waits until Node has told of it. */
+  /** Writes what is no valid request, and waits until Node has noticed. */
   const breakBy = async (socket: Socket, text: string) => {
     const broken = once(app.server, 'clientError')
     socket.write(text)
@@ -63,10 +63,10 @@ t.test('ten requests at once on one connection are answered, with more it is clo
   const expectation = 'GET / HTTP/1.1\r\nhost: a\r\nexpect: a miracle\r\n\r\n'
   expecting.resume().write(`${get('/held')}${expectation.repeat(10)}`)
   await once(expecting, 'close')
-  t.same(closed, [...Array(9).fill(false), true], 'what expects too much counts, too')
+  t.same(closed, [...Array(9).fill(false), true], 'requests with an unknown expectation count, too')
 })
 
-t.test('of a client that hangs up: what waits behind another answer ends as well', async t => {
+t.test('when a client hangs up, its answers that wait for an earlier one end, too', async t => {
   const { app, open, release } = await holding(t)
   const early = new Readable({ read() {} })
   const late = new Readable({ read() {} })
@@ -94,10 +94,10 @@ t.test('of a client that hangs up: what waits behind another answer ends as well
   await Promise.all([early, late].map(stream => stream.closed || once(stream, 'close')))
   release()
   await app.close()
-  t.match(app.outbox?.messages, [{ to: E164 }], 'what is sent after its answer, too')
+  t.match(app.outbox?.messages, [{ to: E164 }], 'the message that follows its answer is sent')
 })
 
-t.test('what is no request is answered after the requests before it', async t => {
+t.test('what is no valid request is answered after the requests before it', async t => {
   const { app, open, breakBy, release } = await holding(t)
   const [socket] = await open()
   const got = gotBy(socket)
@@ -106,14 +106,14 @@ t.test('what is no request is answered after the requests before it', async t =>
   await breakBy(socket, `${get('/held')}${get('/healthz')}what?\r\n\r\n`)
   const before = waits()
   await breakBy(socket, 'and more')
-  t.same(waits(), before, 'however much comes, one waits')
+  t.same(waits(), before, 'however much comes, one answer waits')
   const closed = once(socket, 'close')
   release()
   await closed
   t.match(got(), /^HTTP\/1.1 200 [\s\S]*doneHTTP\/1.1 200 [\s\S]*}HTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
 })
 
-t.test('a request that breaks off behind its own answer gets no second one', async t => {
+t.test('a request that breaks off after its own answer gets no second one', async t => {
   const { open } = await holding(t)
   const [socket] = await open()
   const got = gotBy(socket)
@@ -125,7 +125,7 @@ t.test('a request that breaks off behind its own answer gets no second one', asy
   t.same(got().match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 401'])
 })
 
-t.test('nor does one that breaks off while its own answer waits for another', async t => {
+t.test('a request that breaks off while its answer waits for another gets no second one', async t => {
   const { app, open, breakBy, release } = await holding(t)
   const [socket] = await open()
   const got = gotBy(socket)
@@ -139,7 +139,7 @@ t.test('nor does one that breaks off while its own answer waits for another', as
   t.same(got().match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 401'])
 })
 
-t.test('what is no request is answered behind an answer that is still on its way', async t => {
+t.test('what is no valid request is answered after an answer that is still on its way', async t => {
   const { app, open, breakBy } = await holding(t)
   const stream = new Readable({ read() {} })
   app.get('/stream', async () => stream)
@@ -155,7 +155,7 @@ t.test('what is no request is answered behind an answer that is still on its way
   t.match(got(), /^HTTP\/1.1 200 [\s\S]*\r\n0\r\n\r\nHTTP\/1.1 400 [\s\S]*"BROKEN_REQUEST"}$/)
 })
 
-t.test('a request that was answered because it came too late is not done when it comes', async t => {
+t.test('a request that was answered 408 is not handled when the rest of it arrives', async t => {
   const { app, open, arrived } = await holding(t)
   const [client, socket] = await open()
   const got = gotBy(client)
@@ -183,7 +183,7 @@ t.test('an idle connection that has asked before is closed no later than another
   t.ok(socket.timeout <= 79_000, `${socket.timeout} ms`)
 })
 
-t.test('what is no request is answered, too, behind one that came too late', async t => {
+t.test('a 408 is sent after the answers before it, also if no valid request follows', async t => {
   const { app, open, breakBy, release } = await holding(t)
   const [late, answer] = [gate(), gate()]
   app.get('/late', async () => {
@@ -221,7 +221,7 @@ t.test('a client that sends thousands of headers does not push out what a proxy 
   t.match(String(answer), /\r\n\r\n203.0.113.1$/)
 })
 
-t.test('of an X-Forwarded-For that a client makes long the end is read, which proxies add', async t => {
+t.test('of a long X-Forwarded-For the end is read, which proxies have added', async t => {
   const { app } = await holding(t, { TRUST_PROXY: '127.0.0.1,10.0.0.0/8' })
   app.get('/ip', async ({ ip, headers }) => [ip, headers['x-forwarded-for']?.length])
   const added = '203.0.113.1, 10.0.0.1, 10.0.0.2'
@@ -233,7 +233,7 @@ t.test('of an X-Forwarded-For that a client makes long the end is read, which pr
   const proxies = Array.from({ length: 20 }, (_, i) => `10.255.255.1${i}`)
   const way = ['203.0.113.1', ...proxies].join(', ')
   const whole = await app.inject({ url: '/ip', headers: { 'x-forwarded-for': way } })
-  t.same(whole.json(), ['203.0.113.1', way.length], 'that of twenty proxies is read to its beginning')
+  t.same(whole.json(), ['203.0.113.1', way.length], 'one by twenty proxies is read to its beginning')
 })
 
 t.test(
@@ -261,7 +261,7 @@ t.test(
   }
 )
 
-t.test('who does not end a connection that is refused has two seconds', async t => {
+t.test('a refused connection that the client does not end is closed after two seconds', async t => {
   const { open } = await holding(t)
   const [socket, own] = await open(true)
   socket.resume()

@@ -42,11 +42,11 @@ function redisFile(use: string) {
   }
 }
 
-/** A Redis as of the page, and what the page adds for replicas if asked to. */
+/** A Redis with the settings of these blocks of docs/deployment.md. */
 export async function startRedisOfPage(t: Test, ...uses: string[]) {
   const files = uses.map(redisFile)
   const redis = await startRedis(t, { args: files.flatMap(({ args }) => args) })
-  // Its default user, by which it was started, is switched off here; who is connected stays.
+  // Switches off the default user, by which the client has connected; its connection stays.
   for (const words of files.flatMap(({ users }) => users)) await redis.client.call('ACL', 'SETUSER', ...words)
   return redis
 }
@@ -55,7 +55,7 @@ export async function startRedisOfPage(t: Test, ...uses: string[]) {
 const variables = (text: string): NodeJS.ProcessEnv =>
   Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]))
 
-/** What is said in the unit. */
+/** The value of a setting in the unit. */
 export const unit = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(block('unit'))?.[1] ?? ''
 
 interface Instance {
@@ -87,7 +87,7 @@ interface Units {
   restart(which: string): Promise<void>
 }
 
-/** @returns a shell command that takes what the page asks of systemctl */
+/** @returns a shell command that takes the place of systemctl, as far as the page uses it */
 async function startSystemctl(t: Test, units: Units): Promise<string> {
   const server = createServer(async (request, response) => {
     const [verb, which = ''] = decodeURIComponent(request.url ?? '').split('/verification-api@')
@@ -101,7 +101,7 @@ async function startSystemctl(t: Test, units: Units): Promise<string> {
   return `exec curl -fsS -g "http://127.0.0.1:${(server.address() as AddressInfo).port}/$1/$2"`
 }
 
-/** Two instances as of the page, on its Redis, behind its nginx. */
+/** Two instances as docs/deployment.md has them, on its Redis, behind its nginx. */
 export async function deploy(t: Test) {
   const folder = folderOf(t)
   const at = (name: string) => join(folder, name)
@@ -164,7 +164,7 @@ export async function deploy(t: Test) {
     async restart(which) {
       const port = PORTS.find(each => `${ports[each]}` === which) ?? ''
       await end(instance(port), 'SIGTERM')
-      // As of systemd, this returns before the process listens.
+      // As with systemd, this returns before the process listens.
       start(port)
     }
   })

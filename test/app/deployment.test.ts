@@ -45,7 +45,7 @@ const skip =
 const rotates =
   without('logrotate', '--version') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
 
-/** An SMS to the number of that many. */
+/** A request for an SMS to the number that ends in `i`. */
 const sms = (i: number): Asked => ({
   headers: { 'x-api-key': KEY },
   body: { phone: `139${String(i).padStart(8, '0')}`, template: 'order-shipped', params: { order: `${i}` } }
@@ -53,10 +53,10 @@ const sms = (i: number): Asked => ({
 
 const recipients = (asked: { body: string }[]) => asked.map(({ body }) => JSON.parse(body).data.to as string)
 
-t.test('nginx before two instances', { skip }, async t => {
+t.test('nginx in front of two instances', { skip }, async t => {
   const place = await deploy(t)
 
-  t.test('what only operators need is closed, however it is spelled', async t => {
+  t.test('paths that only operators need are closed, however they are spelled', async t => {
     const paths = ['/metrics', '/docs', '/docs/', '/docs/json', '/openapi.json', '/v1/admin/recipients']
     const operators = [...paths, '/healthz', '/readyz', '/v1/admin', '/']
     const spelled = [
@@ -102,10 +102,10 @@ t.test('nginx before two instances', { skip }, async t => {
     const refused = await code('127.0.0.2')
     t.equal(refused.status, 429)
     t.match(refused.problem['violated-policies'], ['ip-60s'])
-    t.equal((await code('127.0.0.3')).status, 202, 'another client is none of that')
+    t.equal((await code('127.0.0.3')).status, 202, 'another client is not limited by that')
   })
 
-  t.test('a server of the operator has as many connections as it needs, and attempts', async t => {
+  t.test('a server of the operator is limited neither in connections nor in attempts', async t => {
     const head =
       'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n'
     /** @returns how often nginx answered what, while that many requests wait for their bodies */
@@ -119,7 +119,11 @@ t.test('nginx before two instances', { skip }, async t => {
         refused: statuses.filter(each => each === '503').length
       }
     }
-    t.same(await waiting(101, '127.0.0.8'), { continued: 100, refused: 1 }, 'anybody else')
+    t.same(
+      await waiting(101, '127.0.0.8'),
+      { continued: 100, refused: 1 },
+      'another client has 100 connections'
+    )
     t.same(await waiting(101, BACKEND), { continued: 101, refused: 0 })
     const tries = Array.from({ length: 31 }, () =>
       place.ask('/v1/captcha/verify', {
@@ -132,14 +136,14 @@ t.test('nginx before two instances', { skip }, async t => {
   })
 
   let number = 1_000
-  /** @returns what is answered meanwhile */
+  /** @returns the answers to requests that are made meanwhile */
   async function askedDuring(work: Promise<unknown>): Promise<unknown[]> {
     const answers: unknown[] = []
     let done = false
     const client = async () => {
       while (!done) {
         const i = number++
-        // Of many addresses: no limit on one is to be met.
+        // From many addresses, so that no limit on one is reached.
         const asking = place.ask('/v1/sms', { ...sms(i), from: `127.0.1.${(i % 250) + 1}` })
         answers.push(
           await asking.then(
@@ -147,7 +151,7 @@ t.test('nginx before two instances', { skip }, async t => {
             ({ message }) => message
           )
         )
-        // The rest of the machine is for those that start.
+        // Leaves the machine to the instances that start.
         await sleep(60)
       }
     }
@@ -157,7 +161,7 @@ t.test('nginx before two instances', { skip }, async t => {
     return answers
   }
 
-  t.test('the script restarts both: no request fails, and none is sent twice', async t => {
+  t.test('the script restarts both instances: no request fails, no message is sent twice', async t => {
     const { provider } = place
     const before = provider.asked.length
     const pids = PORTS.map(port => place.instance(port).child.pid)
@@ -166,26 +170,26 @@ t.test('nginx before two instances', { skip }, async t => {
     t.ok(answers.length > 50, `${answers.length} requests`)
     const sent = recipients(provider.asked.slice(before))
     t.equal(sent.length, answers.length)
-    t.equal(new Set(sent).size, sent.length, 'each once')
+    t.equal(new Set(sent).size, sent.length, 'each message is sent once')
     for (const [i, port] of PORTS.entries()) t.not(place.instance(port).child.pid, pids[i], port)
   })
 
-  t.test('nor does one fail when the script was stopped before, while one of them was left out', async t => {
+  t.test('no request fails in a restart after one that stopped with an instance left out', async t => {
     await place.leaveOut('3002')
     t.same(new Set(await askedDuring(place.restart())), new Set([202]))
   })
 
-  t.test('nor when one of them had ended', async t => {
+  t.test('no request fails in a restart when one instance had ended', async t => {
     await end(place.instance('3002'), 'SIGKILL')
     t.same(new Set(await askedDuring(place.restart())), new Set([202]))
   })
 
-  t.test('who stops sending keeps no connection', { timeout: 40_000 }, async () => {
+  t.test('a client that stops sending its request loses its connection', { timeout: 40_000 }, async () => {
     const head = 'POST /v1/sms HTTP/1.1\r\nhost: api.example.com\r\ncontent-length: 2\r\n'
     await Promise.all([head, `${head}\r\n{`].map(begun => text(place.begin(begun))))
   })
 
-  t.test('the trail is rotated: nothing is lost, what is old goes', { skip: rotates }, async t => {
+  t.test('logrotate rotates the trail: no line is lost, old files go', { skip: rotates }, async t => {
     const { at, env, provider } = place
     const { uid, gid } = userInfo()
     const rule = block('logrotate')
@@ -194,7 +198,7 @@ t.test('nginx before two instances', { skip }, async t => {
     writeFileSync(at('rule'), rule)
     chmodSync(at('rule'), 0o600)
     chmodSync(at('log'), 0o750)
-    // Of an instance that writes nothing, too.
+    // The file of an instance that writes nothing, too.
     writeFileSync(at('log/3003.log'), '')
     const old = [3001, 3003].map(port => at(`log/${port}.log-20200101-1577836800.gz`))
     for (const file of old) {
@@ -213,7 +217,7 @@ t.test('nginx before two instances', { skip }, async t => {
     t.equal(sends(readdirSync(at('log'))), provider.asked.length)
   })
 
-  t.test('what an instance took is not asked of the other when it dies, what it did not take is', async t => {
+  t.test('a request that a dying instance had taken is not tried again, one that it had not is', async t => {
     const { provider } = place
     const answers = provider.does
     provider.does = 'hang'
@@ -229,7 +233,7 @@ t.test('nginx before two instances', { skip }, async t => {
     const another = async (i: number) => t.equal((await place.ask('/v1/sms', sms(201 + i))).status, 202)
     for (let i = 0; i < 8; i++) await another(i)
     t.equal(provider.asked.length, before + 9)
-    // Back again it is asked at once, although it has just failed.
+    // Once it is back it is asked at once, although it has just failed.
     await place.start(dead)
     for (const port of PORTS) if (port !== dead) await end(place.instance(port), 'SIGKILL')
     for (let i = 8; i < 16; i++) await another(i)
@@ -237,7 +241,7 @@ t.test('nginx before two instances', { skip }, async t => {
   })
 })
 
-t.test('the time-outs fit the drain', async t => {
+t.test('the time-outs of the unit and of nginx leave time for requests under way', async t => {
   const config = readConfig({})
   const drainSeconds = handlerTimeoutOf(config) / 1_000 + 15
   t.ok(Number(unit('TimeoutStopSec')) > drainSeconds)
@@ -252,7 +256,7 @@ t.test('systemd understands the unit', { skip: without('systemd-analyze', '--ver
   t.equal(stderr, '')
 })
 
-t.test('Redis takes writes only while it has a replica, if it is to have one', async t => {
+t.test('with the settings for replicas Redis takes writes only while it has one', async t => {
   const master = await startRedisOfPage(t, 'redis', 'replicas')
   await master.client.config('SET', 'repl-diskless-sync-delay', '0')
   const set = () => master.client.set('a', 'b')
@@ -274,7 +278,7 @@ t.test('Redis takes writes only while it has a replica, if it is to have one', a
 })
 
 t.test(
-  'Redis on another machine, and its replica there',
+  'with the settings for TLS Redis and its replica are connected by TLS',
   { skip: without('openssl', 'version') },
   async t => {
     const { cert, key } = makeCertificate(folderOf(t), 'IP:127.0.0.1')

@@ -13,42 +13,39 @@ import { buildApp, post } from './helper.js'
 
 const POST = 'POST /v1/captcha HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n'
 
-t.test(
-  'a body that comes too slowly is 408 and no error here, a handler that is too slow is 503',
-  async t => {
-    const { lines, stream } = logStream()
-    const env = { NODE_ENV: 'test', LOG_LEVEL: 'warn' }
-    const app = await buildApp(t, env, { logStream: stream })
-    t.match(app.server, { requestTimeout: 10_000, headersTimeout: 10_000, timeout: 79_000 })
-    app.get('/slow', () => new Promise(() => {}))
-    await app.listen({ host: '127.0.0.1', port: 0 })
-    mock.timers.enable({ apis: ['setTimeout'] })
-    t.teardown(() => mock.timers.reset())
+t.test('a body that comes too slowly is 408 and not logged, a handler that is too slow is 503', async t => {
+  const { lines, stream } = logStream()
+  const env = { NODE_ENV: 'test', LOG_LEVEL: 'warn' }
+  const app = await buildApp(t, env, { logStream: stream })
+  t.match(app.server, { requestTimeout: 10_000, headersTimeout: 10_000, timeout: 79_000 })
+  app.get('/slow', () => new Promise(() => {}))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
 
-    const answerTo = async (text: string) => {
-      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
-      t.teardown(() => socket.destroy())
-      const arrived = once(app.server, 'request')
-      socket.write(text)
-      await arrived
-      mock.timers.tick(handlerTimeoutOf(readConfig(env)))
-      return { socket, text: String((await once(socket, 'data'))[0]) }
-    }
-    const slow = await answerTo(`${POST}content-length: 100\r\n\r\n{`)
-    t.match(slow.text, /^HTTP\/1\.1 408 [\s\S]*\r\nconnection: close\r\n[\s\S]*"code":"REQUEST_TIMEOUT"/)
-    await once(slow.socket, 'close')
-    t.same(lines, [])
-    const { text } = await answerTo('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n')
-    t.match(text, /^HTTP\/1\.1 503 [\s\S]*"code":"FST_ERR_HANDLER_TIMEOUT"/)
-    t.equal(lines.length, 1)
-    const injected = app.inject('/slow')
-    await new Promise(resolve => setImmediate(resolve))
+  const answerTo = async (text: string) => {
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    const arrived = once(app.server, 'request')
+    socket.write(text)
+    await arrived
     mock.timers.tick(handlerTimeoutOf(readConfig(env)))
-    t.equal((await injected).statusCode, 503, 'what is injected is there at once')
+    return { socket, text: String((await once(socket, 'data'))[0]) }
   }
-)
+  const slow = await answerTo(`${POST}content-length: 100\r\n\r\n{`)
+  t.match(slow.text, /^HTTP\/1\.1 408 [\s\S]*\r\nconnection: close\r\n[\s\S]*"code":"REQUEST_TIMEOUT"/)
+  await once(slow.socket, 'close')
+  t.same(lines, [])
+  const { text } = await answerTo('GET /slow HTTP/1.1\r\nhost: a\r\n\r\n')
+  t.match(text, /^HTTP\/1\.1 503 [\s\S]*"code":"FST_ERR_HANDLER_TIMEOUT"/)
+  t.equal(lines.length, 1)
+  const injected = app.inject('/slow')
+  await new Promise(resolve => setImmediate(resolve))
+  mock.timers.tick(handlerTimeoutOf(readConfig(env)))
+  t.equal((await injected).statusCode, 503, 'an injected request to a slow handler is 503, too')
+})
 
-t.test('what is no request that can be read is answered all the same', async t => {
+t.test('a request without a valid host, or that cannot be read, is answered by a problem', async t => {
   const app = await buildApp(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const answerTo = async (text: string, then = (_server: Socket) => {}) => {
@@ -62,7 +59,7 @@ t.test('what is no request that can be read is answered all the same', async t =
   }
   for (const path of ['/healthz', '/nothing'])
     t.match(await answerTo(`GET ${path} HTTP/1.1\r\n\r\n`), /^HTTP\/1\.1 400 [\s\S]*"code":"HOST_MISSING"/)
-  t.match(await answerTo('GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'of that version it may')
+  t.match(await answerTo('GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'HTTP/1.0 needs no host')
   for (const hosts of [
     'host: a\r\nhost: a',
     'host: a\r\nhost:',
@@ -86,7 +83,7 @@ t.test('what is no request that can be read is answered all the same', async t =
   t.match(slow, /^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
 })
 
-t.test('answers are for programs: not to be kept, nor shown, but read by pages that may ask', async t => {
+t.test('answers may be neither stored nor shown as a page, but read across origins', async t => {
   const env = { NODE_ENV: 'test', LOG_LEVEL: 'silent', ADMIN_KEY: 'the key of the operator of these tests' }
   const app = await buildApp(t, env)
   for (const url of ['/healthz', '/v1/dev/outbox', '/v1/admin/recipients', '/nothing']) {
@@ -107,7 +104,7 @@ t.test('answers are for programs: not to be kept, nor shown, but read by pages t
   }
 })
 
-t.test('what goes wrong inside is not told, nor what a library says', async t => {
+t.test('answers show neither internal errors nor the messages of libraries', async t => {
   const app = await buildApp(t)
   app.get('/broken', (_request, reply) => reply.type('text/plain').send({}))
   app.get<{ Params: { status: string } }>('/refused/:status', async ({ params }) => {
@@ -130,7 +127,7 @@ t.test('what goes wrong inside is not told, nor what a library says', async t =>
   t.match([statusCode, JSON.parse(body)], [403, { code: 'REFUSED', detail: 'The request was refused.' }])
 })
 
-t.test('a fault of ours is logged with where it happened, what Redis or a sender does in a line', async t => {
+t.test('an internal error is logged with its stack, an error of Redis or a sender in a line', async t => {
   const { lines, stream } = logStream()
   const redis = await startRedis(t)
   const given = { REDIS_URL: redis.url, LIMIT_SECRET: 'a secret of these tests', ON_STORE_ERROR: 'deny' }
@@ -145,7 +142,7 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   t.equal((await app.inject('/broken')).statusCode, 500)
   const { status, body } = await post(app, '/v1/sms', { phone: '13800138000', template: 'password-changed' })
   t.match([status, body], [503, { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }])
-  t.notOk('key' in body, 'no key is at fault')
+  t.notOk('key' in body, 'the problem names no key')
   t.equal((await app.inject('/slow')).statusCode, 503)
   t.equal((await app.inject('/readyz')).statusCode, 503)
   t.equal((await app.inject('/unsent')).statusCode, 502)
@@ -161,7 +158,7 @@ t.test('a fault of ours is logged with where it happened, what Redis or a sender
   )
 })
 
-t.test('a problem names its request as the log does, and as no other', async t => {
+t.test('a problem names its request by the id that the log has, another for each request', async t => {
   const { lines, stream } = logStream()
   const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'debug' })
   const app = await build(config, { logStream: stream })
@@ -190,7 +187,7 @@ t.test('a problem names its request as the log does, and as no other', async t =
   t.equal(named.size, 4)
 })
 
-t.test('a rule whose key is missing names it', async t => {
+t.test('a problem about the missing key of a rule names that key', async t => {
   const { rules, ...own } = loadPolicy()
   const key = { value: 'headers.x-tenant' }
   const changed = rules.map(rule => (rule.name === 'ip-attempts' ? { ...rule, key } : rule))
@@ -204,7 +201,7 @@ t.test('a rule whose key is missing names it', async t => {
   t.equal(problem.detail, `${key.value} is missing, or is not a single value.`)
 })
 
-t.test('a body that is encoded is 415, and how to send it is told', async t => {
+t.test('a body with a content-encoding is 415, and the answer says how to send it', async t => {
   const app = await buildApp(t)
   const send = (coding: string) => {
     const headers = { 'content-type': 'application/json', 'content-encoding': coding }
@@ -218,32 +215,29 @@ t.test('a body that is encoded is 415, and how to send it is told', async t => {
   for (const coding of ['', 'Identity']) t.match((await send(coding)).json(), { code: 'INVALID' }, coding)
 })
 
-t.test(
-  'what is encoded for its way in another way than chunked, or by HTTP/1.0, ends its connection',
-  async t => {
-    const app = await buildApp(t)
-    const port = await listen(app)
-    const tell = async (version: string, coding: string, url = '/v1/captcha') => {
-      const head = `POST ${url} HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
-      const next = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
-      const text = `${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`
-      return (await answersTo(port, text)).match(/(?<=HTTP\/1\.1 )\d+|BROKEN_REQUEST/g)
-    }
-    t.same(await tell('1.1', 'Chunked'), ['422', '200'])
-    for (const [version, coding] of [
-      ['1.0', 'chunked'],
-      ['1.1', 'gzip, chunked'],
-      ['1.1', 'gzip\r\ntransfer-encoding: chunked'],
-      ['1.1', 'identity'],
-      ['1.1', 'chunked;q=1']
-    ] as const) {
-      for (const url of ['/v1/captcha', '/nothing', '/%zz', `/v1/captcha/${'x'.repeat(200)}`])
-        t.same(await tell(version, coding, url), ['400', 'BROKEN_REQUEST'], `${version} ${coding} ${url}`)
-    }
+t.test('a transfer-encoding other than chunked, or by HTTP/1.0, is 400 and ends the connection', async t => {
+  const app = await buildApp(t)
+  const port = await listen(app)
+  const tell = async (version: string, coding: string, url = '/v1/captcha') => {
+    const head = `POST ${url} HTTP/${version}\r\nhost: a\r\nconnection: keep-alive\r\ncontent-type: application/json\r\n`
+    const next = 'GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
+    const text = `${head}transfer-encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n${next}`
+    return (await answersTo(port, text)).match(/(?<=HTTP\/1\.1 )\d+|BROKEN_REQUEST/g)
   }
-)
+  t.same(await tell('1.1', 'Chunked'), ['422', '200'])
+  for (const [version, coding] of [
+    ['1.0', 'chunked'],
+    ['1.1', 'gzip, chunked'],
+    ['1.1', 'gzip\r\ntransfer-encoding: chunked'],
+    ['1.1', 'identity'],
+    ['1.1', 'chunked;q=1']
+  ] as const) {
+    for (const url of ['/v1/captcha', '/nothing', '/%zz', `/v1/captcha/${'x'.repeat(200)}`])
+      t.same(await tell(version, coding, url), ['400', 'BROKEN_REQUEST'], `${version} ${coding} ${url}`)
+  }
+})
 
-t.test('what is asked behind an answer that ends its connection is not done', async t => {
+t.test('a request after an answer that ends the connection is not handled', async t => {
   const app = await buildApp(t)
   const port = await listen(app)
   let number = 13_800_138_000
@@ -255,7 +249,11 @@ t.test('what is asked behind an answer that ends its connection is not done', as
     ['{x}', '400'],
     ['x'.repeat(16_385), '413']
   ] as const)
-    t.same(await statuses(ask(body) + send() + last), [status, '202', '200'], 'a body that came needs no end')
+    t.same(
+      await statuses(ask(body) + send() + last),
+      [status, '202', '200'],
+      'a refused body that came whole does not end the connection'
+    )
   const unsafe = `${POST}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`
   const expecting = 'GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: wonders\r\n\r\n'
   for (const [ending, status] of [
@@ -266,6 +264,6 @@ t.test('what is asked behind an answer that ends its connection is not done', as
     t.same(await statuses(ending + send()), [status])
     t.same(await statuses(ending + send() + ending), [status])
     t.equal(app.outbox?.messages.length, before, status)
-    t.same(await statuses(send() + ending), ['202', status], 'what was asked before it is')
+    t.same(await statuses(send() + ending), ['202', status], 'a request before it is handled')
   }
 })

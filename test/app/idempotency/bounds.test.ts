@@ -27,7 +27,7 @@ for (const [name, open] of Object.entries(places)) {
       }
       await begin(one)
       await begin(three)
-      t.same(await begin(four), { is: 'begun' }, 'in place of 2, the only one that is finished')
+      t.same(await begin(four), { is: 'begun' }, 'it takes the place of key 2, the only finished one')
       t.same(await begin(one), { is: 'running' })
       t.same(await begin(five), { is: 'full' })
       t.same(await begin(other), { is: 'finished', answer: 'an answer' })
@@ -44,11 +44,11 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(await answers.finish(four, 'token', 'too late'), false)
       t.same(await begin(three, 'another token'), { is: 'begun' })
       t.equal(await answers.finish(three, 'token', 'too late'), false)
-      t.same(await begin(five), { is: 'begun' }, 'in place of one whose lease has ended')
+      t.same(await begin(five), { is: 'begun' }, 'it takes the place of a key whose lease has ended')
       t.same(await begin(other), { is: 'finished', answer: 'an answer' })
     })
 
-    await t.test('bounds: of several answers the oldest goes', async t => {
+    await t.test('bounds: of several answers the oldest is given up', async t => {
       const place = await open(t)
       const answers = place.answers({ perScope: 3, max: 100, keepMs: DAY })
       const slot = (key: string): Slot => ({ scope: 'mine', key })
@@ -62,7 +62,7 @@ for (const [name, open] of Object.entries(places)) {
       for (const answer of ['1', '3']) t.same(await begin(answer), { is: 'finished', answer })
     })
 
-    await t.test('bounds: a lease that has ended goes before an answer that is kept', async t => {
+    await t.test('bounds: a key whose lease has ended is given up before a kept answer', async t => {
       const place = await open(t)
       const answers = place.answers({ perScope: 2, max: 1_000, keepMs: DAY })
       const begin = (key: string) => answers.begin({ scope: 'mine', key }, 'b'.repeat(22), 'token', LEASE)
@@ -74,7 +74,7 @@ for (const [name, open] of Object.entries(places)) {
       t.same(await begin('finished'), { is: 'finished', answer: 'an answer' })
     })
 
-    await t.test('bounds: the one answer is found behind however many that run', async t => {
+    await t.test('bounds: the only answer is given up, however many requests run', async t => {
       const place = await open(t)
       const answers = place.answers({ perScope: 101, max: 1_000, keepMs: DAY })
       const body = 'b'.repeat(22)
@@ -88,7 +88,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('memory is bounded in all', async t => {
+t.test('memory is bounded over all scopes together', async t => {
   const place = await places.memory(t)
   const answers = place.answers({ perScope: 10, max: 2, keepMs: DAY })
   const begin = (scope: string) => answers.begin({ scope, key: 'key' }, 'body', 'token', LEASE)
@@ -103,7 +103,7 @@ t.test('memory is bounded in all', async t => {
   t.same(await begin('b'), { is: 'begun' })
 })
 
-t.test('in memory a lease that has ended and is begun anew takes no second place', async t => {
+t.test('in memory a key that is begun anew after its lease takes no second place', async t => {
   const place = await places.memory(t)
   const answers = place.answers({ perScope: 10, max: 3, keepMs: DAY })
   const begin = (scope: string) => answers.begin({ scope, key: 'key' }, 'body', 'token', LEASE)
@@ -126,7 +126,7 @@ t.test('in memory nothing is held of a scope whose keys are all free', async t =
   t.equal(scopes.size, 0)
 })
 
-t.test('in memory, of many that have ended at once some go at a time, and none of them counts', async t => {
+t.test('in memory, ended answers are removed a thousand at a time, and none of them counts', async t => {
   const place = await places.memory(t)
   const answers = place.answers({ perScope: 2, max: 3_000, keepMs: DAY })
   const { finished } = answers as unknown as { finished: { size: number } }
@@ -145,11 +145,11 @@ t.test('in memory, of many that have ended at once some go at a time, and none o
   t.same(
     await begin('1249', '2499'),
     { is: 'finished', answer: 'an answer' },
-    'what has ended went in its place'
+    'an ended answer was given up in its place'
   )
 })
 
-t.test('of one network there are 1,000 keys, of all in memory 10,000', async t => {
+t.test('a network may have 1,000 keys, and all together in memory 10,000', async t => {
   for (const [name, open] of Object.entries(places)) {
     const { app } = await start(t, await open(t))
     const begin = (network: number, key: number) => {
@@ -168,7 +168,7 @@ t.test('of one network there are 1,000 keys, of all in memory 10,000', async t =
   }
 })
 
-t.test('full of running ones, a further key is 503 and others are served', async t => {
+t.test('while all keys are in use a further one is 503, and a request without one is served', async t => {
   const place = await places.memory(t)
   const { post, seen } = await start(t, place, { perScope: 1 })
   seen.wait = seen.onward.opened
@@ -180,7 +180,7 @@ t.test('full of running ones, a further key is 503 and others are served', async
   t.equal((await post('/free', undefined)).status, 202)
 })
 
-t.test('what is kept tells nothing, and everything expires', async t => {
+t.test('what Redis keeps of keys and answers is not readable, and expires', async t => {
   const { url, client } = await startRedis(t)
   const place = { url, clock: stillClock().clock }
   const { post, seen } = await start(t, place)
@@ -197,7 +197,11 @@ t.test('what is kept tells nothing, and everything expires', async t => {
   const slots = keys.find(key => !key.endsWith(':ends')) as string
   const values = await client.hvals(slots)
   const held = JSON.stringify([keys, await client.hgetall(slots)])
-  t.equal(new Set(values.map(value => value.slice(1, 23))).size, 2, 'nor that two bodies are the same')
+  t.equal(
+    new Set(values.map(value => value.slice(1, 23))).size,
+    2,
+    'it does not show that two bodies are the same'
+  )
   for (const word of ['secret', 'account', '13800138000', 'message', '192.0.2.1']) t.notMatch(held, word)
   seen.onward.open()
   await running
@@ -210,7 +214,7 @@ t.test('an answer opens under its own key alone', async t => {
   const [slots = ''] = (await client.keys('idempotency:*')).filter(key => !key.endsWith(':ends'))
   const kept = Object.entries(await client.hgetall(slots)) as [[string, string], [string, string]]
   const [[one, first], [other, second]] = kept
-  // As somebody could who may write there: state and body stay, the answers change places.
+  // As somebody could who may write to Redis: state and body stay, the answers change places.
   await client.hset(
     slots,
     one,
@@ -222,7 +226,7 @@ t.test('an answer opens under its own key alone', async t => {
     t.match(await post('/free', key), { status: 500, replayed: false, body: { code: 'INTERNAL' } })
 })
 
-t.test('nor does what is kept in memory', async t => {
+t.test('an answer that is kept in memory is not readable', async t => {
   const { finish } = MemoryAnswers.prototype
   const finished = t.capture(MemoryAnswers.prototype, 'finish', finish)
   const { post } = await start(t, await places.memory(t))
@@ -232,7 +236,7 @@ t.test('nor does what is kept in memory', async t => {
   for (const text of [answer, Buffer.from(`${answer}`, 'base64url')]) t.notMatch(`${text}`, 'message')
 })
 
-t.test('of a holder that is never heard of again nothing stays in Redis', async t => {
+t.test('the key of a request that never ends expires in Redis', async t => {
   const { client } = await startRedis(t)
   const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
   await answers.begin({ scope: 'scope', key: 'key' }, 'body', 'token', LEASE)
@@ -241,7 +245,7 @@ t.test('of a holder that is never heard of again nothing stays in Redis', async 
   for (const key of keys) t.ok((await client.pttl(key)) > 0, key)
 })
 
-t.test('of what is given up nothing stays in Redis', async t => {
+t.test('an answer that is given up leaves nothing in Redis', async t => {
   const { client } = await startRedis(t)
   const answers = new RedisAnswers(client, { perScope: 1, keepMs: DAY })
   const slot = (key: string) => ({ scope: 'scope', key })
@@ -253,7 +257,7 @@ t.test('of what is given up nothing stays in Redis', async t => {
   t.same(await client.keys('*'), [])
 })
 
-t.test('what Redis has evicted in part takes no place', async t => {
+t.test('a key that Redis has evicted in part takes no place', async t => {
   const { client } = await startRedis(t)
   const answers = new RedisAnswers(client, { perScope: 1, keepMs: DAY })
   const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
@@ -261,10 +265,10 @@ t.test('what Redis has evicted in part takes no place', async t => {
   await client.del('idempotency:{scope}')
   t.same(await begin('next'), { is: 'begun' })
   await client.del('idempotency:{scope}:ends')
-  t.same(await begin('next'), { is: 'begun' }, 'it would be under way for ever')
+  t.same(await begin('next'), { is: 'begun' }, 'else the key would be in use for ever')
 })
 
-t.test('what has lost its expiry, or got a shorter one, gets that of the last that is kept', async t => {
+t.test('an expiry that was lost or shortened is set anew to that of the last kept answer', async t => {
   const { client } = await startRedis(t)
   const answers = new RedisAnswers(client, { perScope: 10, keepMs: DAY })
   const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
@@ -282,7 +286,7 @@ t.test('what has lost its expiry, or got a shorter one, gets that of the last th
   }
 })
 
-t.test('by a clock that is set back, too, the oldest answer goes', async t => {
+t.test('the oldest answer is given up also after the clock was set back', async t => {
   const { client, clock } = await startRedis(t, { clock: true })
   const answers = new RedisAnswers(client, { perScope: 3, keepMs: DAY })
   const begin = (key: string) => answers.begin({ scope: 'scope', key }, 'b'.repeat(22), 'token', LEASE)
@@ -299,7 +303,7 @@ t.test('by a clock that is set back, too, the oldest answer goes', async t => {
   t.same(await begin('3'), { is: 'begun' }, 'no answer is kept longer than it should be')
 })
 
-t.test('another secret gives other names, and so does another network', async t => {
+t.test('another secret or network gives scope, key and body other names', async t => {
   const name = (secret: string, ip: string) => {
     const at = { method: 'POST', routeOptions: { url: '/free' }, params: {}, ip }
     const request = { ...at, body: {}, account: null, caller: null } as unknown as FastifyRequest

@@ -13,7 +13,7 @@ const { clock } = stillClock()
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('a holder that is never heard of again loses the key with its lease, for good', async t => {
+    await t.test('a request that is not heard of again loses its key when its lease ends', async t => {
       const place = await open(t)
       const { post, seen } = await start(t, place)
       seen.wait = seen.onward.opened
@@ -61,7 +61,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('Redis that is gone: 503 with a key, none without; the answer of what runs still arrives', async t => {
+t.test('without Redis a request with a key is 503, one without and one that runs are answered', async t => {
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   const { post, seen } = await start(t, place)
@@ -77,7 +77,7 @@ t.test('Redis that is gone: 503 with a key, none without; the answer of what run
   t.equal(seen.runs, 2)
 })
 
-t.test('the connection breaks before the answer is kept: it is kept soon', async t => {
+t.test('an answer is kept soon although the connection broke before', async t => {
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   for (const answer of [202, 503]) {
@@ -100,7 +100,7 @@ t.test('the connection breaks before the answer is kept: it is kept soon', async
   }
 })
 
-t.test('Redis takes nothing for nearly three time-outs: the answer is kept all the same', async t => {
+t.test('an answer is kept although Redis takes no writes for nearly three time-outs', async t => {
   const timeoutMs = 600
   const server = await startRedis(t)
   const place = { url: server.url, clock }
@@ -119,7 +119,7 @@ t.test('Redis takes nothing for nearly three time-outs: the answer is kept all t
   t.equal(seen.runs, 1)
 })
 
-t.test('Redis that takes no writes tells what is kept, also when another answer has ended', async t => {
+t.test('a Redis that takes no writes repeats a kept answer, also when another has ended', async t => {
   const { url, client, clock: time } = await startRedis(t, { clock: true, startMs: START_MS })
   const { post, seen } = await start(t, { url, clock })
   await post('/free', 'ended')
@@ -135,7 +135,7 @@ t.test('Redis that takes no writes tells what is kept, also when another answer 
   t.equal(seen.runs, 3)
 })
 
-t.test('Redis that is full begins nothing, and keeps the answer of what runs', async t => {
+t.test('a Redis that is full begins no request, and keeps the answer of one that runs', async t => {
   const server = await startRedis(t)
   const { post, seen } = await start(t, { url: server.url, clock })
   seen.wait = seen.onward.opened
@@ -151,7 +151,7 @@ t.test('Redis that is full begins nothing, and keeps the answer of what runs', a
     t.ok((await server.client.pttl(key)) > DAY - 60_000, key)
 })
 
-t.test('Redis that hangs: what came too late is given back', async t => {
+t.test('a key that Redis takes after its request was refused is given back', async t => {
   const server = await startRedis(t)
   const place = { url: server.url, clock }
   const { post } = await start(t, place)

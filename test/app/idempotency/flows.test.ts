@@ -5,14 +5,14 @@ import { DAY, places, scene, start } from './scene.js'
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('the first answer again, whatever the order of the members', async t => {
+    await t.test('a repetition gets the first answer, whatever the order of its members', async t => {
       const { post, seen } = await start(t, await open(t))
       const first = await post('/free', 'a-key', { to: 'x', params: { a: [1, { c: 1, d: 2 }], b: null } })
       t.match(first, { status: 202, replayed: false, body: { id: 'message 1' } })
       const again = await post('/free', '"a-key"', { params: { b: null, a: [1, { d: 2, c: 1 }] }, to: 'x' })
       t.match(again, { status: 202, replayed: true, text: first.text, headers: { 'content-language': 'zh' } })
       t.equal(again.headers['content-type'], first.headers['content-type'])
-      t.notOk(again.headers['x-more'], 'of the headers, what describes the body')
+      t.notOk(again.headers['x-more'], 'of the headers only those that describe the body are repeated')
       t.equal(seen.runs, 1)
     })
 
@@ -22,7 +22,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await post('/free', undefined)).body.id, 'message 2')
     })
 
-    await t.test('another body is refused', async t => {
+    await t.test('another body under the same key is refused', async t => {
       const { post, seen } = await start(t, await open(t))
       await post('/free', 'a-key', { to: 'x', params: [1, 2] })
       for (const body of [
@@ -39,7 +39,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(seen.runs, 1)
     })
 
-    await t.test('a key is of one account, else one network, and one method and route', async t => {
+    await t.test('a key belongs to one account or network, one method and one route', async t => {
       const { post, seen } = await start(t, await open(t))
       const from = (remoteAddress: string) => post('/free', 'a-key', {}, { remoteAddress })
       const by = (account: string, more: InjectOptions = {}) =>
@@ -70,7 +70,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(seen.runs, distinct.length)
     })
 
-    await t.test('a 422 is kept, as the problem that it was', async t => {
+    await t.test('a 422 is kept, and repeated as a problem', async t => {
       const { post } = await start(t, await open(t))
       const first = await post('/free', 'a-key', { answer: 422 })
       t.match(first, { status: 422, replayed: false, body: { id: 'message 1' } })
@@ -81,7 +81,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     for (const answer of [200, 299, 504, 'full', 'empty'] as const) {
-      await t.test(`${answer} is kept`, async t => {
+      await t.test(`the answer ${answer} is kept`, async t => {
         const { post, seen } = await start(t, await open(t))
         const first = await post('/free', 'a-key', { answer })
         t.match(first, { status: typeof answer === 'number' ? answer : 202, replayed: false })
@@ -93,7 +93,7 @@ for (const [name, open] of Object.entries(places)) {
     }
 
     for (const answer of [300, 400, 404, 409, 429, 500, 502, 503, 'large', 'stream'] as const) {
-      await t.test(`${answer} is not kept`, async t => {
+      await t.test(`the answer ${answer} is not kept`, async t => {
         const { post } = await start(t, await open(t))
         const first = await post('/free', 'a-key', { answer })
         t.equal(first.status, typeof answer === 'number' ? answer : 202)
@@ -103,13 +103,13 @@ for (const [name, open] of Object.entries(places)) {
         t.match(
           await post('/free', 'a-key', {}),
           { status: 202, body: { id: 'message 3' } },
-          'even another body'
+          'the key is free, even for another body'
         )
       })
     }
 
     await t.test(
-      '30 in parallel: one runs, the others are told so; afterwards all get its answer',
+      'of 30 parallel requests one runs, the others are 409; later ones get its answer',
       async t => {
         const place = await open(t)
         const seen = scene()
@@ -123,7 +123,11 @@ for (const [name, open] of Object.entries(places)) {
         const others = gate()
         for (const each of posts) void each.then(() => ++answered === 29 && others.open())
         await others.opened
-        t.match(await one.post('/free', 'a-key', { to: 'y' }), { status: 422 }, 'another body, meanwhile')
+        t.match(
+          await one.post('/free', 'a-key', { to: 'y' }),
+          { status: 422 },
+          'another body is refused meanwhile'
+        )
         seen.onward.open()
         const all = await Promise.all(posts)
         t.equal(seen.runs, 1)

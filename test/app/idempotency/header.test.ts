@@ -9,7 +9,7 @@ import redis from '../../../app/plugins/redis.js'
 import { listen } from '../../helper/listen.js'
 import { places, start } from './scene.js'
 
-t.test('the header', async t => {
+t.test('the header may be bare or quoted; one that is malformed or repeated is refused', async t => {
   const place = await places.memory(t)
   const { app, post } = await start(t, place)
   const same = [
@@ -60,7 +60,7 @@ t.test('the header', async t => {
   }
 })
 
-t.test('routes that take it document it, beside their own headers', async t => {
+t.test('routes that take the header document it, beside their own ones', async t => {
   const app = fastify()
   t.teardown(() => app.close())
   await app.register(redis, { url: undefined })

@@ -5,7 +5,7 @@ import { provider } from '../provider.js'
 const message = { phone: '13800138000', template: 'order-shipped', params: { order: 'A-17' } }
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`${name}: a provider that takes a message and never says so has it once`, async t => {
+  t.test(`${name}: a repetition after an unknown outcome sends nothing again`, async t => {
     const sms = provider()
     const app = await (await open(t)).start({ SEND_TIMEOUT: '300' }, { senders: { sms } })
     sms.does(

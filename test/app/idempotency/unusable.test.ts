@@ -29,7 +29,7 @@ for (const [name, open] of Object.entries(places)) {
         t.notOk(sent.headers['idempotency-replayed'])
         const again = await send(wrong)
         t.match(again, { status: 422 })
-        t.not(again.body.code, 'IDEMPOTENCY_KEY_REUSED', 'a body that cannot be sent is told so')
+        t.not(again.body.code, 'IDEMPOTENCY_KEY_REUSED', 'a body that cannot be sent is refused as such')
       }
     })
 

@@ -29,7 +29,7 @@ const env = {
 const open = (url: string, more = {}) => aliyun.open(config({ ...env, ALIYUN_ENDPOINT: url, ...more }), clock)
 const ok = { body: { Code: 'OK', Message: 'OK', BizId: '9006^0', RequestId: 'r' } }
 
-t.test('what is asked', async t => {
+t.test('the request names number, template and parameters, and is signed', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   t.same(await sent(t, sender), { outcome: 'sent', sender: 'aliyun', reference: '9006^0' })
@@ -46,7 +46,7 @@ t.test('what is asked', async t => {
   const { host = '', 'x-acs-signature-nonce': nonce } = headers
   const call = { host, action: 'SendSms', version: '2017-05-25', query, at: START_MS, nonce: `${nonce}` }
   const again = signed(call, { id: 'id', secret: 'secret' })
-  t.match(headers, again.headers, 'the signature is of what has come')
+  t.match(headers, again.headers, 'the signature is that of the request')
   t.equal(asked?.search, `?${again.search}`)
   t.match(asked?.search, /SignName=%E5%BA%97%E9%93%BA%20%28it%27s%20%2Anew%2A%29&/)
   await sent(t, sender, message({ to: '+85261234567', template: 'order-shipped', locale: 'en' }))
@@ -56,7 +56,7 @@ t.test('what is asked', async t => {
 })
 
 // The example of help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature
-t.test('a call is signed as its own documentation says', async t => {
+t.test('a call is signed as the documentation of Aliyun says', async t => {
   const { search, headers } = signed(
     {
       host: 'ecs.cn-shanghai.aliyuncs.com',
@@ -79,7 +79,7 @@ t.test('a call is signed as its own documentation says', async t => {
   t.equal(search, 'ImageId=win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd&RegionId=cn-shanghai')
 })
 
-t.test('a number of North America never goes to whoever has its digits in China', async t => {
+t.test('a number of North America is not sent to the number in China with the same digits', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   for (const to of ['+13105550123', '+15062345678', '+19995550123'])
@@ -183,9 +183,9 @@ const cases: [does: Doing, outcome: object][] = [
   ['half', { outcome: 'unknown', code: 'NO_ANSWER' }],
   ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
 ]
-t.test('what is answered', t => tryAnswers(t, open, cases))
+t.test('each answer of the provider has its outcome', t => tryAnswers(t, open, cases))
 
-t.test('a provider that hangs, and one that is not there', async t => {
+t.test('the outcome is unknown if the provider hangs, failed if it is not there', async t => {
   await tryAbort(t, open)
   await tryNobody(t, open)
   t.match(await sent(t, await open('http://no-such.invalid')), {
@@ -194,12 +194,16 @@ t.test('a provider that hangs, and one that is not there', async t => {
   })
   const { url } = await startMail(t, 'implicit')
   const untrusted = await open(url.replace('smtps:', 'https:'))
-  t.match(await sent(t, untrusted), { outcome: 'failed' }, 'a certificate of nobody, so nothing was sent')
+  t.match(
+    await sent(t, untrusted),
+    { outcome: 'failed' },
+    'nobody has signed the certificate, so nothing was sent'
+  )
   const hasty = await open(`https://${await startSilence(t, socket => socket.end())}`)
   t.match(await sent(t, hasty), { outcome: 'failed', code: 'ECONNRESET' }, 'no TLS, so nothing was sent')
 })
 
-t.test('without a reference, and with one that is none', async t => {
+t.test('a message is sent although the answer has no reference, or one that is none', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   for (const BizId of [undefined, '', 7]) {
@@ -208,7 +212,7 @@ t.test('without a reference, and with one that is none', async t => {
   }
 })
 
-t.test('an upgrade is none of its answers', { timeout: 30_000 }, async t => {
+t.test('an upgrade of the connection makes the outcome unknown', { timeout: 30_000 }, async t => {
   const { url, closed } = await startUpgrade(t)
   t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_101' })
   await closed
@@ -220,8 +224,8 @@ t.test('an answer that never ends is given up', { timeout: 30_000 }, async t => 
   await closed
 })
 
-// Longer than connecting may take, and the whole of it: what counts is whether a connection stood.
-t.test('a process that stood still while the provider had the message', async t => {
+// For longer than connecting and sending may take: what counts is whether a connection stood.
+t.test('a process that stood still while the provider had the message says unknown', async t => {
   const provider = await startProvider(t, 'hang')
   const stop = new AbortController()
   const asked = provider.next()
@@ -233,14 +237,14 @@ t.test('a process that stood still while the provider had the message', async t 
   t.match(await sending, { outcome: 'unknown' })
 })
 
-t.test('one message after another, each over a connection of its own', async t => {
+t.test('each message is sent over a connection of its own', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   for (let i = 0; i < 3; i++) await sent(t, sender)
   t.equal(provider.connections.size, 3)
 })
 
-t.test('a template without a code', async t => {
+t.test('a template without a code, or lacking a parameter of it, is not sent', async t => {
   const provider = await startProvider(t, ok)
   const sender = await open(provider.url)
   t.match(await sent(t, sender, message({ locale: 'en' })), {

@@ -20,7 +20,7 @@ export const production = {
   API_KEYS: 'a-key-of-24-characters-or-more:shop'
 }
 
-// What senders are configured by, where nobody asks the provider.
+// The variables of senders, for tests in which no provider is asked.
 export const smtp = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'a@example.com' }
 export const hook = { WEBHOOK_URL: 'http://127.0.0.1:1', WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}` }
 export const aliyun = {
@@ -185,7 +185,7 @@ export async function sent(t: Test, sender: Sender, what = message(), signal: Ab
   }
 }
 
-/** Holds what becomes of a message against what the provider does. One request each: nothing is sent again. */
+/** Checks the outcome of a message for each thing that the provider does, with one request each. */
 export async function tryAnswers(
   t: Test,
   open: (url: string) => Promise<Sender>,
@@ -202,7 +202,7 @@ export async function tryAnswers(
 
 type Open = (url: string, more?: NodeJS.ProcessEnv) => Promise<Sender>
 
-/** What a provider that hangs was asked may have been sent, when nobody waits any longer. */
+/** Checks that the outcome is unknown when a provider hangs and the signal is aborted. */
 export async function tryAbort(t: Test, open: Open) {
   const provider = await startProvider(t, 'hang')
   const stop = new AbortController()
@@ -212,9 +212,9 @@ export async function tryAbort(t: Test, open: Open) {
   t.match(await sending, { outcome: 'unknown' })
 }
 
-/** Where no connection stood, nothing was sent. */
+/** Checks that the outcome is failed where no connection stood, since nothing was sent. */
 export async function tryNobody(t: Test, open: Open, SEND_TIMEOUT = '100') {
   t.match(await sent(t, await open('http://127.0.0.1:1')), { outcome: 'failed', code: 'ECONNREFUSED' })
   const silent = await open(`https://${await startSilence(t)}`, { SEND_TIMEOUT })
-  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'no TLS')
+  t.match(await sent(t, silent), { outcome: 'failed', code: 'ETIMEDOUT' }, 'the provider speaks no TLS')
 }

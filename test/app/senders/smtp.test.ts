@@ -12,7 +12,7 @@ async function open(t: Parameters<typeof startMail>[0], url: string, more = {}) 
   return sender
 }
 
-t.test('what arrives', async t => {
+t.test('a mail arrives with sender, subject, text and HTML, and the connection is kept', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   t.match(await sent(t, sender, mail()), {
@@ -142,15 +142,15 @@ const cases: [mode: Mailbox['mode'], outcome: object][] = [
   ['break', { outcome: 'unknown' }]
 ]
 for (const [mode, outcome] of cases) {
-  t.test(JSON.stringify(mode), async t => {
+  t.test(`the outcome where the server has the mode ${JSON.stringify(mode)}`, async t => {
     const mailbox = await startMail(t)
     mailbox.mode = mode
     t.match(await sent(t, await open(t, mailbox.url), mail()), outcome)
-    t.ok(mailbox.received.length <= 1, 'not sent again')
+    t.ok(mailbox.received.length <= 1, 'the message is not sent again')
   })
 }
 
-t.test('a server that says goodbye to a recipient, without pipelining', async t => {
+t.test('a server without pipelining that closes at the recipient makes the outcome failed', async t => {
   const mailbox = await startMail(t, 'off', { hidePIPELINING: true })
   mailbox.mode = { at: 'rcpt', reply: '421 closing' }
   t.match(await sent(t, await open(t, mailbox.url), mail()), {
@@ -161,7 +161,7 @@ t.test('a server that says goodbye to a recipient, without pipelining', async t 
 })
 
 for (const kept of [false, true]) {
-  t.test(`on a ${kept ? 'kept' : 'new'} connection: what has begun to leave is never sent again`, async t => {
+  t.test(`on a ${kept ? 'kept' : 'new'} connection a message that is leaving is not sent again`, async t => {
     for (const [mode, outcome] of [
       ['hang-early', 'failed'],
       ['hang', 'unknown'],
@@ -183,14 +183,14 @@ for (const kept of [false, true]) {
   })
 }
 
-t.test('a server that hangs is given up', async t => {
+t.test('a server that hangs is given up, and the outcome is unknown', async t => {
   const mailbox = await startMail(t)
   mailbox.mode = 'hang'
   const sender = await open(t, mailbox.url, { SEND_TIMEOUT: '3000' })
   t.match(await sent(t, sender, mail()), { outcome: 'unknown', code: 'ETIMEDOUT' })
 })
 
-t.test('a kept connection that the server has ended costs nothing', async t => {
+t.test('a message is sent although the server has ended the kept connection', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   await sent(t, sender, mail())
@@ -207,7 +207,7 @@ t.test('a server that never greets is given up, and nothing was sent', { timeout
 })
 
 t.test(
-  'what a server without SMTPUTF8 says behind the data of a mailbox beyond ASCII is about that',
+  'without SMTPUTF8, a refusal of the data for a mailbox beyond ASCII is a fault of the message',
   async t => {
     const mailbox = await startMail(t, 'off', { hideSMTPUTF8: true })
     const sender = await open(t, mailbox.url)
@@ -223,7 +223,7 @@ t.test(
   }
 )
 
-t.test('what an ASCII subject looks like is what it says, and no line of it is too long', async t => {
+t.test('a subject that looks encoded arrives as it is, and no line of it is too long', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   const LONG = 'to a subject that is longer than one line of a mail may be at most'
@@ -242,7 +242,7 @@ t.test('what an ASCII subject looks like is what it says, and no line of it is t
   }
 })
 
-t.test('one address stays one', async t => {
+t.test('two addresses in one, and angle brackets in one, are not sent to', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   const two = await sent(t, sender, mail({ to: 'one@example.com, other@example.com' }))
@@ -252,7 +252,7 @@ t.test('one address stays one', async t => {
   t.same(mailbox.received, [])
 })
 
-t.test('after its end nothing is sent', async t => {
+t.test('a closed sender sends nothing', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   await sent(t, sender, mail())
@@ -261,7 +261,7 @@ t.test('after its end nothing is sent', async t => {
   t.equal(mailbox.received.length, 1)
 })
 
-/** Takes the certificates of these tests meanwhile, which nobody has signed. */
+/** Accepts the certificates of these tests meanwhile, which nobody has signed. */
 async function trusting<T>(task: () => Promise<T>): Promise<T> {
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
   try {
@@ -271,7 +271,7 @@ async function trusting<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-t.test('a server that is not there, and a password that is wrong', async t => {
+t.test('without a server, or with a wrong password, the outcome is failed', async t => {
   t.match(await sent(t, await open(t, 'smtp://127.0.0.1:1'), mail()), { outcome: 'failed' })
   t.match(await sent(t, await open(t, 'smtp://no-such.invalid'), mail()), { outcome: 'failed' })
   const { url } = await startMail(t, 'implicit')
@@ -282,16 +282,20 @@ t.test('a server that is not there, and a password that is wrong', async t => {
   })
 })
 
-t.test('TLS', async t => {
+t.test('mail that requires TLS is sent over TLS alone, and with a valid certificate', async t => {
   const plain = await startMail(t)
   for (const env of [{ SMTP_TLS: 'required' }, production]) {
-    t.match(await sent(t, await open(t, plain.url, env), mail()), { outcome: 'failed' }, 'offers none')
+    t.match(
+      await sent(t, await open(t, plain.url, env), mail()),
+      { outcome: 'failed' },
+      'the server offers no TLS'
+    )
   }
   t.same(plain.received, [])
   for (const tls of ['starttls', 'implicit'] as const) {
     const mailbox = await startMail(t, tls)
     const strict = await open(t, mailbox.url, { SMTP_TLS: 'required' })
-    t.match(await sent(t, strict, mail()), { outcome: 'failed' }, `${tls}: a certificate of nobody`)
+    t.match(await sent(t, strict, mail()), { outcome: 'failed' }, `${tls}: nobody has signed the certificate`)
     const sender = await open(t, mailbox.url, { SMTP_TLS: 'required' })
     t.match(await trusting(() => sent(t, sender, mail())), { outcome: 'sent' }, tls)
     t.equal(mailbox.received.length, 1)

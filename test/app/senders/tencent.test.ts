@@ -31,7 +31,7 @@ const error = (Code: string): Doing => ({
   body: { Response: { Error: { Code, Message: 'about +8613800138000' }, RequestId: 'r' } }
 })
 
-t.test('what is asked', async t => {
+t.test('the request names number, template and parameters, and is signed', async t => {
   const provider = await startProvider(t, status('Ok'))
   const sender = await open(provider.url)
   t.same(await sent(t, sender), { outcome: 'sent', sender: 'tencent', reference: '5000:1' })
@@ -114,9 +114,9 @@ const cases: [does: Doing, outcome: object][] = [
   ['half', { outcome: 'unknown', code: 'NO_ANSWER' }],
   ['break', { outcome: 'unknown', code: 'NO_ANSWER' }]
 ]
-t.test('what is answered', t => tryAnswers(t, open, cases))
+t.test('each answer of the provider has its outcome', t => tryAnswers(t, open, cases))
 
-t.test('a provider that hangs, and one that is not there', async t => {
+t.test('the outcome is unknown if the provider hangs, failed if it is not there', async t => {
   const provider = await startProvider(t, 'hang')
   t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '3000' })), { outcome: 'unknown' })
   await tryNobody(t, open)
@@ -128,7 +128,7 @@ t.test('an answer that is an error and never ends is given up', { timeout: 30_00
   await closed
 })
 
-t.test('a stream of events is no answer, and its end ends nothing else', { timeout: 30_000 }, async t => {
+t.test('a stream of events is no answer, and is closed', { timeout: 30_000 }, async t => {
   const headers = { 'content-type': 'text/event-stream' }
   const { url, closed } = await startEndless(t, 200, 1, headers)
   t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'NO_ANSWER' })
@@ -136,4 +136,4 @@ t.test('a stream of events is no answer, and its end ends nothing else', { timeo
 })
 
 // Well before its own time-out.
-t.test('hears of an abort', { timeout: 30_000 }, t => tryAbort(t, open))
+t.test('an abort makes the outcome unknown', { timeout: 30_000 }, t => tryAbort(t, open))

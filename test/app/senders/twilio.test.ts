@@ -29,7 +29,7 @@ t.test('the SDK is loaded at the start, not while the first message waits', asyn
   t.ok(loaded.some(file => /twilio.lib.rest.Api\.js$/.test(file)))
 })
 
-t.test('what is asked', async t => {
+t.test('the request names number, text and sender, and has the credentials', async t => {
   const provider = await startProvider(t, ok)
   t.same(await sent(t, await open(provider.url)), { outcome: 'sent', sender: 'twilio', reference: 'SM1' })
   const [asked] = provider.asked
@@ -78,9 +78,9 @@ const cases: [does: Doing, outcome: object][] = [
   ['half', { outcome: 'unknown' }],
   ['break', { outcome: 'unknown' }]
 ]
-t.test('what is answered', t => tryAnswers(t, open, cases))
+t.test('each answer of the provider has its outcome', t => tryAnswers(t, open, cases))
 
-t.test('a provider that hangs, and one that is not there', async t => {
+t.test('the outcome is unknown if the provider hangs, failed if it is not there', async t => {
   const provider = await startProvider(t, 'hang')
   t.match(await sent(t, await open(provider.url, { SEND_TIMEOUT: '3000' })), { outcome: 'unknown' })
   await tryNobody(t, open, '1000')
@@ -101,7 +101,7 @@ t.test('a body that never ends is given up', { timeout: 30_000 }, async t => {
   }
 })
 
-t.test('an answer that unpacks to more than any is given up', async t => {
+t.test('a compressed answer that is far too long is given up', async t => {
   const packed = gzipSync(JSON.stringify({ sid: 'SM1', body: 'a'.repeat(2_000_000) }))
   const server = createServer((request, response) => {
     request.resume()

@@ -24,7 +24,7 @@ const WEBHOOK_SECRET = `whsec_${KEY.toString('base64')}`
 const open = (url: string, more = {}) =>
   webhook.open(config({ WEBHOOK_SECRET, WEBHOOK_URL: url, ...more }), clock)
 
-t.test('what is asked, and its signature', async t => {
+t.test('the request holds the message, and is signed', async t => {
   const provider = await startProvider(t, { status: 202, body: '' })
   const sending = mail({ text: '验证码 042137' })
   const told = await sent(t, await open(`${provider.url}/in?a=b`), sending)
@@ -65,7 +65,7 @@ const cases: [status: number, retryAfter: string | undefined, outcome: object][]
   [500, '30', { outcome: 'unknown', code: 'HTTP_500' }],
   [502, undefined, { outcome: 'unknown' }]
 ]
-t.test('what is answered', async t => {
+t.test('each answer of the service has its outcome', async t => {
   const provider = await startProvider(t, 'break')
   const sender = await open(provider.url)
   for (const [status, retryAfter, outcome] of cases) {
@@ -87,7 +87,7 @@ t.test('a redirect is not followed', async t => {
   t.same(other.asked, [])
 })
 
-t.test('a service that hangs, and one that is not there', async t => {
+t.test('the outcome is unknown if the service hangs, failed if it is not there', async t => {
   await tryAbort(t, open)
   await tryNobody(t, open)
 })
@@ -111,7 +111,7 @@ t.test('a service that is connected may take its time', async t => {
   t.match(await sending, { outcome: 'sent' })
 })
 
-t.test('an upgrade is an answer', { timeout: 30_000 }, async t => {
+t.test('an upgrade of the connection makes the outcome unknown', { timeout: 30_000 }, async t => {
   const { url, closed } = await startUpgrade(t)
   t.match(await sent(t, await open(url)), { outcome: 'unknown', code: 'HTTP_101' })
   await closed
