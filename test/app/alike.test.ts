@@ -88,7 +88,7 @@ const asks: Record<string, { weight: number; arbitrary: fc.Arbitrary<Ask> }> = {
   list: { weight: 1, arbitrary: fc.constant(() => ({ ...operator, url: '/v1/admin/recipients' })) }
 }
 const fails = fc.constantFrom<Failing | null>(null, null, null, 'failed', 'refused', 'limited', 'unknown')
-// None leads to the very millisecond at which a record ends, where Redis has it still and memory no more.
+// None leads to the very millisecond at which a record ends, in which Redis still has it and memory does not.
 const waitMs = fc.oneof(
   { weight: 2, arbitrary: fc.constantFrom(29_989, 60_013) },
   fc.constantFrom(299_993, 1_799_927, 3_600_011, 28_800_013)
@@ -119,7 +119,7 @@ async function openIn(place: Place) {
   }
 }
 
-/** What has to be alike: all but what is drawn by chance. */
+/** What has to be alike: all of an answer but what is random. */
 function told({ status, body, headers }: Answer) {
   const { id: _, instance: __, ...said } = body ?? {}
   const names = ['ratelimit', 'ratelimit-policy', 'retry-after', 'idempotency-replayed']

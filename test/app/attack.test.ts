@@ -38,7 +38,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await askMail(app, 'jane_d.o-e@pm.me')).status, 429)
     })
 
-    await t.test('no code is made twice: a failed resend brings its tries back to nobody', async t => {
+    await t.test('no code is made twice, also when a resend fails', async t => {
       const place = await open(t)
       const sms = provider()
       const app = await place.start({}, { senders: { sms } })
@@ -55,7 +55,7 @@ for (const [name, open] of Object.entries(places)) {
     })
 
     await t.test(
-      'pages share no Idempotency-Key, of one origin or of two: one would hear of the id of another',
+      'visitors of pages share no Idempotency-Key, so that none learns the id of another',
       async t => {
         const app = await (await open(t)).start({ ACCOUNTS_FILE: accountsOf(t) })
         const by = (remoteAddress: string, origin = 'https://shop.example') =>
@@ -73,7 +73,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('nor do those who come without a key, with each other or with the account', async t => {
+    await t.test('callers without a key share no Idempotency-Key, nor with the account', async t => {
       const app = await (await open(t)).start()
       const by = (remoteAddress: string, key = '') =>
         ask(app, {}, { remoteAddress, headers: { 'x-api-key': key, 'idempotency-key': '1' } })
@@ -83,7 +83,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await by('192.0.2.1', KEY)).status, 429)
     })
 
-    await t.test('the audit trail tells of a code that was called off too late', async t => {
+    await t.test('the audit trail tells of a cancel that came too late', async t => {
       const app = await (await open(t)).start()
       const { id } = (await ask(app)).body
       const events = heardOn(t, 'verification-api:audit')
@@ -95,7 +95,7 @@ for (const [name, open] of Object.entries(places)) {
       ])
     })
 
-    await t.test('what a provider refuses is not told, where the purpose conceals', async t => {
+    await t.test('for a concealed purpose no answer tells what a provider refuses', async t => {
       const purpose = 'reset-password'
       const walk = async (phone: string) => {
         const place = await open(t)
@@ -134,7 +134,7 @@ function accountsOf(t: Parameters<typeof folderOf>[0]): string {
   return file
 }
 
-/** What may be asked of an id. */
+/** The answers to what may be asked of an id. */
 async function seen(app: App, id: string) {
   const { recipient: _, id: __, ...how } = (await status(app, id)).body
   return [how, told(await verify(app, id, '000000'))]

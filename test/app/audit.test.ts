@@ -34,22 +34,22 @@ const examples = blocksOf('docs/operation.md')
 const blockOf = (use: string) =>
   examples.find(block => block.use === use || block.needs.includes(use))?.text ?? ''
 
-t.test('one example of each event is as the schema says', async t => {
+t.test('docs/operation.md shows an example of each event, as the schema has it', async t => {
   const lines = blockOf('audit').trim().split('\n')
   const events = lines.map(line => JSON.parse(line) as AuditEvent)
   for (const [i, event] of events.entries()) {
     t.ok(Check(AuditEventSchema, event), String(lines[i]))
-    t.notOk(Check(AuditEventSchema, { ...event, phone: '1' }), 'and nothing else')
+    t.notOk(Check(AuditEventSchema, { ...event, phone: '1' }), 'no other member is allowed')
     t.ok(lines[i]?.startsWith('{"audit":1,'))
   }
   const kinds = AuditEventSchema.anyOf.map(each => each.properties.event.const)
   t.same([...new Set(events.map(({ event }) => event))].sort(), kinds.sort())
   t.ok(Check(PricesSchema, JSON.parse(blockOf('prices'))))
-  // Formats are the validator's business; there it is strings.
+  // The validator checks formats; the schema has strings there.
   t.ok(Check(LookupAnswer, JSON.parse(blockOf('lookup'))))
 })
 
-t.test('what is written has the members of the examples', async t => {
+t.test('events are written with the members of the examples', async t => {
   const told = heardOn<AuditEvent>(t, 'verification-api:audit')
   const file = join(folderOf(t), 'accounts.json')
   writeFileSync(file, JSON.stringify([{ id: 'shop', keys: [sha256(KEY)], dailyQuota: 1 }]))
@@ -71,7 +71,7 @@ t.test('what is written has the members of the examples', async t => {
   }
 })
 
-t.test('the page names every member', async t => {
+t.test('docs/operation.md names every member', async t => {
   const [, table = ''] = read('docs/operation.md').split('### Members')
   const rows = [...table.matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)]
   const named = new Set(rows.flatMap(([, names = '']) => [...names.matchAll(/\w+/g)].map(([name]) => name)))
@@ -79,7 +79,7 @@ t.test('the page names every member', async t => {
   t.same([...named].sort(), [...members].sort())
 })
 
-t.test('the accounts of the page are read', async t => {
+t.test('the accounts in docs/operation.md can be read', async t => {
   const file = join(folderOf(t), 'accounts.json')
   writeFileSync(file, blockOf('accounts'))
   const accounts = openAccounts(readConfig({ ACCOUNTS_FILE: file }))
@@ -87,7 +87,7 @@ t.test('the accounts of the page are read', async t => {
   t.ok(accounts.byOrigin('https://shop.example'))
 })
 
-t.test('what is told is filled in', async t => {
+t.test('an event is filled in with time, account, recipient, network and cost', async t => {
   const { app, events, file } = await open(t, {
     clock,
     prices,
@@ -121,24 +121,24 @@ t.test('what is told is filled in', async t => {
     cost: { amount: 0.09, currency: 'CNY' }
   })
   t.match(told[1], { cost: { amount: 0.09 }, network, requestId })
-  t.notOk('cost' in (told[2] as AuditEvent), 'what did not go out costs nothing')
+  t.notOk('cost' in (told[2] as AuditEvent), 'a message that was not sent costs nothing')
   t.match(told[3], { channel: 'mail', recipient: 'S***@gmail.com', cost: { amount: 0.001 } })
-  t.notOk('country' in (told[3] as AuditEvent), 'a mail has none')
+  t.notOk('country' in (told[3] as AuditEvent), 'a mail has no country')
   t.not(told[3]?.recipientHash, told[0]?.recipientHash)
   t.same(Object.keys(told[4] as object).sort(), ['actor', 'audit', 'event', 'outcome', 'time'])
   t.notMatch(linesOf(file).join('\n'), /13800138000|some\.?one|192\.0\.2|key-of-shop/i)
   t.equal(statSync(file).mode & 0o777, 0o600)
 
   app.audit(sent, null, recipientOf({ email: 'someone+tag@gmail.com' }, REGION))
-  t.equal(events()[5]?.recipientHash, told[3]?.recipientHash, 'same person, same hash')
+  t.equal(events()[5]?.recipientHash, told[3]?.recipientHash, 'the same recipient has the same hash')
   app.audit({ event: 'send', sender: 'outbox', outcome: 'sent' }, null, someone)
-  t.match(events()[6], { cost: { amount: 0.001 } }, 'a mail is one, without segments')
+  t.match(events()[6], { cost: { amount: 0.001 } }, 'a mail counts as one, without segments')
 })
 
 const rule: Rule = { name: 'ip', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 const early: Rule = { name: 'early', key: 'ip', counts: 'attempts', limits: [{ max: 3, window: '60s' }] }
 
-t.test('refusals', async t => {
+t.test('each refusal is in the audit trail, with stage, rules and outcome', async t => {
   const { app, events } = await open(t, {
     clock,
     rules: [rule, early],
@@ -162,13 +162,13 @@ t.test('refusals', async t => {
     { ...refused, stage: 'sends', rules: ['ip'] },
     { ...refused, stage: 'attempts', rules: ['early'] }
   ])
-  t.equal(events().length, 3, 'what is admitted is no event by itself')
+  t.equal(events().length, 3, 'a request that is admitted is no event by itself')
   for (const event of events()) t.ok(Check(AuditEventSchema, event), JSON.stringify(event))
   t.equal((await app.limit.reserve({ ip: '192.0.2.1' })).allowed, false)
-  t.notOk('requestId' in (events()[3] as AuditEvent), 'nor needs there be a request')
+  t.notOk('requestId' in (events()[3] as AuditEvent), 'a refusal without a request has no requestId')
 })
 
-t.test('cost', async t => {
+t.test('the cost is by the longest prefix of a number, else by default, for each segment', async t => {
   const cost = (to: string, segments = 1) => costOf('sms', to, segments, prices)?.amount
   t.equal(cost('+8613800138000'), 0.045)
   t.equal(cost('+8613800138000', 3), 0.135, 'without the noise of floating point')
@@ -212,7 +212,7 @@ t.test('a refusal says which kind it is, each rule once, and what was to be sent
   t.match(told({ purpose: 'register', captcha: null }), { purpose: 'register' })
 })
 
-t.test('what cannot be told breaks nothing either', async t => {
+t.test('an event that cannot be written is logged, and breaks nothing', async t => {
   const log: string[] = []
   let wall = START
   const { app, events } = await open(t, { clock: { ...clock, wall: () => wall }, log })

@@ -11,7 +11,7 @@ import { inject, post, startApp } from './helper.js'
 
 const ADMIN_KEY = 'an admin key of 24 characters'
 
-t.test('attempts of your own servers are not limited, those of others and of operators are', async t => {
+t.test('attempts of BACKENDS are not limited, those of others and on the admin API are', async t => {
   const app = await startApp(t, { BACKENDS: '198.51.100.7, 2001:db8:1::/48', ADMIN_KEY }, {})
   const statuses = async (url: string, remoteAddress: string) => {
     const seen = new Set<number>()
@@ -30,7 +30,7 @@ t.test('attempts of your own servers are not limited, those of others and of ope
 })
 
 t.test(
-  'without Redis and with ON_STORE_ERROR=deny, what does not answer is named to them by its code',
+  'without Redis and with ON_STORE_ERROR=deny, a backend is told by a code what does not answer',
   async t => {
     const { client, kill, url } = await startRedis(t)
     const shared = { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '500' }
@@ -48,7 +48,7 @@ t.test(
   }
 )
 
-t.test('however the policy writes the key of such a rule', async t => {
+t.test('attempts of a backend are not limited, however the rule writes its key', async t => {
   const own = JSON.parse(readFileSync(OWN, 'utf8'))
   for (const key of [['ip'], { ip: 'request.ip', ipv6Prefix: 48 }]) {
     const file = join(folderOf(t), 'policy.json')
@@ -64,7 +64,7 @@ t.test('however the policy writes the key of such a rule', async t => {
   }
 })
 
-t.test('the log says once that such a server names no end user', async t => {
+t.test('the log says once that a backend names no end user', async t => {
   const { lines, stream } = logStream()
   const app = await startApp(
     t,
@@ -84,7 +84,7 @@ t.test('the log says once that such a server names no end user', async t => {
   t.equal(warnings(), 1)
 })
 
-t.test('in whatever spelling its address comes', async t => {
+t.test('a backend is recognized by its address in any spelling', async t => {
   const isBackend = compileIpList(['198.51.100.7', '203.0.113.0/24', '2001:db8::1', '::ffff:192.0.2.0/120'])
   for (const address of [
     '198.51.100.7',
@@ -95,5 +95,5 @@ t.test('in whatever spelling its address comes', async t => {
   ])
     t.ok(isBackend(address), address)
   for (const address of ['198.51.100.8', '2001:db8::2', '', 'x']) t.notOk(isBackend(address), address)
-  t.notOk(isBackend(undefined as never), 'as of a client on a Unix socket')
+  t.notOk(isBackend(undefined as never), 'a client on a Unix socket has no address')
 })

@@ -120,7 +120,7 @@ const raw: [status: number, what: string, options: Partial<InjectOptions>][] = [
 ]
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`${name}: refused as it should be, sending nothing, costing nothing`, async t => {
+  t.test(`${name}: bad input is refused, sends nothing and costs nothing`, async t => {
     const place = await open(t)
     const app = await place.start()
     const answers = async (what: string, status: number, options: InjectOptions, code: unknown = String) => {

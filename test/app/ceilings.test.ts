@@ -20,7 +20,7 @@ async function guess(app: App, id: string, remoteAddress: string): Promise<numbe
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('fifty guesses a day at one recipient, from however many networks', async t => {
+    await t.test('fifty guesses a day are made at one recipient, from however many networks', async t => {
       const place = await open(t)
       const app = await place.start()
       let guesses = 0
@@ -33,7 +33,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(guesses, 50)
     })
 
-    await t.test('a hundred where codes are not counted, and then not the right one either', async t => {
+    await t.test('if codes are not limited a hundred guesses are made, then no code verifies', async t => {
       const place = await open(t)
       const app = await place.start()
       await putOnList(app, 'allowed', E164)
@@ -55,7 +55,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await verify(app, next, lastCode(app, E164))).status, 200)
     })
 
-    await t.test('a hundred where resends fail while their codes are guessed at', async t => {
+    await t.test('a hundred guesses are made if resends fail while codes are guessed at', async t => {
       const place = await open(t)
       const sms = provider()
       const app = await place.start({}, { senders: { sms } })
@@ -105,7 +105,7 @@ const endpoints = {
   reload: (app: App) => inject(app, { method: 'POST', url: '/v1/admin/reload', headers })
 }
 
-/** Which endpoints each rule of the policy holds back. */
+/** Which endpoints each rule of the policy limits. */
 const holds: Record<string, (keyof typeof endpoints)[]> = {
   'ip-attempts': ['send', 'resend', 'status', 'cancel'],
   'verify-attempts': ['verify'],
@@ -126,7 +126,7 @@ const holds: Record<string, (keyof typeof endpoints)[]> = {
   mail: ['mail']
 }
 
-t.test('what each rule holds back', async t => {
+t.test('each rule of the policy limits these endpoints and no others', async t => {
   let used = ''
   const policy = loadPolicy()
   const rules = policy.rules.map(rule => {
@@ -141,7 +141,7 @@ t.test('what each rule holds back', async t => {
     used = rule
     const refused = []
     for (const [name, call] of Object.entries(endpoints)) {
-      // It reads the policy file, in which nothing is used up.
+      // It would read the policy file, in which no limit is used up.
       if (name === 'reload' && rule !== 'admin-attempts') continue
       const { status, body } = await call(app, id)
       if (status === 429) refused.push([name, body['violated-policies']])
@@ -153,7 +153,7 @@ t.test('what each rule holds back', async t => {
   }
 })
 
-t.test('who is blocked is sent nothing, by no endpoint', async t => {
+t.test('a blocked recipient is sent nothing by any endpoint', async t => {
   const app = await (await places.memory(t)).start()
   const [{ body: sms }, { body: mail }] = [await ask(app), await askMail(app, 'jane@example.com')]
   for (const identity of [E164, 'jane@example.com']) {
@@ -186,6 +186,6 @@ t.test('no policy lets a code live longer than ten minutes, or be tried more tha
   t.throws(pay({ length: 8 }), { message: /^policy\.purposes\.pay\.code\.length is not known here/ })
 })
 
-t.test('six digits, five minutes and five tries, unless the policy says otherwise', async t => {
+t.test('by the policy as shipped a code has six digits, five minutes and five tries', async t => {
   t.match(loadPolicy().code, { digits: 6, lifetimeSeconds: 300, tries: 5 })
 })

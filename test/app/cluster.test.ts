@@ -26,19 +26,19 @@ interface Story extends Pick<Awaited<ReturnType<typeof scene>>, 'cluster' | 'sms
   two: App
 }
 
-/** What two instances do together, wherever their keys stand. */
+/** What two instances do together, on whatever nodes their keys are. */
 async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> {
-  await t.test('one message of 30 parallel sends', async t => {
+  await t.test('30 parallel requests make one message', async t => {
     const all = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i % 2 ? one : two)))
     t.equal(all.filter(each => each.status === 202).length, 1)
     t.equal(sms.messages.length, 1)
   })
 
-  await t.test('the life of a code', async t => {
+  await t.test('a code is sent, resent and verified across the instances', async t => {
     cluster.clock.advance(60_000)
     const headers = { 'idempotency-key': 'one' }
     const { id } = (await ask(one, {}, { headers })).body
-    t.equal((await ask(two, {}, { headers })).body.id, id, 'replayed')
+    t.equal((await ask(two, {}, { headers })).body.id, id, 'the answer is repeated')
     const first = sms.lastCode()
     t.match((await verify(two, id, wrong(first))).body, { attemptsLeft: 4 })
     cluster.clock.advance(60_000)
@@ -49,7 +49,7 @@ async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> 
     t.equal((await verify(one, id, sms.lastCode())).status, 422)
   })
 
-  await t.test('what fails is given back on every node', async t => {
+  await t.test('a failed send is given back on every node', async t => {
     cluster.clock.advance(60_000)
     sms.fail('failed')
     for (let i = 0; i < 3; i++) t.equal((await ask(one, { phone: '13900139000' })).status, 502)
@@ -57,7 +57,7 @@ async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> 
     t.equal((await ask(two, { phone: '13900139000' })).status, 202)
   })
 
-  await t.test('look up, block, unblock', async t => {
+  await t.test('a recipient is looked up, blocked, listed and unblocked', async t => {
     t.match(await admin(one, 'lookup'), { status: 200, body: { standing: null } })
     t.equal((await admin(one, 'block')).status, 200)
     t.equal((await ask(two)).status, 403)
@@ -69,17 +69,17 @@ async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> 
   })
 }
 
-t.test('two instances on a cluster of three nodes', async t => {
+t.test('two instances share a cluster of three nodes', async t => {
   const { cluster, sms, start } = await scene(t)
   const [one, two] = [await start(), await start()]
 
   const keys = Array.from({ length: 30 }, (_, i) => `key ${i}`)
   const reachesAll = ({ redis }: App) => Promise.all(keys.map(key => redis.exists(key)))
-  await t.test('whoever has just started is connected to every node', async t => {
+  await t.test('an instance that has just started is connected to every node', async t => {
     for (const app of [one, two]) await t.resolves(reachesAll(app))
   })
 
-  await t.test('one node that is named alone: says so; named twice it leads to all', async t => {
+  await t.test('a node that is named alone ends the start; named twice it leads to all', async t => {
     const url = cluster.nodes[0]?.url
     await t.rejects(start({ REDIS_URL: url }), {
       name: 'ConfigError',
@@ -91,7 +91,7 @@ t.test('two instances on a cluster of three nodes', async t => {
 
   await story(t, { cluster, sms, one, two })
 
-  await t.test('ready: while one node takes writes, and not while none does or it is down', async t => {
+  await t.test('the API is ready while one node takes writes, not if none does or it is down', async t => {
     const ready = () =>
       Promise.all(Array.from({ length: 20 }, async () => (await inject(one, { url: '/readyz' })).status))
     t.same(new Set(await ready()), new Set([200]))
@@ -102,10 +102,10 @@ t.test('two instances on a cluster of three nodes', async t => {
     const needReplicas = (client: Redis, count: number) =>
       client.config('SET', 'min-replicas-to-write', count)
     for (const { client } of cluster.nodes) await needReplicas(client, 1)
-    t.same(new Set(await ready()), new Set([503]), 'none')
+    t.same(new Set(await ready()), new Set([503]), 'no node takes writes')
     for (const { client } of cluster.nodes) {
       await needReplicas(client, 0)
-      t.same(new Set(await ready()), new Set([200]), 'one')
+      t.same(new Set(await ready()), new Set([200]), 'one node takes writes')
       await needReplicas(client, 1)
     }
     for (const { client } of cluster.nodes) await needReplicas(client, 0)
@@ -118,7 +118,7 @@ t.test('two instances on a cluster of three nodes', async t => {
   })
 })
 
-t.test('two instances behind a proxy', async t => {
+t.test('two instances share several Redis behind a proxy', async t => {
   const { cluster, sms, start } = await scene(t)
   const REDIS_URL = await startProxy(t, cluster)
   await t.rejects(start({ REDIS_URL }), {
@@ -135,7 +135,7 @@ t.test('two instances behind a proxy', async t => {
   t.match(await inject(one, { url: '/readyz' }), { status: 503 }, 'no shard takes writes')
 })
 
-t.test('a node is gone: what stands on the others can be asked for, looked at and verified', async t => {
+t.test('if a node is lost, recipients and codes on the others can be looked up and verified', async t => {
   const { cluster, sms, start } = await scene(t)
   const app = await start()
   const asked: { id: string; code: string }[] = []
@@ -156,5 +156,5 @@ t.test('a node is gone: what stands on the others can be asked for, looked at an
     t.equal((await verify(app, id, code)).status, seen.status)
     found.add(seen.status)
   }
-  t.equal(found.size, 2, `here and there: ${[...found]}`)
+  t.equal(found.size, 2, `some codes are on the lost node, some are not: ${[...found]}`)
 })

@@ -10,7 +10,7 @@ import { seal, unseal } from '../../app/seal.js'
 
 const key = Buffer.alloc(32, 1)
 const of = { id: 'id', identity: '+8613800138000', purpose: 'login', generation: 1 }
-/** What else is asked of a code. */
+/** The other members that a code is asked for with. */
 const sent = {
   channel: 'sms',
   to: of.identity,
@@ -43,20 +43,20 @@ t.test(
       { a: '1', b: '2' },
       { b: '2', a: '1' }
     ].map(params => codeOf(key, { ...of, params }, 10))
-    t.equal(one, other, 'in whatever order')
-    // Whatever the version of this app that made it.
+    t.equal(one, other, 'the order of the params makes no difference')
+    // The same in every version of this app.
     t.equal(codeOf(key, { ...of, generation: 3 }, 10), '8141327220')
   }
 )
 
 for (const digits of [4, 6, 10]) {
-  t.test(`${digits} digits are uniform, zeros in front included`, async t => {
+  t.test(`codes of ${digits} digits are uniform, leading zeros included`, async t => {
     const codes = Array.from({ length: 10_000 }, () => random(digits))
     t.ok(codes.every(code => code.length === digits && /^\d+$/.test(code)))
     for (let place = 0; place < digits; place++) {
       const counts = Array.from({ length: 10 }, (_, n) => codes.filter(code => code[place] === `${n}`).length)
       const chiSquare = counts.reduce((sum, count) => sum + (count - 1_000) ** 2 / 1_000, 0)
-      // Of 9 degrees of freedom: once in ten billion by chance.
+      // With 9 degrees of freedom more than that happens once in ten billion by chance.
       t.ok(chiSquare < 66, `place ${place}: ${counts.join(' ')}`)
     }
   })
@@ -67,7 +67,7 @@ t.test('codes are compared as a whole', async t => {
   for (const other of ['12345', '0123456', '112345', '']) t.equal(sameText('012345', other), false, other)
 })
 
-t.test('what is sealed opens with its key in its context alone', async t => {
+t.test('a sealed text opens with its key in its context alone', async t => {
   const sealed = seal(key, 'text', 'id')
   t.equal(unseal(key, sealed, 'id'), 'text')
   t.not(seal(key, 'text', 'id'), sealed)
@@ -76,13 +76,13 @@ t.test('what is sealed opens with its key in its context alone', async t => {
   t.throws(() => unseal(key, `${sealed.slice(0, -2)}AA`, 'id'))
 })
 
-t.test('what is kept of one code does not open under the id of another', async t => {
+t.test('the record of one code does not open under the id of another', async t => {
   const records = new MemoryRecords(systemClock)
   const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
   const { put } = records
   const names: string[] = []
   let first: string | undefined
-  // As whoever can write to Redis could copy it.
+  // As somebody who can write to Redis could copy it.
   records.put = (name, sealed, terms) => {
     names.push(name)
     return put.call(records, name, (first ??= sealed), terms)
@@ -90,13 +90,13 @@ t.test('what is kept of one code does not open under the id of another', async t
   const [one, other] = [await captchas.start({ ...of, ...sent }), await captchas.start({ ...of, ...sent })]
   t.match(await captchas.find(one.id, null), { identity: of.identity })
   await t.rejects(captchas.find(other.id, null), /unable to authenticate/)
-  t.notOk(names.includes(one.id), 'its name tells no id')
+  t.notOk(names.includes(one.id), 'the name of a record tells no id')
   const policy = () => loadPolicy()
   const others = captchasOf({ records, secret: 'another secret of these tests', policy })
-  t.equal(await others.find(one.id, null), null, 'nor does another secret find it')
+  t.equal(await others.find(one.id, null), null, 'another secret does not find the record')
 })
 
-t.test('a code that was looked up before others were made is sent again as they stand now', async t => {
+t.test('a code that was looked up before later ones were made is resent as the latest', async t => {
   const own = loadPolicy()
   let resend: 'rotate' | 'reuse' = 'rotate'
   const captchas = captchasOf({
@@ -119,7 +119,7 @@ t.test('a code that was looked up before others were made is sent again as they 
   t.match(await captchas.check(await find(), two?.code), { verified: true })
 })
 
-t.test('a code that an account has asked for is not found by another one, nor by nobody', async t => {
+t.test('a code is found by the account that asked for it alone, or by none if none did', async t => {
   const records = new MemoryRecords(systemClock)
   const captchas = captchasOf({ records, secret: 'a secret of these tests', policy: () => loadPolicy() })
   for (const account of ['shop', null]) {
@@ -147,5 +147,5 @@ t.test('a code keeps its length, whatever the policy has become since', async t 
 
 t.test('a message promises no longer life than its code has', async t => {
   t.same([600_000, 300_000, 299_999, 90_000, 60_000].map(minutesOf), [10, 5, 4, 1, 1])
-  t.equal(minutesOf(30_000), 1, 'but for one of less than a minute')
+  t.equal(minutesOf(30_000), 1, 'a life of less than a minute is called one')
 })

@@ -26,7 +26,7 @@ async function open(t: Test, host: string): Promise<{ page: Page; complaints: st
   })
   t.teardown(() => browser.close())
   const page = await browser.newPage()
-  // A machine that is busy is no page that is broken.
+  // Long, so that a busy machine does not look like a broken page.
   page.setDefaultTimeout(60_000)
   const complaints: string[] = []
   page.on('console', message => complaints.push(message.text()))
@@ -37,12 +37,12 @@ async function open(t: Test, host: string): Promise<{ page: Page; complaints: st
   return { page, complaints }
 }
 
-t.test('the page shows what there is over plain HTTP, too', { skip }, async t => {
+t.test('the page at /docs shows all operations over plain HTTP, too', { skip }, async t => {
   const { page } = await open(t, INSIDE)
   t.equal(await page.locator('.opblock').count(), 12)
 })
 
-t.test('the browser has nothing to complain of, and what is offered can be tried', { skip }, async t => {
+t.test('the browser complains of nothing on /docs, and examples can be tried', { skip }, async t => {
   const { page, complaints } = await open(t, '127.0.0.1')
   t.same(complaints, [])
   for (const [operation, status, body] of [

@@ -17,7 +17,7 @@ const ENDPOINTS: Record<string, Decided> = {
 }
 const own = loadPolicy().rules
 
-t.test('what a rule may read is there in some request that it decides on, and nothing else is', async t => {
+t.test('a rule may read just what is there in some request that it decides on', async t => {
   const routes: RouteOptions[] = []
   const seen: Record<string, Set<string>> = { code: new Set(), try: new Set(), message: new Set() }
   const note = async (request: FastifyRequest) => {
@@ -34,7 +34,7 @@ t.test('what a rule may read is there in some request that it decides on, and no
   const watch = (message: unknown) =>
     (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', route => {
       routes.push(route)
-      // Behind all others, as it is decided then.
+      // After all other hooks, as the decision is made then.
       route.preHandler = [route.preHandler ?? [], note].flat()
     })
   subscribe('fastify.initialization', watch)
@@ -60,7 +60,7 @@ t.test('what a rule may read is there in some request that it decides on, and no
   t.same(Object.keys(DECIDES).sort(), own.map(({ name }) => name).sort())
 })
 
-t.test('before anybody is known, a rule of attempts may read the address alone', async t => {
+t.test('a rule of attempts may read the address alone, as nothing else is known yet', async t => {
   t.same(factsOf({ name: 'recipient', counts: 'attempts' }), ['request.ip'])
   for (const { name, counts } of own.filter(rule => rule.counts === 'attempts'))
     t.same(factsOf({ name, counts }), ['request.ip'])

@@ -46,7 +46,7 @@ async function start(t: Test) {
 
 const nameOf = (key: string) => key.replace(/^captcha:\{.{22}\}$/, 'captcha:{id}')
 
-/** The names of what the API keeps, beside what the limits do, and of what stands in it. */
+/** The names of the keys of the API, without those of the limits, and of what is in each. */
 async function namesIn(redis: Redis): Promise<Record<string, string[]>> {
   const names: Record<string, string[]> = {}
   for (const key of await redis.keys('*')) {
@@ -58,7 +58,7 @@ async function namesIn(redis: Redis): Promise<Record<string, string[]>> {
   return names
 }
 
-t.test('what another version has kept is found and understood', async t => {
+t.test('codes, answers and lists that another version has kept are found and understood', async t => {
   const { place, redis } = await start(t)
   for (const [key, fields] of Object.entries(HASHES)) await redis.hset(key, fields)
   for (const [key, members] of Object.entries(SORTED_SETS))
@@ -75,7 +75,7 @@ t.test('what another version has kept is found and understood', async t => {
   t.match((await verify(app, ID, CODE)).body, { verified: true })
 })
 
-t.test('what is kept has the names that other versions look for', async t => {
+t.test('codes, answers and lists are kept under the names that other versions look for', async t => {
   const { place, app, redis } = await start(t)
   const { id } = (await ask(app, {}, OWN_KEY)).body
   place.advance(60_000)

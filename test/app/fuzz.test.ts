@@ -21,10 +21,10 @@ const EMAILS = [
   '用户@例子.测试',
   '"a b"@example.com'
 ]
-/** Some of them, each in the form that is one for all spellings. */
+/** Some of them, each in the form that is the same for all spellings. */
 const BLOCKED = ['+8613700137000', '+8613900139000', 'jdoe@gmail.com', 'jane.doe@example.com']
 
-/** What the members of requests are worth to be. */
+/** Meaningful values for the members of requests. */
 const words = {
   id: [LIVE_ID],
   code: [LIVE_CODE, LIVE_CODE, LIVE_CODE, '000000'],
@@ -148,7 +148,7 @@ t.test('every operation answers as documented, whatever comes', async t => {
         { seed: SEED, numRuns: RUNS, timeout: 30_000 }
       )
 
-      // The same many times at once, under one Idempotency-Key and without.
+      // The same request many times at once, under one Idempotency-Key and without.
       for (const asked of [...good.slice(0, 2), ...good.slice(-2)]) {
         place.advance(86_400_001)
         const put = await prepare(app, asked, () => {})
@@ -159,7 +159,7 @@ t.test('every operation answers as documented, whatever comes', async t => {
         await Promise.all(flood)
       }
 
-      t.ok(good.length > 0, '2xx')
+      t.ok(good.length > 0, 'some requests succeed')
       const expected = Object.keys(responses).filter(status => Number(status) < 500)
       t.same(
         expected.filter(status => !met.has(status)),
@@ -170,7 +170,7 @@ t.test('every operation answers as documented, whatever comes', async t => {
   }
 })
 
-t.test('methods that an address does not take', async t => {
+t.test('a method that a path does not take is 405, with those that it does', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { document } = operationsOf(app)
   for (const [path, methods] of Object.entries(document.paths)) {

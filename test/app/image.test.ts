@@ -31,16 +31,16 @@ t.test('the compose file gives variables that are read, and they are enough to s
 })
 
 t.test('the compose file leaves out no variable that an operator may set', async t => {
-  // In production nothing else can be said, or nothing is kept.
+  // The image sets the one, and in production the other cannot be on.
   const { NODE_ENV, DEV_OUTBOX, ...settable } = ConfigSchema.properties
   t.same(Object.keys(environment()).sort(), [...Object.keys(settable), 'NODE_ENV'].sort())
 })
 
-t.test('a Redis of the compose file evicts nothing, and outlives a restart', async t => {
+t.test('the Redis of the compose file evicts nothing, and keeps its data over a restart', async t => {
   t.match(compose, /"--maxmemory-policy", "noeviction", "--appendonly", "yes"/)
 })
 
-t.test('the image runs what the build makes, as nobody', async t => {
+t.test('the image runs what the build makes, as the user node', async t => {
   t.match(dockerfile, /^CMD \["node", "dist\/app\/server.js"\]$/m)
   t.match(dockerfile, /^USER node$/m)
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }

@@ -17,9 +17,9 @@ async function states({ nodes }: RedisCluster): Promise<Set<string | undefined>>
   return new Set(all.map(text => /cluster_state:(\w+)/.exec(String(text))?.[1]))
 }
 
-t.test('what a cluster carries out after it was taken back is taken back again', async t => {
+t.test('a command that a cluster runs after it was taken back is taken back again', async t => {
   const cluster = await startCluster(t)
-  // What was turned away as the cluster was down comes again when nobody waits for it any more.
+  // Commands that were refused while the cluster was down are tried again when nobody waits for them.
   const client = (await cluster.connect({ retryDelayOnClusterDown: 4 * TIMEOUT_MS })) as unknown as Redis
   const { records, calls, takenBack } = await unanswered(client, TIMEOUT_MS)
 

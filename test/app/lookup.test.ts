@@ -20,7 +20,7 @@ const refusing = ({ body }: { body: { rules: Shown[] } }) =>
 const named = ({ body }: { body: { rules: Shown[] } }) => new Set(body.rules.map(({ rule }) => rule))
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`the hash is the one by which the audit trail is searched (${name})`, async t => {
+  t.test(`a look-up tells the hash by which the audit trail is searched (${name})`, async t => {
     const app = await (await open(t)).start({ ADMIN_KEY })
     const events = heardOn(t, 'verification-api:audit') as { event: string; recipientHash?: string }[]
     await ask(app)
@@ -31,9 +31,9 @@ for (const [name, open] of Object.entries(places)) {
     t.not((await lookUp(app, { phone: '13900139000' })).body.recipientHash, sent?.recipientHash)
   })
 
-  t.test(`a row of numbers that is full shows, as the send is refused (${name})`, async t => {
+  t.test(`a look-up shows a number range that is full, as a send is refused (${name})`, async t => {
     const app = await (await open(t)).start({ ADMIN_KEY })
-    // From the first of a thousand to the last.
+    // From the first number of a thousand to the last.
     const number = (i: number) => `13800138${String(i === 20 ? 999 : i * 49).padStart(3, '0')}`
     for (let i = 0; i < 20; i++) {
       const address = from(`192.0.2.${i}`)
@@ -52,20 +52,24 @@ for (const [name, open] of Object.entries(places)) {
       ]
     )
     t.equal(found.body.retryAfterMs, body.retryAfterMs)
-    t.same(refusing(await lookUp(app, { phone: '13800139000' })), [], 'the next row has its own')
+    t.same(refusing(await lookUp(app, { phone: '13800139000' })), [], 'the next range has its own count')
     const counted = await lookUp(app, { phone: number(0) })
-    t.same(refusing(counted), [['recipient', 60_000]], 'who is counted already is not refused by it')
+    t.same(
+      refusing(counted),
+      [['recipient', 60_000]],
+      'a number that is counted already is not refused by it'
+    )
     t.equal(counted.body.retryAfterMs, 60_000)
     await putOnList(app, 'allowed', `+86${phone}`)
     t.match(await lookUp(app, { phone }), { body: { retryAfterMs: 0 } })
     t.notOk(
       named(await lookUp(app, { email: 'jane@example.com' })).has('number-range'),
-      'of mail there is none'
+      'mail has no number range'
     )
   })
 
   t.test(
-    `wrong codes from one network show, and are forgotten, by purpose and address alone (${name})`,
+    `wrong codes of a network show, and are forgotten, if purpose and address are named (${name})`,
     async t => {
       const place = await open(t)
       const app = await place.start({ ADMIN_KEY })
@@ -96,13 +100,13 @@ for (const [name, open] of Object.entries(places)) {
       }
       const found = await lookUp(app, asked)
       t.same(refusing(found), [['verify-failures', 3_600_000]])
-      t.equal(found.body.retryAfterMs, 0, 'wrong codes hold up no message')
+      t.equal(found.body.retryAfterMs, 0, 'wrong codes delay no message')
       t.match((await unblock(app, asked)).body, { countsForgotten: true })
       t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
     }
   )
 
-  t.test(`somebody is unblocked in a network that has used up what it may send them (${name})`, async t => {
+  t.test(`unblocking with an address forgets what its network sent the recipient (${name})`, async t => {
     const place = await open(t)
     const app = await place.start({ ADMIN_KEY })
     for (let i = 0; i < 5; i++) {
@@ -120,11 +124,11 @@ for (const [name, open] of Object.entries(places)) {
     t.match(
       rules.filter(({ rule }: Shown) => rule === 'ip-site').map(({ used }: { used: number }) => used),
       [1, 6],
-      'what counts others, too, is not forgotten'
+      'a rule that counts others, too, forgets nothing'
     )
   })
 
-  t.test(`a purpose that conceals lets nobody pass (${name})`, async t => {
+  t.test(`for a concealed purpose a look-up says that allowed recipients wait, too (${name})`, async t => {
     const app = await (await open(t)).start({ ADMIN_KEY })
     t.equal((await ask(app)).status, 202)
     await putOnList(app, 'allowed', E164)
@@ -137,7 +141,7 @@ for (const [name, open] of Object.entries(places)) {
     t.equal((await ask(app)).status, 202)
   })
 
-  t.test(`with the end user’s address, so do the rules that count by it (${name})`, async t => {
+  t.test(`a look-up with the end user’s address shows the rules that count by it (${name})`, async t => {
     const place = await open(t)
     const app = await place.start({ ADMIN_KEY })
     for (let i = 0; i < 5; i++) {
@@ -166,7 +170,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('rules of another policy show by all that is known of the recipient', async t => {
+t.test('a look-up shows rules of another policy by all that is known of the recipient', async t => {
   const own = loadPolicy()
   const by = (of: string): Partial<Rule> => ({
     key: [{ value: `request.${of}.identity` }, { value: `request.${of}.channel` }]
@@ -189,7 +193,7 @@ t.test('rules of another policy show by all that is known of the recipient', asy
   t.same(refusing(await lookUp(app, { phone: PHONE })), [['recipient', 60_000]], 'allow goes before block')
 })
 
-t.test('an address that is none is refused', async t => {
+t.test('an endUserIp that is no address is refused', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   for (const endUserIp of [
     '192.0.2',
@@ -226,7 +230,7 @@ t.test('the audit trail tells for which purpose an operator asked', async t => {
   )
 })
 
-t.test('a purpose that is none is refused, and forgets nothing', async t => {
+t.test('an unknown purpose is refused, and nothing is forgotten', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   t.equal((await ask(app)).status, 202)
   for (const act of [lookUp, unblock])

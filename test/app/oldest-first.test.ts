@@ -6,7 +6,7 @@ const key = fc.integer({ min: 0, max: 5 })
 const set = fc.record({ key, value: fc.integer() })
 const deleted = fc.record({ key })
 
-t.test('it is a map in the order in which keys were last set', async t => {
+t.test('OldestFirst is a map in the order in which keys were last set', async t => {
   fc.assert(
     fc.property(fc.array(fc.oneof(set, deleted)), steps => {
       const map = new OldestFirst<number, number>()
@@ -24,7 +24,7 @@ t.test('it is a map in the order in which keys were last set', async t => {
         String([...map.newestFirst()].map(({ key }) => key)) !== String(model.map(([key]) => key).reverse())
       )
         return false
-      // What was just given may be deleted.
+      // The entry that was just returned may be deleted.
       const even = ({ key }: { key: number }) => key % 2 === 0
       for (const each of map.newestFirst()) if (even(each)) map.delete(each.key)
       model = model.filter(([key]) => !even({ key }))
@@ -38,5 +38,5 @@ t.test('it is a map in the order in which keys were last set', async t => {
     }),
     { numRuns: 1_000 }
   )
-  t.pass('in whatever order they are set and deleted')
+  t.pass('keys may be set and deleted in any order')
 })

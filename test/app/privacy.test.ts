@@ -145,7 +145,7 @@ t.test(
   }
 )
 
-t.test('nor the address of a request that was answered when its handler had been cut off', async t => {
+t.test('the log has no query of a request whose handler answered after it was cut off', async t => {
   const { lines, stream } = logStream()
   const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'trace' })
   const app = await build(config, { logStream: stream })
@@ -174,7 +174,7 @@ t.test('nor the address of a request that was answered when its handler had been
   t.notMatch(lines.join(''), 'jane.doe')
 })
 
-t.test('what would name a person is not logged, on its own or one step down', async t => {
+t.test('members that would name a person are not logged, at the top or one level down', async t => {
   const { lines, stream } = logStream()
   const app = fastify({ logger: loggerOptions(readConfig({ NODE_ENV: 'test' }), stream) })
   t.teardown(() => app.close())
@@ -188,7 +188,7 @@ t.test('what would name a person is not logged, on its own or one step down', as
   t.notMatch(lines.join(''), 'secret')
 })
 
-t.test('what is shown of a recipient hides four digits or more', async t => {
+t.test('a masked phone number hides four digits or more', async t => {
   for (const [phone, masked] of [
     ['+8613800138000', '+86*******8000'],
     ['+4791234567', '+47****4567'],
@@ -199,7 +199,7 @@ t.test('what is shown of a recipient hides four digits or more', async t => {
   }
 })
 
-t.test('what is shown of a mailbox is its first letter and its domain', async t => {
+t.test('a masked mail address shows its first letter and its domain', async t => {
   for (const [email, masked] of [
     ['jane.doe@example.com', 'j***@example.com'],
     ['😀jane@example.com', '😀***@example.com'],

@@ -33,7 +33,7 @@ async function gauges(app: FastifyInstance): Promise<string[]> {
 }
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`what is used of a quota, until its day ends (${name})`, async t => {
+  t.test(`the gauges show what is used of a quota, until its day ends (${name})`, async t => {
     const ACCOUNTS_FILE = join(folderOf(t), 'accounts.json')
     const keys = [sha256('key of shop')]
     const shop = { id: 'shop', keys, dailyQuota: 2, timeZone: 'America/New_York' }
@@ -42,7 +42,7 @@ for (const [name, open] of Object.entries(places)) {
     const app = await place.start({ ACCOUNTS_FILE })
     const send = async (i: number, at = app) =>
       (await ask(at, { phone: `1380013800${i}` }, { headers: { 'x-api-key': 'key of shop' } })).status
-    t.same(await gauges(app), [], 'nothing is known')
+    t.same(await gauges(app), [], 'nothing is known before a decision')
     t.equal(await send(1), 202)
     t.same(await gauges(app), ['service/day 1/100000', 'shop/day 1/2'])
     t.equal(await send(1), 429)
@@ -50,10 +50,10 @@ for (const [name, open] of Object.entries(places)) {
     t.equal(await send(3), 429)
     t.same(await gauges(app), ['service/day 2/100000', 'shop/day 2/2'])
     const other = await place.start({ ACCOUNTS_FILE })
-    t.same(await gauges(other), [], 'of what it has not decided an instance knows nothing')
+    t.same(await gauges(other), [], 'an instance does not know what another one has decided')
     if (name === 'redis') {
       t.equal(await send(4, other), 429)
-      t.same(await gauges(other), ['service/day 2/100000', 'shop/day 2/2'], 'of a refusal as well')
+      t.same(await gauges(other), ['service/day 2/100000', 'shop/day 2/2'], 'a refusal tells it as well')
     }
     // Midnight in New York, not in Shanghai.
     place.advance(5 * 3_600_000 - 1)
@@ -61,7 +61,7 @@ for (const [name, open] of Object.entries(places)) {
     place.advance(1)
     t.same(await gauges(app), ['service/day 2/100000'])
     t.equal(await send(5), 202)
-    t.same(await gauges(app), ['service/day 3/100000', 'shop/day 1/2'], 'the next day')
+    t.same(await gauges(app), ['service/day 3/100000', 'shop/day 1/2'], 'the next day begins anew')
   })
 }
 
@@ -91,7 +91,7 @@ async function start(t: Teardown, rules: Rule[], before = async () => {}) {
   return { app, send }
 }
 
-t.test('of each period and account, and no rolling limit', async t => {
+t.test('each period of each account has a gauge, a rolling limit has none', async t => {
   const { app, send } = await start(t, [quota, service])
   for (const key of ['one', 'two', 'two']) t.equal((await send(key)).status, 200)
   t.same(await gauges(app), [
@@ -103,7 +103,7 @@ t.test('of each period and account, and no rolling limit', async t => {
   ])
 })
 
-t.test('nothing where a rule counts by more than the account, or than all', async t => {
+t.test('a rule that counts by more than the account, or than all, has no gauge', async t => {
   const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
   const { app, send } = await start(t, [
     { ...quota, key },
@@ -113,7 +113,7 @@ t.test('nothing where a rule counts by more than the account, or than all', asyn
   t.same(await gauges(app), [])
 })
 
-t.test('an account that is gone has none, not even by a request of before', async t => {
+t.test('an account that was removed has no gauge, not even by a request from before', async t => {
   let held = Promise.resolve()
   let begun = () => {}
   const { app, send } = await start(t, [quota], async () => {
@@ -128,7 +128,7 @@ t.test('an account that is gone has none, not even by a request of before', asyn
   const sending = send('two')
   await authenticated
   app.replaceAccounts(openAccounts(readConfig({ NODE_ENV: 'test', API_KEYS: 'one:first' })))
-  t.same(await gauges(app), [], 'all of them begin anew')
+  t.same(await gauges(app), [], 'all gauges begin anew')
   letGo()
   t.equal((await sending).status, 200)
   t.same(await gauges(app), [])

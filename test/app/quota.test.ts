@@ -14,7 +14,7 @@ const quotaOf = (app: App, key = KEY) => inject(app, { url: '/v1/quota', headers
 const sms = { phone: '13900139000', template: 'order-shipped', params: { order: 'A-17' } }
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`what is left, and until when (${name})`, async t => {
+  t.test(`GET /v1/quota tells what is left of a quota, and until when (${name})`, async t => {
     const ACCOUNTS_FILE = join(folderOf(t), 'accounts.json')
     const shop = {
       id: 'shop',
@@ -37,7 +37,7 @@ for (const [name, open] of Object.entries(places)) {
     t.equal(new Date(START_MS).toISOString(), '2026-03-01T00:00:00.000Z')
     const used = { ...fresh, used: 2, remaining: 1 }
     for (let i = 0; i < 2; i++)
-      t.same((await quotaOf(app, 'key of shop')).body.limits, [used], 'a look counts nothing')
+      t.same((await quotaOf(app, 'key of shop')).body.limits, [used], 'asking counts nothing')
     t.match((await quotaOf(app, 'key of other')).body, {
       account: 'other',
       limits: [{ max: 1_000, used: 0, resetMs: 16 * 3_600_000, timeZone: 'Asia/Shanghai' }]
@@ -66,7 +66,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('it tells what the policy makes of a quota', async t => {
+t.test('GET /v1/quota tells the limits that the policy has on accounts', async t => {
   const policy = loadPolicy()
   const limitsOf = async (members: Partial<Rule>) => {
     const rules = policy.rules.map(rule => (rule.name === 'account' ? { ...rule, ...members } : rule))
@@ -90,13 +90,13 @@ t.test('it tells what the policy makes of a quota', async t => {
       timeZone: 'Asia/Tokyo'
     }
   ])
-  t.same(await limitsOf({ private: true }), [], 'nothing of what it hides')
+  t.same(await limitsOf({ private: true }), [], 'limits of a private rule are not told')
   const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
-  t.same(await limitsOf({ key }), [], 'nor of what it counts by more than the account')
-  t.same(await limitsOf({ allow: ['development'] }), [], 'nor to whom it does not hold')
+  t.same(await limitsOf({ key }), [], 'limits by more than the account are not told')
+  t.same(await limitsOf({ allow: ['development'] }), [], 'an account that the rule allows is told no limits')
 })
 
-t.test('without Redis it is not known, and says nothing of messages, which may go out', async t => {
+t.test('without Redis GET /v1/quota is 503, although messages may be sent', async t => {
   const server = await startRedis(t)
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '500' }
   const app = await startApp(t, env, { senders: { sms: provider() } })

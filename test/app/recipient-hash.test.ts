@@ -13,7 +13,7 @@ const masked = '+86*******8000'
 const since = '2026-03-01T00:00:00.000Z'
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`whom the trail names by a hash alone is blocked, found and unblocked by it (${name})`, async t => {
+  t.test(`a recipient is blocked, looked up and unblocked by the hash of the trail (${name})`, async t => {
     const app = await (await open(t)).start({ ADMIN_KEY })
     const events = heardOn(t, 'verification-api:audit') as AuditEvent[]
     t.equal((await ask(app)).status, 202)
@@ -23,7 +23,7 @@ for (const [name, open] of Object.entries(places)) {
     const until = '2026-03-02T00:00:00.000Z'
     const blocked = { standing: 'blocked', reason, since, until }
     const { status, body } = await act(app, 'block', { recipientHash, duration: '24h', reason })
-    t.same([status, body], [200, { recipientHash, ...blocked }], 'of the number nothing is known')
+    t.same([status, body], [200, { recipientHash, ...blocked }], 'the number is not known')
     t.match(await ask(app), { status: 403, body: { 'violated-policies': ['block-list'] } })
     t.same((await act(app, 'lookup', { recipientHash })).body, { recipientHash, standing: blocked })
     t.match((await act(app, 'lookup', { phone: PHONE })).body, { recipient: masked, standing: blocked })
@@ -40,7 +40,7 @@ for (const [name, open] of Object.entries(places)) {
     t.same(await list(app), [{ recipientHash, standing: 'allowed', since }])
   })
 
-  t.test(`of whom it was told in clear before, the masked number stays (${name})`, async t => {
+  t.test(`an entry that was made by number keeps its masked number (${name})`, async t => {
     const app = await (await open(t)).start({ ADMIN_KEY })
     const { recipientHash } = (await act(app, 'block', { phone: PHONE })).body
     t.equal(recipientHash, app.recipientHash({ identity: E164 }))
@@ -51,7 +51,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('the trail tells of an act by what the operator named', async t => {
+t.test('the audit trail names the recipient by the hash that the operator gave', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const { recipientHash } = (await act(app, 'block', { phone: PHONE })).body
   const events = heardOn(t, 'verification-api:audit') as AuditEvent[]
@@ -74,7 +74,7 @@ t.test('the trail tells of an act by what the operator named', async t => {
   }
 })
 
-t.test('bad input', async t => {
+t.test('no recipient, two of them, or a malformed hash is refused', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   const recipientHash = app.recipientHash({ identity: E164 })
   const members = ['phone', 'email', 'recipientHash']

@@ -32,15 +32,15 @@ async function open(t: Test, env: NodeJS.ProcessEnv) {
   return app
 }
 
-/** Runs the script of the page. */
+/** Runs the script `recipients` of docs/runbook.md. */
 async function run({ server }: Pick<App, 'server'>, what: string, input = '', key = ADMIN_KEY, env = {}) {
   const { port } = server.address() as AddressInfo
   const text = script.replace('127.0.0.1:3001', `127.0.0.1:${port}`)
-  // A bash whose input is a socket, as here, takes itself for a login from afar.
+  // Without --norc a bash whose input is a socket, as here, takes itself for a remote login.
   const child = spawn('bash', ['--norc', '-c', text, 'recipients', what], {
     env: { PATH: process.env.PATH, ADMIN_KEY: key, ...env }
   })
-  // One that has failed reads no further.
+  // A script that has failed reads no further.
   child.stdin.on('error', () => {})
   child.stdin.end(input)
   const [out, error, [code]] = await Promise.all([
@@ -95,7 +95,7 @@ t.test(
       standing,
       reason
     })
-    t.same(again.map(lasting), told.map(lasting), 'and in their order')
+    t.same(again.map(lasting), told.map(lasting), 'all entries are imported, in their order')
     for (const [i, { until }] of told.entries()) {
       if (until === undefined) t.notOk('until' in again[i])
       else
@@ -109,7 +109,7 @@ t.test(
   }
 )
 
-t.test('who is imported after a wait ends no later', { skip }, async t => {
+t.test('an entry that is imported after a wait ends no later', { skip }, async t => {
   const { clock, env, close } = createClock(folderOf(t), Date.UTC(2026, 2, 1))
   t.teardown(close)
   const durations: unknown[] = []
@@ -126,10 +126,10 @@ t.test('who is imported after a wait ends no later', { skip }, async t => {
   })
   const imported = await run({ server }, 'import', `${line}\n`.repeat(3), ADMIN_KEY, env)
   t.same(imported, { code: 0, error: '', out: '' })
-  t.same(durations, ['7200s', '3600s'], 'the third has ended meanwhile')
+  t.same(durations, ['7200s', '3600s'], 'the third entry has ended meanwhile')
 })
 
-t.test('the script says that it has failed', { skip }, async t => {
+t.test('a script that has failed says so by its code and a message', { skip }, async t => {
   const app = await open(t, { LIMIT_SECRET: 'a secret of these tests' })
   t.same(await run(app, 'exprt'), { code: 2, out: '', error: 'recipients: export or import?\n' })
   t.match(await run(app, 'export', '', 'no key'), { code: 22, out: '', error: /401/ })

@@ -14,7 +14,7 @@ import { provider } from './provider.js'
 const shop = { id: 'shop', keys: [sha256('key of shop')] }
 const other = { id: 'other', keys: [sha256('key of other')], origins: ['https://other.example'] }
 
-/** An app whose policy and accounts are files, and what writes them. */
+/** An app whose policy and accounts are in files, and a function that writes these. */
 async function start(
   t: Test,
   { start }: Place,
@@ -51,13 +51,13 @@ const told = async (app: App, key: string) => {
 }
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`keys, origins and accounts are those of the file as it was read last (${name})`, async t => {
+  t.test(`keys, origins and accounts are those of the last reload (${name})`, async t => {
     const { app, write } = await start(t, await open(t), [shop])
     const page = { origin: 'https://other.example' }
     t.equal(await told(app, 'key of shop'), 202)
     t.equal(await told(app, 'key of other'), 'API_KEY_UNKNOWN')
     write({ accounts: [{ ...shop, keys: [sha256('new key')], revoked: shop.keys }, other] })
-    t.equal(await told(app, 'new key'), 'API_KEY_UNKNOWN', 'not before it is read')
+    t.equal(await told(app, 'new key'), 'API_KEY_UNKNOWN', 'a new key is unknown before the reload')
     t.match(await reload(app), { status: 200, body: { rules: 18, purposes: 3, accounts: 2 } })
     t.equal(await told(app, 'key of shop'), 'API_KEY_REVOKED')
     t.equal(await told(app, 'new key'), 202)
@@ -71,10 +71,10 @@ for (const [name, open] of Object.entries(places)) {
     const refused = await send(app, '', page)
     t.match(refused, { status: 403, body: { code: 'ORIGIN_UNKNOWN' } })
     t.notOk(refused.headers['access-control-allow-origin'])
-    t.equal(await told(app, 'key-of-env'), 202, 'those of API_KEYS stay')
+    t.equal(await told(app, 'key-of-env'), 202, 'the keys of API_KEYS stay')
   })
 
-  t.test(`a quota holds at once for what is counted, and its 80 % are told of (${name})`, async t => {
+  t.test(`a reloaded quota holds at once for what was counted; 80 % are reported (${name})`, async t => {
     const { app, write } = await start(t, await open(t), [{ ...shop, dailyQuota: 2 }])
     const events = heardOn(t, 'verification-api:audit') as { event: string }[]
     const quota = async (dailyQuota: number) => {
@@ -128,7 +128,7 @@ const limited = (limits: object[]): object => ({
 })
 const pay = { ...policy, purposes: { ...policy.purposes, pay: policy.purposes.login } }
 
-t.test('a mistake in either changes neither, and is told with its path', async t => {
+t.test('a mistake in policy or accounts changes neither, and is named with its path', async t => {
   const { app, write } = await start(t, await places.memory(t), [
     { ...shop, purposes: ['login', 'register'] }
   ])
@@ -146,7 +146,7 @@ t.test('a mistake in either changes neither, and is told with its path', async t
       /^ACCOUNTS_FILE\[0\]\.templates\[0\] \("pay"\) names no/
     ],
     [{ policy: { ...policy, purposes: fewer } }, /^ACCOUNTS_FILE\[0\]\.purposes\[0\] \("login"\) names no/],
-    // What is right in the one is not in force either.
+    // The file without a mistake is not in force either.
     [{ policy: pay, accounts: [shop, { ...other, keys: [] }] }, /^ACCOUNTS_FILE\[1\]\.keys/],
     [{ policy: limited([]), accounts: [shop, other] }, /^policy\.rules\[\d+\]\.limits/]
   ]
@@ -175,7 +175,7 @@ t.test('a mistake in either changes neither, and is told with its path', async t
   t.equal(await told(app, 'key of shop'), 202)
 })
 
-t.test('both may change together: what an account lists is held against the new policy', async t => {
+t.test('both may change together: the lists of accounts are checked against the new policy', async t => {
   const { app, write } = await start(t, await places.memory(t), [{ ...shop, purposes: ['login'] }])
   write({ policy: { ...policy, purposes: { pay: policy.purposes.login } } as Policy })
   t.equal((await reload(app)).status, 422)
@@ -185,7 +185,7 @@ t.test('both may change together: what an account lists is held against the new 
   t.equal(paid.status, 202)
 })
 
-t.test('a pipe is not waited for', async t => {
+t.test('a reload refuses a file that is a pipe, and does not wait for it', async t => {
   for (const name of ['POLICY_FILE', 'ACCOUNTS_FILE'] as const) {
     const { app, files } = await start(t, await places.memory(t), [shop])
     rmSync(files[name])
@@ -198,7 +198,7 @@ t.test('a pipe is not waited for', async t => {
   }
 })
 
-t.test('without a file of accounts the one of development stays', async t => {
+t.test('without ACCOUNTS_FILE the account of development stays in force', async t => {
   const app = await (await places.memory(t)).start({ ADMIN_KEY })
   t.match(await reload(app), { status: 200, body: { accounts: 0 } })
   const newcomer = { method: 'POST', url: '/v1/captcha', payload: { phone: E164, purpose: 'login' } } as const

@@ -49,12 +49,16 @@ for (const [name, open] of Object.entries(places)) {
     await post(app, '/v1/sms', { phone, template: order, params: { order: 1 } })
     await post(app, '/v1/sms', { phone, template: order, params: { order: 1 } })
     const invisible = { phone, template: order, params: { order: '1\u200b' } }
-    t.match(await post(app, '/v1/sms', invisible), { status: 422 }, 'what nobody sees is no way around it')
+    t.match(
+      await post(app, '/v1/sms', invisible),
+      { status: 422 },
+      'an invisible character makes no other content'
+    )
     t.equal((await post(app, '/v1/sms', { phone, template: order, params: { order: 2 } })).status, 202)
   })
 }
 
-t.test('the language of the message: of the body, else of the request', async t => {
+t.test('a message is in the language of the body, else in that of Accept-Language', async t => {
   const app = await (await places.memory(t)).start()
   const sent = async (language: string, locale?: string) => {
     const body = {

@@ -28,7 +28,7 @@ const places = {
 const [former, next, other] = ['the secret of before', 'the secret that follows', 'yet another secret']
 
 for (const [name, open] of Object.entries(places)) {
-  t.test(`secrets are changed as the page says (${name})`, { skip }, async t => {
+  t.test(`secrets can be changed as docs/runbook.md says (${name})`, { skip }, async t => {
     const { REDIS_URL, ports } = await open(t)
     const heard = heardOn<AuditEvent>(t, 'verification-api:audit')
     const start = (env: NodeJS.ProcessEnv) => startApp(t, { REDIS_URL, ...env }, {})
@@ -48,9 +48,13 @@ for (const [name, open] of Object.entries(places)) {
       await t.rejects(start(changed), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
       t.match(run(forgetLimits, port), { status: 0, stderr: '' })
       const two = await start(changed)
-      t.match(await ask(two, { phone }), { status: 403 }, 'blocked as before')
+      t.match(await ask(two, { phone }), { status: 403 }, 'the recipient is blocked as before')
       const [before, now] = heard.splice(0)
-      t.match(now, { recipientHash: before?.recipientHash, network: before?.network }, 'and named as before')
+      t.match(
+        now,
+        { recipientHash: before?.recipientHash, network: before?.network },
+        'the trail names the recipient as before'
+      )
       await two.close()
 
       await t.rejects(start({ ...changed, RECIPIENT_SECRET: other }), /RECIPIENT_SECRET/)

@@ -28,7 +28,7 @@ for (const [name, open] of Object.entries(places)) {
       ['refused', 422, 'RECIPIENT_REFUSED'],
       ['failed', 502, 'SEND_FAILED']
     ] as const) {
-      await t.test(`${outcome}: costs the recipient nothing, and its code is ended`, async t => {
+      await t.test(`outcome ${outcome}: the send does not count, and its code is ended`, async t => {
         const { app, sms } = await start()
         const ids = spyOn(app)
         sms.fail(outcome, { retryAfterMs: 30_000 })
@@ -41,7 +41,7 @@ for (const [name, open] of Object.entries(places)) {
       })
     }
 
-    await t.test('hangs: not refunded, hears of it, and a code that arrives works', async t => {
+    await t.test('a sender that hangs is aborted, the send counts, a code that arrives works', async t => {
       const { app, sms } = await start()
       let aborted = false
       sms.does(signal => new Promise(() => signal.addEventListener('abort', () => void (aborted = true))))
@@ -53,10 +53,10 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(aborted, true)
       t.equal((await verify(app, unknown.body.id, sms.lastCode())).status, 200)
       t.match(await ask(app), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
-      t.equal(sms.messages.length, 1, 'not repeated')
+      t.equal(sms.messages.length, 1, 'the message is not sent again')
     })
 
-    await t.test('a code that cannot be taken back hides nothing of what became of its message', async t => {
+    await t.test('a code that cannot be taken back does not hide the outcome of its message', async t => {
       const { app, sms } = await start()
       sms.fail('failed')
       const undo = () => Promise.reject(new Error('away'))
@@ -65,7 +65,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await ask(app), { status: 502, body: { code: 'SEND_FAILED' } })
     })
 
-    await t.test('a message that is on its way is so, also where that cannot be noted', async t => {
+    await t.test('a message that was sent is 202, also if its sender cannot be noted', async t => {
       const { app } = await start()
       app.captchas.noteSender = async () => {
         throw new Error('away')
@@ -73,7 +73,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await ask(app)).status, 202)
     })
 
-    await t.test('what cannot be sent is refused before limits are asked', async t => {
+    await t.test('a request that cannot be sent is refused before limits are asked', async t => {
       const { app } = await start()
       const { id } = (await ask(app)).body
       const refused = { status: 422, body: { code: 'INVALID', errors: [{ pointer: '#/locale' }] } }
@@ -81,7 +81,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await resend(app, id, { payload: { locale: 'f' } }), { status: 422, body: { code: 'INVALID' } })
     })
 
-    await t.test('unknown: not refunded', async t => {
+    await t.test('outcome unknown: the send counts', async t => {
       const { app, sms } = await start()
       sms.fail('unknown')
       t.equal((await ask(app)).status, 504)
@@ -103,7 +103,7 @@ for (const [name, open] of Object.entries(places)) {
       }
     )
 
-    await t.test('one message to a recipient at a time, also to one who is allowed', async t => {
+    await t.test('a recipient gets one message at a time, also an allowed one', async t => {
       const sms = provider()
       const app = await (await open(t)).start({}, { senders: { sms } })
       await putOnList(app, 'allowed', E164)
@@ -120,7 +120,7 @@ for (const [name, open] of Object.entries(places)) {
         t.match(body, `limit_duplicates_total{route="${route}"} 1\n`)
     })
 
-    await t.test('50 at once make one message', async t => {
+    await t.test('50 requests at once make one message', async t => {
       const { app, sms } = await start()
       const all = await Promise.all(Array.from({ length: 50 }, () => ask(app)))
       t.equal(sms.messages.length, 1)
@@ -130,9 +130,9 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('a message goes to one recipient, and to what may be a mobile phone', async t => {
+t.test('a code is sent to one recipient, and to any number that may be mobile', async t => {
   const app = await (await places.memory(t)).start()
-  // A country that does not tell them from landlines; a mobile phone.
+  // A country whose mobile numbers look like landlines; a mobile number.
   for (const phone of ['+1 212 555 0100', '+44 7911 123456'])
     t.equal((await ask(app, { phone })).status, 202, phone)
   const mailed = await askMail(app, ' Jane@example.com ')
@@ -142,7 +142,7 @@ t.test('a message goes to one recipient, and to what may be a mobile phone', asy
   t.match(await post(app, '/v1/captcha', both), { status: 422, body: { code: 'RECIPIENT_MISSING' } })
 })
 
-t.test('who cannot be sent to is named where the request has it', async t => {
+t.test('an error about the recipient points to its place in the request', async t => {
   const app = await (await places.memory(t)).start()
   const purpose = 'register'
   const template = 'password-changed'
@@ -178,7 +178,7 @@ t.test('every endpoint that sends answers a repetition as the first time, and se
   }
 })
 
-t.test('the outbox shows the newest first, and each as a line', async t => {
+t.test('the outbox shows the newest message first, and each is printed as a line', async t => {
   const lines: string[] = []
   const app = await (await places.memory(t)).start({}, { print: line => lines.push(line) })
   await ask(app)
@@ -191,7 +191,7 @@ t.test('the outbox shows the newest first, and each as a line', async t => {
   t.match(lines[0], new RegExp(`^sms to \\+8613800138000: ${lastCode(app, E164)} is your code`))
 })
 
-t.test('no outbox when it is switched off', async t => {
+t.test('with DEV_OUTBOX=off there is no outbox, and a send is 503', async t => {
   const app = await (await places.memory(t)).start({ DEV_OUTBOX: 'off' })
   t.equal((await app.inject('/v1/dev/outbox')).statusCode, 404)
   t.equal((await ask(app)).status, 503)

@@ -5,7 +5,7 @@ import { canonicalPhone } from '../../plugin/index.js'
 
 const MOBILE = ['MOBILE', 'FIXED_LINE_OR_MOBILE']
 
-t.test('which kinds of numbers take an SMS, as the library says of each country and of none', async t => {
+t.test('takesSms agrees with the library on the numbers of each country and of none', async t => {
   const codes = new Set<string>([
     ...getCountries().map(country => getCountryCallingCode(country)),
     '800',

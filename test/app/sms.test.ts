@@ -18,21 +18,21 @@ function policyWithQuota(max: number, name = 'account') {
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('the same content twice in 60 s, not three times', async t => {
+    await t.test('the same content is sent twice in 60 s, not three times', async t => {
       const place = await open(t)
       const app = await place.start()
       t.equal((await send(app)).status, 202)
       t.equal((await send(app, { phone: '+86 138 0013 8000' })).status, 202)
       const third = await send(app, { phone: '0086-138-0013-8000' })
       t.match(third, { status: 429, body: { 'violated-policies': ['same-content'] } })
-      t.equal((await send(app, { params: { order: 'A-2' } })).status, 202, 'other content')
+      t.equal((await send(app, { params: { order: 'A-2' } })).status, 202, 'other content is sent')
       place.advance(60_000)
       t.equal((await send(app)).status, 202)
       t.same(app.outbox?.messages[0]?.text, 'Your order A-1 is on its way.')
       t.same(app.outbox?.messages[0]?.to, '+8613800138000')
     })
 
-    await t.test('an account has its day, in its time zone', async t => {
+    await t.test('the quota of an account is for a day in its time zone', async t => {
       const place = await open(t)
       const keys = { API_KEYS: 'key-one:first,key-two:second' }
       const app = await place.start(keys, { policy: policyWithQuota(2) })
@@ -42,14 +42,14 @@ for (const [name, open] of Object.entries(places)) {
       const over = await from('key-one', 2)
       // The clock starts at midnight UTC: 08:00 in Shanghai, 16 hours before the day ends.
       t.match(over, { status: 429, headers: { 'retry-after': String(16 * 3_600) } })
-      t.equal((await from('key-two', 3)).status, 202, 'another account')
+      t.equal((await from('key-two', 3)).status, 202, 'another account has its own quota')
       place.advance(16 * 3_600_000)
       t.equal((await from('key-one', 2)).status, 202)
     })
   })
 }
 
-t.test('to whom is blocked nothing is sent', async t => {
+t.test('nothing is sent to a blocked recipient', async t => {
   const app = await (await places.memory(t)).start()
   for (const identity of ['+8613800138000', 'jane@example.com']) await putOnList(app, 'blocked', identity)
   for (const answer of [await send(app), await mail(app)])
@@ -57,7 +57,7 @@ t.test('to whom is blocked nothing is sent', async t => {
   t.same(app.outbox?.messages, [])
 })
 
-t.test('codes, SMS and mail count for one day of all together', async t => {
+t.test('codes, SMS and mail count together for the daily limit on all accounts', async t => {
   const app = await (await places.memory(t)).start({}, { policy: policyWithQuota(3, 'service') })
   const all = [ask, send, mail]
   for (const each of all) t.equal((await each(app)).status, 202)

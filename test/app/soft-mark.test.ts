@@ -25,7 +25,7 @@ const sends = (limit: RouteLimit) => (app: FastifyInstance) =>
 
 const START = Date.UTC(2026, 2, 1)
 
-t.test('a clock that was ahead hides no 80 % of the days that follow', async t => {
+t.test('80 % of a quota are reported on later days although the clock was ahead before', async t => {
   let now = 0
   let ahead = 3 * 86_400_000
   const clock = { monotonic: () => now, wall: () => START + now + ahead }
@@ -45,7 +45,7 @@ t.test('a clock that was ahead hides no 80 % of the days that follow', async t =
   t.equal(days(), 2)
 })
 
-t.test('a day behind which the machine was suspended hides no 80 % of the next', async t => {
+t.test('80 % of a quota are reported again on the day after the machine was suspended', async t => {
   let wall = START
   const { app, events } = await open(t, {
     env: { API_KEYS: 'one:first' },
@@ -61,7 +61,7 @@ t.test('a day behind which the machine was suspended hides no 80 % of the next',
   }
 })
 
-t.test('a period is known by its name, wherever its limit stands in a rule that is replaced', async t => {
+t.test('a rule that is replaced does not report a period twice, wherever its limit stands', async t => {
   const month = { max: 5, per: 'month' } as const
   const day = { max: 10, per: 'day' } as const
   const rules: Rule[] = [{ ...quota, limits: [month, day] }]
@@ -78,13 +78,13 @@ t.test('a period is known by its name, wherever its limit stands in a rule that 
   t.same(told(), [5])
   replace(day, month)
   await send(1)
-  t.same(told(), [5], 'the month was told of')
+  t.same(told(), [5], 'the month was reported before')
   replace(day)
   await send(3)
-  t.same(told(), [5, 10], 'the day was not')
+  t.same(told(), [5, 10], 'the day was not reported before')
   replace({ ...day, max: 12 })
   await send(2)
-  t.same(told(), [5, 10, 12], 'a quota that was changed is told of anew')
+  t.same(told(), [5, 10, 12], 'a quota that was changed is reported anew')
 })
 
 t.test('80 % of a quota are reported once a period, for each account', async t => {
@@ -99,7 +99,7 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
   for (let i = 0; i < 7; i++) await send('one')
   await send('two')
   t.same(marks(), [])
-  // 8 of 9 are the first that are no less than 80 %. Given back, the slot is used again, and not told again.
+  // The eighth of 9 is the first of 80 % or more. Its slot is given back, used again, and not reported again.
   t.equal((await send('one', { 'x-fail': 'yes' })).status, 422)
   await send('one')
   await send('one')
@@ -119,10 +119,10 @@ t.test('80 % of a quota are reported once a period, for each account', async t =
     { account: 'first', used: 16, max: 20 },
     { account: 'first', used: 8, max: 9 }
   ])
-  t.equal(marks().length, 4, 'the next day again')
+  t.equal(marks().length, 4, 'the next day is reported again')
 })
 
-t.test('80 % of what all have together are reported once a period, and name nobody', async t => {
+t.test('80 % of the limit on all accounts are reported once a period, and name no account', async t => {
   let now = 0
   const clock = { monotonic: () => now, wall: () => START + now }
   const log: string[] = []
@@ -143,10 +143,10 @@ t.test('80 % of what all have together are reported once a period, and name nobo
   t.match(await app.metrics.registry.metrics(), 'quota_soft_marks_total{rule="service"} 1\n')
   now += 86_400_000
   for (let i = 0; i < 4; i++) await send('one')
-  t.equal(marks().length, 2, 'the next day again')
+  t.equal(marks().length, 2, 'the next day is reported again')
 })
 
-t.test('of whatever quota it is told where 80 % are reached, no sooner', async t => {
+t.test('a quota is reported when 80 % are reached, no sooner', async t => {
   const day: Rule = { ...quota, limits: [{ max: 1_000, per: 'day', timeZone: 'UTC' }] }
   const { app, events } = await open(t, { rules: [day] })
   const request = { account: { id: 'first' } } as unknown as FastifyRequest
@@ -184,7 +184,7 @@ t.test('of several instances on one Redis, one reports', async t => {
   }
   t.equal(await send(0, { 'x-to': 'a' }), 200)
   for (let i = 1; i < 8; i++) t.equal(await send(i), 200)
-  // What the other rule refuses finds the count where the other instance has reported it.
+  // Refused by the other rule, this request finds the count that the other instance has reported.
   t.equal(await send(8, { 'x-to': 'a' }), 429)
   t.equal(await send(8), 200)
   // Its report, were there one, would follow the answer of Redis.
@@ -197,7 +197,7 @@ t.test('of several instances on one Redis, one reports', async t => {
   t.ok(left > 0 && left <= 86_400_000, 'until the day ends')
 })
 
-t.test('while Redis does not answer, 80 % are reported rather twice than never', async t => {
+t.test('while Redis does not answer, 80 % are reported twice rather than never', async t => {
   const { url, kill } = await startRedis(t)
   const env = { API_KEYS: 'one:first', REDIS_URL: url }
   const { app, events } = await open(t, { env, rules: [quota], routes: sends('account') })
@@ -206,7 +206,7 @@ t.test('while Redis does not answer, 80 % are reported rather twice than never',
   await until(() => events().some(({ event }) => event === 'quota'), 'the report')
 })
 
-t.test('of several instances one reports, also where the answer of that very send was lost', async t => {
+t.test('of several instances one reports, also if the answer of that very send was lost', async t => {
   const { url, pid } = await startRedis(t)
   const day: Rule = { ...quota, limits: [{ max: 5, per: 'day' }] }
   const start = () =>
@@ -218,7 +218,7 @@ t.test('of several instances one reports, also where the answer of that very sen
   const left = async () => (await apps[1].app.limit.peek({ account: 'first' })).rules[0]?.limits[0]?.remaining
   for (let i = 0; i < 3; i++) await send(1)
   process.kill(pid, 'SIGSTOP')
-  t.equal(await send(0), 200, 'by the memory in its place')
+  t.equal(await send(0), 200, 'the stand-in memory decides')
   process.kill(pid, 'SIGCONT')
   await until(async () => (await left()) === 1, 'the count of Redis')
   t.equal(await send(1, { 'x-fail': 'yes' }), 422)

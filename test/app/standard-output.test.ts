@@ -43,7 +43,7 @@ async function run(t: Test, stdout: number | 'pipe') {
   return { child, port, ask, ended, said: () => said.join('') }
 }
 
-t.test('in production each line is one of JSON', async t => {
+t.test('in production each line of standard output is JSON', async t => {
   const { child, ended } = await run(t, 'pipe')
   let said = ''
   child.stdout?.on('data', data => (said += data))
@@ -60,7 +60,7 @@ t.test('in production each line is one of JSON', async t => {
   t.match(unsent, { reqId: completed?.reqId, send: { code: 'NO_SENDER' } })
 })
 
-t.test('a disk that is full: requests go on, standard error says so, once, and it ends', async t => {
+t.test('on a full disk requests go on, standard error says why once, and the server ends', async t => {
   const { child, ask, ended, said } = await run(t, openSync('/dev/full', 'w'))
   for (let i = 0; i < 5; i++) t.equal(await ask(), 503)
   child.kill('SIGTERM')
@@ -73,7 +73,7 @@ t.test('a disk that is full: requests go on, standard error says so, once, and i
   t.same(more, [])
 })
 
-t.test('nobody reads the log any more: requests go on, and it ends', async t => {
+t.test('when nobody reads the log any more requests go on, and the server ends', async t => {
   const { child, port, ask, ended, said } = await run(t, 'pipe')
   const socket = connect(port, '127.0.0.1')
   t.teardown(() => socket.destroy())
@@ -88,7 +88,7 @@ t.test('nobody reads the log any more: requests go on, and it ends', async t => 
   t.match(said(), /^standard output: lines are lost: too many wait to be written$/m)
 })
 
-t.test('who read the log, and then standard error, has gone: requests go on, and it ends', async t => {
+t.test('without readers of the log and standard error requests go on, and the server ends', async t => {
   const { child, ask, ended, said } = await run(t, 'pipe')
   child.stdout?.destroy()
   await until(async () => (await ask()) === 503 && said().includes('EPIPE'), 'word of it')
@@ -98,7 +98,7 @@ t.test('who read the log, and then standard error, has gone: requests go on, and
   t.match(await ended, { code: 0 })
 })
 
-t.test('of a reader that is slow at first and then gone both is told', async t => {
+t.test('a reader that is slow at first and then gone is reported as both', async t => {
   const pipe = join(t.testdir(), 'pipe')
   execFileSync('mkfifo', [pipe])
   const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK)

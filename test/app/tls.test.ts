@@ -56,7 +56,7 @@ t.test('a cluster over TLS whose certificates name a host', { skip: !openssl && 
   await until(ready, 'an API that is ready', 30_000)
 })
 
-t.test('why a node of a cluster cannot be used is in the log', async t => {
+t.test('the log says why a node of a cluster cannot be used', async t => {
   const { nodes } = await startCluster(t)
   for (const { client } of nodes) await client.acl('SETUSER', 'api', 'on', '>right', '~*', '&*', '+@all')
   const { lines, stream } = logStream()

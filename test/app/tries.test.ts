@@ -51,10 +51,10 @@ for (const [name, open] of Object.entries(places)) {
       ])
       const own = { purpose: 'register', channel: 'sms', recipient: '+86*******8000' }
       for (const event of events.slice(0, 5)) t.match(event, own)
-      t.notOk('recipient' in events[5], 'of an unknown id nobody is known')
+      t.notOk('recipient' in events[5], 'of an unknown id no recipient is known')
     })
 
-    await t.test('a refused try is of whom the code was sent to, whoever is named beside it', async t => {
+    await t.test('a refused try names the recipient of the code, whoever is named beside it', async t => {
       const file = join(folderOf(t), 'audit.log')
       const { rules, ...policy } = loadPolicy()
       const limits = [{ max: 1, window: '1h' as const }]
@@ -77,7 +77,7 @@ for (const [name, open] of Object.entries(places)) {
       ])
     })
 
-    await t.test('so is what is sent, refused and suppressed, and the quota', async t => {
+    await t.test('sends, refusals, suppressed messages and quotas are in the audit trail', async t => {
       const file = join(folderOf(t), 'audit.log')
       const limits = [{ max: 5, per: 'day', timeZone: 'UTC' } as const]
       const { rules, ...policy } = loadPolicy()
@@ -119,7 +119,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(marks[0].requestId, ids[1])
     })
 
-    await t.test('what may have been done all the same is unknown there', async t => {
+    await t.test('a check or cancel without an answer is unknown in the audit trail', async t => {
       const file = join(folderOf(t), 'audit.log')
       const app = await (await open(t)).start({ AUDIT_LOG: file })
       const { id } = (await ask(app)).body
@@ -141,7 +141,7 @@ for (const [name, open] of Object.entries(places)) {
   })
 }
 
-t.test('persons have other hashes there under another secret', async t => {
+t.test('recipients have other hashes in the audit trail under another secret', async t => {
   const file = join(folderOf(t), 'audit.log')
   for (const which of ['one', 'another']) {
     const env = { AUDIT_LOG: file, LIMIT_SECRET: `${which} secret of these tests` }
@@ -152,7 +152,7 @@ t.test('persons have other hashes there under another secret', async t => {
   t.not(one.network, other.network)
 })
 
-t.test('Redis hangs while a code is verified: it can be verified again, once', async t => {
+t.test('if Redis hangs while a code is verified it can be verified again, once', async t => {
   const server = await startRedis(t)
   const sms = provider()
   const env = { REDIS_URL: server.url, LIMIT_SECRET: 'a secret of these tests', STORE_TIMEOUT: '1000' }
@@ -172,7 +172,7 @@ t.test('Redis hangs while a code is verified: it can be verified again, once', a
   t.same(answers.map(each => each.status).sort(), [200, ...Array(8).fill(422)])
 })
 
-t.test('a try that was not answered gives back no code that another one has used up', async t => {
+t.test('a try without an answer does not free a code that another try has used up', async t => {
   const { client, pid } = await startRedis(t)
   const records = new RedisRecords(client)
   await records.put('a', 'sealed', { lifeMs: 300_000, tries: 3 })

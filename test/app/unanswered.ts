@@ -3,10 +3,10 @@ import { RedisRecords } from '../../app/captcha/redis-records.js'
 import { RedisAnswers } from '../../app/idempotency/redis-answers.js'
 import { until } from '../helper/until.js'
 
-/** Of what is made ready and looked at: on a busy machine that takes its time. */
+/** For what is prepared and looked up: on a busy machine that takes its time. */
 const PATIENCE_MS = 10_000
 
-/** All that the API takes back when Redis has carried it out and nobody has heard the answer. */
+/** The commands that the API takes back when Redis has carried them out and the answer was lost. */
 export async function unanswered(client: Redis, timeoutMs: number) {
   const hasty = new RedisRecords(client, timeoutMs)
   const records = new RedisRecords(client, PATIENCE_MS)

@@ -5,7 +5,7 @@ import { ADMIN_KEY, KEY, lastCode, startApp } from './helper.js'
 
 const PHONE = { phone: '13800138000' }
 
-t.test('a user of Redis that may do what the documentation names, and nothing else', async t => {
+t.test('the API needs no other rights in Redis than those in docs/deployment.md', async t => {
   const { client, port } = await startRedis(t)
   const [, rights = ''] = /^user api (.+)$/m.exec(read('docs/deployment.md')) ?? []
   await client.call('ACL', 'SETUSER', 'api', ...rights.split(' '))
@@ -32,7 +32,7 @@ t.test('a user of Redis that may do what the documentation names, and nothing el
   const { body, status } = await begin()
   t.equal(status, 202)
   const { id } = body
-  t.match(await begin(), { status: 202, body: { id } }, 'the answer that was kept')
+  t.match(await begin(), { status: 202, body: { id } }, 'the kept answer is repeated')
   t.match(await ask('GET', `/v1/captcha/${id}`), { status: 200 })
   t.match(await ask('POST', `/v1/captcha/${id}/resend`), { status: 429 })
   for (const what of ['lookup', 'block', 'lookup', 'unblock'])
@@ -48,5 +48,5 @@ t.test('a user of Redis that may do what the documentation names, and nothing el
   t.match(other, { status: 202 })
   t.match(await ask('DELETE', `/v1/captcha/${other.body.id}`), { status: 204 })
 
-  t.strictSame(await client.call('ACL', 'LOG'), [], 'nothing that it asks is refused')
+  t.strictSame(await client.call('ACL', 'LOG'), [], 'Redis refuses no command of the API')
 })

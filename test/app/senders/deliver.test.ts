@@ -17,7 +17,7 @@ const sender = (send: Sender['send']): Sender => ({ name: 'a', send })
 const failing = (error: Error) => sender(() => Promise.reject(error))
 const thrown = (delivery: Promise<unknown>): Promise<unknown> => delivery.catch(error => error)
 
-t.test('sent', async t => {
+t.test('deliver returns the sender and the reference of a message that was sent', async t => {
   const { held, decision } = reservation()
   const told = await deliver(
     sender(async () => ({ sender: 'b', reference: '1' })),
@@ -29,7 +29,7 @@ t.test('sent', async t => {
   t.equal(held.kept, 0)
 })
 
-t.test('a reference that could name the recipient, or is none, is not kept', async t => {
+t.test('a reference that could name the recipient, or is malformed, is not kept', async t => {
   const to = '+8613800138000'
   const told = async (reference: unknown) => {
     const receipt = { sender: 'b', reference: reference as string }
@@ -80,14 +80,14 @@ const cases: [error: Error, kept: number, problem: object][] = [
   [new TypeError('x'), 0, { undelivered: { outcome: 'failed', code: 'TypeError' }, statusCode: 502 }]
 ]
 for (const [error, kept, problem] of cases) {
-  t.test(error.message, async t => {
+  t.test(`deliver turns "${error.message}" into its problem`, async t => {
     const { held, decision } = reservation()
     t.match(await thrown(deliver(failing(error), message(), decision, 1_000)), problem)
     t.equal(held.kept, kept)
   })
 }
 
-t.test('a code that could be a number or an address is not told', async t => {
+t.test('an error code that could be a number or an address is not kept', async t => {
   for (const code of ['123456', 'isv.DAY_LIMIT', 'HTTP_500', 'x'.repeat(64)])
     t.equal(new SendError('failed', { code }).code, code)
   for (const code of [
@@ -105,7 +105,7 @@ t.test('a code that could be a number or an address is not told', async t => {
   }
 })
 
-t.test('no sender', async t => {
+t.test('without a sender a send is 503', async t => {
   t.match(await thrown(deliver(none, message(), null, 1_000)), {
     undelivered: { outcome: 'failed' },
     problem: { status: 503, code: 'NO_SENDER', detail: 'No sender for sms is configured.' }
@@ -122,7 +122,7 @@ t.test('nothing is sent under a lock that was lost before', async t => {
   t.equal(held.kept, 0)
 })
 
-t.test('nobody waits after the time-out, or the loss of the lock', async t => {
+t.test('deliver does not wait after the time-out or the loss of the lock', async t => {
   const hanging = sender(() => new Promise(() => {}))
   for (const code of ['TIMED_OUT', 'LOCK_LOST']) {
     const { held, decision } = reservation()
@@ -136,7 +136,7 @@ t.test('nobody waits after the time-out, or the loss of the lock', async t => {
   }
 })
 
-t.test('who has sent is told of no time-out, and of no lock that is lost later', async t => {
+t.test('a sender that has sent is not aborted by the time-out or the later loss of the lock', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const { held, decision } = reservation()

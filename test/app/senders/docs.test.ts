@@ -10,7 +10,7 @@ const rows = [...page.matchAll(/^\| `([A-Z_]+)` \| ([a-z]*) ?\| (.*) \|$/gm)].ma
   ([, name = '', by = '', meaning = '']) => ({ name, by, meaning })
 )
 
-t.test('every variable has its line, and what a line says is so', async t => {
+t.test('docs/senders.md has a line for every variable, and what it says is so', async t => {
   t.same(rows.map(({ name }) => name).toSorted(), Object.keys(SenderVariables).toSorted())
   for (const { name, by, meaning } of rows) {
     const schema = ConfigSchema.properties[name as keyof typeof SenderVariables] as { writeOnly?: boolean }
@@ -21,7 +21,7 @@ t.test('every variable has its line, and what a line says is so', async t => {
   }
 })
 
-t.test('every sender has its line, with what it takes to install it', async t => {
+t.test('docs/senders.md has a line for every sender, with its channels and packages', async t => {
   for (const [name, { packages = '', channels }] of Object.entries(providers)) {
     const [, said, install] =
       new RegExp(`^\\| \`${name}\` \\| (\\w+) \\| .* \\| ?(.*) ?\\|$`, 'm').exec(page) ?? []
@@ -30,7 +30,7 @@ t.test('every sender has its line, with what it takes to install it', async t =>
   }
 })
 
-t.test('the message that the page shows a receiver is one of those that are sent', async t => {
+t.test('the message of a webhook in docs/senders.md is one that is sent', async t => {
   const { data } = JSON.parse(/^\{"type"[\s\S]*?(?=^```)/m.exec(page)?.[0] ?? '{}')
   const { channel, to, text, ...more } = data
   t.match({ channel, to, text }, { channel: 'sms', to: '+8613800138000', text: String })

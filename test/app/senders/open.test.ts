@@ -28,7 +28,7 @@ const names: [env: NodeJS.ProcessEnv, sms: string, mail: string][] = [
   [{ ...credentials, SMS_SENDERS: 'aliyun:3|tencent:1,twilio' }, 'aliyun|tencent,twilio', 'outbox']
 ]
 for (const [env, sms, mail] of names) {
-  t.test(JSON.stringify(env), async t => {
+  t.test(`the senders are right for ${JSON.stringify(env)}`, async t => {
     const { senders } = await open(t, env)
     t.same([senders.sms.name, senders.mail.name], [sms, mail])
   })
@@ -72,7 +72,7 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ TWILIO_ACCOUNT_SID: 'SK1' }, /^TWILIO_ACCOUNT_SID .* AC at its beginning\.$/]
 ]
 for (const [env, message] of wrong) {
-  t.test(JSON.stringify(env), async t => {
+  t.test(`the start is refused with ${JSON.stringify(env)}`, async t => {
     const error = await open(t, env).then(
       () => new Error('opened'),
       (error: Error) => error
@@ -82,7 +82,7 @@ for (const [env, message] of wrong) {
   })
 }
 
-t.test('a package that is not installed', async t => {
+t.test('a package that is not installed ends the start with what to install', async t => {
   const name = 'no-such-package-of-anybody'
   const missing: Provider = { channels: [], needs: [], packages: 'a b', open: () => import(name) }
   await t.rejects(openProvider(missing, 'SMS_SENDERS names a', config(), clock), {
@@ -98,13 +98,13 @@ t.test('a package that is not installed', async t => {
   }
 })
 
-t.test('one provider for both channels is one', async t => {
+t.test('a provider of both channels has one breaker', async t => {
   const { senders } = await open(t, { ...hook, SMS_SENDERS: 'webhook', MAIL_SENDERS: 'webhook' })
   for (let i = 0; i < 5; i++) t.match(await sent(t, senders.sms), { code: 'ECONNREFUSED' })
   t.match(await sent(t, senders.mail, mail()), { code: 'BREAKER_OPEN' })
 })
 
-t.test('templates without a code', async t => {
+t.test('templates without a code at a chosen provider are named', async t => {
   const env = { ...credentials, SMS_SENDERS: 'aliyun|tencent,twilio' }
   t.match(missingCodes(config(env), ['captcha.en', 'captcha.zh']), [
     /^ALIYUN_TEMPLATES has no code for captcha\.en: /,
@@ -113,7 +113,7 @@ t.test('templates without a code', async t => {
   t.same(missingCodes(config(), ['captcha.en']), [])
 })
 
-t.test('codes hold to the templates, of the providers that are chosen', async t => {
+t.test('the codes of chosen providers must fit the templates', async t => {
   const parameters = new Map([
     ['captcha.zh', ['code', 'minutes']],
     ['password-changed.zh', []],
@@ -128,7 +128,7 @@ t.test('codes hold to the templates, of the providers that are chosen', async t 
     'captcha-payment.zh=1:code:payee:amount'
   ])
     t.doesNotThrow(() => checkCodes(of(right), parameters))
-  t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'not chosen')
+  t.doesNotThrow(() => checkCodes(of('captcha.zn=1', 'twilio'), parameters), 'the provider is not chosen')
   for (const [wrong, message] of [
     [
       'captcha.zn=1',
@@ -148,7 +148,7 @@ t.test('codes hold to the templates, of the providers that are chosen', async t 
     t.throws(() => checkCodes(of(wrong), parameters), { name: 'ConfigError', message }, wrong)
 })
 
-t.test('the outbox keeps what was written, and no more than it holds', async t => {
+t.test('the outbox keeps the last hundred messages as they were written', async t => {
   const lines: string[] = []
   const { senders, outbox } = await openSenders(config(), clock, line => lines.push(line))
   await sent(t, senders.sms)

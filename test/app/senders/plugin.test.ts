@@ -38,7 +38,7 @@ async function start(t: Test, env = {}) {
   return { app, sms, lines, counted }
 }
 
-t.test('a receipt, or a problem that tells outcome and sender; both are counted', async t => {
+t.test('deliver returns a receipt or throws a problem with the outcome; both are counted', async t => {
   const { app, sms, lines, counted } = await start(t)
   t.same(await app.deliver(message(), null, app.log), { sender: 'inner', reference: '1' })
   t.match(await app.deliver(mail(), null, app.log), { sender: 'outbox' })
@@ -80,7 +80,7 @@ t.test('closing waits for what is being sent, then closes the senders', async t 
   t.same(order, ['sent', 'closed 1'])
 })
 
-t.test('warned of at start: a channel without sender', async t => {
+t.test('a channel without a sender is warned of at the start', async t => {
   const { lines } = await start(t, { DEV_OUTBOX: 'off' })
   t.same(
     lines.map(line => JSON.parse(line).msg),
