@@ -6,7 +6,7 @@ import { way } from '../helper/way.js'
 import { ask } from './captcha.js'
 import { post, startApp } from './helper.js'
 
-t.test('a fail-over under load, behind one name, warns of no leak', async t => {
+t.test('a fail-over under load behind one name causes no warning of a leak', async t => {
   const [former, next] = [await startRedis(t), await startRedis(t)]
   let { port } = former
   const { url } = await way(t, () => port)

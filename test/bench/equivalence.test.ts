@@ -12,7 +12,7 @@ t.test('the quantile of Student’s t is that of the tables', async t => {
   }
 })
 
-t.test('two samples', async t => {
+t.test('two samples are equivalent where the interval of their difference is within the margin', async t => {
   const first = [20, 21, 19, 22, 18, 20, 21, 19, 20, 20, 23, 17]
   const second = first.map(each => each * 2 - 18)
   const { difference, interval, equivalent } = equivalenceOf(first, second, 5)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { summarize } from '../../bench/lib/rounds.js'
 
-t.test('the median', async t => {
+t.test('the summary of rounds has their median', async t => {
   for (const [values, median] of [
     [[3, 1, 2], 2],
     [[3, 1], 2],

@@ -11,7 +11,7 @@ import { must, run } from './run.js'
 // A download and a compiler take their time on a busy machine.
 t.setTimeout(300_000)
 
-// A project of its own, with a lock file of its own: the generator wants a TypeScript that this repository has not.
+// A project with a lock file of its own, as the generator needs a TypeScript that this repository does not have.
 const project = folderOf(t)
 cpSync(join(root, 'test/fixtures/client'), project, { recursive: true })
 const ci = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
@@ -19,7 +19,7 @@ const { missing } = await fetched(project, 'npm', ci, 'The OpenAPI generator')
 const bin = (name: string) => join(project, 'node_modules', name)
 const API_KEY = 'key-of-the-client'
 
-t.test('a typed client from the OpenAPI document', { skip: missing ?? false }, async t => {
+t.test('a typed client of the OpenAPI document compiles and works', { skip: missing ?? false }, async t => {
   const env = { NODE_ENV: 'test', LOG_LEVEL: 'silent', API_KEYS: `${API_KEY}:shop` }
   const app = await build(readConfig(env))
   t.teardown(() => app.close())

@@ -22,7 +22,7 @@ export async function clone(t: Teardown): Promise<string> {
   for (const file of files.split('\0')) {
     if (file !== '' && existsSync(join(root, file))) cpSync(join(root, file), join(folder, file))
   }
-  // Links to the packages and not to the folder of them: whoever installs in the clone replaces the links alone.
+  // Links to each package, not to their folder, so that an install in the clone replaces the links alone.
   const packages = readdirSync(join(root, 'node_modules'))
   link(folder, packages)
   cpSync(join(root, 'node_modules/.package-lock.json'), join(folder, 'node_modules/.package-lock.json'), {

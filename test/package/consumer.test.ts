@@ -16,7 +16,7 @@ t.setTimeout(300_000)
 
 const PHONE = '13800138000'
 const IMPORT = /(?:\bfrom|\bimport|\bmodule|\bimport\() ?'([^']+)'/g
-// Loading other versions of Node and building wait for different things.
+// Downloads of other versions of Node and the build wait for different things, so they run at once.
 const majors = [22, 24, 26]
 const [{ tarball, project, folder }, ...nodes] = await Promise.all([
   install(t),
@@ -28,7 +28,7 @@ const files = readdirSync(folder, { recursive: true, withFileTypes: true })
   .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
 const packed = (name: string) => readFileSync(join(folder, name), 'utf8')
 
-t.test('the tarball has the plugin, its scripts and its papers, and nothing else', async t => {
+t.test('the tarball has the plugin, its scripts and its documents, and nothing else', async t => {
   const other = files.filter(name => !/^dist\/plugin\/.+\.(js|d\.ts)$|^docs\//.test(name)).sort()
   t.same(other, ['CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'lua/README.md', 'package.json'])
   const links = [...packed('README.md').matchAll(/\]\((?!https?:)([^)#]+)/g)]
@@ -42,7 +42,7 @@ t.test('the tarball has the plugin, its scripts and its papers, and nothing else
   t.ok(files.includes('dist/plugin/index.d.ts'))
 })
 
-t.test('whatever it imports is in it, comes with Node, or is named in package.json', async t => {
+t.test('what the tarball imports is in it, comes with Node, or is named in package.json', async t => {
   const always = ['fastify', ...Object.keys(manifest.dependencies)]
   const typed = [...always, ...Object.keys(manifest.peerDependencies)]
   const imports = files.flatMap(file => {
@@ -58,7 +58,7 @@ t.test('whatever it imports is in it, comes with Node, or is named in package.js
   t.same(lost, [])
 })
 
-t.test('publint has nothing to say', async t => {
+t.test('publint finds nothing wrong with the package', async t => {
   const { messages } = await publint({ pkgDir: folder, pack: false, strict: true })
   t.same(
     messages.map(message => formatMessage(message, manifest, { color: false })),
@@ -85,7 +85,7 @@ t.test('a strict consumer compiles: no cast where it is right, an error at each 
   t.equal(status, 0, 'tsc', { output: stdout })
 })
 
-t.test('types are the same to a consumer whose bundler finds the modules', async t => {
+t.test('the types are right for a consumer whose bundler resolves the modules', async t => {
   const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
   const { status, stdout } = await run(project, process.execPath, [tsc, '--project', 'tsconfig.bundler.json'])
   t.equal(status, 0, 'tsc', { output: stdout })
@@ -115,12 +115,14 @@ async function works(t: Test, node: string, version: RegExp): Promise<void> {
   t.match(await sends(node, 'imported.js', env), expected, 'on Redis')
   t.ok((await redis.client.keys('sl:*')).length > 0)
   const { answers } = await sends(node, 'imported.js', env)
-  t.match(answers, [{ status: 429 }, { status: 429 }], 'the next process on this Redis')
+  t.match(answers, [{ status: 429 }, { status: 429 }], 'the next process finds the count in this Redis')
 }
 
-t.test('it runs on this Node, imported, required and on Redis', t => works(t, process.execPath, /^v\d/))
+t.test('the package runs on this Node, imported, required and on Redis', t =>
+  works(t, process.execPath, /^v\d/)
+)
 
-t.test('it runs where tsx makes CommonJS of an app and all that it imports', async t => {
+t.test('the package runs where tsx turns an app and its imports into CommonJS', async t => {
   const tsx = createRequire(import.meta.url).resolve('tsx/cli')
   const app = join(project, 'commonjs')
   mkdirSync(app)
@@ -131,8 +133,8 @@ t.test('it runs where tsx makes CommonJS of an app and all that it imports', asy
   t.match(JSON.parse(stdout), once)
 })
 
-t.test('an app is bundled with it, as a module and as CommonJS', async t => {
-  // Of its dependencies some are CommonJS, which a module has no `require` for.
+t.test('an app can be bundled with the package, as a module and as CommonJS', async t => {
+  // Some dependencies are CommonJS and need a `require`, which a module does not have.
   const banner = {
     js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
   }
@@ -156,7 +158,7 @@ t.test('an app is bundled with it, as a module and as CommonJS', async t => {
   t.match(await sends(process.execPath, 'minified.cjs'), once, 'with Fastify, minified')
 })
 
-// As pnpm makes of one version where packages of a workspace have other peers, and a bundler of each of its bundles.
+// pnpm copies a version where packages of a workspace have other peers, and a bundler copies it into each bundle.
 t.test('of two copies in one process each limits its own scope', async t => {
   cpSync(folder, join(project, 'node_modules/another-copy'), { recursive: true })
   const script = `import Fastify from 'fastify'
@@ -181,7 +183,9 @@ console.log(JSON.stringify(answers))`
 
 for (const [i, major] of majors.entries()) {
   const { value: node, missing } = nodes[i] as Fetched<string>
-  t.test(`it runs on Node ${major}, imported, required and on Redis`, { skip: missing ?? false }, t =>
-    works(t, node as string, new RegExp(`^v${major}\\.`))
+  t.test(
+    `the package runs on Node ${major}, imported, required and on Redis`,
+    { skip: missing ?? false },
+    t => works(t, node as string, new RegExp(`^v${major}\\.`))
   )
 }

@@ -13,13 +13,13 @@ t.setTimeout(300_000)
 
 const folder = await clone(t)
 
-/** `npm start`: what it says, and how it ends. */
+/** Runs `npm start`. @returns what it prints, and how it ends */
 function launch(t: Test, env: NodeJS.ProcessEnv) {
   const { PATH, HOME } = process.env
   const child = spawn('npm', ['start'], {
     cwd: folder,
     env: { PATH, HOME, ...env },
-    // A group of its own, so that nothing of it outlives this test.
+    // In a process group of its own, so that nothing of it outlives this test.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe']
   })
@@ -35,7 +35,7 @@ function launch(t: Test, env: NodeJS.ProcessEnv) {
   return { child, ended, said }
 }
 
-/** A server by `npm start`: where it listens, and how it ends. */
+/** Starts a server by `npm start`. @returns where it listens, and a function that ends it */
 async function start(t: Test) {
   const { child, ended, said } = launch(t, { PORT: '0' })
   let base: string | undefined
@@ -72,7 +72,7 @@ t.test('a fresh clone starts, sends one code, refuses the second and ends on a s
   await end()
 })
 
-t.test('several may start at once after a change: none takes away what another reads', async t => {
+t.test('several may start at once after a change, and none removes what another reads', async t => {
   const now = new Date()
   utimesSync(join(folder, 'app/policy.json'), now, now)
   for (const { end } of await Promise.all([start(t), start(t), start(t)])) await end()
@@ -115,7 +115,7 @@ interface Locked {
   link?: boolean
 }
 
-/** What `npm prune --omit=dev` leaves at the top. */
+/** The packages that `npm prune --omit=dev` leaves at the top of node_modules. */
 function kept(): string[] {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   return Object.entries<Locked>(packages)
@@ -123,7 +123,7 @@ function kept(): string[] {
     .map(([path]) => path.slice('node_modules/'.length))
 }
 
-t.test('what that has built starts without tools, with every sender', async t => {
+t.test('the build starts without development dependencies, with every sender', async t => {
   rmSync(join(folder, 'node_modules'), { recursive: true })
   link(folder, kept())
   const redis = await startRedis(t)

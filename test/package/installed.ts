@@ -5,14 +5,14 @@ import type { Teardown } from '../helper/teardown.js'
 import { clone, link } from './clone.js'
 import { must } from './run.js'
 
-/** What a consumer has besides the package and what that asks for. */
+/** What a consumer has besides the package and its dependencies. */
 const own = ['@types/node', 'undici-types', '@fastify/redis']
 
 interface Installed {
   tarball: string
   /** A project with the package in its node_modules. */
   project: string
-  /** The package there. */
+  /** The folder of the package there. */
   folder: string
 }
 

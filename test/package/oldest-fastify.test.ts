@@ -7,7 +7,7 @@ import type { Rule, SendLimitOptions } from '../../plugin/index.js'
 import { open } from '../helper/face.js'
 import { until } from '../helper/until.js'
 
-// Its types are those of another package to TypeScript.
+// To TypeScript its types are those of another package.
 const oldest = oldestFastify as unknown as typeof newest
 const send: Rule = { name: 'send', key: { phone: 'body.phone' }, limits: [{ max: 1, window: '60s' }] }
 const flood: Rule = { name: 'flood', key: 'ip', limits: [{ max: 3, window: '60s' }], counts: 'attempts' }
@@ -15,13 +15,13 @@ const phone = '13800138000'
 type Reply = { code(status: number): { send(): unknown } }
 const start = (test: Parameters<typeof open>[0], options: SendLimitOptions) => open(test, options, {}, oldest)
 
-t.test('it is the oldest one that the package allows', async t => {
+t.test('this Fastify is the oldest one that the package allows', async t => {
   const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
   const { app } = await start(t, {})
   t.equal(peerDependencies.fastify, `^${app.version}`)
 })
 
-t.test('a send counts, its like is refused in another spelling, what fails is given back', async t => {
+t.test('a send counts, the same in another spelling is refused, a failed one is given back', async t => {
   const { app, post, advance } = await start(t, { rules: [send] })
   const config = { limit: 'send' }
   const endings = {
@@ -34,7 +34,7 @@ t.test('a send counts, its like is refused in another spelling, what fails is gi
   for (const [url, handler] of Object.entries(endings)) app.post(url, { config }, handler as never)
   app.post('/send', { config }, async () => 'sent')
   for (const url of Object.keys(endings)) t.ok((await post(url, { phone })).statusCode >= 500, url)
-  // At the instant of a slot that was given back the next one is a tick later.
+  // In the instant of a slot that was given back the next slot is a tick later.
   advance(1)
   t.equal((await post('/send', { phone })).statusCode, 200)
   const refused = await post('/send', { phone: '+86 138-0013-8000' })
@@ -44,7 +44,7 @@ t.test('a send counts, its like is refused in another spelling, what fails is gi
   t.equal((await post('/send', { phone })).statusCode, 200)
 })
 
-t.test('attempts count before the body is read; the app hears of refusals', async t => {
+t.test('attempts count before the body is read; refusals reach the error handler of the app', async t => {
   const { app, post } = await start(t, { rules: [flood] })
   app.setErrorHandler(async (error: { statusCode: number }, _request, reply) =>
     reply.send(`${error.statusCode}`)
@@ -55,7 +55,7 @@ t.test('attempts count before the body is read; the app hears of refusals', asyn
   t.equal((await post('/send', '{', json)).body, '429')
 })
 
-t.test('a lock holds while the handler runs, and while a client that left waits no more', async t => {
+t.test('a lock holds while the handler runs, also after the client has hung up', async t => {
   const lock: Rule = { name: 'lock', key: 'ip', lock: '30s' }
   const { app } = await start(t, { rules: [lock] })
   let end = () => {}
@@ -74,7 +74,7 @@ t.test('a lock holds while the handler runs, and while a client that left waits 
   await until(free, 'its release')
 })
 
-t.test('HEAD shares the count of GET; a route that came before the plugin does not go unlimited', async t => {
+t.test('HEAD shares the count of GET; a route declared before the plugin ends the start', async t => {
   const { app } = await start(t, { rules: [flood] })
   app.get('/x', { config: { limit: { ...flood, name: 'x' } } }, async () => '')
   const asked = async (method: 'GET' | 'HEAD') => (await app.inject({ method, url: '/x' })).statusCode

@@ -8,7 +8,7 @@ interface Ended {
   stderr: string
 }
 
-// What this process was given to run TypeScript, and whatever else its runner set, is nothing to others.
+// Not passed on: what makes this process run TypeScript, and whatever else its runner has set.
 const { NODE_OPTIONS: _, ...inherited } = process.env
 
 /** Runs a command to its end in a folder, with the environment of this process and what is added to it. */

@@ -26,7 +26,7 @@ await app.register(limitPlugin, {
 })
 // @ts-expect-error a URL is no client
 await app.register(limitPlugin, { client: 'redis://127.0.0.1', secret })
-// @ts-expect-error nor is any object
+// @ts-expect-error an empty object is no client
 await app.register(limitPlugin, { client: {}, secret })
-// @ts-expect-error nor a pipeline
+// @ts-expect-error a pipeline is no client
 await app.register(limitPlugin, { client: redis.pipeline(), secret })

@@ -30,14 +30,14 @@ await app.register(limitPlugin, {
 await app.register(limitPlugin, { rules: [{ name: 'a', key: 'ip', limits, count: 'attempts' }] })
 // @ts-expect-error there is no such option
 await app.register(limitPlugin, { rulez: [] })
-// @ts-expect-error one of memory, redis
+// @ts-expect-error store is one of memory, redis
 await app.register(limitPlugin, { store: 'mongo' })
-// @ts-expect-error one of memory, deny, allow
+// @ts-expect-error onStoreError is one of memory, deny, allow
 await app.register(limitPlugin, { onStoreError: 'ignore' })
-// @ts-expect-error a function
+// @ts-expect-error onDecision is a function
 await app.register(limitPlugin, { onDecision: 'log' })
 
-// What stands on a route.
+// The limit of a route.
 app.get('/', { config: { limit: 'a' } }, handler)
 app.get('/', { config: { limit: ['a', 'b'] } }, handler)
 app.get('/', { config: { limit: ['a', 'b'] as const } }, handler)
@@ -51,40 +51,40 @@ app.get(
 )
 app.get('/', { config: { limit: ['a', { name: 'f', check: async req => ({ allowed: !req.ip }) }] } }, handler)
 app.route({ method: 'GET', url: '/', config: { limit: 'a' }, handler })
-// @ts-expect-error no number
+// @ts-expect-error a limit is no number
 app.get('/', { config: { limit: 5 } }, handler)
 // @ts-expect-error "limit" for "limits"
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limit: limits } } }, handler)
-// @ts-expect-error neither limits nor lock
+// @ts-expect-error a rule has limits or a lock
 app.get('/', { config: { limit: { name: 'a', key: 'ip' } } }, handler)
-// @ts-expect-error both
+// @ts-expect-error a rule has limits or a lock, not both
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, lock: '30s' } } }, handler)
 // @ts-expect-error without a lock there is nothing to hold
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, maxHold: '30s' } } }, handler)
-// @ts-expect-error no name
+// @ts-expect-error a rule has a name
 app.get('/', { config: { limit: { key: 'ip', limits } } }, handler)
-// @ts-expect-error no key
+// @ts-expect-error a rule has a key
 app.get('/', { config: { limit: { name: 'a', limits } } }, handler)
-// @ts-expect-error a key is no path
+// @ts-expect-error a path alone is no key
 app.get('/', { config: { limit: { name: 'a', key: 'body.phone', limits } } }, handler)
-// @ts-expect-error no such kind of key
+// @ts-expect-error there is no such kind of key
 app.get('/', { config: { limit: { name: 'a', key: { mobile: 'body.phone' }, limits } } }, handler)
-// @ts-expect-error no such period
+// @ts-expect-error there is no such period
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, per: 'year' }] } } }, handler)
 app.get(
   '/',
   { config: { limit: { name: 'a', key: 'ip', distinct: [{ phone: 'body.phone' }, 'ip'], limits } } },
   handler
 )
-// @ts-expect-error a lock counts no different values
+// @ts-expect-error a lock cannot count different values
 app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'ip', lock: '30s' } } }, handler)
-// @ts-expect-error what is distinct is a key
+// @ts-expect-error distinct is written as a key is
 app.get('/', { config: { limit: { name: 'a', key: 'ip', distinct: 'body.phone', limits } } }, handler)
-// @ts-expect-error neither window nor period
+// @ts-expect-error a limit has a window or a period
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1 }] } } }, handler)
 app.get(
   '/',
-  // @ts-expect-error both
+  // @ts-expect-error a limit has a window or a period, not both
   { config: { limit: { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s', per: 'day' }] } } },
   handler
 )
@@ -96,13 +96,13 @@ app.get(
 )
 // @ts-expect-error max is a number
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits: [{ max: '1', window: '60s' }] } } }, handler)
-// @ts-expect-error no such way to count
+// @ts-expect-error there is no such way to count
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, counts: 'all' } } }, handler)
-// @ts-expect-error no such mode
+// @ts-expect-error there is no such mode
 app.get('/', { config: { limit: { name: 'a', key: 'ip', limits, mode: 'dry' } } }, handler)
 // @ts-expect-error a filter has a check
 app.get('/', { config: { limit: { name: 'f', init() {} } } }, handler)
-// @ts-expect-error a key is a scalar
+// @ts-expect-error the value of a key is a scalar
 app.get('/', { config: { limit: { name: 'a', key: () => ({ id: 1 }), limits } } }, handler)
 
 // Functions know the request without an annotation.
@@ -114,7 +114,7 @@ const paying: Rule = {
   block: ['b']
 }
 app.get('/', { config: { limit: paying } }, handler)
-// And may know that of their route.
+// They may also know the request of their route.
 type Sending = FastifyRequest<{ Body: { phone: string } }>
 const typed: Rule = {
   name: 'typed',
@@ -158,16 +158,16 @@ const zoned: Rule = { name: 'a', key: 'ip', limits: [{ max: 1, per: 'day', timez
 const observed: Rule = { name: 'a', key: 'ip', lock: '30s', mod: 'observe' }
 // @ts-expect-error a max from the request has a ceiling
 const open: Rule = { name: 'a', key: 'ip', limits: [{ max: () => 5, window: '60s' }] }
-// @ts-expect-error by a path as well
+// @ts-expect-error a max by a path has a ceiling, too
 const quota: Rule = { name: 'a', key: 'ip', limits: [{ max: { value: 'request.quota' }, per: 'day' }] }
-// @ts-expect-error with a number it has none
+// @ts-expect-error a max that is a number has no ceiling
 const twice: Rule = { name: 'a', key: 'ip', limits: [{ max: 5, ceiling: 9, window: '60s' }] }
 // @ts-expect-error max is not async
 const later: Rule = { name: 'a', key: 'ip', limits: [{ max: async () => 1, ceiling: 5, window: '60s' }] }
 // @ts-expect-error a filter answers with an object
 const filter: Filter = { name: 'f', check: () => false }
 
-// What was read from a JSON file.
+// Rules that were read from a JSON file.
 const read = [
   { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] },
   { name: 'b', key: { value: 'a' }, limits: [{ max: { value: 'request.quota' }, ceiling: 5, per: 'day' }] },
@@ -175,7 +175,7 @@ const read = [
 ]
 app.limit.replace(read as Rule[])
 
-// What is fixed by `as const`.
+// Rules and filters that are fixed by `as const`.
 const fixed = [
   {
     name: 'a',
@@ -192,10 +192,10 @@ await app.register(limitPlugin, { rules: fixed, filters: checks })
 app.limit.replace(fixed)
 app.get('/', { config: { limit: fixed } }, handler)
 
-// reply.limit, with no cast.
+// `reply.limit` is typed without a cast.
 app.get('/', async (_request, reply) => {
   same<typeof reply.limit, Decision | null>(true)
-  // @ts-expect-error it may be null
+  // @ts-expect-error reply.limit may be null
   reply.limit.keep()
   const decision = reply.limit
   if (decision === null) return
@@ -215,11 +215,11 @@ app.get('/', async (_request, reply) => {
   await decision.refund()
   await decision.release()
   await fetch('http://provider.example', { signal: decision.signal })
-  // @ts-expect-error it is read, not written
+  // @ts-expect-error the members of a decision are read-only
   decision.allowed = true
 })
 
-// fastify.limit, with no cast.
+// `fastify.limit` is typed without a cast.
 const reserved = await app.limit.reserve({ mobile: '+8613800138000', pair: ['a', 1] })
 same<typeof reserved, Decision>(true)
 reserved.end()
@@ -227,7 +227,7 @@ const receipt = reserved.receipt()
 same<typeof receipt, string>(true)
 same<ReturnType<typeof app.limit.refund>, Promise<void>>(true)
 await app.limit.refund(receipt)
-// @ts-expect-error a receipt, not a decision
+// @ts-expect-error refund takes a receipt, not a decision
 await app.limit.refund(reserved)
 same<Awaited<ReturnType<typeof app.limit.peek>>, Verdict>(true)
 // @ts-expect-error peek reserves nothing
@@ -237,10 +237,10 @@ await app.limit.unblock({ mobile: '+8613800138000' })
 await app.limit.clear({ mobile: '+8613800138000' })
 same<ReturnType<typeof app.limit.replace>, void>(true)
 app.limit.replace([byAccount])
-// @ts-expect-error all rules, as a list
+// @ts-expect-error replace takes all rules, as a list
 app.limit.replace(byAccount)
 same<typeof app.limit.rules, Readonly<Record<string, Rule>>>(true)
-// @ts-expect-error rules by name
+// @ts-expect-error reserve takes values by the names of rules
 await app.limit.reserve('mobile')
 
 const options: SendLimitOptions = {
