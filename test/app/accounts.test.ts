@@ -375,12 +375,20 @@ t.test('a caller without a key is not told what is left of the quota of its acco
   }
   const page = { origin: 'http://localhost:5173' }
   t.same(await told({}, page), ['ip'])
-  t.same(await told({}, {}), ['ip'], 'nor is a caller without key and origin in development')
+  t.same(
+    await told({}, {}),
+    ['ip'],
+    'a caller without key and origin is told the limits of the address alone'
+  )
   t.same(await told({}, { 'x-api-key': 'development-key' }), ['ip', 'account'])
   write({ key: { digest: ['request.account.id'] } })
-  t.same(await told({ POLICY_FILE: file }, page), ['ip'], 'whatever the key of the rule')
+  t.same(await told({ POLICY_FILE: file }, page), ['ip'], 'the key of the rule makes no difference')
   write({ private: false })
-  t.same(await told({ POLICY_FILE: file }, page), ['ip', 'account'], 'unless the rule is not private')
+  t.same(
+    await told({ POLICY_FILE: file }, page),
+    ['ip', 'account'],
+    'the limits of a rule that is not private are told'
+  )
 })
 
 t.test('pages may call the captcha endpoints, and no others', async t => {

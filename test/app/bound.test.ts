@@ -49,7 +49,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(sent, /^[\w-]{22}$/)
       t.equal(none, undefined)
       t.equal(verified, sent, 'the params that were confirmed have the hash of those that were sent')
-      t.equal(cancelled, sent, 'so have those of the code that was to be cancelled')
+      t.equal(cancelled, sent, 'the params of the code that was to be cancelled have the hash of those sent')
       t.not(swapped, sent)
       t.notMatch(JSON.stringify(told), /12\.5|hne/)
     })
@@ -206,11 +206,7 @@ for (const [name, open] of Object.entries(places)) {
         await reload(app)
         return renew(captcha)
       }
-      t.match(
-        await resend(app, late),
-        { status: 410 },
-        'also if the reload comes while the resend is under way'
-      )
+      t.match(await resend(app, late), { status: 410 }, 'a reload while the resend is under way ends it, too')
       t.equal((await verify(app, late, lateCode, { params: PAYMENT })).status, 200)
     })
   })

@@ -57,7 +57,7 @@ for (const [name, open] of Object.entries(places)) {
       for (const { body } of answers) t.equal((await resend(app, body.id)).status, 202)
     })
 
-    await t.test('a resend is concealed if its purpose has come to conceal', async t => {
+    await t.test('a resend is concealed if its purpose conceals by then', async t => {
       const { place, sms, app } = await start()
       const { policy } = app
       const open = { ...policy.purposes[purpose], conceal: false } as NonNullable<Policy['purposes'][string]>

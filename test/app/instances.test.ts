@@ -30,7 +30,7 @@ t.test('three instances: 50 parallel sends make one message', async t => {
   t.equal(answers.filter(each => each.status === 409 || each.status === 429).length, 49)
 })
 
-t.test('three instances: a code that one has sent can be used at all', async t => {
+t.test('three instances: a code that one has sent can be used on each', async t => {
   const { place, sms, any } = await three(t)
   const { id } = (await ask(any(0))).body
   t.equal((await ask(any(1))).status, 429)

@@ -88,7 +88,7 @@ t.test('a code is sent in the best language that both its text and its purpose h
   t.match(lastText(app), 'Anmeldung', 'a resend is in the language of the first message')
   place.advance(61_000)
   t.equal((await resend(app, id, { payload: { locale: 'zh-Hant-TW' } })).status, 202)
-  t.match(lastText(app), '登入', 'or in the one that it asks for')
+  t.match(lastText(app), '登入', 'a resend is in the language that it asks for')
   t.equal((await askMail(app)).status, 202)
   t.match(lastText(app), 'is your code to register')
 })
@@ -141,7 +141,7 @@ t.test('messages are in LOCALE where the language asked for is missing, errors i
   t.match(lastText(chinese), '注册', 'LOCALE decides, whichever language is first in the file')
   t.equal((await reload(chinese)).status, 200)
   t.equal((await ask(chinese, { phone: '13900139000', locale: 'fr' })).status, 202)
-  t.match(lastText(chinese), '注册', 'also after a reload')
+  t.match(lastText(chinese), '注册', 'LOCALE decides also after a reload')
 })
 
 t.test('an action may hold joiners where its script needs them, params of a caller may not', async t => {

@@ -324,7 +324,7 @@ t.test('a message is in the language of `locale`, else in that of Accept-Languag
     t.match(
       await sent(`${url}/${id}/resend`, { locale: 'zh' }, 'en'),
       { locale: 'zh' },
-      'or in the one that it asks for'
+      'a resend is in the language that it asks for'
     )
   }
 })

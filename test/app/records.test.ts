@@ -188,7 +188,7 @@ for (const [store, open] of Object.entries(stores)) {
           t.equal(
             await records.rotate(key, terms, 'a'),
             null,
-            'also a cancelled one that had failed or expired'
+            'a code cancelled after it failed or expired cannot be followed'
           )
         }
       }

@@ -25,7 +25,7 @@ async function sentAt(open: (typeof places)['redis'], t: Test) {
 
 for (const [name, open] of Object.entries(places)) {
   t.test(name, async t => {
-    await t.test('rotate: the next code is valid, the former is not', async t => {
+    await t.test('rotate: after a resend the next code is valid, the former is not', async t => {
       const place = await open(t)
       const app = await place.start()
       const { id } = (await ask(app)).body

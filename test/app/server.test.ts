@@ -213,7 +213,7 @@ t.test('in a terminal the server reads its policy anew on SIGHUP, and ends with 
   await until(() => !isAlive(), 'its end')
 })
 
-t.test('a wrong variable ends the start with its name, without a stack, by code 1', async t => {
+t.test('a wrong variable ends the start with its name and exit code 1, without a stack', async t => {
   const { code, stderr } = await run(t, { PORT: 'abc' }).ended
   t.equal(code, 1)
   t.equal(stderr, 'Not started: PORT ("abc") must be integer. It is the port to listen on.\n')

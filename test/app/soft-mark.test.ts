@@ -194,7 +194,7 @@ t.test('of several instances on one Redis, one reports', async t => {
   t.match(told, [{ used: 8, max: 9 }])
   t.equal(told.length, 1)
   const left = await apps[0].app.redis.pttl('quota:{first:day:9}:soft-mark')
-  t.ok(left > 0 && left <= 86_400_000, 'until the day ends')
+  t.ok(left > 0 && left <= 86_400_000, 'the mark is kept until the day ends')
 })
 
 t.test('while Redis does not answer, 80 % are reported twice rather than never', async t => {

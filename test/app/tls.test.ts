@@ -18,7 +18,7 @@ const openssl = await run('openssl', ['version']).then(
   () => false
 )
 
-t.test('a cluster over TLS whose certificates name a host', { skip: !openssl && 'no openssl' }, async t => {
+t.test('the API is ready on a TLS cluster with host names', { skip: !openssl && 'no openssl' }, async t => {
   const { cert, key } = makeCertificate(folderOf(t), 'DNS:localhost')
   const start = async () => {
     const tlsPort = await freePort()

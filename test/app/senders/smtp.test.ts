@@ -242,7 +242,7 @@ t.test('a subject that looks encoded arrives as it is, and no line of it is too 
   }
 })
 
-t.test('two addresses in one, and angle brackets in one, are not sent to', async t => {
+t.test('an address that holds two, or angle brackets, is not sent to', async t => {
   const mailbox = await startMail(t)
   const sender = await open(t, mailbox.url)
   const two = await sent(t, sender, mail({ to: 'one@example.com, other@example.com' }))
