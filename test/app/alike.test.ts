@@ -12,7 +12,7 @@ interface Sent {
   id: string
   code: string
 }
-/** What one step asks an app that has sent these codes, the newest first. */
+/** The request of one step to an app that has sent these codes, the newest first. */
 type Ask = (sent: readonly Sent[]) => InjectOptions
 type Step = { ask: Ask } | { waitMs: number } | { fails: Failing | null }
 
@@ -99,7 +99,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ waitMs }) }
 )
 
-/** An app, and what it says of each step. */
+/** An app, and a function that makes the request of a step and returns the answer. */
 async function openIn(place: Place) {
   const sms = provider()
   const env = { ADMIN_KEY, API_KEYS: 'key-one:one,key-two:two', LIMIT_SECRET: 'a secret of these tests' }
@@ -110,7 +110,7 @@ async function openIn(place: Place) {
     sms,
     async ask(asked: Ask): Promise<Answer> {
       const answer = await inject(app, asked(sent))
-      // A concealed message goes after the answer.
+      // A concealed message is sent after the answer.
       await app.unfinished()
       const { id } = answer.body ?? {}
       if (id !== undefined && answer.body.expiresAt !== undefined) sent.unshift({ id, code: sms.lastCode() })

@@ -16,7 +16,7 @@ for (const [name, open] of Object.entries(places)) {
       const app = await place.start()
       const { id } = (await ask(app, LOGIN)).body
       const statuses = new Map<number, number>()
-      // As a stranger would, from many networks, in parallel: 130 tries, of which five are of a code.
+      // As a stranger would, from many networks, in parallel: 130 tries, of which five are before the code has ended.
       for (let network = 1; network <= 13; network++) {
         const from = { remoteAddress: `203.0.113.${network}` }
         const all = Array.from({ length: 10 }, () => verify(app, id, wrong(lastCode(app, E164)), {}, from))

@@ -134,7 +134,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(response.headers['content-type'], 'application/problem+json', what)
       const body = response.json()
       t.match(body, { type: String, title: String, status, detail: String, code }, what)
-      // The attempts from one address are not what is tested here.
+      // So that the limit of attempts from one address is not reached.
       place.advance(3_000)
     }
     for (const [url, cases] of Object.entries(bodies)) {
@@ -159,7 +159,7 @@ for (const [name, open] of Object.entries(places)) {
       [202, 202, 202]
     )
     t.match(sent[0]?.headers.ratelimit, '"ip-60s";r=4;t=60, "ip-1h";r=19;t=3600, "ip-24h";r=49;t=86400')
-    // One account sent all three.
+    // One account has sent all three.
     const left = sent.map(({ headers }) => /"account";r=(\d+)/.exec(String(headers.ratelimit))?.[1])
     t.same(left, ['999', '998', '997'])
   })

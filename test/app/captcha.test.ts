@@ -313,7 +313,7 @@ for (const [name, open] of Object.entries(places)) {
         [{ key: [key, { value: 'headers.x-tenant' }], optional: true, limits }, 0],
         [{ key, distinct: { value: 'request.purpose' }, limits }, 0],
         [{ key, limits: [{ max: { value: 'request.account.dailyQuota' }, ceiling: 9, window: '60s' }] }, 0],
-        // In Shanghai it is eight in the morning.
+        // In Shanghai it is eight in the morning, so the day has 16 hours left.
         [
           { key, limits: [{ max: 1, per: 'day', timeZone: { value: 'request.account.timeZone' } }] },
           16 * 3_600_000

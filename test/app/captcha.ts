@@ -31,7 +31,7 @@ export const status = (app: App, id: string, options: InjectOptions = {}): Promi
 export const cancel = (app: App, id: string, options: InjectOptions = {}): Promise<Answer> =>
   inject(app, { method: 'DELETE', url: `/v1/captcha/${id}`, ...options })
 
-/** What an answer tells, less the name of its request. */
+/** What an answer tells, without the name of its request. */
 export const told = ({ body: { instance: _, ...told } }: Answer) => told
 
 /** A code that is not the right one. */

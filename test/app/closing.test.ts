@@ -56,14 +56,14 @@ t.test('closing does not wait for idle connections, and answers the requests und
   }
 
   const waiting = await open(HELD)
-  // Its first answer has left while the second is under way.
+  // The first answer has left, the second is under way.
   const pipelined = await answered(HEALTHZ + HELD)
   const several = await open(HELD + HELD + HELD)
-  // The second is made already, and waits for the first.
+  // The second answer is made already, and waits for the first.
   const made = await open(HELD + HEALTHZ)
   const expecting = await open(HELD + EXPECT)
   const idle = [await open(''), await open(HALF), await answered(HEALTHZ), await answered(HEALTHZ + HALF)]
-  // Answered after them: the server has read what they wrote.
+  // These are answered after them, so the server has read what they wrote.
   while (arrived < 7) await answered(HEALTHZ)
   await answered(HEALTHZ)
 
@@ -73,7 +73,7 @@ t.test('closing does not wait for idle connections, and answers the requests und
   await closed
   for (const one of [waiting, pipelined]) {
     await one.closed
-    // Kept alive, it would hold up the end.
+    // A connection that is kept alive would delay the end.
     t.match(one.got(), /\r\nconnection: close\r\n[\s\S]*\r\n\r\ndone$/)
   }
   await several.closed
@@ -109,7 +109,7 @@ t.test('a message that surely was not sent is refunded though its client has hun
   await until(async () => (await connections(one)) === 0, 'the hang-up')
 
   const closed = one.close()
-  // The server itself waits for nothing.
+  // The HTTP server itself has no request to wait for.
   await sleep(100)
   fail()
   await closed
@@ -130,7 +130,7 @@ t.test('a message that is sent counts and is audited though its client has hung 
   const heard = stream.bytesRead
   const lost = request({ port, method: 'POST', path: '/v1/sms', headers }).on('error', () => {})
   lost.write(' ')
-  // What follows the attempt finds a Redis that hangs.
+  // After the attempt is counted, Redis hangs.
   await until(() => stream.bytesRead > heard, 'the answer to the attempt')
   const before = stream.bytesWritten
   process.kill(server.pid, 'SIGSTOP')

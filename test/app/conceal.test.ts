@@ -320,7 +320,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal((await status(app, id)).status, 200)
       const code = sms.lastCode()
       t.equal((await ask(app, { purpose })).status, 429)
-      // Time stood still: the second stamp is a tick later than the clock.
+      // The clock stood still, so the second stamp is a tick later than the first.
       place.advance(60_001)
       sms.fail('failed')
       await asked(() => resend(app, id))

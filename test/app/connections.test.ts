@@ -29,7 +29,7 @@ async function holding(t: Test, env?: NodeJS.ProcessEnv) {
     return 'done'
   })
   t.teardown(release)
-  /** Has the app listen, if it does not yet. @returns both ends of a connection to it, the client's first */
+  /** Connects to the app, which listens from the first call on. @returns both ends, the client's first */
   const open = async (allowHalfOpen = false) => {
     const port = await (app.server.listening ? (app.server.address() as AddressInfo).port : listen(app))
     const connected = once(app.server, 'connection')
@@ -196,7 +196,7 @@ t.test('a 408 is sent after the answers before it, also if no valid request foll
   const asked = once(app.server, 'request')
   client.write(`${get('/held')}GET /la`)
   await asked
-  // As Node does, which looks twice a minute.
+  // As Node does for late requests, which it looks for twice a minute.
   const tooLate = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   app.server.emit('clientError', tooLate, socket)
   client.write('te HTTP/1.1\r\nhost: a\r\n\r\n')

@@ -25,11 +25,11 @@ const server = scriptOf('app/server.ts')
 export const KEY = 'a-key-of-24-characters-or-more'
 export const ADMIN_KEY = 'the key of the operator of these tests'
 export const ORIGIN = 'https://shop.example'
-/** Where the operator's own server asks from. */
+/** The address of the operator's own server. */
 export const BACKEND = '127.0.0.9'
 export const PORTS = ['3001', '3002'] as const
 
-/** The lines of a file of Redis: its settings, as on a command line, and its users, as of ACL SETUSER. */
+/** The settings of a file of Redis, as on a command line, and its users, as for ACL SETUSER. */
 function redisFile(use: string) {
   const lines = block(use)
     .trim()
@@ -51,7 +51,7 @@ export async function startRedisOfPage(t: Test, ...uses: string[]) {
   return redis
 }
 
-/** `NAME=value` by line, without comments. */
+/** The variables of a file with a line `NAME=value` for each. */
 const variables = (text: string): NodeJS.ProcessEnv =>
   Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]))
 
@@ -60,7 +60,7 @@ export const unit = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(blo
 
 interface Instance {
   child: ChildProcess
-  /** When it listens. */
+  /** Resolves when it listens. */
   listening: Promise<unknown>
 }
 
@@ -83,7 +83,7 @@ export async function end({ child }: Instance, signal: NodeJS.Signals) {
 
 interface Units {
   reload(): unknown
-  /** @param which the instance, as behind the `@` */
+  /** @param which the instance, as after the `@` in the name of a unit */
   restart(which: string): Promise<void>
 }
 

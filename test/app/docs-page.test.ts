@@ -4,10 +4,10 @@ import { chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { startApp } from './helper.js'
 
-// As Debian has it.
+// Where Debian installs it.
 const BROWSER = '/usr/bin/chromium-headless-shell'
 const skip = !existsSync(BROWSER) && 'there is no chromium-headless-shell'
-// A name that is no loopback to the browser, as that of a host inside of a network.
+// A name that the browser does not take for a loopback address, as of a host inside a network.
 const INSIDE = 'api.internal'
 
 /** The page with the documentation, and what the browser complains of. */

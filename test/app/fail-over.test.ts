@@ -16,7 +16,7 @@ t.test('a fail-over under load behind one name causes no warning of a leak', asy
   t.teardown(() => process.off('warning', hear))
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET: 'a secret of these tests' }, {})
   await ask(app)
-  // As FAILOVER does: what is asked meanwhile is answered by a server that is a replica by then.
+  // As FAILOVER does: commands that come meanwhile are answered by a server that is a replica by then.
   await former.client.call('CLIENT', 'PAUSE', 10_000, 'WRITE')
   const all = []
   for (let i = 0; i < 20; i++) {

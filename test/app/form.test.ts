@@ -4,8 +4,8 @@ import { ask, resend, status, verify, wrong } from './captcha.js'
 import { places, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
-// Instances of two versions run side by side while one takes the place of the other. So each has to find and to understand
-// what the other has kept.
+// Instances of two versions run side by side while one replaces the other. So each has to find and to understand what the
+// other has kept.
 const [ID, CODE] = ['9YJN8NI9cSouxVHcBTFHcA', '900081']
 const OWN_KEY = { headers: { 'idempotency-key': 'one' } }
 const HASHES = {

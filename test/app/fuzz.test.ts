@@ -47,8 +47,8 @@ const words = {
 }
 
 /**
- * What no request here leads to: no rule's own list blocks an address, and what is reloaded is right. One that is injected
- * has a host and an address. Those that are counted alone, by `api-attempts`, are fewer than it refuses.
+ * Statuses that no request here leads to: no list of a rule blocks an address, and the files that are reloaded are right.
+ * An injected request has a host and an address. Those that `api-attempts` alone counts are too few to be refused.
  */
 const UNMET = [
   'health 400',
@@ -78,7 +78,7 @@ const shop = {
   origins: ['https://shop.example']
 }
 
-/** Makes the code that the request is about, and blocks some recipients. @returns how its id and code are put in */
+/** Makes the code of a request, and blocks some recipients. @returns a function that puts id and code into a text */
 async function prepare(app: App, { code: state }: Case, expire: () => void) {
   for (const identity of BLOCKED) await putOnList(app, 'blocked', identity)
   const to = {
@@ -106,7 +106,7 @@ t.test('every operation answers as documented, whatever comes', async t => {
   const place = await places.memory(t)
   const accounts = join(folderOf(t), 'accounts.json')
   writeFileSync(accounts, JSON.stringify([shop]))
-  // An answer is not there at once, so that the same may come while it is under way.
+  // Does not answer at once, so that the same request may come while one is under way.
   const sender: Sender = {
     name: 'slow',
     async send(message) {

@@ -14,7 +14,7 @@ export const ADMIN_KEY = 'the key of the operator of these tests'
 /** A key as ACCOUNTS_FILE lists it. */
 export const sha256 = (key: string) => createHash('sha256').update(key).digest('hex')
 
-/** Where instances run that share one store, as far as the store can be shared, and its time. */
+/** Where instances run that share a store, if it can be shared, and its time. */
 export interface Place {
   advance(ms: number): void
   start(env?: NodeJS.ProcessEnv, options?: BuildOptions): Promise<App>
@@ -33,7 +33,7 @@ export async function buildApp(
 
 /** An app that is ready, and closed in teardown. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: BuildOptions): Promise<App> {
-  // A machine that is busy is no Redis that is down.
+  // Long, so that a busy machine does not look like a Redis that is down.
   const app = await buildApp(t, { STORE_TIMEOUT: '10000', ...env }, options)
   await app.ready()
   return app
@@ -65,7 +65,7 @@ export const places = { memory, redis }
 
 export interface Answer {
   status: number
-  // What a test reads of a body is its own business.
+  // Each test knows the body that it reads.
   // biome-ignore lint/suspicious/noExplicitAny: bodies differ by route
   body: any
   headers: Record<string, unknown>
@@ -94,7 +94,7 @@ export function lastCode(app: App, to: string): string {
   return /\d{6}/.exec(text)?.[0] ?? ''
 }
 
-/** As an operator does. */
+/** Puts a recipient on a list, as an operator does. */
 export async function putOnList(app: App, standing: Standing, identity: string): Promise<void> {
   await app.lists.put(app.recipientHash({ identity }), { standing })
 }

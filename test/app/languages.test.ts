@@ -51,7 +51,7 @@ function operator(t: Test, languages: Languages) {
   return { env, put, write, folder }
 }
 
-/** Each character by its number. */
+/** The code points of a text. */
 const codesOf = (text: string) => [...text].map(each => each.codePointAt(0)?.toString(16)).join(' ')
 const lastText = (app: App) => app.outbox?.messages[0]?.text ?? ''
 

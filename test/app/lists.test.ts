@@ -322,7 +322,7 @@ t.test('a process that is too busy to read the answer in time still refuses a bl
   const { get } = app.lists
   app.lists.get = hash => {
     const placed = get.call(app.lists, hash)
-    // Longer than any time limit of a command.
+    // Longer than the time limit of any command.
     busy(1_200)
     return placed
   }

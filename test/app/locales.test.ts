@@ -299,7 +299,7 @@ t.test('a message is in the language of `locale`, else in that of Accept-Languag
     const { statusCode, body } = await app.inject({ method: 'POST', url, headers, payload })
     t.equal(statusCode, 202, body)
     const { text = '' } = app.outbox?.messages[0] ?? {}
-    // No word of another language stands in it.
+    // The text has no word of another language.
     t.not(/\p{Script=Han}/u.test(text), /[a-z]{3}/.test(text), text)
     return { id: JSON.parse(body).id, locale: /\p{Script=Han}/u.test(text) ? 'zh' : 'en' }
   }

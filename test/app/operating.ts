@@ -84,7 +84,7 @@ export async function open(t: Teardown, options: Options = {}) {
 
 export const linesOf = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1)
 
-/** Asks for something, from an address of the test network. */
+/** Makes a request, from an address of the test network. */
 export async function ask(
   app: FastifyInstance,
   method: 'GET' | 'POST',

@@ -274,7 +274,7 @@ t.test(
   async t => {
     const env = {
       SMS_SENDERS: 'webhook,outbox',
-      // Nobody listens there.
+      // Nothing listens there.
       WEBHOOK_URL: 'http://127.0.0.1:1/',
       WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
       LOG_LEVEL: 'warn'
@@ -332,7 +332,7 @@ t.test('an unknown path is answered 404, a method that a path lacks 405 with tho
     [`/v1/captcha/${id}`, 'DELETE, GET, HEAD'],
     [`/v1/captcha/${id}/resend`, 'POST'],
     ['/v1/captcha/verify', 'POST'],
-    // However it is spelled.
+    // The same path, encoded.
     ['/v1/captcha/verif%79', 'POST'],
     ['/v1/captcha/', undefined],
     ['/v1/captcha//resend', undefined],

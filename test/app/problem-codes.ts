@@ -14,12 +14,12 @@ const root = new URL('../../app/', import.meta.url)
 interface Thrown {
   code: string
   detail: string
-  /** Undefined where a function that makes it says so. */
+  /** Undefined where a function that makes the problem sets it. */
   status: string | undefined
   at: string
 }
 
-/** Every problem that app/ throws, and the places whose code or words the source does not show. */
+/** Every problem that app/ throws, and the places where the source does not show code or text. */
 export function thrownProblems(): { thrown: Thrown[]; unclear: string[] } {
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))
   const all = files.map(name => readCalls(name, readFileSync(new URL(name, root), 'utf8')))
@@ -43,7 +43,7 @@ function readCalls(name: string, text: string) {
       const args = made ? node.arguments : [undefined, ...node.arguments]
       const [status, code, detail] = args.map(each => each && literal(each, constants))
       const at = `${name}: ${text.slice(node.start, node.end).slice(0, 80)}`
-      // Else it is a function of a file's own that hands its arguments on to problem().
+      // Else it is a function of the file that passes its arguments on to problem().
       if (made || (makes && CODE.test(code ?? '') && /\s/.test(detail ?? ''))) {
         if (code !== undefined && detail !== undefined) thrown.push({ code, detail, status, at })
         else if (!handsOn(node, around.at(-1))) unclear.push(at)
@@ -54,13 +54,13 @@ function readCalls(name: string, text: string) {
   return { thrown, unclear }
 }
 
-/** Whether its code is a parameter of the function around. */
+/** Whether the code is a parameter of the function around the call. */
 function handsOn({ arguments: [, code] }: CallExpression, around: Declaration | undefined): boolean {
   if (code?.type !== 'Identifier') return false
   return around?.params.some(each => each.type === 'Identifier' && each.name === code.name) ?? false
 }
 
-/** The texts that a file gives names to. */
+/** The texts that a file has as constants. */
 function constantsOf(program: Program): Map<string, string> {
   const found = new Map<string, string>()
   const visitor = new Visitor({

@@ -1,7 +1,7 @@
 import { type Failing, type Message, SendError, type Sender } from '../../app/senders/sender.js'
 import { gate } from '../helper/gate.js'
 
-/** A provider that does what it is told, and remembers what it was given. */
+/** A sender that the test controls, and that remembers its messages. */
 export function provider() {
   const messages: Message[] = []
   let behave: (signal: AbortSignal) => Promise<void> = async () => {}
@@ -24,7 +24,7 @@ export function provider() {
     does(what: typeof behave) {
       behave = what
     },
-    /** A message that comes waits until it is let go. */
+    /** Has the next message wait until `letGo` is called; `held` resolves when it waits. */
     hold() {
       const [held, onward] = [gate(), gate()]
       behave = () => {

@@ -13,7 +13,7 @@ import { places } from './helper.js'
 import * as operating from './operating.js'
 import { stillClock } from './still-clock.js'
 
-/** What the gauges say, as in `shop/day 1/3`, in the order of the alphabet. */
+/** What the gauges show, as in `shop/day 1/3`, sorted by name. */
 async function gauges(app: FastifyInstance): Promise<string[]> {
   const text = await app.metrics.registry.metrics()
   const values = (name: string) =>
@@ -73,7 +73,7 @@ const limits = [
 const quota: Rule = { name: 'account', key: { value: 'request.account.id' }, limits }
 const service: Rule = { name: 'service', key: 'all', limits: [{ max: 99, per: 'day' }] }
 
-/** An app with these rules and the accounts first and second, and a route on which they count. */
+/** An app with these rules, the accounts `first` and `second`, and a route that the rules count. */
 async function start(t: Teardown, rules: Rule[], before = async () => {}) {
   const env = { API_KEYS: 'one:first,two:second' }
   const routes = (app: FastifyInstance) =>

@@ -46,7 +46,7 @@ for (const [name, open] of Object.entries(places)) {
     t.match(await quotaOf(app, 'key of shop'), { body: { limits: [{ used: 3, remaining: 0 }] } })
     place.advance(5 * 3_600_000)
     t.same((await quotaOf(app, 'key of shop')).body.limits, [{ ...fresh, resetMs: windowMs }])
-    // There the clock is set forward on the eighth.
+    // In New York the clock is set forward on the eighth.
     place.advance(7 * windowMs)
     const short = { ...fresh, resetMs: 23 * 3_600_000 }
     t.same((await quotaOf(app, 'key of shop')).body.limits, [short])

@@ -176,7 +176,7 @@ t.test('the API leaves a replica without its master, which answers nothing, for 
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
   const { id } = (await ask(app)).body
   await former.client.config('SET', 'replica-serve-stale-data', 'no')
-  // Nobody listens there.
+  // Nothing listens there.
   await former.client.replicaof('127.0.0.1', 1)
   port = next.port
   await until(() => answers(app.limit.peek({ 'api-attempts': '192.0.2.1' })), 'a look at the limits')
@@ -190,7 +190,7 @@ t.test('a Redis that has become a replica is still read if no other is in its pl
   const app = await startApp(t, { REDIS_URL: url, LIMIT_SECRET }, {})
   await putOnList(app, 'blocked', E164)
   const { stream } = app.redis as Redis
-  // Nobody listens there.
+  // Nothing listens there.
   await client.replicaof('127.0.0.1', 1)
   for (let i = 0; i < 3; i++) {
     await t.rejects(app.redis.set('a key', ''), /READONLY/)

@@ -20,7 +20,7 @@ const without = (command: string) =>
 const skip = without('bash') || without('curl') || without('jq')
 
 const policy = loadPolicy()
-// More than 60 calls a minute.
+// So that a script may make more than 60 calls a minute.
 const limits = [{ max: 1_000, window: '60s' }]
 const rules = policy.rules.map(rule => (rule.name === 'admin-attempts' ? { ...rule, limits } : rule) as Rule)
 

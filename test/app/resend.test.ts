@@ -126,7 +126,7 @@ for (const [name, open] of Object.entries(places)) {
       const { id } = (await ask(app)).body
       const code = lastCode(app, E164)
       place.advance(60_000)
-      // As when somebody has edited the file of the templates.
+      // As after a mistake in the templates.
       app.templates.render = () => {
         throw new Error('no such parameter')
       }

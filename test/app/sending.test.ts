@@ -3,7 +3,7 @@ import { ask, askMail, E164, PHONE, resend, verify } from './captcha.js'
 import { type App, lastCode, places, post, putOnList } from './helper.js'
 import { provider } from './provider.js'
 
-/** The ids that are made from here on, answered or not. */
+/** The ids of codes that are made from now on, whether an answer has them or not. */
 function spyOn(app: App): string[] {
   const ids: string[] = []
   const { start } = app.captchas

@@ -162,7 +162,7 @@ t.test('a SIGHUP during the start does not end the server, and is not lost', asy
   const POLICY_FILE = join(folderOf(t), 'policy.json')
   writeFileSync(POLICY_FILE, JSON.stringify(loadPolicy()))
   // A Redis that takes connections and says nothing: the start waits for it.
-  // At an address of its own: a client of another test may look for a Redis that was at its port before.
+  // At an address of its own, as a client of another test may still look for a Redis at this port.
   const redis = createServer(() => {}).listen(0, '127.0.0.2')
   t.teardown(() => redis.close())
   await once(redis, 'listening')

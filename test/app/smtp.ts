@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import type { Test } from 'tap'
 
-/** What the server answers in place of yes, as in `{ at: 'rcpt', reply: '550 5.1.1 no such mailbox' }`. */
+/** What the server answers instead of accepting, as in `{ at: 'rcpt', reply: '550 5.1.1 no such mailbox' }`. */
 interface Reply {
   at: 'greeting' | 'rcpt' | 'data'
   reply: string
@@ -13,9 +13,9 @@ export interface Mailbox {
   url: string
   /** Raw messages, with the addresses of their envelopes. */
   received: { to: string[]; raw: string }[]
-  /** When the first message is here. */
+  /** Resolves when the first message has arrived. */
   arrived: Promise<void>
-  /** When the next message is here, or its recipient in the modes that end early. */
+  /** Resolves when the next message has arrived, or its recipient in the modes that end early. */
   next(): Promise<void>
   /** How many connections there have been. */
   connections: number
@@ -34,8 +34,8 @@ const REPLIES: Record<string, Reply> = {
 }
 
 /**
- * A mail server of this test's own.
- * @param tls `off`: does not offer it; `starttls`; `implicit`: from the first byte. The certificate is nobody's.
+ * Starts a mail server for this test alone.
+ * @param tls `off`: does not offer it; `starttls`; `implicit`: from the first byte. Nobody has signed the certificate.
  */
 export async function startMail(
   t: Test,

@@ -187,7 +187,7 @@ t.test('of several instances on one Redis, one reports', async t => {
   // Refused by the other rule, this request finds the count that the other instance has reported.
   t.equal(await send(8, { 'x-to': 'a' }), 429)
   t.equal(await send(8), 200)
-  // Its report, were there one, would follow the answer of Redis.
+  // A second report, if there were one, would follow the answer of Redis.
   await apps[0].app.redis.ping()
   await turn()
   const told = apps.flatMap(({ events }) => events()).filter(({ event }) => event === 'quota')

@@ -4,7 +4,7 @@ import type { TemplateFiles } from '../../app/templates/schema.js'
 import { folderOf } from '../helper/folder.js'
 import type { Teardown } from '../helper/teardown.js'
 
-/** The app's own templates, as they stand in their files. */
+/** The shipped templates, as they are in their files. */
 export function loadFiles(): TemplateFiles {
   const read = (name: string) =>
     JSON.parse(readFileSync(new URL(`../../app/templates/${name}`, import.meta.url), 'utf8'))

@@ -348,7 +348,7 @@ t.test('parameters are accepted within their bounds and patterns, and refused be
   const errorsOf = (param: Param, v: unknown) => readParams({ v: param }, { v }).flaws
   const text: Param = { type: 'string', maxLength: 5, example: 'x' }
   for (const value of ['12345', ' 12345 ', '1   5', '😀'.repeat(5)]) t.same(errorsOf(text, value), [], value)
-  // Of four parts each, and eight units.
+  // Letters of several code points or code units each.
   for (const value of ['ᾧ'.normalize('NFD'), '\u{1109a}'.normalize('NFD')])
     t.same(errorsOf(text, value.repeat(5)), [], value)
   // To normalize accents in such disorder would take minutes.

@@ -264,7 +264,7 @@ t.test(
     t.teardown(() => fs.closeSync(slow))
     const errors: Error[] = []
     const trail = openTrail(file, error => errors.push(error as Error))
-    // More than a pipe holds, of lines of which it takes a part.
+    // More than a pipe holds, in lines so long that it takes a part of one.
     const lines = Array.from({ length: 10 }, (_, i) => `${i}`.repeat(9_999))
     for (const line of lines) trail.write(line)
     t.match(errors, [{ code: 'EAGAIN' }])

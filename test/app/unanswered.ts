@@ -26,7 +26,7 @@ export async function unanswered(client: Redis, timeoutMs: number) {
   ]
   return {
     records,
-    /** With the code of the problem that each ends in. */
+    /** Each with the code of the problem in which it ends. */
     calls,
     async takenBack() {
       await until(async () => (await records.get('tried'))?.ended === '', 'the code to be used')

@@ -2,7 +2,7 @@ import fc, { type Arbitrary } from 'fast-check'
 import type { Schema } from './operations.js'
 import { odd, oddName, validOf, type Words } from './values.js'
 
-/** JSON texts: what a schema allows, the same with one thing wrong, and what is no JSON of use. */
+/** Texts of bodies: valid ones, valid ones with one change, other JSON, and what is no JSON. */
 export function bodyOf(schema: Schema, words: Words): Arbitrary<string> {
   const valid = validOf(schema, words)
   return fc.oneof(
@@ -18,7 +18,7 @@ const text = (value: unknown) => JSON.stringify(value) ?? 'null'
 
 type Change = (value: unknown, at: number) => string
 
-/** Changes one member of an object, or the whole of what is none. */
+/** Changes one member of an object, or the whole of a value that is no object. */
 const change: Arbitrary<Change> = fc.oneof(
   fc.constant<Change>((value, at) => members(value, at, () => [])),
   odd.map<Change>(other => (value, at) => members(value, at, name => [[name, other]])),
@@ -35,7 +35,7 @@ const change: Arbitrary<Change> = fc.oneof(
 
 type Member = [name: string, value: unknown]
 
-/** An object's text, written by hand: JSON.stringify knows neither double members nor `__proto__`. */
+/** The text of an object, made by hand: JSON.stringify writes neither double members nor `__proto__`. */
 function members(value: unknown, at: number, becomes: (...member: Member) => Member[]): string {
   if (typeof value !== 'object' || value === null) return text(value)
   const all: Member[] = Object.entries(value)

@@ -16,7 +16,7 @@ function isHeaderByte(byte: number): boolean {
   return byte === 9 || (byte >= 0x20 && byte !== 0x7f)
 }
 
-/** Values that mean something, right and wrong. */
+/** Meaningful values, right and wrong. */
 const SOME: Record<string, readonly string[]> = {
   'accept-language': [
     'zh',
@@ -52,10 +52,10 @@ const SOME: Record<string, readonly string[]> = {
   'x-forwarded-for': ['not an address', '203.0.113.7']
 }
 
-// A type where no body is wanted; a page that asks without a key.
+// For requests with a type and no body, and of pages without a key: weights of the usual, none, and another value.
 const RARE: Record<string, number[]> = { 'content-type': [0, 2, 1], origin: [0, 1, 1] }
 
-/** The usual ones, and some that are odd, or out of place. */
+/** The usual headers, and some that are odd or out of place. */
 export function headersOf(usual: Record<string, string>): Arbitrary<Record<string, string>> {
   const given = Object.entries(SOME).map(([name, some]) => {
     const own = usual[name]

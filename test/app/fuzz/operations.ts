@@ -32,15 +32,15 @@ export interface OpenApi {
   components: object
 }
 
-/** What one operation of the OpenAPI document says of itself. */
+/** One operation of the OpenAPI document. */
 export interface Operation extends Documented {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
-  /** Of its body; undefined when it takes none. */
+  /** The schema of its body; undefined if it takes none. */
   body: Schema | undefined
 }
 
-/** Every operation of the app's own document. */
+/** Every operation of the OpenAPI document of the app. */
 export function operationsOf(app: App): { document: OpenApi; operations: Operation[] } {
   const document = app.swagger() as unknown as OpenApi
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -4,22 +4,22 @@ import { headersOf } from './headers.js'
 import type { Operation } from './operations.js'
 import { anyText, validOf, type Words } from './values.js'
 
-/** One request, and how things stand before it. */
+/** One request, and the state before it. */
 export interface Case {
   url: string
   headers: Record<string, string>
   payload: string | undefined
-  /** How far the clock moves before it, in milliseconds. */
+  /** How far the clock is moved before the request, in milliseconds. */
   advanceMs: number
-  /** How the code stands that {@link LIVE_ID} and {@link LIVE_CODE} stand for. */
+  /** The state of the code that {@link LIVE_ID} and {@link LIVE_CODE} stand for. */
   code: 'live' | 'verified' | 'cancelled' | 'expired'
 }
 
-/** Stands for the id of a code that there is; `LIVE_CODE` for the code itself. Both are as the schema wants them. */
+/** Stands for the id of a code that exists; `LIVE_CODE` stands for the code. Both fit the schema. */
 export const LIVE_ID = 'the-id-of-a-live-code-'
 export const LIVE_CODE = '9876543210'
 
-/** Requests to an operation: as documented, and with a few things wrong. */
+/** Requests to an operation: valid ones, and some with mistakes. */
 export function requestsTo(
   operation: Operation,
   words: Words,
@@ -62,17 +62,17 @@ export function requestsTo(
   })
 }
 
-/** The body of what takes none. */
+/** Bodies for an operation that takes none. */
 const unwanted = fc.oneof(
   { weight: 4, arbitrary: fc.constant(undefined) },
   bodyOf({ type: 'null' }, {}),
   fc.constant('0'.repeat(20_000))
 )
 
-/** Half a surrogate pair cannot be encoded. */
+/** Replaces halves of surrogate pairs, which cannot be encoded. */
 const wellFormed = (text: string) => text.replace(/\p{Cs}/gu, '\ufffd')
 
-/** Mostly as it is; else encoded all through, odd, too long, or no right encoding. */
+/** Parts of a path: mostly valid; else encoded throughout, odd, too long, or encoded wrongly. */
 const encoded = (valid: Arbitrary<string>) =>
   fc.oneof(
     { weight: 8, arbitrary: valid },

@@ -1,10 +1,10 @@
 import fc, { type Arbitrary } from 'fast-check'
 import type { Schema } from './operations.js'
 
-/** Values that mean something, by the name of the member; a schema does not know them. */
+/** Meaningful values, which no schema tells, by the name of the member. */
 export type Words = Record<string, readonly unknown[]>
 
-/** What a schema allows, and mostly what means something. */
+/** Values that a schema allows, mostly meaningful ones. */
 export function validOf(schema: Schema, words: Words, name = ''): Arbitrary<unknown> {
   const known = [...(words[name] ?? []), ...(schema.examples ?? [])]
   const free = freeOf(schema, words)
@@ -75,7 +75,7 @@ export const odd: Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 })
 )
 
-/** Names of members that do harm where they are taken for plain ones. */
+/** Names of members that do harm where they are treated as plain ones. */
 export const oddName = fc.oneof(
   fc.constantFrom(
     '__proto__',

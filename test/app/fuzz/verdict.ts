@@ -10,7 +10,7 @@ export interface Got {
 
 const page = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8')
 
-/** The codes that the docs tell. */
+/** The codes in the docs. */
 const CODES = new Set([
   ...[...page('app-errors.md').matchAll(/^\| `([A-Z_]+)` \|/gm)].map(each => each[1]),
   ...[...page('errors.md').matchAll(/^## (FST_SEND_LIMIT_[A-Z_]+)$/gm)].map(each => each[1])
@@ -36,17 +36,17 @@ export function checkProblem({ status, headers, text }: Got): string {
   return code
 }
 
-/** Whether the address, as it became by its parameters, is none of the operation's. */
+/** Whether the path, with its parameters put in, belongs to another operation or to none. */
 const isNoRoute = (code: string) => code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED'
 
-/** The codes that an answer is documented to have. */
+/** The codes in the documented description of an answer. */
 export const codesOf = (description: string): string[] =>
   description.split(' Codes: ')[1]?.match(/\w+/g) ?? []
 
-/** Headers that say what to do. */
+/** Headers that an answer has only where they are documented. */
 const TELLING = ['retry-after', 'www-authenticate', 'idempotency-replayed', 'content-language']
 
-/** @returns a function that throws what is wrong with an answer of the operation, by its document */
+/** @returns a function that throws where an answer of the operation differs from its document */
 export function judgeOf({ components }: OpenApi, { responses }: Operation): (got: Got) => void {
   const schemas = new Map(
     Object.entries(responses).map(([status, { content = {}, headers = {}, description = '' }]) => {
@@ -62,7 +62,7 @@ export function judgeOf({ components }: OpenApi, { responses }: Operation): (got
     if (isNoRoute(code)) return
     const known = schemas.get(status)
     if (known === undefined) throw new Error(`an undocumented status: ${status} ${text}`)
-    // The plugin documents refusals.
+    // Refusals are documented by the plugin.
     if (code !== '' && status !== 429 && !known.codes.includes(code))
       throw new Error(`an undocumented code: ${status} ${text}`)
     const untold = TELLING.find(name => headers[name] !== undefined && !known.told.includes(name))

@@ -47,19 +47,19 @@ interface Body {
   params?: object
 }
 
-/** What a handler of these tests waits for, and what it has done. */
+/** What the handler of a test waits for, and how often it has run. */
 export function scene() {
   return { runs: 0, wait: Promise.resolve() as Promise<void>, onward: gate(), begun: gate(), left: gate() }
 }
 type Scene = ReturnType<typeof scene>
 
-/** An answer of so many bytes as JSON, three of them a character. */
+/** An answer of this many bytes as JSON, with characters of three bytes. */
 function ofBytes(id: string, bytes: number) {
   const left = bytes - Buffer.byteLength(JSON.stringify({ id, text: '' }))
   return { id, text: '字'.repeat(Math.floor(left / 3)) + 'x'.repeat(left % 3) }
 }
 
-/** A small app with the plugin. */
+/** A small app with the plugins of limits and idempotency. */
 export async function start(
   t: Test,
   place: Pick<Place, 'clock' | 'url'>,

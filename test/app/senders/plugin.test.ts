@@ -7,7 +7,7 @@ import { undeliveredOf } from '../../../app/senders/deliver.js'
 import { SendError, type Sender } from '../../../app/senders/sender.js'
 import { clock, config, mail, message } from './servers.js'
 
-/** A provider that does what it is told. */
+/** A sender that the test controls. */
 function provider() {
   const told = {
     name: 'told',

@@ -7,13 +7,13 @@ import { type Message, SendError, type Sender } from '../../../app/senders/sende
 import { gate } from '../../helper/gate.js'
 
 export const START_MS = Date.UTC(2026, 2, 1, 3)
-/** Stands still. At 11 o'clock in China: 13 hours are left of the day. */
+/** A clock that stands still at 11 o'clock in China: 13 hours are left of the day. */
 export const clock = { monotonic: () => 0, wall: () => START_MS }
 export const HOURS_13 = 13 * 3_600_000
-/** More than any answer takes. */
+/** Longer than any answer of a provider. */
 export const TOO_LONG = 'x'.repeat(100_000)
 
-/** What a start in production asks for, besides senders. */
+/** The variables that a start in production requires, besides those of senders. */
 export const production = {
   NODE_ENV: 'production',
   AUDIT_LOG: 'off',
@@ -46,7 +46,7 @@ interface Asked {
   method: string
   path: string
   query: URLSearchParams
-  /** The query as it came. */
+  /** The query as it arrived. */
   search: string
   headers: IncomingHttpHeaders
   body: string
@@ -62,14 +62,14 @@ export type Doing =
 export interface Provider {
   url: string
   asked: Asked[]
-  /** Over which it was asked. Another test may look here for a server that was at this port before. */
+  /** The connections of its requests alone: another test may look here for a server that was at this port. */
   connections: Set<Socket>
   does: Doing
-  /** When the next request is here. */
+  /** Resolves when the next request has arrived. */
   next(): Promise<void>
 }
 
-/** A provider's HTTP server of this test's own. */
+/** Starts the HTTP server of a provider, for this test alone. */
 export async function startProvider(t: Test, does: Doing): Promise<Provider> {
   let arrive = () => {}
   const provider: Provider = {
@@ -108,7 +108,7 @@ function answer(response: ServerResponse, does: Doing): void {
   if (does === 'break') return void response.socket?.destroy()
   if (does === 'half') {
     response.writeHead(200, { 'content-type': 'application/json' }).write('{"Response":')
-    // The head is to arrive first.
+    // So that the head arrives first.
     return void setTimeout(() => response.socket?.resetAndDestroy(), 50)
   }
   const { status = 200, body, headers } = does
@@ -117,7 +117,7 @@ function answer(response: ServerResponse, does: Doing): void {
   response.writeHead(status, { 'content-type': type, ...headers }).end(text)
 }
 
-/** A provider whose answer goes on and on, `bytes` at a time; and when it is given up. */
+/** A provider whose answer never ends, `bytes` at a time. `closed` resolves when the answer is given up. */
 export async function startEndless(t: Test, status: number, bytes: number, headers = {}) {
   const { open: close, opened: closed } = gate()
   const server = createServer((request, response) => {
@@ -132,7 +132,7 @@ export async function startEndless(t: Test, status: number, bytes: number, heade
   return { url: await listen(t, server), closed }
 }
 
-/** A provider that wants to speak another protocol; and when that is given up. */
+/** A provider that switches to another protocol. `closed` resolves when its connection is closed. */
 export async function startUpgrade(t: Test) {
   const { open: close, opened: closed } = gate()
   const head = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'
@@ -165,7 +165,7 @@ export const mail = (more: Partial<Message> = {}): Message =>
 export const config = (env: NodeJS.ProcessEnv = {}): Config =>
   readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', SEND_TIMEOUT: '10000', ...env })
 
-/** The first of a list that must have one. */
+/** The first of a list that must not be empty. */
 export function first<T>([one]: readonly T[]): T {
   if (one === undefined) throw new Error('nothing there')
   return one
@@ -173,7 +173,7 @@ export function first<T>([one]: readonly T[]): T {
 
 export const never = (): AbortSignal => new AbortController().signal
 
-/** What becomes of a message: its receipt, or what its error tells. Fails when that names the recipient. */
+/** The outcome of a message: its receipt, or what its error tells. Fails if that names the recipient. */
 export async function sent(t: Test, sender: Sender, what = message(), signal: AbortSignal = never()) {
   try {
     return { outcome: 'sent' as const, ...(await sender.send(what, signal)) }

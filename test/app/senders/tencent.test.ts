@@ -135,5 +135,5 @@ t.test('a stream of events is no answer, and is closed', { timeout: 30_000 }, as
   await closed
 })
 
-// Well before its own time-out.
+// Long before the time-out of the sender itself.
 t.test('an abort makes the outcome unknown', { timeout: 30_000 }, t => tryAbort(t, open))
