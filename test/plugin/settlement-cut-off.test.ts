@@ -15,7 +15,10 @@ const rules = [
 ]
 const limit = ['send', 'flight']
 
-for (const place of await places(t)) {
+// Opened before the first test: tap would end the file while nothing runs.
+const stores = await places(t)
+
+for (const place of stores) {
   t.test(
     `${place.store}: a send after handlerTimeout, while the error handler streams its page, is kept`,
     async t => {
@@ -124,7 +127,7 @@ for (const place of await places(t)) {
   }
 }
 
-for (const place of await places(t)) {
+for (const place of stores) {
   t.test(`${place.store}: a wait for a reply that was cut off on its way out comes to an end`, async t => {
     const { app } = await place.open(t, rules)
     const [sent, cut, left] = [gate(), gate(), gate()]

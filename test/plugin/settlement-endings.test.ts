@@ -14,8 +14,11 @@ async function play(t: Test, place: Place, stage: Ending['stage'], method: Endin
   }
 }
 
+// Opened before the first test: tap would end the file while nothing runs.
+const stores = await places(t)
+
 /** Each ending of a handler: what the client gets, what is counted, and the lock. */
-for (const place of await places(t)) {
+for (const place of stores) {
   t.test(place.store, async t => {
     for (const { name, stage, method, status, send, wrong, late } of endings) {
       t.test(name, async t => {
@@ -50,7 +53,7 @@ const twice: Record<string, RouteHandlerMethod> = {
   }
 }
 
-for (const place of await places(t)) {
+for (const place of stores) {
   for (const [style, handler] of Object.entries(twice))
     t.test(
       `${place.store}: what a handler has sent is the answer and settles, whatever it returns: ${style}`,

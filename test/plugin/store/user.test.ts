@@ -21,7 +21,7 @@ const rules: Rule[] = [
 const page = readFileSync(new URL('docs/redis.md', root), 'utf8')
 const [, rights = ''] = /`ACL SETUSER limits ([^`]+)`/.exec(page) ?? []
 /** Rights that are needed only in some places, as the documentation names them. */
-const also = (where: string) => new RegExp(`${where} with\\s+\`([^\`]+)\``).exec(page)?.[1] ?? ''
+const also = (where: string) => new RegExp(`${where},\\s+\`([^\`]+)\``).exec(page)?.[1] ?? ''
 /** An older Redis knows no `client|setinfo`. */
 async function giveRights(admin: Redis, more = '') {
   const [, major = 0, minor = 0] = /^redis_version:(\d+)\.(\d+)/m.exec(await admin.info('server')) ?? []
