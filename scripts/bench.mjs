@@ -13,7 +13,7 @@ if (!names.includes(`${name}.ts`)) {
 }
 
 installDependencies()
-// As it is published: a loader that transpiles while it runs leaves slower code behind.
+// Compiled as it is published: a loader that transpiles at run time makes slower code.
 const compiled = join(root, 'dist-bench')
 if (!compile('tsconfig.bench.json', compiled)) stop('The benches do not compile; see above.')
 copyData(compiled)

@@ -7,9 +7,9 @@ import { installDependencies, root } from './install.mjs'
 const dist = join(root, 'dist')
 const sources = ['plugin', 'app', 'lua', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json']
 
-/** Runs the compiler. @returns whether it found nothing wrong */
+/** Runs the compiler. @returns whether it found no mistake */
 export function compile(project, outDir, flags = []) {
-  // Not bin/tsc: without an extension a runner of tests that hooks into Node takes it for CommonJS.
+  // Not bin/tsc: a test runner that hooks into Node takes a file without an extension for CommonJS.
   const tsc = join(root, 'node_modules/typescript/lib/tsc.js')
   const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir, ...flags], {
     cwd: root,
@@ -18,7 +18,7 @@ export function compile(project, outDir, flags = []) {
   return status === 0
 }
 
-/** What belongs to the compiled code: the texts of the scripts, in place of what reads them, and the files of the app. */
+/** Copies what the compiled code needs: a module with the texts of the Lua scripts, and the data files of the app. */
 export function copyData(outDir) {
   const lua = readdirSync(join(root, 'lua')).filter(file => file.endsWith('.lua'))
   const texts = lua.map(file => [parse(file).name, readFileSync(join(root, 'lua', file), 'utf8')])
@@ -28,7 +28,7 @@ export function copyData(outDir) {
   cpSync(join(root, 'app'), join(outDir, 'app'), { recursive: true, filter: data })
 }
 
-/** Whether it is what a build that was killed has left: a folder named for a process that is no more. */
+/** Whether a folder is left over from a build that was killed: it is named after a process that no longer runs. */
 function isLeft(name) {
   const [, pid] = /^dist-build-(\d+)/.exec(name) ?? []
   try {
@@ -40,14 +40,14 @@ function isLeft(name) {
 
 /**
  * Compiles plugin/ and app/ to dist/ and copies what they read. A build that fails leaves the old dist/.
- * @param isDone whether somebody else has built meanwhile: what has started from there goes on reading it
+ * @param isDone whether another process has built dist/ meanwhile; then dist/ stays, since a server may read from it
  */
 export function build(flags = [], isDone = () => false) {
   const fresh = `${dist}-build-${process.pid}`
   const former = `${fresh}-former`
   const own = [fresh, former]
   const left = readdirSync(root).filter(isLeft)
-  // In a container a number comes back.
+  // The own folders, too: in a container, process ids repeat.
   for (const folder of [...own, ...left.map(name => join(root, name))])
     rmSync(folder, { recursive: true, force: true })
   try {
@@ -55,10 +55,10 @@ export function build(flags = [], isDone = () => false) {
     copyData(fresh)
     if (isDone()) return true
     try {
-      // To remove it takes a while.
+      // Renamed first, since removing it takes a while.
       renameSync(dist, former)
     } catch {
-      // There is none, or it is of a layer of an image, in which no folder is renamed.
+      // There is no dist/, or it is in a layer of an image, where folders cannot be renamed.
       rmSync(dist, { recursive: true, force: true })
     }
     renameSync(fresh, dist)
@@ -72,17 +72,17 @@ function newest(path) {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found === undefined) return 0
   if (!found.isDirectory()) return found.mtimeMs
-  // A directory's own time tells of files that were removed.
+  // The time of a folder changes when a file is removed from it.
   return Math.max(found.mtimeMs, ...readdirSync(path).map(name => newest(join(path, name))))
 }
 
-/** Whether dist/ is there, and no source has changed since. */
+/** Whether dist/ exists and no source has changed since it was built. */
 function isBuilt() {
   const built = statSync(join(dist, 'plugin/index.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0
   return sources.every(name => newest(join(root, name)) < built)
 }
 
-/** Builds what a server needs when it is not there. Types are for `npm test` to check. */
+/** Builds what a server needs, if it is missing or old. Types are not checked here; `npm test` does that. */
 export function buildIfNeeded() {
   if (isBuilt()) return true
   console.log('Building dist/ (tsc).')

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Ends the process with one sentence. */
+/** Prints a sentence and ends the process. */
 export function stop(sentence) {
   console.error(sentence)
   process.exit(1)

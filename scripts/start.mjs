@@ -8,7 +8,7 @@ installDependencies()
 if (!buildIfNeeded()) stop('The build failed; what the compiler said stands above.')
 readEnvFile(join(root, '.env'))
 
-// In this process, so that signals and the exit code are the server's own.
+// Runs in this process, so signals reach the server and the exit code is its own.
 const server = join(root, 'dist/app/server.js')
 process.argv[1] = server
 await import(pathToFileURL(server).href)

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { root } from './install.mjs'
 import { outdir } from './transpile.mjs'
 
-/** How long the assertions of a file may take together: tap ends them. And the process, should that not help. */
+/** How long the tests of one file may take before tap ends them; and how long the process may, if tap does not. */
 const TEST_SECONDS = 300
 const PROCESS_MS = (TEST_SECONDS + 30) * 1_000
 
-/** Functions are optimised later: in a process of seconds that takes more time than it saves. Node 22 has no such flag. */
+/** Delays optimisation, which costs more than it saves in a process of some seconds. Node 22 has no such flag. */
 const later = process.version.startsWith('v20.') ? ['--interrupt-budget=500000'] : []
 const FLAGS = ['--enable-source-maps', ...later]
 
@@ -16,17 +16,18 @@ const PASSED = /^( *)ok \d+(?: - (.*?))?(?: # time=\S+)?$/
 const COUNTS = /^# \{ total: \d.* \}$/
 
 /**
- * Runs a test file, as it stands in dist-test/, in a process of its own. By tap's own runner each process would load what
- * it measures and mocks with, which takes as long as many a test.
- * @param track is told of the process, to end it
- * @returns whether all passed; tap's counts, null when it broke off; what is worth reading of what it printed
+ * Runs a compiled test file of dist-test/ in a process of its own. Under tap's own runner, each process would also load
+ * the code for coverage and mocks, which takes as long as many a test.
+ * @param track called with the process, so that the caller can end it
+ * @returns whether all tests passed; tap's counts, null if the file broke off; the part of the output that is worth
+ *   reading
  */
 export async function runTestFile(file, track) {
   const started = performance.now()
   const script = join(outdir, file.replace(/\.ts$/, '.js'))
   const child = spawn(process.execPath, [...FLAGS, script], {
     cwd: root,
-    // For the processes that a test starts: test/helper/module.ts.
+    // COMPILED is for the processes that a test starts (test/helper/module.ts).
     env: { ...process.env, TAP_TIMEOUT: TEST_SECONDS, COMPILED: outdir },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: PROCESS_MS,
@@ -47,12 +48,12 @@ export async function runTestFile(file, track) {
   return { passed, counts, printed: [said.trimEnd(), ...shown, end].filter(text => text !== '').join('\n') }
 }
 
-/** `# { total: 9, pass: 8, fail: 1 }` as an object. */
+/** Reads a line such as `# { total: 9, pass: 8, fail: 1 }`. */
 function countsOf(line) {
   return Object.fromEntries([...line.matchAll(/(\w+): (\d+)/g)].map(([, name, n]) => [name, Number(n)]))
 }
 
-/** An assertion that passed says nothing; a subtest that passed only what it left out. */
+/** Drops assertions that passed, and subtests that passed, except for what they skipped. */
 function unpassed(lines) {
   const kept = []
   for (const line of lines) {

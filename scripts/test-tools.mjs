@@ -1,5 +1,5 @@
-// Installs what the tests start besides Node: a Redis server, a compiler for its test clock, and what is optional.
-// By itself, so that it takes its time beside the installation of packages.
+// Installs the programs that the tests start: a Redis server, a compiler for its test clock, and optional ones. It is a
+// process of its own, so that it runs while npm installs packages.
 import { spawnSync } from 'node:child_process'
 import { stop } from './install.mjs'
 
@@ -21,8 +21,8 @@ const tools = [
 ]
 
 /**
- * Without these, tests are skipped: of pages in a browser, which Debian alone has; of the deployment, of its logs; of the
- * scripts of the runbook; of the alerts.
+ * If one of these is missing, some tests are skipped: those of pages in a browser (of which only Debian has this
+ * package), of the deployment, of its logs, of the scripts of the runbook, and of the alerts.
  */
 const optional = [
   {
@@ -75,7 +75,7 @@ function installTestTools() {
   spawnSync('apt-get', ['update', '-qq'], aptOptions)
   if (missing.length > 0) aptInstall(debian)
   if (!tools.every(tool => tool.present())) stop(`apt-get did not bring it. ${sentence}`)
-  // Each by itself: where one is unknown, nothing beside it would be installed.
+  // One after another: apt-get installs nothing if one of several packages is unknown.
   for (const tool of desired) aptInstall(tool.packages)
 }
 

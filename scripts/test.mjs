@@ -8,10 +8,10 @@ import { transpile } from './transpile.mjs'
 
 const colour = process.stdout.isTTY ? [] : ['--colors=off']
 const bin = name => `${root}/node_modules/.bin/${name}`
-/** Three more than there are cores, for tests wait, too; not more Redis servers than a machine likes. */
+/** Three more than there are cores, since tests also wait; at most eight, to bound the number of Redis servers. */
 const jobs = Math.min(availableParallelism() + 3, 8)
 
-/** All test files, or those named; backwards, so that none that takes long is left for the end. */
+/** All test files, or those named. In reverse order, which happens to leave no long one for the end. */
 function testFiles(named) {
   for (const file of named) if (!existsSync(join(root, file))) stop(`There is no test file ${file}.`)
   if (named.length > 0) return named
@@ -22,7 +22,7 @@ function testFiles(named) {
     .reverse()
 }
 
-/** Runs a check of all files, and says what it has found. @returns whether it found nothing */
+/** Runs a check of all files, and prints what it found. @returns whether it found nothing */
 async function check(name, ...args) {
   const child = spawn(bin(name), args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
   let printed = ''
@@ -52,7 +52,7 @@ async function runTests(files) {
       for (const name of Object.keys(sums)) sums[name] += counts?.[name] ?? 0
       if (passed) continue
       failed.push(file)
-      // A file that broke off is a failure, whatever it has counted.
+      // A file that broke off counts as a failure, even if no test failed.
       if (!counts?.fail) sums.fail++
     }
   }
@@ -68,10 +68,10 @@ const installed = new Promise(resolve => tools.on('close', resolve))
 installDependencies()
 if ((await installed) !== 0) process.exit(1)
 
-// Beside the tests, which need neither.
+// These run while the tests do.
 const checks = {
   biome: check('biome', 'check', '--error-on-warnings', ...colour, '.'),
-  // Several would each reckon the same types, on cores that the tests need.
+  // Several checkers would compute the same types, on cores that the tests need.
   tsc: check('tsc', '--noEmit', '--checkers', '1')
 }
 const { pass, fail, skip, todo, failed } = await transpile().then(

@@ -3,25 +3,28 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { root } from './install.mjs'
 
-/** Where what the tests run is written to. */
+/** Where the compiled code of the tests goes. */
 export const outdir = join(root, 'dist-test')
 
-/** Packages of hundreds of modules, as what of each the repository imports: each is faster as few modules. */
+/** Packages with hundreds of modules, and what the repository imports of them. Bundled, they load faster. */
 const bundled = {
   tap: ['tap'],
   typebox: ['typebox', 'typebox/schema', 'typebox/value'],
   'libphonenumber-js': ['libphonenumber-js/core', 'libphonenumber-js/max', 'libphonenumber-js/metadata.max']
 }
 
-/** Errors of types are for the compiler to find, beside the tests. */
+/** Transpiles the repository, without a check of types: the compiler makes that while the tests run. */
 export async function transpile() {
-  // Here, not above: it may have to be installed first.
+  // Imported here, since it may have to be installed first.
   const esbuild = await import('esbuild')
   await rm(outdir, { recursive: true, force: true })
   await Promise.all([transpileAll(esbuild), bundle(esbuild)])
 }
 
-/** All TypeScript of the repository, its types taken out. By its URL a module still finds what stands beside its source. */
+/**
+ * Removes the types from all TypeScript of the repository. `import.meta.url` stays that of the source, so that a module
+ * finds the files beside it.
+ */
 async function transpileAll({ transform }) {
   const tsconfigRaw = await readFile(join(root, 'tsconfig.json'), 'utf8')
   const { include } = JSON.parse(tsconfigRaw)
@@ -49,10 +52,10 @@ async function transpileAll({ transform }) {
   await Promise.all(files.map(write))
 }
 
-/** Packages where what is transpiled finds them before those that are installed. */
+/** Bundles packages into a node_modules folder that the compiled code finds before the installed packages. */
 async function bundle({ build }) {
   const packages = join(outdir, 'node_modules')
-  // What is in a folder of this name tap leaves out of stacks.
+  // tap leaves a folder of this name out of stacks.
   const folder = join(packages, '@tapjs')
   const entryPoints = {}
   for (const [name, specifiers] of Object.entries(bundled)) {
@@ -73,7 +76,7 @@ async function bundle({ build }) {
     format: 'esm',
     platform: 'node',
     logLevel: 'warning',
-    // Some of what tap is made of is CommonJS, which a module has no `require` for.
+    // Some parts of tap are CommonJS, and a module has no `require`.
     banner: {
       js: "import { createRequire as requireAt } from 'node:module'; const require = requireAt(import.meta.url)"
     },
