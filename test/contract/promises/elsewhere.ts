@@ -57,6 +57,24 @@ export const elsewhere: Promised[] = [
     }
   ],
   [
+    'a full log holds a thousand sends admitted elsewhere beside its own, and no more',
+    async s => {
+      for (const [elsewhere, left] of [
+        [1_000, 1],
+        [1_001, 0]
+      ] as const) {
+        const each = entry(log([1, 60_000]))
+        await s.take([each])
+        s.time.advance(SECOND)
+        const counted: Taken[] = []
+        for (let i = 0; i < elsewhere; i++)
+          counted.push({ entry: each, receipt: await s.store.count(each, SECOND / 2), ends: 0 })
+        for (const one of counted) await s.refund([one])
+        s.t.strictSame(await s.used([each]), [[left]], `${elsewhere}`)
+      }
+    }
+  ],
+  [
     'a send admitted elsewhere before the newest one here counts as of the tick after that one',
     async s => {
       const each = entry(log([3, 60_000]))
