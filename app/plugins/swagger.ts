@@ -76,8 +76,9 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       for (const path of Object.values(openapiObject.paths ?? {})) {
         for (const operation of [path?.get, path?.post, path?.delete]) {
           const { 429: limited, 504: unknown } = operation?.responses ?? {}
-          if (limited && 'description' in limited)
-            limited.description += ` Codes: ${['FST_SEND_LIMIT_EXCEEDED', ...(unknown ? ['SEND_LIMITED'] : [])].join(', ')}.`
+          // The plugin has described it by the rules. Whatever sends (504) may meet the provider's limit, too.
+          const codes = `FST_SEND_LIMIT_EXCEEDED${unknown ? ', SEND_LIMITED' : ''}`
+          if (limited && 'description' in limited) limited.description += ` Codes: ${codes}.`
           for (const answer of Object.values(operation?.responses ?? {})) {
             if (!('content' in answer) || answer.content?.['application/problem+json'] === undefined) continue
             answer.headers = { ...answer.headers, 'content-language': LANGUAGE }
