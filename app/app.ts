@@ -110,7 +110,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
   await app.register(errors)
   await app.register(security)
   await app.register(redis, {
-    ...(config.REDIS_URL !== undefined && { url: config.REDIS_URL }),
+    url: config.REDIS_URL,
     sentinel: config.REDIS_SENTINEL,
     sentinelPassword: config.REDIS_SENTINEL_PASSWORD,
     sharded: config.REDIS_SHARDED === 'on',

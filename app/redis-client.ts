@@ -39,11 +39,14 @@ export interface RedisAddress {
  */
 export function clientOf({ url, sentinel, sentinelPassword }: RedisAddress): Redis | Cluster {
   const urls = redisUrls(url)
+  if (sentinel !== undefined) {
+    const found = masterOf(urls, sentinel, sentinelPassword)
+    return singleOf(more => new Redis({ ...options, ...found, ...more }))
+  }
   const [first = '', ...others] = urls
-  if (sentinel === undefined && others.length > 0) return clusterOf(first, others)
-  if (sentinel === undefined) return singleOf(more => new Redis(first, { ...options, ...more }))
-  const found = masterOf(urls, sentinel, sentinelPassword)
-  return singleOf(more => new Redis({ ...options, ...found, ...more }))
+  return others.length === 0
+    ? singleOf(more => new Redis(first, { ...options, ...more }))
+    : clusterOf(first, others)
 }
 
 // The return types of these are inferred: checking a client against a declared type takes the compiler seconds.
@@ -95,12 +98,13 @@ function loginOf({ username, password }: URL) {
 
 /** How sentinels lead to their master, which takes the login and the database of the first URL. */
 function masterOf(urls: string[], name: string, sentinelPassword: string | undefined): RedisOptions {
-  const [first] = urls.map(url => new URL(url)) as [URL]
+  const named = urls.map(url => new URL(url))
+  const [first] = named as [URL]
   return {
-    sentinels: urls.map(url => {
-      const { hostname, port } = new URL(url)
-      return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || SENTINEL_PORT) }
-    }),
+    sentinels: named.map(({ hostname, port }) => ({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: Number(port || SENTINEL_PORT)
+    })),
     name,
     ...(sentinelPassword !== undefined && { sentinelPassword }),
     // Otherwise a sentinel that hangs would be waited for without end.

@@ -94,7 +94,7 @@ async function ready(client: Redis | Cluster, { sharded }: RedisAddress): Promis
 }
 
 /**
- * Gives up a connection on which `SILENT` pings get no answer. Pings are counted rather than time (the client's
+ * Gives up a connection on which `MAX_UNANSWERED_PINGS` get no answer. Pings are counted rather than time (the client's
  * `socketTimeout`), since a process that was busy reads the answers that have come before it sends the next ping.
  */
 function endSilent(client: Redis, pingMs: number): void {

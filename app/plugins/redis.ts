@@ -6,7 +6,8 @@ import type { RedisAddress } from '../redis-client.js'
 /** How often a cluster is asked which node has what, in milliseconds: a hanging node does not say who replaced it. */
 const SLOTS_REFRESH = 2_000
 
-interface Options extends Partial<RedisAddress> {
+interface Options extends Omit<RedisAddress, 'url'> {
+  url: string | undefined
   /** How often connections are pinged, and how long closing waits for commands under way, in milliseconds. */
   timeoutMs?: number
 }

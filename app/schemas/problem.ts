@@ -108,27 +108,25 @@ const more: Partial<Record<Status, object>> = {
   503: { 'retry-after': RETRY }
 }
 
-const contentOf = ($ref: string) => ({ [PROBLEM_JSON]: { schema: { $ref } } })
+/** Documents the answer of a status. @param also what its description tells in addition */
+function answerOf(status: Status, codes: readonly Code[], $ref = 'Problem#', also = '') {
+  const description = descriptions[status]
+  const own = codes.filter(code => STATUSES[code] === status).join(', ')
+  return {
+    ...(description && { description: `${description}${also} Codes: ${own}.` }),
+    ...(more[status] && { headers: more[status] }),
+    content: { [PROBLEM_JSON]: { schema: { $ref } } }
+  }
+}
 
 /** Documents the answers that are problems: those with the given codes, and with the codes that any operation has. */
 export function problems(...codes: Code[]) {
   const all = [...new Set([...ANY, ...codes])]
-  const answer = (status: Status) => {
-    const description = descriptions[status]
-    return {
-      ...(description && {
-        description: `${description} Codes: ${all.filter(code => STATUSES[code] === status).join(', ')}.`
-      }),
-      ...(more[status] && { headers: more[status] }),
-      content: contentOf('Problem#')
-    }
-  }
-  return Object.fromEntries(all.map(code => [STATUSES[code], answer(STATUSES[code])]))
+  return Object.fromEntries(all.map(code => [STATUSES[code], answerOf(STATUSES[code], all)]))
 }
 
 /** The same for operations that send a code: if it may have been sent (504), the caller needs its id. */
 export function problemsOfCodes(...codes: Code[]) {
-  const { 504: unknown, ...others } = problems(...codes)
-  const description = unknown?.description?.replace(/(?= Codes:)/, ' The body also has the members of a 202.')
-  return { ...others, 504: { ...unknown, description, content: contentOf('CodeProblem#') } }
+  const unknown = answerOf(504, codes, 'CodeProblem#', ' The body also has the members of a 202.')
+  return { ...problems(...codes), 504: unknown }
 }

@@ -135,14 +135,14 @@ export class Examination {
 
   private async look(): Promise<void> {
     // If this cannot be found out, there is no warning.
-    const mistaken = await this.redis.wrongServer().catch(() => undefined)
-    if (mistaken !== undefined) this.log.warn(mistaken)
+    const wrong = await this.redis.wrongServer().catch(() => undefined)
+    if (wrong !== undefined) this.log.warn(wrong)
     try {
       // This comes before any question to the nodes: a client that is still connecting to a cluster knows none.
       await this.redis.verify(this.fingerprint)
     } catch (error) {
       // The client is the wrong one, so another try would fail as well.
-      if (mistaken !== undefined && !(error instanceof SecretMismatchError)) return
+      if (wrong !== undefined && !(error instanceof SecretMismatchError)) return
       throw error
     }
     await this.redis.load().catch(error => this.warn(error, 'redis could not load the scripts'))
