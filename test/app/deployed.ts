@@ -52,7 +52,7 @@ export async function startRedisOfPage(t: Test, ...uses: string[]) {
 }
 
 /** The variables of a file with a line `NAME=value` for each. */
-const variables = (text: string): NodeJS.ProcessEnv =>
+export const variables = (text: string): NodeJS.ProcessEnv =>
   Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]))
 
 /** The value of a setting in the unit. */

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -19,6 +18,7 @@ import { makeCertificate } from '../helper/certificate.js'
 import { folderOf } from '../helper/folder.js'
 import { freePort, startRedis } from '../helper/redis.js'
 import { until } from '../helper/until.js'
+import { without } from '../helper/without.js'
 import {
   ADMIN_KEY,
   type Asked,
@@ -34,16 +34,9 @@ import {
   unit
 } from './deployed.js'
 
-const present = (command: string, flag: string) => spawnSync(command, [flag]).status === 0
-const without = (command: string, flag: string) => !present(command, flag) && `there is no ${command}`
-const skip =
-  without('nginx', '-v') ||
-  without('curl', '--version') ||
-  without('openssl', 'version') ||
-  without('pgrep', '--version')
+const skip = without('nginx') || without('curl') || without('openssl') || without('pgrep')
 
-const rotates =
-  without('logrotate', '--version') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
+const rotates = without('logrotate') || (process.getuid?.() !== 0 && 'logrotate changes users as root alone')
 
 /** A request for an SMS to the number that ends in `i`. */
 const sms = (i: number): Asked => ({
@@ -249,7 +242,7 @@ t.test('the time-outs of the unit and of nginx leave time for requests under way
   t.ok(Number(read) > handlerTimeoutOf(config) / 1_000)
 })
 
-t.test('systemd understands the unit', { skip: without('systemd-analyze', '--version') }, async t => {
+t.test('systemd understands the unit', { skip: without('systemd-analyze') }, async t => {
   const file = join(folderOf(t), 'verification-api@.service')
   writeFileSync(file, block('unit').replace('/usr/bin/node', process.execPath))
   const { stderr } = await run('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', file])
@@ -279,7 +272,7 @@ t.test('with the settings for replicas Redis takes writes only while it has one'
 
 t.test(
   'with the settings for TLS Redis and its replica are connected by TLS',
-  { skip: without('openssl', 'version') },
+  { skip: without('openssl') },
   async t => {
     const { cert, key } = makeCertificate(folderOf(t), 'IP:127.0.0.1')
     // The address and the port without TLS stay those of this test.

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,13 +10,12 @@ import { blocksOf } from '../docs/blocks.js'
 import { createClock } from '../helper/clock.js'
 import { folderOf } from '../helper/folder.js'
 import { startRedis } from '../helper/redis.js'
+import { without } from '../helper/without.js'
 import { ask } from './captcha.js'
 import { ADMIN_KEY, type App, post, startApp } from './helper.js'
 import { listen } from './senders/servers.js'
 
 const script = blocksOf('docs/runbook.md').find(({ use }) => use === 'recipients')?.text ?? ''
-const without = (command: string) =>
-  spawnSync(command, ['--version']).status !== 0 && `there is no ${command}`
 const skip = without('bash') || without('curl') || without('jq')
 
 const policy = loadPolicy()

@@ -5,13 +5,14 @@ import { blocksOf, read } from '../docs/blocks.js'
 import { heardOn } from '../helper/channel.js'
 import { startCluster } from '../helper/cluster.js'
 import { startRedis } from '../helper/redis.js'
+import { without } from '../helper/without.js'
 import { ask } from './captcha.js'
 import { putOnList, startApp } from './helper.js'
 
 const page = 'docs/runbook.md'
 const [, forgetLimits = ''] = /`(redis-cli [^`]*sl:secret)`/.exec(read(page)) ?? []
 const forgetLists = blocksOf(page).find(({ use }) => use === 'lists')?.text ?? ''
-const skip = spawnSync('redis-cli', ['--version']).status !== 0 && 'there is no redis-cli'
+const skip = without('redis-cli')
 
 /** Where an instance runs, and the ports at which an operator may ask. */
 const places = {

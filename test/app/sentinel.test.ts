@@ -3,7 +3,7 @@ import type { RedisServer } from '../helper/redis.js'
 import { startSentinel } from '../helper/sentinel.js'
 import { until } from '../helper/until.js'
 import { ask, verify } from './captcha.js'
-import { block, startRedisOfPage } from './deployed.js'
+import { block, startRedisOfPage, variables } from './deployed.js'
 import { inject, startApp } from './helper.js'
 import { provider } from './provider.js'
 
@@ -34,16 +34,10 @@ t.test('the API follows the master that its sentinels name', async t => {
     { message: 'REDIS_URL names a sentinel: set REDIS_SENTINEL to the name of its master.' }
   )
   const sms = provider()
-  const named = Object.fromEntries(
-    block('sentinel-env')
-      .trim()
-      .split('\n')
-      .map(line => line.split(/=(.*)/s) as [string, string])
-  )
   const app = await startApp(
     t,
     {
-      ...named,
+      ...variables(block('sentinel-env')),
       LIMIT_SECRET,
       // Nobody is at the second.
       REDIS_URL: `${url}:${port}/1, redis://127.0.0.1:1`,

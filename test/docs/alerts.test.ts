@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { startApp } from '../app/helper.js'
 import { folderOf } from '../helper/folder.js'
+import { without } from '../helper/without.js'
 import { blocksOf, read } from './blocks.js'
 
 const [rules] = blocksOf('docs/operation.md').filter(({ use }) => use === 'alerts')
 const text = rules?.text ?? ''
-const skip = spawnSync('promtool', ['--version']).error ? 'promtool is not installed' : false
+const skip = without('promtool')
 
 /** Series in steps of a minute for nine hours, and the alerts that they raise at the end. */
 const cases: Record<string, { series: Record<string, string>; alerts: string[] }> = {

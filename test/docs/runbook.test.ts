@@ -3,14 +3,14 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { folderOf } from '../helper/folder.js'
+import { without } from '../helper/without.js'
 import { blocksOf } from './blocks.js'
 
 const blockOf = (page: string, use: string) => {
   const block = blocksOf(page).find(each => each.use === use || each.needs.includes(use))
   return block?.text ?? ''
 }
-const there = (program: string) => spawnSync(program, ['--version']).error === undefined
-const skip = ['jq', 'awk'].every(there) ? false : 'jq or awk is not installed'
+const skip = without('jq') || without('awk')
 
 t.test(
   'the command of the runbook sums up the cost of messages by account, purpose and country',

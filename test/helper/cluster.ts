@@ -133,11 +133,14 @@ export async function startCluster(t: Teardown): Promise<RedisCluster> {
     },
     async nodeOf(key) {
       const slot = Number(await first.client.call('CLUSTER', 'KEYSLOT', key))
-      return Math.floor((slot * nodes.length) / SLOTS)
+      return placeOf(slot, nodes.length)
     },
     contents: () => Promise.all(nodes.map(({ client }) => contentsOf(client)))
   }
 }
+
+/** Which of so many masters has a slot. */
+export const placeOf = (slot: number, masters: number) => Math.floor((slot * masters) / SLOTS)
 
 /** A `Cluster` over a store that speaks to the nodes. There is no stand-in memory. */
 export function clusterOf(nodes: Store): { cluster: Cluster; store: Store } {

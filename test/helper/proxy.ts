@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { slotOf } from '../../plugin/store/nodes.js'
-import { type RedisCluster, SLOTS } from './cluster.js'
+import { placeOf, type RedisCluster } from './cluster.js'
 
 /** What is asked of every node, since what is asked next may go to any. */
 const EVERYWHERE = /^script$/i
@@ -13,7 +13,7 @@ const CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot"
  * it sends each command to the node of its keys, and refuses one whose keys are in several slots.
  */
 export async function startProxy(t: Test, { nodes }: RedisCluster): Promise<string> {
-  const clientAt = (slot: number) => nodes[Math.floor((slot * nodes.length) / SLOTS)]?.client
+  const clientAt = (slot: number) => nodes[placeOf(slot, nodes.length)]?.client
   const ask = async ([command, ...args]: Buffer[]) => {
     const name = String(command)
     const slots = new Set(keysOf(name, args).map(key => slotOf(String(key))))

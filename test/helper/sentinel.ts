@@ -27,10 +27,9 @@ export async function startSentinel(
   const client = new Redis(port, '127.0.0.1', { password, enableReadyCheck: false, retryStrategy: () => 50 })
   client.on('error', () => {})
   t.teardown(() => client.disconnect())
-  const known = async () => ((await client.call('SENTINEL', 'MASTERS')) as unknown[]).flat()
   const isReady = async () => {
-    const [master = []] = [await known()]
-    return Number(master[master.indexOf('num-slaves') + 1]) === replicas
+    const [master] = (await client.call('SENTINEL', 'MASTERS')) as string[][]
+    return master !== undefined && Number(master[master.indexOf('num-slaves') + 1]) === replicas
   }
   await until(async () => isReady().catch(() => false), 'its replicas', 20_000)
   return port

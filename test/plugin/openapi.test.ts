@@ -33,7 +33,7 @@ async function documentedBy(t: Teardown, add: (app: FastifyInstance) => void): P
   return app.swagger() as unknown as Document
 }
 
-t.test('answers and headers come from the rules, whichever plugin was first', async t => {
+t.test('answers and headers are documented from the rules, whichever plugin was first', async t => {
   for (const order of [
     [swagger, limitPlugin],
     [limitPlugin, swagger]
@@ -90,7 +90,7 @@ t.test('answers and headers come from the rules, whichever plugin was first', as
     )
     const headersOf = (status: number) => Object.keys(answers[status]?.headers ?? {}).sort()
     for (const status of [200, 400, 403, 422, 503])
-      t.same(headersOf(status), ['RateLimit', 'RateLimit-Policy'], 'told to the caller')
+      t.same(headersOf(status), ['RateLimit', 'RateLimit-Policy'], 'headers of rules on the caller')
     for (const status of [409, 429])
       t.same(headersOf(status), ['RateLimit', 'RateLimit-Policy', 'Retry-After'])
     for (const status of [400, 403, 409, 422, 429, 503]) {
@@ -132,7 +132,7 @@ t.test('a route documents no refusal that its rules never give', async t => {
   }
 })
 
-t.test('of bodies that errorResponse builds nothing is said', async t => {
+t.test('bodies that errorResponse makes are not documented', async t => {
   const app = await both(t, { errorResponse: () => ({ wait: 1 }) })
   const lock: Rule = { name: 'one', key: 'ip', lock: '30s' }
   app.post('/', { config: { limit: [send, lock] } }, async () => 'sent')
@@ -152,7 +152,7 @@ t.test('without @fastify/swagger the schema of a route is not touched', async t 
   t.equal(schema, undefined)
 })
 
-t.test("a route's own answers are left alone, and its schema object as it was", async t => {
+t.test("a route's own answers stay as documented, and its schema object is not changed", async t => {
   const own = { description: 'mine', type: 'object', properties: { mine: { type: 'string' } } }
   const schema = { description: 'sends', response: { 200: { type: 'string' }, 429: own } }
   const before = structuredClone(schema)
@@ -186,7 +186,7 @@ t.test("a route's own answer without a description gets that of the plugin, and 
   for (const its of [a, b]) t.same(its?.content, content)
 })
 
-t.test("a route's own answers name the headers that its rules on the caller add", async t => {
+t.test("a route's own answers are documented with the headers that rules on the caller add", async t => {
   const item = { $id: 'item', description: 'one', type: 'object', properties: { id: { type: 'string' } } }
   const whole = { type: 'string', description: 'the whole', headers: { RateLimit: { type: 'integer' } } }
   const response = {
@@ -214,15 +214,23 @@ t.test("a route's own answers name the headers that its rules on the caller add"
   const own = { 201: policies, 204: policies, '2XX': policies, 302: policies }
   const added = { 400: policies, 403: policies, 422: policies, 429: refusal, 503: policies }
   t.same(named('/x'), { ...own, ...added })
-  t.same(named('/y'), { '2XX': ['RateLimit'], 429: refusal }, 'what is left is not told to strangers')
-  t.same(named('/z'), { 429: ['Retry-After'] }, 'of a private rule to nobody')
+  t.same(
+    named('/y'),
+    { '2XX': ['RateLimit'], 429: refusal },
+    'a rule on others has headers only when it refuses'
+  )
+  t.same(named('/z'), { 429: ['Retry-After'] }, 'a private rule has none')
   const answers = paths['/x']?.get?.responses as Answers
-  t.match(answers['2XX']?.headers, { RateLimit: { schema: { type: 'integer' } } }, 'its own word on one')
+  t.match(
+    answers['2XX']?.headers,
+    { RateLimit: { schema: { type: 'integer' } } },
+    "the route's own description of a header stays"
+  )
   t.equal(answers[201]?.description, 'made')
   t.same(Object.keys(answers[201]?.content ?? {}), ['text/plain'])
 })
 
-t.test('who documents a whole class documents ours', async t => {
+t.test('a route that documents a whole class of statuses documents those of the plugin', async t => {
   for (const [status, left] of [
     ['4xx', ['503']],
     ['4XX', ['503']],
@@ -249,7 +257,7 @@ t.test('who documents a whole class documents ours', async t => {
   }
 })
 
-t.test('what a route answers is written as it would be without the plugin', async t => {
+t.test('the answers of a route are serialized as they would be without the plugin', async t => {
   const shape = { type: 'object', properties: { shown: { type: 'string' } } }
   const table: [response: object, status: number][] = [
     [{ 200: shape }, 200],
@@ -285,7 +293,7 @@ t.test('what a route answers is written as it would be without the plugin', asyn
   }
 })
 
-t.test('a refusal is whole, whatever the route documents', async t => {
+t.test('a refusal has its whole body, whatever the route documents', async t => {
   for (const status of ['429', '4xx', 'default']) {
     const app = await both(t)
     const schema = { response: { [status]: { type: 'object', properties: { mine: { type: 'string' } } } } }
@@ -325,7 +333,7 @@ t.test("the app's own answers are serialized as without the documentation", asyn
   t.same(await bodies([swagger]), plain)
 })
 
-t.test('where schemas are Zod, whose transform reads nothing else, nothing is added', async t => {
+t.test('no answers are added where schemas are Zod, whose transform reads nothing else', async t => {
   const body = z.object({ phone: z.string() })
   const answer = z.object({ sent: z.boolean() })
   for (const schema of [
@@ -358,7 +366,7 @@ t.test('where schemas are Zod, whose transform reads nothing else, nothing is ad
   }
 })
 
-t.test('where Zod stands before the plugin or beside it, nothing is added, either', async t => {
+t.test('no answers are added where routes with Zod come before the plugin or beside it', async t => {
   const zod = (app: FastifyInstance) => app.post('/x', { schema: { body: z.object({}) } }, async () => 'sent')
   const limited = async (app: FastifyInstance) => {
     await app.register(limitPlugin)
@@ -391,7 +399,7 @@ t.test('where Zod stands before the plugin or beside it, nothing is added, eithe
   }
 })
 
-t.test('JSON Schema that Zod has written is JSON Schema', async t => {
+t.test('answers are added where Zod has written JSON Schema', async t => {
   const body = z.toJSONSchema(z.object({ to: z.string() }), { target: 'draft-7' })
   const { paths } = await documentedBy(t, app =>
     app.post('/x', { config: { limit: send }, schema: { body } }, async () => 'sent')
@@ -434,7 +442,7 @@ t.test('limitTransform documents limits in an app of Zod', async t => {
   }
 })
 
-t.test('limitTransform hands on what the app has written, and documents the rules in force', async t => {
+t.test('limitTransform passes on the schema of the app, and documents the rules in force', async t => {
   const given: unknown[] = []
   const transform = limitTransform((route: { schema: FastifySchema; url: string; route: RouteOptions }) => {
     given.push(route.schema)
