@@ -69,7 +69,7 @@ export const AuditEventSchema = Type.Union([
   kind('verification', 'a code was tried', {
     sender: Type.Optional(Type.String({ description: 'the one that took the message of the code' })),
     outcome: Type.Enum(['verified', 'wrong', 'ended', 'unknown']),
-    attemptsLeft: Type.Optional(Type.Integer({ minimum: 0 }))
+    triesLeft: Type.Optional(Type.Integer({ minimum: 0 }))
   }),
   kind('cancel', 'a code was called off', {
     outcome: Type.Enum(['cancelled', 'ended', 'unknown'])

@@ -9,7 +9,7 @@ type Held = Omit<Kept, 'lifeMs'> & { expiresAt: Instant; until: number; resends:
 interface Resend {
   token: string
   generation: number
-  former: Pick<Held, 'generation' | 'attemptsLeft' | 'expiresAt' | 'ended' | 'sender'>
+  former: Pick<Held, 'generation' | 'triesLeft' | 'expiresAt' | 'ended' | 'sender'>
 }
 
 /** The most records that one call deletes after their retention: deleting 100,000 at once would take 25 ms. */
@@ -44,19 +44,19 @@ export class MemoryRecords implements Records {
     if (held === undefined) return UNTRIED
     if (held.generation === generation) {
       held.ended = 'verified'
-      return { verified: true, attemptsLeft: held.attemptsLeft, tried: true }
+      return { verified: true, triesLeft: held.triesLeft, tried: true }
     }
-    held.attemptsLeft--
-    if (held.attemptsLeft === 0) held.ended = 'failed'
-    return { verified: false, attemptsLeft: held.attemptsLeft, tried: true }
+    held.triesLeft--
+    if (held.triesLeft === 0) held.ended = 'failed'
+    return { verified: false, triesLeft: held.triesLeft, tried: true }
   }
 
   async rotate(key: string, terms: Terms, token: string): Promise<Kept | null> {
     const held = this.renewable(key)
     if (held === undefined) return null
-    const { sealed, generation, attemptsLeft, expiresAt, ended, sender } = held
+    const { sealed, generation, triesLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
-    const former = { generation, attemptsLeft, expiresAt, ended, sender }
+    const former = { generation, triesLeft, expiresAt, ended, sender }
     // No more than nine resends are under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
@@ -100,7 +100,7 @@ export class MemoryRecords implements Records {
 
   private begin({ lifeMs, tries }: Terms): Omit<Held, 'sealed' | 'generation' | 'made' | 'resends'> {
     return {
-      attemptsLeft: tries,
+      triesLeft: tries,
       ended: '',
       sender: '',
       expiresAt: instantIn(lifeMs, this.clock),

@@ -9,7 +9,7 @@ export interface Kept {
   generation: number
   /** The last generation made, plus one for each reuse. A generation that was taken back is not made again. */
   made: number
-  attemptsLeft: number
+  triesLeft: number
   /** Milliseconds until the code expires; 0 or less when it has expired. */
   lifeMs: number
   ended: Ended
@@ -25,13 +25,13 @@ export interface Terms {
 
 export interface Checked {
   verified: boolean
-  attemptsLeft: number
+  triesLeft: number
   /** Whether there was a code to try. A try of an ended or unknown code is no guess. */
   tried: boolean
 }
 
 /** The result when there was no code to try. */
-export const UNTRIED: Checked = { verified: false, attemptsLeft: 0, tried: false }
+export const UNTRIED: Checked = { verified: false, triesLeft: 0, tried: false }
 
 /** How long a record is kept after its last code was made, in milliseconds. */
 export const RETENTION_MS = 1_800_000

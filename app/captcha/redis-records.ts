@@ -38,8 +38,8 @@ export class RedisRecords implements Records {
       // The try may have used the code up, and nobody was told that it was right.
       () => this.run('uncheck', key, token)
     )
-    const [verified, attemptsLeft, tried] = reply as [number, number, number]
-    return { verified: verified === 1, attemptsLeft, tried: tried === 1 }
+    const [verified, triesLeft, tried] = reply as [number, number, number]
+    return { verified: verified === 1, triesLeft, tried: tried === 1 }
   }
 
   async rotate(key: string, { lifeMs, tries }: Terms, token: string): Promise<Kept | null> {
@@ -96,7 +96,7 @@ function keptOf(reply: unknown): Kept | null {
     sealed: sealed as string,
     generation: Number(generation),
     made: Number(made),
-    attemptsLeft: Number(left),
+    triesLeft: Number(left),
     lifeMs: Number(ends) - Number(now),
     ended: ended as Ended,
     sender: sender as string

@@ -125,7 +125,7 @@ export const StatusAnswer = Type.Object(
       description:
         '`accepted`: a sender has taken the message; for a concealed purpose always. `unknown`: no sender is known to have taken it.'
     }),
-    attemptsLeft: Type.Integer({
+    triesLeft: Type.Integer({
       description: 'How many tries the code has left. 0 unless its status is `pending`.'
     })
   },
@@ -164,7 +164,7 @@ export const VerifyBody = Type.Object(
 export const VerifyAnswer = Type.Object(
   {
     verified: Type.Literal(true, { description: 'Always true.' }),
-    attemptsLeft: Type.Integer({ description: 'How many tries the code had left.' }),
+    triesLeft: Type.Integer({ description: 'How many tries the code had left.' }),
     purpose: Purpose,
     channel: OneOf(CHANNELS, { description: 'The channel by which the message was sent.' }),
     recipient: Masked,

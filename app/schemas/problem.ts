@@ -57,7 +57,7 @@ export const ProblemSchema = Type.Object(
           'The time until the request may be repeated, in milliseconds. Null if no time can be named.'
       })
     ),
-    attemptsLeft: Type.Optional(
+    triesLeft: Type.Optional(
       Type.Integer({ description: 'For `CODE_WRONG`: how many tries the code has left.' })
     ),
     known: Type.Optional(

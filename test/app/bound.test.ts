@@ -27,11 +27,11 @@ for (const [name, open] of Object.entries(places)) {
         { ...PAYMENT, amount: 'EUR 12.51' },
         { amount: PAYMENT.payee, payee: PAYMENT.amount }
       ]
-      let attemptsLeft = 5
+      let triesLeft = 5
       for (const params of others)
         t.match(await verify(app, id, code, { params }), {
           status: 422,
-          body: { code: 'CODE_WRONG', attemptsLeft: --attemptsLeft }
+          body: { code: 'CODE_WRONG', triesLeft: --triesLeft }
         })
       t.match(
         await verify(app, id, code, {
@@ -43,7 +43,7 @@ for (const [name, open] of Object.entries(places)) {
           body: { verified: true, purpose: 'payment', params: PAYMENT }
         }
       )
-      t.match(await verify(app, id, code, { params: PAYMENT }), { status: 422, body: { attemptsLeft: 0 } })
+      t.match(await verify(app, id, code, { params: PAYMENT }), { status: 422, body: { triesLeft: 0 } })
       t.equal((await cancel(app, id)).status, 410)
       const [sent, none, , , swapped, verified, , cancelled] = told.map(({ paramsHash }) => paramsHash)
       t.match(sent, /^[\w-]{22}$/)
@@ -140,7 +140,7 @@ for (const [name, open] of Object.entries(places)) {
         status: 422,
         body: { code: 'INVALID', errors: [{ pointer: '#/params/payee', code: 'LINK' }] }
       })
-      t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { attemptsLeft: 4 } })
+      t.match(await verify(app, id, '000000', { params: PAYMENT }), { body: { triesLeft: 4 } })
     })
 
     await t.test('a resend shows the same params, and cannot change them', async t => {

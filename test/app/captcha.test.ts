@@ -141,7 +141,7 @@ for (const [name, open] of Object.entries(places)) {
         const code = lastCode(app, `+86${phone}`)
         t.match(await verify(app, id, typed(wrong(code))[i] as string), {
           status: 422,
-          body: { attemptsLeft: 4 }
+          body: { triesLeft: 4 }
         })
         t.equal((await verify(app, id, typed(code)[i] as string)).status, 200)
       }
@@ -167,12 +167,12 @@ for (const [name, open] of Object.entries(places)) {
       t.match(answer, { status: 200, headers: { 'cache-control': 'no-store' } })
       t.same(body, {
         verified: true,
-        attemptsLeft: 5,
+        triesLeft: 5,
         purpose: 'register',
         channel: 'sms',
         recipient: '+86*******8000'
       })
-      t.match(await verify(app, id, code), { status: 422, body: { code: 'CODE_WRONG', attemptsLeft: 0 } })
+      t.match(await verify(app, id, code), { status: 422, body: { code: 'CODE_WRONG', triesLeft: 0 } })
     })
 
     await t.test('a code is sent and verified by mail, too', async t => {
@@ -199,8 +199,8 @@ for (const [name, open] of Object.entries(places)) {
       const app = await place.start()
       const { id } = (await ask(app)).body
       const code = lastCode(app, E164)
-      for (const attemptsLeft of [4, 3, 2, 1, 0]) {
-        t.match(await verify(app, id, wrong(code)), { status: 422, body: { verified: false, attemptsLeft } })
+      for (const triesLeft of [4, 3, 2, 1, 0]) {
+        t.match(await verify(app, id, wrong(code)), { status: 422, body: { verified: false, triesLeft } })
       }
       t.equal((await verify(app, id, code)).status, 422)
 
@@ -209,7 +209,7 @@ for (const [name, open] of Object.entries(places)) {
       const tries = await Promise.all(
         Array.from({ length: 8 }, () => verify(app, next, wrong(lastCode(app, E164))))
       )
-      t.same(tries.map(({ body }) => body.attemptsLeft).sort(), [0, 0, 0, 0, 1, 2, 3, 4])
+      t.same(tries.map(({ body }) => body.triesLeft).sort(), [0, 0, 0, 0, 1, 2, 3, 4])
       t.equal((await verify(app, next, lastCode(app, E164))).status, 422)
     })
 
@@ -222,7 +222,7 @@ for (const [name, open] of Object.entries(places)) {
       const late = (await ask(app)).body.id
       place.advance(300_000)
       t.equal((await verify(app, late, lastCode(app, E164))).status, 422)
-      t.match(await status(app, late), { status: 200, body: { status: 'expired', attemptsLeft: 0 } })
+      t.match(await status(app, late), { status: 200, body: { status: 'expired', triesLeft: 0 } })
     })
 
     await t.test('a code is bound to its own request', async t => {
@@ -291,12 +291,12 @@ for (const [name, open] of Object.entries(places)) {
         purpose: 'register',
         status: 'pending',
         delivery: 'accepted',
-        attemptsLeft: 5
+        triesLeft: 5
       })
       await verify(app, id, wrong(lastCode(app, E164)))
-      t.match((await status(app, id)).body, { attemptsLeft: 4 })
+      t.match((await status(app, id)).body, { triesLeft: 4 })
       t.equal((await cancel(app, id)).status, 204)
-      t.match((await status(app, id)).body, { status: 'cancelled', attemptsLeft: 0 })
+      t.match((await status(app, id)).body, { status: 'cancelled', triesLeft: 0 })
       t.match(await cancel(app, id), { status: 410, body: { code: 'CAPTCHA_ENDED' } })
       t.equal((await verify(app, id, lastCode(app, E164))).status, 422)
       t.match(await status(app, 'A'.repeat(22)), { status: 404, body: { code: 'CAPTCHA_UNKNOWN' } })

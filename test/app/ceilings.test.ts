@@ -14,7 +14,7 @@ async function guess(app: App, id: string, remoteAddress: string): Promise<numbe
   for (let guesses = 0; ; guesses++) {
     const { status, body } = await verify(app, id, wrong(lastCode(app, E164)), {}, { remoteAddress })
     if (status !== 422) return guesses
-    if (body.attemptsLeft === 0) return guesses + 1
+    if (body.triesLeft === 0) return guesses + 1
   }
 }
 

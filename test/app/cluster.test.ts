@@ -40,11 +40,11 @@ async function story(t: Test, { cluster, sms, one, two }: Story): Promise<void> 
     const { id } = (await ask(one, {}, { headers })).body
     t.equal((await ask(two, {}, { headers })).body.id, id, 'the answer is repeated')
     const first = sms.lastCode()
-    t.match((await verify(two, id, wrong(first))).body, { attemptsLeft: 4 })
+    t.match((await verify(two, id, wrong(first))).body, { triesLeft: 4 })
     cluster.clock.advance(60_000)
     t.equal((await resend(two, id)).status, 202)
     t.equal((await verify(one, id, first)).status, 422)
-    t.match((await status(one, id)).body, { status: 'pending', attemptsLeft: 4 })
+    t.match((await status(one, id)).body, { status: 'pending', triesLeft: 4 })
     t.equal((await verify(two, id, sms.lastCode())).status, 200)
     t.equal((await verify(one, id, sms.lastCode())).status, 422)
   })

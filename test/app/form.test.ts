@@ -69,7 +69,7 @@ t.test('codes, answers and lists that another version has kept are found and und
 
   const again = await ask(app, {}, OWN_KEY)
   t.match(again, { status: 202, body: { id: ID }, headers: { 'idempotency-replayed': 'true' } })
-  t.match((await status(app, ID)).body, { status: 'pending', delivery: 'accepted', attemptsLeft: 5 })
+  t.match((await status(app, ID)).body, { status: 'pending', delivery: 'accepted', triesLeft: 5 })
   t.equal((await ask(app, { phone: BLOCKED })).status, 403)
   t.equal((await verify(app, ID, wrong(CODE))).status, 422)
   t.match((await verify(app, ID, CODE)).body, { verified: true })

@@ -35,8 +35,8 @@ t.test('three instances: a code that one has sent can be used on each', async t 
   const { id } = (await ask(any(0))).body
   t.equal((await ask(any(1))).status, 429)
   const first = sms.lastCode()
-  t.match((await verify(any(1), id, wrong(first))).body, { attemptsLeft: 4 })
-  t.match((await status(any(2), id)).body, { attemptsLeft: 4 })
+  t.match((await verify(any(1), id, wrong(first))).body, { triesLeft: 4 })
+  t.match((await status(any(2), id)).body, { triesLeft: 4 })
   place.advance(60_000)
   t.equal((await resend(any(1), id)).status, 202)
   t.equal((await verify(any(2), id, first)).status, 422)

@@ -310,15 +310,15 @@ for (const [name, open] of Object.entries(places)) {
       place.advance(60_000)
       t.match(await resend(app, body.id), { status: 202, body: { expiresAt: body.expiresAt } })
       t.match(text(), first, 'the same code')
-      t.match(await verify(app, body.id, '0000'), { status: 422, body: { attemptsLeft: 1 } })
-      t.match(await verify(app, body.id, '0000'), { status: 422, body: { attemptsLeft: 0 } })
+      t.match(await verify(app, body.id, '0000'), { status: 422, body: { triesLeft: 1 } })
+      t.match(await verify(app, body.id, '0000'), { status: 422, body: { triesLeft: 0 } })
       t.equal((await verify(app, body.id, first)).status, 422)
 
       place.advance(60_000)
       const other = await ask(app, { purpose: 'withdraw' })
       t.match(text(), /(?<!\d)\d{6}(?!\d)/)
       t.equal(left(other.body), 240_000)
-      t.match(await verify(app, other.body.id, '0000'), { status: 422, body: { attemptsLeft: 0 } })
+      t.match(await verify(app, other.body.id, '0000'), { status: 422, body: { triesLeft: 0 } })
     })
 
     await t.test('codes of a purpose that was removed still verify, but are not resent', async t => {

@@ -40,7 +40,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.match(await records.get(key), {
         sealed: 'sealed',
         generation: 1,
-        attemptsLeft: 3,
+        triesLeft: 3,
         lifeMs: 300_000,
         ended: '',
         sender: ''
@@ -50,18 +50,18 @@ for (const [store, open] of Object.entries(stores)) {
 
     await t.test('the right code verifies once', async t => {
       const key = await put()
-      t.same(await records.check(key, 1), { verified: true, attemptsLeft: 3, tried: true })
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
+      t.same(await records.check(key, 1), { verified: true, triesLeft: 3, tried: true })
+      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
       t.match(await records.get(key), { ended: 'verified' })
     })
 
     await t.test('the last wrong try ends the code', async t => {
       const key = await put()
-      for (const attemptsLeft of [2, 1, 0]) {
-        t.same(await records.check(key, 0), { verified: false, attemptsLeft, tried: true })
+      for (const triesLeft of [2, 1, 0]) {
+        t.same(await records.check(key, 0), { verified: false, triesLeft, tried: true })
       }
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
-      t.match(await records.get(key), { ended: 'failed', attemptsLeft: 0 })
+      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
+      t.match(await records.get(key), { ended: 'failed', triesLeft: 0 })
     })
 
     await t.test('a code expires to the millisecond, and its record is forgotten later', async t => {
@@ -69,8 +69,8 @@ for (const [store, open] of Object.entries(stores)) {
       advance(299_999)
       t.match(await records.get(key), { lifeMs: 1, ended: '' })
       advance(1)
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 0, tried: false })
-      t.match(await records.get(key), { lifeMs: 0, ended: '', attemptsLeft: 3 })
+      t.same(await records.check(key, 1), { verified: false, triesLeft: 0, tried: false })
+      t.match(await records.get(key), { lifeMs: 0, ended: '', triesLeft: 3 })
       advance(RETENTION_MS - 300_001)
       t.ok(await records.get(key))
       // Redis lets a key live in the millisecond of its end.
@@ -82,10 +82,10 @@ for (const [store, open] of Object.entries(stores)) {
       const key = await put()
       await records.check(key, 0)
       advance(100_000)
-      t.match(await records.rotate(key, terms, 'a'), { generation: 1, attemptsLeft: 2, lifeMs: 200_000 })
-      t.match(await records.get(key), { sealed: 'sealed', generation: 2, attemptsLeft: 3, lifeMs: 300_000 })
-      t.same(await records.check(key, 1), { verified: false, attemptsLeft: 2, tried: true })
-      t.same(await records.check(key, 2), { verified: true, attemptsLeft: 2, tried: true })
+      t.match(await records.rotate(key, terms, 'a'), { generation: 1, triesLeft: 2, lifeMs: 200_000 })
+      t.match(await records.get(key), { sealed: 'sealed', generation: 2, triesLeft: 3, lifeMs: 300_000 })
+      t.same(await records.check(key, 1), { verified: false, triesLeft: 2, tried: true })
+      t.same(await records.check(key, 2), { verified: true, triesLeft: 2, tried: true })
       t.equal(await records.rotate(key, terms, 'a'), null)
     })
 
@@ -103,8 +103,8 @@ for (const [store, open] of Object.entries(stores)) {
       await records.rotate(key, terms, 'a')
       advance(1_000)
       await records.restore(key, 'a')
-      t.match(await records.get(key), { generation: 1, attemptsLeft: 2, lifeMs: 299_000 })
-      t.same(await records.check(key, 2), { verified: false, attemptsLeft: 1, tried: true })
+      t.match(await records.get(key), { generation: 1, triesLeft: 2, lifeMs: 299_000 })
+      t.same(await records.check(key, 2), { verified: false, triesLeft: 1, tried: true })
 
       await records.rotate(key, terms, 'b')
       t.match(
@@ -115,7 +115,7 @@ for (const [store, open] of Object.entries(stores)) {
       await records.restore(key, 'b')
       t.match(
         await records.get(key),
-        { generation: 1, made: 3, attemptsLeft: 1 },
+        { generation: 1, made: 3, triesLeft: 1 },
         'a former generation comes back a second time'
       )
       await records.rotate(key, terms, 'c')
@@ -137,7 +137,7 @@ for (const [store, open] of Object.entries(stores)) {
         await records.check(key, 0)
         for (const token of 'abc') await records.rotate(key, terms, token)
         for (const token of order) await records.restore(key, token)
-        t.match(await records.get(key), { generation: 1, attemptsLeft: 2 }, order)
+        t.match(await records.get(key), { generation: 1, triesLeft: 2 }, order)
         await records.restore(key, 'a')
         t.match(await records.get(key), { generation: 1, made: 4 }, 'a rotation is taken back once')
       }
@@ -170,12 +170,12 @@ for (const [store, open] of Object.entries(stores)) {
         const failed = await put()
         for (let i = 0; i < 3; i++) await records.check(failed, 0)
         t.match(await records.rotate(failed, terms, 'a'), { ended: 'failed' })
-        t.match(await records.get(failed), { ended: '', attemptsLeft: 3 })
+        t.match(await records.get(failed), { ended: '', triesLeft: 3 })
         const cancelled = await put()
         t.equal(await records.cancel(cancelled), true)
         t.equal(await records.cancel(cancelled), false)
         t.equal(await records.rotate(cancelled, terms, 'a'), null)
-        t.same(await records.check(cancelled, 1), { verified: false, attemptsLeft: 0, tried: false })
+        t.same(await records.check(cancelled, 1), { verified: false, triesLeft: 0, tried: false })
         const expired = await put()
         advance(300_000)
         t.match(await records.rotate(expired, terms, 'a'), { lifeMs: 0 })
@@ -244,7 +244,7 @@ for (const [store, open] of Object.entries(stores)) {
       t.equal(all.filter(({ verified }) => verified).length, 1)
       const other = await put()
       const wrong = await Promise.all(Array.from({ length: 20 }, () => records.check(other, 0)))
-      t.same(wrong.map(({ attemptsLeft }) => attemptsLeft).filter(Boolean), [2, 1])
+      t.same(wrong.map(({ triesLeft }) => triesLeft).filter(Boolean), [2, 1])
     })
   })
 }

@@ -129,7 +129,7 @@ t.test('on a Redis that is full, codes that were sent can be verified and cancel
   const other = (await ask(app, { phone: '13900139000' })).body.id
   t.match(await status(app, other), { body: { delivery: 'accepted' } }, 'the sender of its message is noted')
   t.match(await ask(app, { phone: '13700137000' }), { status: 503, body: { code: 'CODES_UNAVAILABLE' } })
-  t.match(await verify(app, id, wrong(code)), { status: 422, body: { attemptsLeft: 4 } })
+  t.match(await verify(app, id, wrong(code)), { status: 422, body: { triesLeft: 4 } })
   t.match(await verify(strict, id, code), {
     status: 503,
     body: { code: 'FST_SEND_LIMIT_STORE_UNAVAILABLE' }

@@ -31,7 +31,7 @@ for (const [name, open] of Object.entries(places)) {
       const { id } = (await ask(app)).body
       const first = lastCode(app, E164)
       t.match(await resend(app, id), { status: 429, body: { 'violated-policies': ['recipient-60s'] } })
-      t.equal((await verify(app, id, wrong(first))).body.attemptsLeft, 4)
+      t.equal((await verify(app, id, wrong(first))).body.triesLeft, 4)
       place.advance(60_000)
       const asked = { payload: { locale: 'zh' }, headers: { 'idempotency-key': 'one' } }
       const again = await resend(app, id, asked)
@@ -40,7 +40,7 @@ for (const [name, open] of Object.entries(places)) {
       t.equal(Date.parse(again.body.expiresAt) - Date.parse(again.body.resendAt), 240_000)
       const second = lastCode(app, E164)
       t.not(second, first)
-      t.match(await verify(app, id, first), { status: 422, body: { attemptsLeft: 4 } })
+      t.match(await verify(app, id, first), { status: 422, body: { triesLeft: 4 } })
       t.equal((await verify(app, id, second)).status, 200)
       t.same((await resend(app, id, asked)).body, again.body, 'a repetition is answered as the first time')
       place.advance(60_000)
@@ -59,7 +59,7 @@ for (const [name, open] of Object.entries(places)) {
       t.match(await resend(app, id), { status: 202, body: { expiresAt } })
       t.equal(lastCode(app, E164), code)
       t.match(app.outbox?.messages[0]?.text, '3 min', 'the message tells the minutes left, rounded down')
-      t.match(await status(app, id), { body: { attemptsLeft: 4, expiresAt } })
+      t.match(await status(app, id), { body: { triesLeft: 4, expiresAt } })
       await verify(app, id, code)
       place.advance(60_000)
       t.equal((await resend(app, id)).status, 410, 'the code is used up')

@@ -37,17 +37,17 @@ for (const [name, open] of Object.entries(places)) {
       for (let i = 0; i < 2; i++) await cancel(app, last)
 
       const events = eventsOf(file)
-      const told = events.map(({ event, outcome, attemptsLeft }) => ({ event, outcome, attemptsLeft }))
+      const told = events.map(({ event, outcome, triesLeft }) => ({ event, outcome, triesLeft }))
       t.same(told, [
-        { event: 'send', outcome: 'sent', attemptsLeft: undefined },
-        { event: 'verification', outcome: 'wrong', attemptsLeft: 4 },
-        { event: 'verification', outcome: 'wrong', attemptsLeft: 3 },
-        { event: 'verification', outcome: 'verified', attemptsLeft: 3 },
-        { event: 'verification', outcome: 'ended', attemptsLeft: 0 },
-        { event: 'verification', outcome: 'ended', attemptsLeft: 0 },
-        { event: 'send', outcome: 'sent', attemptsLeft: undefined },
-        { event: 'cancel', outcome: 'cancelled', attemptsLeft: undefined },
-        { event: 'cancel', outcome: 'ended', attemptsLeft: undefined }
+        { event: 'send', outcome: 'sent', triesLeft: undefined },
+        { event: 'verification', outcome: 'wrong', triesLeft: 4 },
+        { event: 'verification', outcome: 'wrong', triesLeft: 3 },
+        { event: 'verification', outcome: 'verified', triesLeft: 3 },
+        { event: 'verification', outcome: 'ended', triesLeft: 0 },
+        { event: 'verification', outcome: 'ended', triesLeft: 0 },
+        { event: 'send', outcome: 'sent', triesLeft: undefined },
+        { event: 'cancel', outcome: 'cancelled', triesLeft: undefined },
+        { event: 'cancel', outcome: 'ended', triesLeft: undefined }
       ])
       const own = { purpose: 'register', channel: 'sms', recipient: '+86*******8000' }
       for (const event of events.slice(0, 5)) t.match(event, own)

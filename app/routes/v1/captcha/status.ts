@@ -44,7 +44,7 @@ const status: FastifyPluginAsyncTypebox = async fastify => {
         purpose,
         status: statusOf(kept),
         delivery: concealed || kept.sender ? ('accepted' as const) : ('unknown' as const),
-        attemptsLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.attemptsLeft : 0,
+        triesLeft: kept.ended === '' && kept.lifeMs > 0 ? kept.triesLeft : 0,
         expiresAt: iso(now + kept.lifeMs),
         resendAt: iso(now + (retryAfterMs ?? 0))
       }

@@ -63,18 +63,18 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         tell('unknown')
         throw error
       })
-      const { verified, attemptsLeft, tried } = checked
+      const { verified, triesLeft, tried } = checked
       // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
-      tell(outcomeOf(checked), { attemptsLeft })
+      tell(outcomeOf(checked), { triesLeft })
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
-        throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, attemptsLeft })
+        throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, triesLeft })
       }
       const { purpose, channel, masked, params } = captcha
       return {
         verified: true as const,
-        attemptsLeft,
+        triesLeft,
         purpose,
         channel,
         recipient: masked,
