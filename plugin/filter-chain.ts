@@ -11,9 +11,15 @@ interface FilterRefusal {
   retryAfterMs: number | null
 }
 
+/** A filter's result, with the name of the filter. */
+interface Pass {
+  name: string
+  result: FilterResult
+}
+
 /** The filters that one request has passed. They are undone if the request is refused after all. */
 export class FilterChain {
-  private readonly passed: FilterResult[] = []
+  private readonly passes: Pass[] = []
 
   /** @param timeout how long each `check` and each `undo` may take, in milliseconds */
   constructor(
@@ -30,29 +36,32 @@ export class FilterChain {
     for (const filter of filters) {
       const { name } = filter
       const checked = Promise.resolve(filter.check(request))
-      // A pass that comes too late is taken back as well.
       const late = () => {
+        // A pass that comes too late is taken back as well.
         void checked
-          .then(result => (result?.allowed ? result.undo?.() : undefined))
+          .then(result => (result?.allowed ? this.takeBack({ name, result }) : undefined))
           .catch(error => request.log.error({ err: error }, `filter ${name}`))
         return new TimeoutError(`the filter ${name}`, timeout)
       }
       const result = verified(name, await within(checked, timeout, late))
       if (result?.allowed === false) return { name, retryAfterMs: result.retryAfterMs ?? null }
-      if (result) this.passed.push(result)
+      if (result) this.passes.push({ name, result })
     }
     return null
   }
 
   /** Undoes the filters that were passed, in reverse order. If one fails, that is logged, and the others are undone. */
   async undo(): Promise<void> {
-    for (const result of this.passed.splice(0).reverse()) {
-      try {
-        const undone = Promise.resolve(result.undo?.())
-        await within(undone, this.timeout, () => new TimeoutError('the undo of a filter', this.timeout))
-      } catch (error) {
-        this.request.log.error({ err: error }, 'a filter could not undo')
-      }
+    for (const pass of this.passes.splice(0).reverse()) await this.takeBack(pass)
+  }
+
+  private async takeBack({ name, result }: Pass): Promise<void> {
+    const { request, timeout } = this
+    try {
+      const undone = Promise.resolve(result.undo?.())
+      await within(undone, timeout, () => new TimeoutError(`the undo of the filter ${name}`, timeout))
+    } catch (error) {
+      request.log.error({ err: error }, `the filter ${name} could not undo`)
     }
   }
 }

@@ -7,6 +7,7 @@ import { type Filter, type FilterResult, limitPlugin, type Rule } from '../../pl
 import { MemoryStore } from '../../plugin/store/memory.js'
 import { open } from '../helper/face.js'
 import { logStream } from '../helper/log-stream.js'
+import { until } from '../helper/until.js'
 
 const send: Rule = { name: 'send', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
@@ -275,7 +276,19 @@ t.test('an undo that never ends holds up no answer and no other undo', async t =
   t.equal((await app.inject('/x')).statusCode, 200)
   t.equal((await app.inject('/x')).statusCode, 429)
   t.same(log, ['undone'])
-  t.match(lines.join(''), 'the undo of a filter took longer than 20 ms')
+  t.match(lines.join(''), 'the undo of the filter stuck took longer than 20 ms')
+})
+
+t.test('an undo that never ends is logged after a late pass as well', async t => {
+  const { lines, stream } = logStream()
+  const { app } = await open(t, { timeout: 20 }, { logger: { level: 'error', stream } })
+  let pass: (result: FilterResult) => void = () => {}
+  const check = () => new Promise<FilterResult>(found => (pass = found))
+  app.get('/x', { config: { limit: { name: 'slow', check } } }, async () => 'sent')
+  t.equal((await app.inject('/x')).statusCode, 503)
+  pass({ allowed: true, undo: () => new Promise<void>(() => {}) })
+  const message = 'the undo of the filter slow took longer than 20 ms'
+  await until(() => lines.some(line => line.includes(message)), message)
 })
 
 t.test('a pass that comes after the handlerTimeout of its route is undone', async t => {
