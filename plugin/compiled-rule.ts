@@ -32,7 +32,7 @@ export interface CompiledRule {
    * undefined without `distinct`, null when the rule does not apply.
    * @throws KeyMissingError, KeyInvalidError
    */
-  valueOf(values: unknown): number | null | undefined
+  distinctOf(values: unknown): number | null | undefined
   specs: readonly Spec[]
   /** If any `max` comes from the request: for each spec, the `max` of each of its limits. */
   max: readonly (readonly (number | MaxFunction)[])[] | undefined

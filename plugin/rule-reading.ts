@@ -6,13 +6,13 @@ import { type CompiledPart, readAll } from './identity/part.js'
 export function readingOf(
   { key, distinct }: Pick<CompiledRule, 'key' | 'distinct'>,
   optional: boolean
-): Pick<CompiledRule, 'read' | 'whoOf' | 'valueOf'> {
+): Pick<CompiledRule, 'read' | 'whoOf' | 'distinctOf'> {
   const parts = [...key.parts, ...(distinct?.parts ?? [])]
   const [only, ...others] = parts as [CompiledPart, ...CompiledPart[]]
   return {
     read: others.length === 0 ? only.read : source => readAll(parts, source),
     whoOf: values => (distinct === undefined ? values : ownOf(key, values as readonly unknown[])),
-    valueOf(values) {
+    distinctOf(values) {
       if (distinct === undefined) return undefined
       const own = (values as readonly unknown[]).slice(key.parts.length)
       const what = distinct.identify(ownOf(distinct, own), optional)

@@ -86,7 +86,7 @@ function addSubjects(
     subjects[count] = new Subject(rule, identity, specs[0] as Spec, undefined, undefined, true)
     return count + 1
   }
-  const value = rule.valueOf(values)
+  const value = rule.distinctOf(values)
   if (value === null) return count
   for (let i = 0; i < specs.length; i++) {
     const spec = specOf(rule, i, source)

@@ -532,7 +532,7 @@ t.test('a lock is renewed for ten times its time, or as long as maxHold says', t
 
 t.test('different values get different numbers of 48 bits', t => {
   const rule = compiler.compile({ name: 'a', key: 'ip', distinct: { value: 'body.to' }, limits }, '', '')
-  const numbers = Array.from({ length: 20_000 }, (_, i) => rule.valueOf(['192.0.2.1', `${i}`]) ?? 0)
+  const numbers = Array.from({ length: 20_000 }, (_, i) => rule.distinctOf(['192.0.2.1', `${i}`]) ?? 0)
   t.equal(new Set(numbers).size, numbers.length)
   t.ok(numbers.every(number => number < 2 ** 48) && numbers.some(number => number > 2 ** 47))
   t.end()
