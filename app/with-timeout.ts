@@ -43,7 +43,7 @@ export async function withTimeout<T>(
   }
 }
 
-/** Like `answered`, for a command that may be carried out twice: it is repeated in the way that `takeBack` is. */
+/** Like `withTimeout`, for a command that may be carried out twice: it is repeated in the way that `takeBack` is. */
 export function withRetries<T>(ask: () => Promise<T>, ms: number, unavailable: () => Error): Promise<T> {
   return withTimeout(ask(), ms, unavailable, () => withTimeout(ask(), ms, unavailable))
 }
