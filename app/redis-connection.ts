@@ -98,20 +98,21 @@ async function ready(client: Redis | Cluster, { sharded }: RedisAddress): Promis
  * `socketTimeout`), since a process that was busy reads the answers that have come before it sends the next ping.
  */
 function endSilent(client: Redis, pingMs: number): void {
-  let unheard = 0
-  const heard = () => {
-    unheard = 0
+  let unanswered = 0
+  const answered = () => {
+    unanswered = 0
   }
   const pinging = setInterval(() => {
     // In `connect`, the client waits for answers to commands of its own before it is ready.
-    if (client.status !== 'ready' && client.status !== 'connect') return heard()
-    if (unheard++ === MAX_UNANSWERED_PINGS) {
-      heard()
+    if (client.status !== 'ready' && client.status !== 'connect') return answered()
+    if (unanswered++ === MAX_UNANSWERED_PINGS) {
+      answered()
       // Not by `disconnect`, which waits for the other end to close, too.
       return client.stream.destroy()
     }
     // A user who may not ping gets an error, which is an answer, too.
-    if (client.status === 'ready') client.ping().then(heard, error => error instanceof ReplyError && heard())
+    if (client.status === 'ready')
+      client.ping().then(answered, error => error instanceof ReplyError && answered())
   }, pingMs).unref()
   client.once('end', () => clearInterval(pinging))
 }

@@ -121,9 +121,9 @@ const OTHER_SECRET =
 
 function fail(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: string }
-  const said = code === 'FST_SEND_LIMIT_SECRET_MISMATCH' ? OTHER_SECRET : message
+  const text = code === 'FST_SEND_LIMIT_SECRET_MISMATCH' ? OTHER_SECRET : message
   // A mistake that an operator can correct needs no stack.
-  console.error(isMistake(error) ? `Not started: ${said}` : error)
+  console.error(isMistake(error) ? `Not started: ${text}` : error)
   process.exit(1)
 }
 

@@ -51,7 +51,7 @@ export class Admission {
    * Puts the decision on the reply, and publishes it if anybody listens.
    * @returns the verdict that was published; null if nobody listens
    */
-  tell(
+  publish(
     decision: Decision,
     stage: DecisionEvent['stage'],
     { route }: Plan,
@@ -62,8 +62,8 @@ export class Admission {
     reply.limit = decision
     if (!hasListeners(options)) return null
     const verdict = decision.verdict()
-    const told = earlier?.observed.length ?? 0
-    publish({ stage, route, told }, decision, verdict, options, request, request.log)
+    const reported = earlier?.observed.length ?? 0
+    publish({ stage, route, reported }, decision, verdict, options, request, request.log)
     return verdict
   }
 
@@ -72,9 +72,9 @@ export class Admission {
    * @throws FunctionError, and what `errorResponse` throws
    */
   answer(decision: Decision, stage: DecisionEvent['stage'], plan: Plan, reply: FastifyReply): void {
-    const told = this.tell(decision, stage, plan, reply)
-    if (decision.allowed && told === null) return tellLeft(decision, plan, reply)
-    const verdict = told ?? decision.verdict()
+    const published = this.publish(decision, stage, plan, reply)
+    if (decision.allowed && published === null) return setPolicyHeaders(decision, plan, reply)
+    const verdict = published ?? decision.verdict()
     if (decision.allowed) {
       reply.headers(policyHeaders(verdict.rules, plan.disclosures))
       return
@@ -111,6 +111,10 @@ export class Admission {
 }
 
 /** Sets the headers that tell what is left. */
-export function tellLeft(decision: Decision, { callers, disclosures }: Plan, reply: FastifyReply): void {
+export function setPolicyHeaders(
+  decision: Decision,
+  { callers, disclosures }: Plan,
+  reply: FastifyReply
+): void {
   reply.headers(policyHeaders(decision.statesOf(callers), disclosures))
 }

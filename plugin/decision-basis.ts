@@ -50,7 +50,7 @@ export class DecisionBasis {
     readonly since: Instant,
     readonly decider: Decider,
     readonly earlier: Earlier | null,
-    readonly said: Verdict | null
+    readonly verdict: Verdict | null
   ) {}
 
   get report(): Decider['report'] {

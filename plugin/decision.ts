@@ -24,9 +24,9 @@ export class Decision implements Verdict {
   #hold: Hold | undefined
 
   constructor(basis: DecisionBasis) {
-    const { subjects, facts, said, token } = basis
+    const { subjects, facts, verdict, token } = basis
     this.#basis = basis
-    this.allowed = said ? said.allowed : isAdmitted(subjects, facts)
+    this.allowed = verdict ? verdict.allowed : isAdmitted(subjects, facts)
     if (!facts || !this.allowed) this.#slots = NONE
     else if (token !== '') this.#hold = new Hold(basis.slots(isLock), basis)
   }
@@ -36,8 +36,8 @@ export class Decision implements Verdict {
    * and so is each of these members when it is read (except `allowed`).
    */
   verdict(): Verdict {
-    const { subjects, facts, earlier, said, at } = this.#basis
-    const own = said ?? verdictOf(subjects, facts)
+    const { subjects, facts, earlier, verdict, at } = this.#basis
+    const own = verdict ?? verdictOf(subjects, facts)
     return earlier ? join(earlier.verdict(), own, at - earlier.at) : own
   }
 

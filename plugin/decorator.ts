@@ -123,8 +123,8 @@ export function decorator(
       if (!decision.allowed) {
         const about = (request ?? undefined) as FastifyRequest | undefined
         // Inline rules of several routes may have the same name, and headers could not tell which one they mean.
-        const told = rules.filter(({ name }) => rules.filter(other => other.name === name).length === 1)
-        const { disclosures } = planFor(planOf('', told), told, about)
+        const unique = rules.filter(({ name }) => rules.filter(other => other.name === name).length === 1)
+        const { disclosures } = planFor(planOf('', unique), unique, about)
         throw refusal(decision.verdict(), disclosures)
       }
       try {

@@ -14,11 +14,11 @@ export function hasListeners({ onDecision }: Pick<SendLimitOptions, 'onDecision'
 
 /**
  * Publishes a decision to `onDecision` and the diagnostics channel.
- * @param told how many of the decision's observed violations the event of the first stage has told of
+ * @param reported how many of the decision's observed violations the event of the first stage has reported
  * @param log gets the errors of `onDecision`
  */
 export function publish(
-  { stage, route, told = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { told?: number },
+  { stage, route, reported = 0 }: Pick<DecisionEvent, 'stage' | 'route'> & { reported?: number },
   decision: Decision,
   verdict: Verdict,
   options: Pick<SendLimitOptions, 'onDecision'>,
@@ -27,7 +27,7 @@ export function publish(
 ): void {
   const { keys, store } = decision
   const { allowed, retryAfterMs, violated, rules, refusal } = verdict
-  const observed = verdict.observed.slice(told)
+  const observed = verdict.observed.slice(reported)
   // Member by member: a spread of the verdict takes as long as the decision (docs/speed.md).
   const event: DecisionEvent = {
     allowed,

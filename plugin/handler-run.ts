@@ -31,11 +31,11 @@ export class HandlerRun {
   /** The error with which sending the answer failed. If the handler then throws this error, it is not its own. */
   private undelivered: unknown
 
-  /** @param tellAnew sets the headers that tell what is left anew, after a refund */
+  /** @param updateHeaders sets the headers that tell what is left anew, after a refund */
   constructor(
     private readonly reply: FastifyReply,
     private readonly decision: Decision,
-    private readonly tellAnew: () => void
+    private readonly updateHeaders: () => void
   ) {
     const { send, then, hijack } = reply
     this.send = send
@@ -50,13 +50,13 @@ export class HandlerRun {
       if (!this.answered && !this.timedOut) this.callback = true
       let waits = true
       // Wakes nobody while a handler without a promise has yet to send: Fastify would answer in its place.
-      const tell = (waiter: () => void) => {
+      const wake = (waiter: () => void) => {
         if (waits && (this.promised || this.answered || this.timedOut || this.leaves)) waiter()
         waits = false
       }
-      const left = () => tell(() => fulfilled?.())
+      const left = () => wake(() => fulfilled?.())
       const wait = () => {
-        then.call(reply, left, error => tell(() => rejected?.(error)))
+        then.call(reply, left, error => wake(() => rejected?.(error)))
         whenCutOff(reply, left)
       }
       if (this.held) void this.held.then(wait, wait)
@@ -146,7 +146,7 @@ export class HandlerRun {
   }
 
   private deliver(payload: unknown, ends: boolean): FastifyReply {
-    if (this.decision.refunded) this.tellAnew()
+    if (this.decision.refunded) this.updateHeaders()
     if (ends) void (this.promised ? this.decision.release() : this.decision.end())
     return this.pass(payload)
   }
@@ -208,7 +208,7 @@ export class HandlerRun {
   private after<T>(settled: Awaitable<unknown>, then: () => T): T | Promise<T> {
     const end = () => {
       this.decision.end()
-      if (this.decision.refunded) this.tellAnew()
+      if (this.decision.refunded) this.updateHeaders()
       return then()
     }
     return isPromise(settled) ? settled.then(end) : end()

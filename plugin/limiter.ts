@@ -61,8 +61,8 @@ export class Limiter {
   refuse(name: string, retryAfterMs: number | null, earlier?: Decision | null): Decision {
     const refusal = retryAfterMs === null ? 'blocked' : 'exceeded'
     const violated = [{ rule: name, windowMs: 0 }]
-    const said = { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal } as const
-    return this.conclude([], null, NO_LOCK, earlier, said)
+    const verdict = { ...admittedVerdict(), allowed: false, retryAfterMs, violated, refusal } as const
+    return this.conclude([], null, NO_LOCK, earlier, verdict)
   }
 
   /**
@@ -130,18 +130,18 @@ export class Limiter {
       : this.conclude(subjects, reserved, holder, earlier)
   }
 
-  /** @param said the verdict, where it does not follow from what the store answered */
+  /** @param verdict where it does not follow from what the store answered */
   private conclude(
     subjects: readonly Subject[],
     reserved: Reserved | null,
     { token, since }: typeof NO_LOCK,
     earlier: Decision | null = null,
-    said: Verdict | null = null
+    verdict: Verdict | null = null
   ): Decision {
     const facts = reserved?.facts ?? null
     const store = reserved?.store ?? this.reserver.store
     const at = reserved?.at ?? this.clock.monotonic()
-    return new Decision(new DecisionBasis(subjects, facts, at, store, token, since, this, earlier, said))
+    return new Decision(new DecisionBasis(subjects, facts, at, store, token, since, this, earlier, verdict))
   }
 }
 

@@ -107,8 +107,8 @@ export function documented(
   const locks = rules.filter(rule => rule.lock)
   const filtered = plan.filters.length > 0
   // The policy headers tell nothing of a private rule, nor of a filter.
-  const told = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
-  const headers = { ...waiting, ...(told && policies) }
+  const disclosed = rules.some(({ name }) => plan.disclosures.get(name)?.to !== 'nobody')
+  const headers = { ...waiting, ...(disclosed && policies) }
   const answers: Record<string, Answer> = {
     400: answer('The request lacks a value by which a rule counts.'),
     422: answer('A value by which a rule counts is not valid, such as an impossible phone number.'),

@@ -63,7 +63,7 @@ export function planOf(route: string, named: readonly (CompiledRule | Filter)[])
     attempts: rules.filter(rule => rule.counts === 'attempts'),
     sends: rules.filter(rule => rule.counts !== 'attempts'),
     filters: named.filter((each): each is Filter => 'check' in each),
-    ...told(rules.map(rule => [rule.name, disclosureOf(rule)]))
+    ...disclosuresOf(rules.map(rule => [rule.name, disclosureOf(rule)]))
   }
 }
 
@@ -80,10 +80,12 @@ export function planFor(plan: Plan, rules: readonly CompiledRule[], request?: Fa
   const disclosed = [...plan.disclosures].map(([name, disclosure]): [string, Disclosure] =>
     hidden.includes(name) ? [name, { ...disclosure, to: 'nobody' }] : [name, disclosure]
   )
-  return { ...plan, ...told(disclosed) }
+  return { ...plan, ...disclosuresOf(disclosed) }
 }
 
-function told(disclosed: readonly [name: string, Disclosure][]): Pick<Plan, 'disclosures' | 'callers'> {
+function disclosuresOf(
+  disclosed: readonly [name: string, Disclosure][]
+): Pick<Plan, 'disclosures' | 'callers'> {
   const callers = disclosed.filter(([, { to }]) => to === 'caller').map(([name]) => name)
   return { disclosures: new Map(disclosed), callers: new Set(callers) }
 }

@@ -57,8 +57,8 @@ export class Planner {
     const limit = route.config?.limit
     if (limit === undefined) return undefined
     // NestJS passes an empty object when there are no constraints.
-    const told = JSON.stringify(route.constraints ?? {}, patterns)
-    const constraints = told === '{}' ? '' : ` ${told}`
+    const constrained = JSON.stringify(route.constraints ?? {}, patterns)
+    const constraints = constrained === '{}' ? '' : ` ${constrained}`
     // Under a prefix, `onRoute` hears of a GET of "/" in one spelling, with or without the slash, and of its HEAD in
     // both.
     const place = `${route.url.replace(/\/$/, '')}${constraints}`

@@ -6,7 +6,7 @@ import type {
   RouteHandlerMethod,
   RouteOptions
 } from 'fastify'
-import { Admission, type Shared, tellLeft } from './admission.js'
+import { Admission, type Shared, setPolicyHeaders } from './admission.js'
 import { cohort } from './cohort.js'
 import type { Decision } from './decision.js'
 import { RouteTooEarlyError } from './errors.js'
@@ -85,7 +85,7 @@ async function decideAttempts(begun: Plan, reply: FastifyReply, admission: Admis
     const decision = await admission.decide(plan.attempts, request)
     const over = watch.end()
     // The attempt stays counted, even if the request is over.
-    if (over) admission.tell(decision, 'attempts', plan, reply)
+    if (over) admission.publish(decision, 'attempts', plan, reply)
     else admission.answer(decision, 'attempts', plan, reply)
     return decision.allowed && !over
   } catch (error) {
@@ -119,12 +119,12 @@ function limitHandler(
       admission.answer(decision, 'sends', plan, reply)
       if (!decision.allowed) return reply
       const start = () => handler.call(this, request, reply)
-      const told = reply.getHeader('ratelimit')
+      const sent = reply.getHeader('ratelimit')
       // If the app has set this header itself, that stays.
-      const tellAnew = () => {
-        if (reply.getHeader('ratelimit') === told) tellLeft(decision, plan, reply)
+      const updateHeaders = () => {
+        if (reply.getHeader('ratelimit') === sent) setPolicyHeaders(decision, plan, reply)
       }
-      const result = decision.pending ? new HandlerRun(reply, decision, tellAnew).run(start) : start()
+      const result = decision.pending ? new HandlerRun(reply, decision, updateHeaders).run(start) : start()
       // A handler that returns nothing sends later. The reply, which is a thenable, waits for that.
       return result === undefined ? reply : result
     }

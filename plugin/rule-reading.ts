@@ -15,8 +15,8 @@ export function readingOf(
     distinctOf(values) {
       if (distinct === undefined) return undefined
       const own = (values as readonly unknown[]).slice(key.parts.length)
-      const what = distinct.identify(ownOf(distinct, own), optional)
-      return what === null ? null : numberOf(distinct.pseudonym(what))
+      const identified = distinct.identify(ownOf(distinct, own), optional)
+      return identified === null ? null : numberOf(distinct.pseudonym(identified))
     }
   }
 }

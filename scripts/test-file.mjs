@@ -34,9 +34,9 @@ export async function runTestFile(file, track) {
     killSignal: 'SIGKILL'
   })
   track(child)
-  let [tap, said] = ['', '']
+  let [tap, errors] = ['', '']
   child.stdout.setEncoding('utf8').on('data', text => (tap += text))
-  child.stderr.setEncoding('utf8').on('data', text => (said += text))
+  child.stderr.setEncoding('utf8').on('data', text => (errors += text))
   const code = await new Promise(resolve => child.on('close', (code, signal) => resolve(code ?? signal)))
   const lines = tap.split('\n')
   const found = lines.findLast(line => COUNTS.test(line))
@@ -45,7 +45,7 @@ export async function runTestFile(file, track) {
   const shown = passed ? lines.filter(line => LEFT_OUT.test(line)) : unpassed(lines)
   const seconds = ((performance.now() - started) / 1_000).toFixed(1)
   const end = `${passed ? 'ok' : `not ok (${code})`} - ${file} # ${counts?.pass ?? 0} passed, ${seconds} s`
-  return { passed, counts, printed: [said.trimEnd(), ...shown, end].filter(text => text !== '').join('\n') }
+  return { passed, counts, printed: [errors.trimEnd(), ...shown, end].filter(text => text !== '').join('\n') }
 }
 
 /** Reads a line such as `# { total: 9, pass: 8, fail: 1 }`. */

@@ -13,7 +13,7 @@ const LAST_TRIES = 40
 export class LineWriter {
   private readonly waiting = new Waiting()
   /** The kinds of failures reported since writing last worked: `losing`, and codes of errors. */
-  private readonly told = new Set<unknown>()
+  private readonly reported = new Set<unknown>()
   private retrying: NodeJS.Timeout | undefined
   private closed = false
 
@@ -71,21 +71,21 @@ export class LineWriter {
       this.midLine = false
       this.waiting.writeTo(this.fd)
       // Only when all is written: otherwise a slow reader of a pipe would make each line be reported.
-      this.told.clear()
+      this.reported.clear()
       return false
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      this.tell(code, error)
+      this.reportOnce(code, error)
       return code === 'EAGAIN'
     }
   }
 
   private lost(why: string): void {
-    this.tell('losing', new Error(`lines are lost: ${why}`))
+    this.reportOnce('losing', new Error(`lines are lost: ${why}`))
   }
 
-  private tell(kind: unknown, error: unknown): void {
-    if (!this.told.has(kind)) this.report(error)
-    this.told.add(kind)
+  private reportOnce(kind: unknown, error: unknown): void {
+    if (!this.reported.has(kind)) this.report(error)
+    this.reported.add(kind)
   }
 }

@@ -55,8 +55,8 @@ const senders: FastifyPluginAsync<Options> = async (fastify, { config, clock, pr
     } catch (error) {
       const { sender, outcome, code } = undeliveredOf(error)
       fastify.metrics.sent({ channel, sender, outcome: countedAs(outcome, code) }, tookMs())
-      const heard = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
-      log.warn({ send: { channel, sender, outcome, code } }, heard)
+      const message = outcome === 'unknown' ? 'perhaps sent' : 'not sent'
+      log.warn({ send: { channel, sender, outcome, code } }, message)
       throw error
     }
   }

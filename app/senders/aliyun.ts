@@ -114,8 +114,8 @@ function outcomeOf(
 ): SendError {
   if (typeof code !== 'string' || !/^[a-z]/i.test(code)) return statusError(status)
   if (LIMITED.test(code)) {
-    const told = String(headers['x-acs-retry-after'] ?? '')
-    const retryAfterMs = /^\d{1,9}$/.test(told) ? Number(told) : waitOf(`${code} ${words}`, clock)
+    const header = String(headers['x-acs-retry-after'] ?? '')
+    const retryAfterMs = /^\d{1,9}$/.test(header) ? Number(header) : waitOf(`${code} ${words}`, clock)
     return new SendError('limited', { code, retryAfterMs })
   }
   if (REFUSED.has(code)) return new SendError('refused', { code })

@@ -19,9 +19,9 @@ export const webhook = provider({
         const response = await post({ url, headers, body, signal })
         // The status says everything. The body is not read, since it may never end.
         response.destroy()
-        const { statusCode = 0, headers: told } = response
+        const { statusCode = 0, headers: answered } = response
         if (statusCode >= 200 && statusCode < 300) return { sender: 'webhook', reference: id }
-        throw outcomeOf(statusCode, told['retry-after'], clock)
+        throw outcomeOf(statusCode, answered['retry-after'], clock)
       }
     }
   }

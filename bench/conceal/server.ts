@@ -82,8 +82,8 @@ async function start(
   const deadline = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
   try {
     for await (const line of createInterface({ input: child.stdout })) {
-      const said = says.exec(line)?.[1]
-      if (said !== undefined) return said
+      const found = says.exec(line)?.[1]
+      if (found !== undefined) return found
     }
   } finally {
     clearTimeout(deadline)

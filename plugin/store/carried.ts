@@ -23,14 +23,14 @@ export class Carried {
   ) {}
 
   /**
-   * Tells the store to count the slot, unless a late answer says that the store has counted it already. That answer is
+   * Counts the slot in the store, unless a late answer says that the store has counted it already. That answer is
    * taken for lost `timeout` milliseconds after the store answers again, or after the slot was taken if that was later.
    * @param now gives the present tick
    * @param answers since when the store answers, by the monotonic clock
    * @returns the receipt in the store, 0 when the slot was not counted
    * @throws StoreUnavailableError when there is no answer within `timeout` milliseconds; else what the store throws
    */
-  async tell(
+  async count(
     store: Pick<Store, 'count'>,
     now: () => number,
     timeout: number,

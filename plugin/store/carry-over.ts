@@ -38,7 +38,7 @@ export class CarryOver {
   private readonly backlog: Backlog
   private readonly carrying = new Map<Outage, Promise<void>>()
   /** Entries that have left the backlog, but have no answer yet. */
-  private readonly telling = new Set<Carried>()
+  private readonly counting = new Set<Carried>()
   private timer: NodeJS.Timeout | undefined
 
   constructor(
@@ -83,7 +83,7 @@ export class CarryOver {
 
   /** Finds the slots of these entries that wait to be carried over, or are being carried over now. */
   find(entries: readonly Entry[]): Carried[] {
-    return [...this.telling, ...this.backlog.all].filter(({ taken: { entry } }) => {
+    return [...this.counting, ...this.backlog.all].filter(({ taken: { entry } }) => {
       const same = ({ identity, spec }: Entry) => identity === entry.identity && spec.name === entry.spec.name
       return entries.some(same)
     })
@@ -118,7 +118,7 @@ export class CarryOver {
     try {
       await this.probe(waiting[0], outage)
       const answers = performance.now()
-      while (waiting.length > 0) outage.answered(await this.tell(waiting, outage, answers), asked)
+      while (waiting.length > 0) outage.answered(await this.countBatch(waiting, outage, answers), asked)
       this.backlog.delete(outage)
     } catch (error) {
       const onlyReads = this.options.isWriteError(error)
@@ -140,23 +140,23 @@ export class CarryOver {
   }
 
   /**
-   * Tells the store of the oldest batch.
+   * Counts the oldest batch in the store.
    * @param answers since when the store answers, by the monotonic clock
    * @returns whether the store counted any of it
    * @throws the error for which the other entries have to wait longer
    */
-  private async tell(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
+  private async countBatch(waiting: Carried[], outage: Outage, answers: number): Promise<boolean> {
     const { now, timeout, isRequestError, onUncounted } = this.options
     const some = waiting.splice(0, TOGETHER).filter(({ over }) => !over)
-    for (const each of some) this.telling.add(each)
-    const told = await Promise.allSettled(some.map(each => each.tell(this.store, now, timeout, answers)))
-    for (const each of some) this.telling.delete(each)
+    for (const each of some) this.counting.add(each)
+    const results = await Promise.allSettled(some.map(each => each.count(this.store, now, timeout, answers)))
+    for (const each of some) this.counting.delete(each)
     const back: Carried[] = []
     const lost: unknown[] = []
     let failure: unknown
-    for (const [i, answer] of told.entries()) {
-      if (answer.status === 'fulfilled') continue
-      const { reason } = answer
+    for (const [i, result] of results.entries()) {
+      if (result.status === 'fulfilled') continue
+      const { reason } = result
       const ofRequest = isRequestError(reason, outage.node)
       if (!ofRequest) failure = reason
       // Then the store has certainly not counted the entry.
@@ -166,6 +166,6 @@ export class CarryOver {
     if (lost.length > 0) onUncounted(lost[0], lost.length)
     waiting.unshift(...back)
     if (failure !== undefined) throw failure
-    return told.some(answer => answer.status === 'fulfilled' && answer.value !== 0)
+    return results.some(result => result.status === 'fulfilled' && result.value !== 0)
   }
 }

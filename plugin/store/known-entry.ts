@@ -47,14 +47,14 @@ export class KnownEntry {
   /** Writes the entry's facts as they are at the tick `now`. @param head where to write them */
   write(facts: number[], head: number, now: number): void {
     const { refusal, head: from } = this
-    const told = refusal.facts
+    const known = refusal.facts
     const later = now - refusal.answered
     facts[head] = this.state
     // The block has not ended: else the refusal would have.
-    facts[head + 1] = this.state === BLOCKED ? (told[from + 1] as number) - later : 0
+    facts[head + 1] = this.state === BLOCKED ? (known[from + 1] as number) - later : 0
     for (let i = 2; i < factsOf(this.entry.spec); i += 2) {
-      const reset = told[from + i + 1] as number
-      facts[head + i] = told[from + i] as number
+      const reset = known[from + i + 1] as number
+      facts[head + i] = known[from + i] as number
       facts[head + i + 1] = reset === 0 ? 0 : Math.max(reset - later, 1)
     }
   }

@@ -89,11 +89,11 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
     fastify.log
   )
   const outageOf = (node?: string) => {
-    const what = { ...(node && { node }), onStoreError }
+    const about = { ...(node && { node }), onStoreError }
     const events = {
-      onLost: (error: unknown) => fastify.log.error({ err: error, ...what }, 'redis does not decide'),
+      onLost: (error: unknown) => fastify.log.error({ err: error, ...about }, 'redis does not decide'),
       onBack() {
-        fastify.log.info(what, 'redis decides again')
+        fastify.log.info(about, 'redis decides again')
         // Behind the same connection, or on the same node, it may be another Redis by now.
         examination.again()
       },

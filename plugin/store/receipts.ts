@@ -24,7 +24,7 @@ interface ReceiptsOptions {
   foreign: string
 }
 
-type Said = [
+type SlotTuple = [
   kind: Spec['kind'],
   name: string,
   series: number,
@@ -47,8 +47,8 @@ export class Receipts {
 
   /** @param taken slots, none of them a lock */
   make(taken: readonly Taken[]): string {
-    const said = taken.map(
-      ({ entry: { spec, identity }, receipt, ends }): Said => [
+    const slots = taken.map(
+      ({ entry: { spec, identity }, receipt, ends }): SlotTuple => [
         spec.kind,
         spec.name,
         spec.series,
@@ -59,7 +59,7 @@ export class Receipts {
     )
     const salt = randomBytes(SALT)
     const cipher = createCipheriv(CIPHER, ...this.keyOf(salt))
-    const body = cipher.update(JSON.stringify(said), 'utf8')
+    const body = cipher.update(JSON.stringify(slots), 'utf8')
     return Buffer.concat([this.head, salt, body, cipher.final(), cipher.getAuthTag()]).toString('base64url')
   }
 
@@ -78,8 +78,8 @@ export class Receipts {
     } catch {
       throw new ReceiptError(ALTERED)
     }
-    const said = JSON.parse(body.toString('utf8')) as Said[]
-    return said.map(([kind, name, series, identity, receipt, ends]) => ({
+    const slots = JSON.parse(body.toString('utf8')) as SlotTuple[]
+    return slots.map(([kind, name, series, identity, receipt, ends]) => ({
       entry: { spec: specOf(kind, name, series, ruleOf(name)), identity },
       receipt,
       ends

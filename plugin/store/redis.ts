@@ -72,14 +72,14 @@ export class RedisStore implements Store, Caller {
   async refund(taken: readonly Taken[], token: string): Promise<void> {
     if (taken.length === 0) return
     const keys: string[] = []
-    const what: (string | number)[] = [token]
+    const args: (string | number)[] = [token]
     for (const { entry, receipt, ends } of taken) {
       const key = this.keyOf(entry)
       keys.push(key)
       if (entry.spec.kind === 'count') keys.push(`${key}:refunds`)
-      what.push(kindOf(entry.spec).code, receipt, ends)
+      args.push(kindOf(entry.spec).code, receipt, ends)
     }
-    const refund = () => this.calls.call(scripts.refund, keys, [JSON.stringify(what)])
+    const refund = () => this.calls.call(scripts.refund, keys, [JSON.stringify(args)])
     await retry(refund, this, this.timeout)
   }
 

@@ -24,19 +24,19 @@ interface ClientOptions {
 }
 
 /** Whom to call at new connections of a client. One listener serves all: apps may share a client, and come and go. */
-const hearers = new WeakMap<RedisClient, Set<() => void>>()
+const listeners = new WeakMap<RedisClient, Set<() => void>>()
 /** For each client that is connecting, one wait that all callers share. */
 const connecting = new WeakMap<RedisClient, Promise<boolean>>()
 
 function listenTo(client: RedisClient): Set<() => void> {
-  const hearing = new Set<() => void>()
-  hearers.set(client, hearing)
+  const called = new Set<() => void>()
+  listeners.set(client, called)
   const tell = () => {
-    for (const hear of hearing) hear()
+    for (const call of called) call()
   }
   ;(client as RedisClient & IoredisExtras).on('ready', tell)
   ;(client as RedisClient & NodeEvents).on('+node', tell)
-  return hearing
+  return called
 }
 
 /** Waits for a client that is connecting. @returns whether it is connected now */
@@ -78,11 +78,11 @@ export class RedisServer {
     return connecting.get(client) ?? waitFor(client)
   }
 
-  /** Calls `hear` at each new connection, and at each node that joins a cluster. @returns what ends these calls */
-  onConnection(hear: () => void): () => void {
-    const hearing = hearers.get(this.client) ?? listenTo(this.client)
-    hearing.add(hear)
-    return () => hearing.delete(hear)
+  /** Calls `call` at each new connection, and at each node that joins a cluster. @returns what ends these calls */
+  onConnection(call: () => void): () => void {
+    const called = listeners.get(this.client) ?? listenTo(this.client)
+    called.add(call)
+    return () => called.delete(call)
   }
 
   /** Warnings of what the client should not do, each with the option that ends it. */

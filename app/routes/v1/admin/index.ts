@@ -14,7 +14,7 @@ declare module 'fastify' {
     /** The operator, by the first 8 hexadecimal digits of the key's hash; null for everybody else. */
     actor: string | null
     /** Further members of the audit event; null until the handler has set them. */
-    told: Pick<AdminEvent, 'recipientHash' | 'purpose' | 'reason' | 'until'> | null
+    audited: Pick<AdminEvent, 'recipientHash' | 'purpose' | 'reason' | 'until'> | null
   }
 }
 
@@ -24,15 +24,15 @@ declare module 'fastify' {
  */
 const admin: FastifyPluginAsync<{ adminKey: string }> = async (fastify, { adminKey }) => {
   fastify.decorateRequest('actor', null)
-  fastify.decorateRequest('told', null)
+  fastify.decorateRequest('audited', null)
   fastify.addHook('preParsing', adminOnly(adminKey))
   fastify.addHook('onSend', async (request, reply) => {
-    const { actor, told, routeOptions } = request
+    const { actor, audited, routeOptions } = request
     const { action } = routeOptions.config
     if (actor === null || action === undefined) return
     // Written when the request is answered, so that it is written once: a handler that is cut off goes on.
     const outcome = reply.statusCode < 400 ? 'done' : 'failed'
-    fastify.audit({ event: 'admin', action, actor, outcome, ...told }, request)
+    fastify.audit({ event: 'admin', action, actor, outcome, ...audited }, request)
   })
   await fastify.register(lookup)
   await fastify.register(lists)

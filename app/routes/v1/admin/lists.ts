@@ -54,12 +54,12 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
       async request => {
         const { reason, duration } = request.body
         const { recipientHash, recipient } = named(request, request.body)
-        request.told = { ...request.told, ...(reason !== undefined && { reason }) }
+        request.audited = { ...request.audited, ...(reason !== undefined && { reason }) }
         const durationMs = duration === undefined ? undefined : msOf(duration)
         const { masked } = recipient ?? (await fastify.lists.get(recipientHash)) ?? {}
         const placed = shown(await fastify.lists.put(recipientHash, { standing, masked, reason, durationMs }))
         const { until } = placed
-        request.told = { ...request.told, ...(until !== undefined && { until }) }
+        request.audited = { ...request.audited, ...(until !== undefined && { until }) }
         return { recipient: masked, recipientHash, ...placed }
       }
     )

@@ -35,12 +35,12 @@ export function named(request: FastifyRequest, body: Asked): Named {
   if (recipientHash !== undefined) {
     const unexpected = MORE.filter(name => body[name] !== undefined)
     if (unexpected.length > 0) throw invalidBy(unexpected.map(name => flaw(`#/${name}`, 'UNEXPECTED')))
-    request.told = { recipientHash }
+    request.audited = { recipientHash }
     return { recipientHash, recipient: null, facts: null, concealed }
   }
   const recipient = recipientOf(body, { region: server.region })
   request.recipient = recipient
-  if (purpose !== undefined) request.told = { purpose }
+  if (purpose !== undefined) request.audited = { purpose }
   const { numberRange } = request
   const facts = factsIn({ recipient, captcha: { ...recipient, purpose }, purpose, numberRange, endUserIp })
   return { recipientHash: server.recipientHash(recipient), recipient, facts, concealed }

@@ -27,13 +27,13 @@ const cancel: FastifyPluginAsyncTypebox = async fastify => {
     async (request, reply) => {
       const captcha = await prepareCaptcha(request, request.params.id)
       request.bound = captcha.params ?? null
-      const tell = (outcome: 'cancelled' | 'ended' | 'unknown') =>
+      const record = (outcome: 'cancelled' | 'ended' | 'unknown') =>
         fastify.audit({ event: 'cancel', outcome, purpose: captcha.purpose }, request, captcha)
       const cancelled = await fastify.captchas.cancel(captcha).catch(error => {
-        tell('unknown')
+        record('unknown')
         throw error
       })
-      tell(cancelled ? 'cancelled' : 'ended')
+      record(cancelled ? 'cancelled' : 'ended')
       if (!cancelled) throw codeEnded()
       return reply.code(204).send(null)
     }

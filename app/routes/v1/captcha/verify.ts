@@ -54,19 +54,19 @@ const verify: FastifyPluginAsyncTypebox = async fastify => {
         ...(code && { purpose: code.purpose }),
         ...(code?.sender && { sender: code.sender })
       }
-      const tell = (outcome: Outcome, more = {}) => {
+      const record = (outcome: Outcome, more = {}) => {
         fastify.metrics.verified(code, outcome)
         fastify.audit({ ...fact, ...more, outcome }, request, captcha)
       }
       const checked = await check(captcha, body, request).catch(error => {
         // Redis may have counted the try all the same.
-        tell('unknown')
+        record('unknown')
         throw error
       })
       const { verified, triesLeft, tried } = checked
       // If such a try counted, anybody could lock a recipient out by means of one code that has ended.
       if (!tried) await reply.limit?.refund()
-      tell(outcomeOf(checked), { triesLeft })
+      record(outcomeOf(checked), { triesLeft })
       if (captcha === null || !verified) {
         // One answer for a wrong, an ended and an unknown code.
         throw problem(422, 'CODE_WRONG', 'This code is wrong or no longer valid.', { verified, triesLeft })
