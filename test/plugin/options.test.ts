@@ -8,6 +8,9 @@ const secret = 'sixteen characters'
 const filter = { name: 'a', check: () => undefined }
 const rule = { name: 'a', key: 'ip', limits: [{ max: 1, window: '60s' }] }
 
+/** JSON cannot write it. */
+const unwritable = { max: 1n }
+
 /** The message of the error with which the registration fails. */
 async function refused(options: unknown): Promise<string> {
   const app = Fastify()
@@ -27,6 +30,7 @@ const wrongNamespace =
 const wrong: [options: unknown, message: string][] = [
   [{ rules: {} }, 'options.rules: {} is wrong. It must be an array.'],
   [{ rules: 'x' }, 'options.rules: "x" is wrong. It must be an array.'],
+  [{ rules: unwritable }, 'options.rules: what was given is wrong. It must be an array.'],
   [
     { rulez: [] },
     'options.rulez: the object given is wrong. There is no such option here; known: rules, filters, store, client, namespace, ' +
