@@ -357,3 +357,13 @@ t.test('on a Redis that is full a try and a resend are taken back, too', async t
   t.ok((await client.pttl(`captcha:{${other}}`)) > 0)
   await t.rejects(records.rotate(other, terms, 'c'), { code: 'CODES_UNAVAILABLE' })
 })
+
+t.test('on a Redis that is full a code is given out again', async t => {
+  const { client } = await startRedis(t)
+  const records = new RedisRecords(client)
+  const key = name()
+  await records.put(key, 'sealed', terms)
+  await client.config('SET', 'maxmemory', '1')
+  t.match(await records.reuse(key), { generation: 1, made: 1 })
+  t.match(await records.get(key), { made: 2 })
+})
