@@ -15,10 +15,17 @@ const Secret = () =>
 
 /** Every environment variable that the app reads. What is `writeOnly` is a secret and never shown. */
 export const ConfigSchema = Type.Object({
-  NODE_ENV: Type.Enum(['development', 'production', 'test'], { default: 'development' }),
+  NODE_ENV: Type.Enum(['development', 'production', 'test'], {
+    default: 'development',
+    description:
+      'production for real users; otherwise, by default, the outbox shows every code and one key is public'
+  }),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'the address to listen on' }),
   PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65_535, description: 'the port to listen on' }),
-  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], { default: 'info' }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    default: 'info',
+    description: 'the lowest level of the lines in the log'
+  }),
   TRUST_PROXY: Type.String({
     default: 'false',
     description:
@@ -57,7 +64,11 @@ export const ConfigSchema = Type.Object({
     maximum: 10_000,
     description: 'how long Redis may take to answer, in milliseconds'
   }),
-  ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], { default: 'memory' }),
+  ON_STORE_ERROR: Type.Enum(['memory', 'deny', 'allow'], {
+    default: 'memory',
+    description:
+      'what limits requests while Redis does not answer: memory for the memory of each process, deny to refuse all, allow for no limit'
+  }),
   REGION: Type.String({
     default: 'CN',
     pattern: '^[A-Z]{2}$',

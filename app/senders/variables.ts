@@ -46,7 +46,11 @@ export const SenderVariables = {
     maximum: 25_000,
     description: 'how long sending a message may take in all, in milliseconds'
   }),
-  DEV_OUTBOX: Type.Enum(['on', 'off'], { default: 'on' }),
+  DEV_OUTBOX: Type.Enum(['on', 'off'], {
+    default: 'on',
+    description:
+      'on for an outbox, which shows what is not really sent, and off for none; never on in production'
+  }),
   SMTP_URL: Type.Optional(
     Type.String({
       writeOnly: true,

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { check } from '../../app/check.js'
 import { readConfig } from '../../app/config.js'
+import { ConfigSchema } from '../../app/config-schema.js'
 import { loadPolicy, PolicySchema } from '../../app/policy.js'
 import { buildApp } from './helper.js'
 
@@ -77,8 +78,19 @@ const wrong: [env: NodeJS.ProcessEnv, message: RegExp][] = [
   [{ PORT: '70000' }, /^PORT \(70000\) must be <= 65535\./],
   [{ PORT: '-1' }, /^PORT \(-1\) must be >= 0/],
   [{ PORT: 'true' }, /^PORT \("true"\) must be integer/],
-  [{ NODE_ENV: 'prod' }, /^NODE_ENV \("prod"\) must be one of development, production, test\.$/],
-  [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL \("loud"\) must be one of fatal, /],
+  [
+    { NODE_ENV: 'prod' },
+    /^NODE_ENV \("prod"\) must be one of development, production, test\. It is production for real users;/
+  ],
+  [
+    { LOG_LEVEL: 'loud' },
+    /^LOG_LEVEL \("loud"\) must be one of fatal, .* It is the lowest level of the lines/
+  ],
+  [
+    { ON_STORE_ERROR: 'open' },
+    /^ON_STORE_ERROR \("open"\) must be one of memory, deny, allow\. It is what limits/
+  ],
+  [{ DEV_OUTBOX: 'no' }, /^DEV_OUTBOX \("no"\) must be one of on, off\. It is on for an outbox/],
   [{ TRUST_PROXY: 'true' }, /^TRUST_PROXY \("true"\) .* addresses or CIDR ranges/],
   [{ TRUST_PROXY: '1' }, /^TRUST_PROXY \("1"\) /],
   [{ TRUST_PROXY: '10.0.0.0/8, proxy' }, /^TRUST_PROXY \(" proxy"\) is no network\. .* addresses or CIDR/],
@@ -259,6 +271,11 @@ const addresses = ['not an address', 'Shop', 'a@b@c', 'Shop <shop@example.com>, 
   .concat('<shop@example.com> Shop', 'Shop <shop>')
 for (const MAIL_FROM of addresses)
   wrong.push([{ MAIL_FROM }, /^MAIL_FROM \(".*"\) must be one address, as in /])
+
+t.test('every variable has a description, which the sentence about a mistake ends with', async t => {
+  for (const [name, schema] of Object.entries(ConfigSchema.properties))
+    t.ok((schema as { description?: string }).description, name)
+})
 
 for (const [env, message] of wrong) {
   t.test(`the start is refused with ${JSON.stringify(env)}`, async t => {
