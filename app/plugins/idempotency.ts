@@ -111,7 +111,7 @@ const idempotency: FastifyPluginAsync<IdempotencyOptions> = async (fastify, opti
 }
 
 const KEY =
-  'A key of 1 to 64 visible characters for this message, such as a UUID. A request with the same key and body gets the first answer (2xx, 422 or 504) again, for up to 24 hours; after any other answer it is a new request.'
+  'A key of 1 to 64 visible characters for this message, such as a UUID. A request with the same key and body gets the first answer (2xx, 422 or 504) again, for up to 24 hours; after any other answer it is a new request, after `FST_ERR_HANDLER_TIMEOUT` only when the key is no longer in use (409).'
 const REPLAYED =
   '`true` if this is the answer to an earlier request with the same `Idempotency-Key`; otherwise absent.'
 
