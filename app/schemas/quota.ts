@@ -24,7 +24,7 @@ export const QuotaAnswer = Type.Object(
       }),
       {
         description:
-          'The limits of the quota, one a day unless the policy says otherwise. Empty if the policy hides them or exempts the account.'
+          'The limits of the quota, one a day unless the policy says otherwise. Empty if the policy hides them, counts by more than the account, or exempts or blocks the account.'
       }
     )
   },
