@@ -60,6 +60,14 @@ export function isClient(value: unknown): value is RedisClient & IoredisExtras {
 }
 
 /**
+ * Whether keys of different identities may be on different nodes.
+ * @param behindProxy whether a proxy stands before a cluster, so that its client is one of a single server
+ */
+export function isSharded({ isCluster }: RedisClient, behindProxy = false): boolean {
+  return isCluster === true || behindProxy
+}
+
+/**
  * Whether the error is a reply of Redis: its message then begins with a code. The error's name tells less, since
  * ioredis 5 takes it from the class, whose name a bundler may shorten.
  */

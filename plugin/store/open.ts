@@ -8,7 +8,7 @@ import type { IdentityOptions } from '../identity/part.js'
 import { regionAt } from '../identity/scalar.js'
 import { wrongOption } from '../mistakes.js'
 import type { SendLimitOptions } from '../options.js'
-import { isClient, type RedisClient } from './client.js'
+import { isClient, isSharded, type RedisClient } from './client.js'
 import { handleErrors } from './client-errors.js'
 import { Cluster } from './cluster.js'
 import { Examination } from './examine.js'
@@ -78,7 +78,7 @@ export function openStore(fastify: FastifyInstance, options: SendLimitOptions, t
   const client = clientOf(fastify, options)
   handleErrors(client)
   const prefix = options.prefix ?? 'sl:'
-  const sharded = client.isCluster === true || options.sharded === true
+  const sharded = isSharded(client, options.sharded)
   const redis = new RedisStore(client, prefix, timeout, sharded)
   const fingerprint = hasher('sha256', secret)('fingerprint')
   const { onStoreError = 'memory' } = options

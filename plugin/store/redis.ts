@@ -1,7 +1,7 @@
 import { kindOf } from '../limits/index.js'
 import { type Answer, factsFrom, Value } from './answer.js'
 import { Calls } from './calls.js'
-import type { Argument, IoredisExtras, RedisClient } from './client.js'
+import { type Argument, type IoredisExtras, isSharded, type RedisClient } from './client.js'
 import { Mixtures, pastOf } from './mixtures.js'
 import { type Caller, retry } from './retry.js'
 import { type Script, scripts } from './scripts.js'
@@ -42,7 +42,7 @@ export class RedisStore implements Store, Caller {
     private readonly client: RedisClient,
     prefix: string,
     private readonly timeout = 1_000,
-    sharded = client.isCluster === true
+    sharded = isSharded(client)
   ) {
     this.calls = new Calls(client, sharded)
     this.head = `${prefix}{`

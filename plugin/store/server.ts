@@ -1,5 +1,5 @@
 import { SecretMismatchError } from '../errors.js'
-import { type IoredisExtras, type NodeEvents, notQueued, type RedisClient } from './client.js'
+import { type IoredisExtras, isSharded, type NodeEvents, notQueued, type RedisClient } from './client.js'
 import { anyMixture } from './mixtures.js'
 import { scripts } from './scripts.js'
 
@@ -62,7 +62,7 @@ export class RedisServer {
   constructor(
     private readonly client: RedisClient,
     private readonly prefix: string,
-    private readonly sharded = client.isCluster === true
+    private readonly sharded = isSharded(client)
   ) {}
 
   /** The client's connection; undefined while the client is not ready, and for a cluster, whose client has many. */
