@@ -1,5 +1,5 @@
 --[[
-  Forgets what is counted; a block stays.
+  Clears what is counted; a block stays.
 
   KEYS[i]   logs, counts or locks
 ]]

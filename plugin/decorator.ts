@@ -50,7 +50,7 @@ export interface LimitDecorator {
    *   memory; StoreUnavailableError, StoreFullError: try again later
    */
   refund(receipt: string): Promise<void>
-  /** Forgets what is counted for these identities; blocks stay. @throws as `unblock` */
+  /** Clears what is counted for these identities; blocks stay. @throws as `unblock` */
   clear(keys: Keys): Promise<void>
   /**
    * Refuses these identities by the rules named. A rule with a `lock` cannot block (OptionError).

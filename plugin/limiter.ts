@@ -82,7 +82,7 @@ export class Limiter {
     return verdictOf(subjects, asked ? await this.reserver.store.peek(askedOf(subjects)) : null)
   }
 
-  /** Forgets what is counted. */
+  /** Clears what is counted. */
   async clear(keys: Keys): Promise<void> {
     await this.reserver.store.clear(entriesOf(keys, this.rules))
   }

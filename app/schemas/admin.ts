@@ -166,9 +166,9 @@ export const UnblockAnswer = Type.Object(
       })
     ),
     standing: Type.Null({ description: 'Always null.' }),
-    countsForgotten: Type.Boolean({
+    countsCleared: Type.Boolean({
       description:
-        'Whether the counts of the recipient were reset: true for a `phone` or `email`, false for a `recipientHash`.'
+        'Whether the counts of the recipient were cleared: true for a `phone` or `email`, false for a `recipientHash`.'
     })
   },
   { description: 'The recipient is neither blocked nor allowed any more.' }

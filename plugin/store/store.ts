@@ -154,7 +154,7 @@ export interface Store {
   /** Prolongs a lock held under `token`. @returns whether it was still held */
   renew(entry: Entry, token: string): Awaitable<boolean>
 
-  /** Forgets what is counted; blocks stay. */
+  /** Clears what is counted; blocks stay. */
   clear(entries: readonly Entry[]): Awaitable<void>
 
   /** Blocks the identities for `ms` milliseconds, or with 0 until they are unblocked. What is counted stays. */

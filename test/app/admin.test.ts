@@ -159,7 +159,7 @@ for (const [name, place] of Object.entries(places)) {
       recipient: masked,
       recipientHash,
       standing: null,
-      countsForgotten: true
+      countsCleared: true
     })
     t.equal((await send(app)).status, 200)
     t.equal((await send(app)).status, 429)

@@ -95,13 +95,13 @@ for (const [name, open] of Object.entries(places)) {
         t.ok(named(found).has('verify-failures-recipient'))
         t.notOk(named(found).has('service'))
         t.notOk(refusing(found).some(([rule]) => rule === 'verify-failures'))
-        t.match((await unblock(app, other)).body, { countsForgotten: true })
+        t.match((await unblock(app, other)).body, { countsCleared: true })
         t.match(await verify(app, id, lastCode(app, E164)), refused, JSON.stringify(other))
       }
       const found = await lookUp(app, asked)
       t.same(refusing(found), [['verify-failures', 3_600_000]])
       t.equal(found.body.retryAfterMs, 0, 'wrong codes delay no message')
-      t.match((await unblock(app, asked)).body, { countsForgotten: true })
+      t.match((await unblock(app, asked)).body, { countsCleared: true })
       t.equal((await verify(app, id, lastCode(app, E164))).status, 200)
     }
   )

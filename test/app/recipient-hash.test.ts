@@ -29,10 +29,10 @@ for (const [name, open] of Object.entries(places)) {
     t.match((await act(app, 'lookup', { phone: PHONE })).body, { recipient: masked, standing: blocked })
     t.same(await list(app), [{ recipientHash, ...blocked }])
 
-    const unblocked = { recipientHash, standing: null, countsForgotten: false }
+    const unblocked = { recipientHash, standing: null, countsCleared: false }
     t.same((await act(app, 'unblock', { recipientHash })).body, unblocked)
     t.equal((await ask(app)).status, 429, 'what was counted stays')
-    t.match((await act(app, 'unblock', { phone: PHONE })).body, { recipientHash, countsForgotten: true })
+    t.match((await act(app, 'unblock', { phone: PHONE })).body, { recipientHash, countsCleared: true })
     t.equal((await ask(app)).status, 202)
 
     t.equal((await act(app, 'allow', { recipientHash })).status, 200)

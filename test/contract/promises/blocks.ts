@@ -7,7 +7,7 @@ const blockedFor = (facts: NamedFacts) => facts.entries.map(each => each.blocked
 /** What every store promises of blocks, and of `clear`. */
 export const blocks: Promised[] = [
   [
-    'clear forgets what is counted, and keeps blocks',
+    'clear removes what is counted, and keeps blocks',
     async s => {
       const entries = [entry(log([1, 60_000])), entry(count(1, 'day')), entry(lock(60_000))]
       await s.take(entries)

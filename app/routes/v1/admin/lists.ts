@@ -74,7 +74,7 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         operationId: 'unblockRecipient',
         summary: 'Unblock a recipient',
         description:
-          'Ends a block or an allowance. For a `phone` or `email`, also resets what the rules on the recipient have counted.',
+          'Ends a block or an allowance. For a `phone` or `email`, also clears what the rules on the recipient have counted.',
         body: RecipientBody,
         response: { 200: UnblockAnswer, ...problems(...ONE, 'END_USER_IP_INVALID', 'PURPOSE_UNKNOWN') }
       }
@@ -88,8 +88,8 @@ const lists: FastifyPluginAsyncTypebox = async fastify => {
         await fastify.limit.clear(keys)
         await fastify.limit.unblock(keys)
       }
-      const countsForgotten = facts !== null
-      return { recipient: recipient?.masked, recipientHash, standing: null, countsForgotten }
+      const countsCleared = facts !== null
+      return { recipient: recipient?.masked, recipientHash, standing: null, countsCleared }
     }
   )
 
