@@ -49,10 +49,10 @@ export function isRegion(text: string | undefined): text is CountryCode {
  */
 export function canonicalPhone(text: string, region?: CountryCode): string | undefined {
   if (typeof text !== 'string') return undefined
-  const plain = DIALLED.test(text) ? plainNumber(text, region) : undefined
-  // Answers are remembered for each region. A client that names the region may name any text: one that is none counts
-  // as no region.
-  const number = plain ?? read(text, isRegion(region) ? region : undefined)
+  // A client that names the region may name any text, and answers are remembered for each region. So a text that is no
+  // region, such as a calling code, counts as none.
+  const own = isRegion(region) ? region : undefined
+  const number = (DIALLED.test(text) ? plainNumber(text, own) : undefined) ?? read(text, own)
   return number === undefined ? undefined : ownNumber(number)
 }
 

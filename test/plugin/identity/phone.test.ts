@@ -274,6 +274,13 @@ t.test('an unknown region counts as none, and takes no memory, since a client ma
   t.ok(process.memoryUsage().arrayBuffers - before < 2 ** 20)
 })
 
+t.test('a calling code is no region, however the number is written', async t => {
+  for (const text of ['13800138000', '138 0013 8000', '013800138000'])
+    t.equal(canonicalPhone(text, '86' as Region), undefined, text)
+  t.equal(canonicalPhone('+8613800138000', '86' as Region), '+8613800138000')
+  t.equal(phoneCountry('2125551234', '1' as Region), undefined)
+})
+
 t.test('no text throws, and the canonical form of a canonical form is itself in every region', async () => {
   const region = fc.constantFrom(...getCountries())
   const dialled = fc.array(fc.constantFrom(...'+0123456789 -.()/x#,;tel:=&१１\u200b\u202a'), {
