@@ -52,16 +52,17 @@ export function compileKey(key: Key, options: KeyOptions, at: string): CompiledK
     const text = textOf(value, optional)
     return local || text === null ? text : hashed(text)
   }
-  const known = single && !local ? memoize(value => identityOf(value, false)) : undefined
+  // Remembered texts stay in memory. So contents are not remembered, which may hold a code, nor keys of several parts, one
+  // of which may be a content.
+  const remembered = single && !content
+  const known = remembered && !local ? memoize(value => identityOf(value, false)) : undefined
   return {
     parts,
     caller: parts.every(part => pathsOf(part).every(path => path === 'ip' || path.startsWith('request.'))),
     body: parts.find(part => pathsOf(part).some(path => /^body(\.|$)/.test(path)))?.label,
     identify: (value, optional) =>
       known && typeof value === 'string' ? known(value) : identityOf(value, optional),
-    // Remembered texts stay in memory. So contents are not remembered, which may hold a code, nor keys of several
-    // parts, one of which may be a content.
-    pseudonym: !local ? identity => identity : single && !content ? memoize(hashed) : hashed
+    pseudonym: !local ? identity => identity : remembered ? memoize(hashed) : hashed
   }
 }
 
