@@ -1,7 +1,7 @@
 --[[
   Blocks identities, beside whatever is counted for them.
 
-  KEYS[i]    logs or counts
+  KEYS[i]    logs, counts or distinct logs
   ARGV[1]    for how many milliseconds; 0 for ever (a key without expiry)
   ARGV[i+1]  time to live of what is counted under key i, in milliseconds
 

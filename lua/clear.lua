@@ -1,7 +1,7 @@
 --[[
   Clears what is counted; a block stays.
 
-  KEYS[i]   logs, counts or locks
+  KEYS[i]   logs, counts, locks or distinct logs
 ]]
 for _, key in ipairs(KEYS) do
   local value = redis.call('GET', key) or ''

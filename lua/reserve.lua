@@ -225,7 +225,7 @@ end
 if n > 0 and call('MSETNX', unpack(missing)) == 0 then
   return redis.error_reply('WRONGTYPE a key of these limits holds something else')
 end
--- Keys expire at instants, since Redis would compute those from spans; each instant is formatted once.
+-- New keys expire at instants, since Redis would compute those from spans; each instant is formatted once.
 local ms, instants = math.floor(time[1] * 1000 + time[2] / 1000), {}
 for i = 1, writes do
   local place, ttl = places[i], ttls[i]

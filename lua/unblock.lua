@@ -1,7 +1,7 @@
 --[[
   Ends blocks; what was counted stays counted.
 
-  KEYS[i]   logs or counts
+  KEYS[i]   logs, counts or distinct logs
   ARGV[i]   time to live of what is counted under key i, in milliseconds
 ]]
 for i, key in ipairs(KEYS) do

@@ -9,7 +9,8 @@ export interface CompiledRule {
   options: Rule
   name: string
   /**
-   * The number of the rule's name (and route, if inline) in this process. A rule that replaces another has its number.
+   * The number of the rule's name (and route, if inline) in this app. A rule that replaces one of the same name has the
+   * same number.
    */
   index: number
   counts: 'sends' | 'attempts' | 'failures'

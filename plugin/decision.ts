@@ -159,8 +159,8 @@ export class Decision implements Verdict {
 
   /**
    * Makes a text with which `fastify.limit.refund` gives the same slots back later, in any process that shares the
-   * store, even if they were kept here. Making it settles nothing. The receipt of a decision that took no slots names
-   * none.
+   * store, even if they were kept here. Making it settles nothing. It names no slots that a memory has counted in place
+   * of Redis, and none if the decision took none.
    */
   receipt(): string {
     const { decider, store } = this.#basis

@@ -38,7 +38,8 @@ export interface LimitDecorator {
    */
   run<T>(keys: Keys, send: (decision: Decision) => Awaitable<T>, request?: AnyRequest): Promise<T>
   /**
-   * Returns the verdict that `reserve` would come to now; changes nothing.
+   * Returns the verdict that `reserve` would come to now; changes nothing. While Redis does not answer, no memory
+   * stands in for it here: the call rejects.
    * @throws as `reserve`, but no StoreFullError
    */
   peek(keys: Keys, request?: AnyRequest): Promise<Verdict>
@@ -61,7 +62,7 @@ export interface LimitDecorator {
   /**
    * Ends the blocks of these identities; what is counted stays. While Redis does not answer, no memory stands in for it
    * here: the call rejects.
-   * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, OptionError, StoreUnavailableError
+   * @throws RuleUnknownError, KeyMissingError, KeyInvalidError, FunctionError, OptionError, StoreUnavailableError
    */
   unblock(keys: Keys): Promise<void>
   /**
@@ -82,7 +83,7 @@ export interface LimitDecorator {
 
 /**
  * Builds `fastify.limit` over a limiter.
- * @param store its `begin` comes before every call, and is waited for where it returns a promise
+ * @param store its `begin` comes before every call but `replace`, and is waited for where it returns a promise
  * @param log gets the errors of `onDecision`
  */
 export function decorator(

@@ -79,7 +79,8 @@ export const KeyMissingError = createError(
 /** The value cannot be the identity that a rule is keyed by. */
 export const KeyInvalidError = createError('FST_SEND_LIMIT_KEY_INVALID', '%s is not a valid %s', 422)
 /**
- * A function of the app (of a rule, a filter, `errorResponse`) returned something wrong, or a path leads to a function.
+ * A function of the app (of a rule, a filter, `errorResponse`) returned something wrong, or threw no error; or a path
+ * leads to something that its rule cannot take, such as a function.
  */
 export const FunctionError = createError('FST_SEND_LIMIT_FUNCTION', '%s must %s', 500)
 /** The store did not answer, or not in time, and nothing stands in for it. */
@@ -94,7 +95,7 @@ export const StoreFullError = createError(
   'the memory store is full of live limits',
   503
 )
-/** A key function or a filter took longer than the option `timeout`. */
+/** A key function, a promise at the path of a key, or a filter took longer than the option `timeout`. */
 export const TimeoutError = createError('FST_SEND_LIMIT_TIMEOUT', '%s took longer than %d ms', 503)
 
 /** A text is no receipt that this app can refund. */

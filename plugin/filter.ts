@@ -9,8 +9,8 @@ export interface FilterResult {
   /** With a refusal: how long to wait, in milliseconds; the answer is 429. Without it, or with null, it is 403. */
   retryAfterMs?: number | null
   /**
-   * With a pass: takes back what the filter did. It is called when the request is refused after all, and may take the
-   * option `timeout` at most.
+   * With a pass: takes back what the filter did. It is called when the request is refused after all, when the decision
+   * fails, or when the request is over by then. It may take the option `timeout` at most.
    */
   undo?: () => Awaitable<void>
 }

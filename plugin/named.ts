@@ -28,7 +28,7 @@ export function namedBy(keys: Keys, known: Rules): { rules: CompiledRule[]; valu
 
 /**
  * The entries for all that a store keeps of the identities that `keys` names.
- * @throws as `namedBy`, and KeyMissingError, KeyInvalidError
+ * @throws as `namedBy`, and KeyMissingError, KeyInvalidError, FunctionError
  */
 export function entriesOf(keys: Keys, known: Rules): Entry[] {
   const { rules, values } = namedBy(keys, known)

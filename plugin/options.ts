@@ -33,8 +33,9 @@ export interface SendLimitOptions {
   /** The namespace under which @fastify/redis registered the client. It goes with a `store`, without a `client`. */
   namespace?: string
   /**
-   * Whether the client speaks to a proxy that spreads keys over several Redis by their hash tags. Each call then names the
-   * keys of one identity alone. A Redis Cluster, reached by a `Cluster` of ioredis, does not need it. `false` by default.
+   * Whether the client speaks to a proxy that spreads keys over several Redis by their hash tags. Each call then names
+   * the keys of one identity alone. A Redis Cluster, reached by a `Cluster` of ioredis, does not need it. `false` by
+   * default.
    */
   sharded?: boolean
   /** The beginning of the name of every Redis key; `sl:` by default. */
@@ -69,8 +70,8 @@ export interface SendLimitOptions {
   /** Builds the body of a refusal in place of the problem document. It returns neither a promise nor a `Response`. */
   errorResponse?: (error: LimitError, request: FastifyRequest, reply: FastifyReply) => unknown
   /**
-   * Is called with every decision. Outside of routes, `request` is the one that the call of `fastify.limit` was given,
-   * else null. What it throws is logged.
+   * Is called with every decision, except one on the sends of a request that is over by then. Outside of routes,
+   * `request` is the one that the call of `fastify.limit` was given, else null. What it throws is logged.
    */
   onDecision?: (event: DecisionEvent, request: FastifyRequest | null) => void
   /** For tests: the clocks of the memory store, of `refusalCache` and between the stages of a request. */

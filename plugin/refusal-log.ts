@@ -40,7 +40,7 @@ export class RefusalLog {
     log[level]({ limit: { stage, rules, retryAfterMs } }, 'refused by limit')
   }
 
-  /** Logs a failure that the client is told of, each message once a second. */
+  /** Logs a failure that the client is told of, each message at most once a second. */
   fail(error: Error, { log }: FastifyRequest): void {
     const { message } = error
     const now = performance.now()

@@ -13,14 +13,15 @@ import { readingOf } from './rule-reading.js'
 /** Without `maxHold` a lock is renewed for this many times its time to live. */
 const HOLD_TIMES = 10
 
-/** How many series the memory store can tell apart. */
+/** The highest number of a series for which the memory store has room. */
 const MOST_SERIES = 0xffff
 
 type Counted = Pick<CompiledRule, 'key' | 'distinct'>
 
 /**
  * Compiles the rules of one limiter, and numbers them and their series in the store. A rule that replaces one of the
- * same name gets the same numbers, so it goes on with what that one has counted.
+ * same name gets the same number. With the same kind of key it gets the same series, too, so it goes on with what that
+ * one has counted.
  */
 export class RuleCompiler {
   private readonly rules = new Numbers()

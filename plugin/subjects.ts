@@ -48,7 +48,7 @@ export class Subject implements RuleEntry {
  * Finds out which rules apply, and to which identities. A rule is left out if it lets the identity, or the request,
  * pass uncounted. All subjects of a rule stand together.
  * @param values the value, or list of values, that each rule counts by
- * @throws KeyMissingError, KeyInvalidError, FunctionError
+ * @throws KeyMissingError, KeyInvalidError, FunctionError; without a `source` also OptionError
  */
 export function subjectsOf(
   rules: readonly CompiledRule[],

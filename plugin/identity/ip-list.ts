@@ -6,8 +6,8 @@ import { groupsOf, IPV4_BITS, isIpv4, isTranslated, lastOf, network, parseIp } f
  *
  * A range covers what it is written for: `::/0` is all of IPv6 and no IPv4. Bits behind a prefix are ignored. The time
  * of a test grows with the logarithm of the number of entries.
- * @throws TypeError when `entries` is no list, or when an entry, which the error names, is neither an address nor a
- *   range
+ * @throws TypeError when `entries` is no list, or for an entry, which the error names: it is neither an address nor a
+ *   range, its prefix is too long, or it is a range of IPv6 that stands for IPv4 (NAT64, or mapped and beyond /96)
  */
 export function compileIpList(entries: readonly string[]): (address: string) => boolean {
   if (!Array.isArray(entries)) throw new TypeError("compileIpList takes a list, such as ['192.0.2.0/24']")

@@ -13,8 +13,8 @@ const SUMS = 2 ** 14
 /**
  * The same function, which remembers its last answer, and its answers to some 2,000 texts that came more than once. An
  * answer `undefined` is not remembered. A text that comes again and again, in a flood or in several rules of one
- * request, is computed once or twice. Remembered texts stay in the memory of this process; of a text that came once, a
- * number does.
+ * request, is seldom computed anew. Remembered texts stay in the memory of this process; of a text that came once, a
+ * number does, and the text until the next one comes.
  */
 export function memoize<T>(of: (text: string) => T): (text: string) => T {
   // Made for the first text: only few of an app's rules are asked, and each would take 64 kB.

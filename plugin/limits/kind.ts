@@ -48,7 +48,7 @@ export interface Kind<S extends Spec> {
    * @returns its receipt; 0 when there is no room, or its period is over here
    */
   charge(cell: Cell, now: Now, entry: EntryOf<S>, token: string, ends: number): number
-  /** The last receipt given out; 0 where receipts name nothing. */
+  /** The last receipt given out, of a log the last one that is still there; 0 where receipts name nothing. */
   latest(fields: Fields): number
   /**
    * Gives back the slot that the receipt names. A slot that is gone, or somebody else's lock, is left alone.

@@ -38,7 +38,10 @@ export interface Answer {
   now: number
   /** The values of the keys as the decision found them. */
   values: Value[]
-  /** 0 or 1; undefined when the calendar periods named in the call do not contain Redis's clock. */
+  /**
+   * 0 or 1; undefined when the calendar periods that were named for this decision, or for one before it in the call, do
+   * not contain Redis's clock.
+   */
   admitted: number | undefined
 }
 

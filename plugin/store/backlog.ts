@@ -63,7 +63,7 @@ export class Backlog {
     for (const each of list) this.add(nodeOf(each), [each])
   }
 
-  /** Drops every entry. */
+  /** Reports every entry as dropped. */
   dropAll(why: string): void {
     for (const list of this.lists.values()) this.reportDropped(list, why)
   }

@@ -1,6 +1,6 @@
 export type Argument = string | number
 
-/** What the plugin needs of a Redis client. ioredis has it all, and also `Binary`, which its types lack. */
+/** What the plugin needs of a Redis client. ioredis has it all, and also `IoredisExtras`, which its types lack. */
 export interface RedisClient {
   set(key: string, value: string, ex: 'EX', seconds: number, nx?: 'NX'): Promise<unknown>
   get(key: string): Promise<string | null>

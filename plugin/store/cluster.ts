@@ -11,8 +11,8 @@ export interface Nodes extends Reserver {
 }
 
 /**
- * Redis Cluster: one script call for each identity, since each may be on another node. On a lost node, whatever
- * stands in for it decides.
+ * Redis Cluster, or shards behind a proxy: each script call is about one identity, since each may be on another node.
+ * On a lost node, whatever stands in for it decides.
  *
  * A decision peeks at all identities before it counts any. It counts them one after another, in an order that is the
  * same in every process (Havender, "Avoiding deadlock in multitasking systems", 1968), so that of many requests that

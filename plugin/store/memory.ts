@@ -127,7 +127,7 @@ export class MemoryStore implements Store {
     return renew(this.cell.open(identity, spec, now.steady), now, spec as LockSpec, token)
   }
 
-  /** The last receipt that was given out for an entry; 0 when there is none, and for a lock. */
+  /** The last receipt that was given out for an entry and is still there; 0 when there is none, and for a lock. */
   latest({ identity, spec }: Entry): number {
     return kindOf(spec).latest(this.cell.open(identity, spec))
   }

@@ -22,7 +22,10 @@ const NONE = Buffer.alloc(0)
  */
 const MOST_ASKED = 3
 
-/** A Redis server or cluster. A decision takes one script call or shares one. All processes on it share every limit. */
+/**
+ * A Redis server or cluster. A decision takes one script call or shares one; if the calendar periods in the call do not
+ * contain Redis's clock, it takes more. All processes on it share every limit.
+ */
 export class RedisStore implements Store, Caller {
   readonly name = 'redis'
   closed = false

@@ -4,7 +4,7 @@ import type { Period } from '../calendar.js'
 /**
  * What every store does. The memory store and the Redis store both do what is said here.
  *
- * A store keeps four kinds of things, one per rule, identity and kind:
+ * A store keeps four kinds of things, one per rule, identity and kind (a count for each calendar limit):
  * - a **log**: the stamps of what was counted, newest first, strictly decreasing, as many as the largest `max` needs.
  *   A stamp counts in a window from its own instant up to, and not with, the instant one window later.
  * - a **count** of one calendar period: its end, how many are used, the last receipt (receipts count up from the
@@ -49,7 +49,10 @@ interface SpecBase {
   observed: boolean
   /** Whether keys may be dropped when memory is full: the oldest of the series that has the most keys. */
   forgettable: boolean
-  /** How long a key lives after the last count in it, in milliseconds; at most so long for a calendar count. */
+  /**
+   * How long a key lives after the last count in it, in milliseconds. A calendar count lives to the end of its period,
+   * which is at most so long; in memory an hour longer.
+   */
   ttl: number
   /** In the order of the entry's facts. A count and a lock have one. */
   limits: readonly Limit[]
