@@ -17,7 +17,7 @@ interface Pass {
   result: FilterResult
 }
 
-/** The filters that one request has passed. They are undone if the request is refused after all. */
+/** The filters that one request has passed. They are undone if the request does not go on to its handler. */
 export class FilterChain {
   private readonly passes: Pass[] = []
 

@@ -56,7 +56,7 @@ interface SpecBase {
   ttl: number
   /** In the order of the entry's facts. A count and a lock have one. */
   limits: readonly Limit[]
-  /** Shared by all specs of the series: the spec that is in force, if any. */
+  /** Shared by all specs of the series: once rules were replaced, the spec that is in force, if any. */
   inForce: { spec?: Spec | undefined }
 }
 
