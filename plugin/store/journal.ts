@@ -14,7 +14,7 @@ export class Journal {
   private readonly identities = Buffer.alloc(PLACES * CHARS)
   /** For a calendar limit the end of its period; for others the `value` of the entry. */
   private readonly values = new Float64Array(PLACES)
-  /** When the primary store counted it, in ticks of the memory; once it is counted in the memory, its receipt there. */
+  /** When the primary store counted it, in ticks of the memory; once the note is counted, what its counting returned. */
   private readonly times = new Float64Array(PLACES)
   private noted = 0
   private counted = 0
@@ -39,7 +39,7 @@ export class Journal {
 
   /**
    * Counts the earliest note that is not counted yet.
-   * @param count counts in the memory and returns the receipt
+   * @param count counts in the memory and returns the receipt; for a clear that is not done, the last receipt so far
    * @returns whether there was such a note
    */
   countNext(count: (entry: Entry, at: number, ends: number) => number): boolean {
@@ -55,11 +55,17 @@ export class Journal {
     return true
   }
 
-  /** Marks the clear of a note as done. @returns whether neither this note nor a later one is counted yet */
-  clear(note: number): boolean {
-    const waits = note >= Math.max(this.counted, this.noted - PLACES)
-    if (waits) this.times[note % PLACES] = CLEARED
-    return waits
+  /**
+   * Marks the clear of a note as done.
+   * @returns what the counting of the note has returned, 0 when the note was overwritten; undefined while neither this
+   *   note nor a later one is counted
+   */
+  clear(note: number): number | undefined {
+    if (note < this.noted - PLACES) return 0
+    const place = note % PLACES
+    if (note < this.counted) return this.times[place]
+    this.times[place] = CLEARED
+    return undefined
   }
 
   /**

@@ -72,13 +72,12 @@ export class StandIn {
         // What the primary store is asked after this clear stays counted there, though its answer may come first. So
         // notes mark the place of the clear in the journal.
         const { next } = this.journal
-        const asked = this.memory.ticks
         for (const entry of entries) this.journal.note(entry, 0, CLEARING)
         await store.clear(entries)
         for (const [i, entry] of entries.entries()) {
-          // Clears the memory now, unless it has already counted a send that was noted after the clear.
-          const first = this.journal.clear(next + i) || this.memory.latest(entry) <= asked
-          if (first) this.memory.clear([entry])
+          // Clears the memory now, unless it has counted a send since it came to the note.
+          const before = this.journal.clear(next + i) ?? Number.POSITIVE_INFINITY
+          if (this.memory.latest(entry) <= before) this.memory.clear([entry])
         }
       },
       block: async (entries, ms) => {
@@ -126,7 +125,8 @@ export class StandIn {
 
   private readonly count = (entry: Entry, at: number, ends: number): number => {
     if (at !== CLEARED && at !== CLEARING) return this.memory.count(entry, this.memory.ticks - at, ends)
-    if (at === CLEARED) this.memory.clear([entry])
+    if (at === CLEARING) return this.memory.latest(entry)
+    this.memory.clear([entry])
     return 0
   }
 }

@@ -234,18 +234,21 @@ t.test('a cleared send stays cleared when later notes have taken its place', asy
 })
 
 t.test('a clear that is answered late clears the send before it, and not a send after it', async t => {
-  for (const behind of [false, true]) {
-    const { time, primary, standIn, reserve, used, close } = open()
-    t.teardown(close)
-    const entries = [entry(spec)]
-    reserve(entries)
-    const cleared = standIn.following(primary).clear(entries)
-    time.advance(1)
-    if (behind) reserve(entries)
-    standIn.caughtUp()
-    await cleared
-    t.equal(used(entries)[0] === 0, !behind)
-  }
+  for (const kept of [log([2, 60_000]), count(5, 'day')])
+    for (const behind of ['no send', 'a send that is noted', 'a send of the stand-in memory']) {
+      const { time, primary, standIn, reserve, used, close } = open()
+      t.teardown(close)
+      const entries = [entry(kept)]
+      reserve(entries)
+      time.advanceMs(1_000)
+      const cleared = standIn.following(primary).clear(entries)
+      time.advance(1)
+      if (behind === 'a send that is noted') reserve(entries)
+      const memory = standIn.caughtUp()
+      if (behind === 'a send of the stand-in memory') memory.reserve(entries, '')
+      await cleared
+      t.equal(used(entries)[0] === 0, behind === 'no send', `${kept.kind}, ${behind} after it`)
+    }
 })
 
 t.test('a clear that fails in the primary store changes nothing', async t => {
@@ -394,7 +397,7 @@ t.test('the journal keeps the latest 65,536 notes', async t => {
     if (!entries[at % 7]?.identity.startsWith(identity)) throw new Error(`note ${at}`)
     return times.push(at)
   }
-  t.equal(journal.clear(4), false, 'its place has been taken by a later note')
+  t.equal(journal.clear(4), 0, 'its place has been taken by a later note')
   while (journal.countNext(count));
   t.strictSame([times.length, times[0], times.at(-1)], [2 ** 16, 5, 2 ** 16 + 4])
   t.equal(journal.strike(spec, 0, 5), 0, 'a note that was overwritten')
