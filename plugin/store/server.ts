@@ -126,8 +126,8 @@ export class RedisServer {
     let found = notQueued(await this.client.get(key))
     if (found === null) {
       const first = await this.client.set(key, fingerprint, 'EX', FINGERPRINT_SECONDS, 'NX')
-      if (first === 'OK') return
-      found = await this.client.get(key)
+      if (notQueued(first) === 'OK') return
+      found = notQueued(await this.client.get(key))
     }
     // A cluster's client may read from replicas (`scaleReads`), which may be behind.
     if (found === null) throw new Error('the fingerprint of the secret is not there yet')

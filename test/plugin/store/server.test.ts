@@ -119,6 +119,27 @@ t.test('a client that reads from a replica which is behind does not take it for 
   await t.rejects(verify('another'), { code: 'FST_SEND_LIMIT_SECRET_MISMATCH' })
 })
 
+t.test('a `MULTI` of somebody else that opens in between does not pass for another secret', async t => {
+  await open()
+  const own = client.duplicate()
+  t.teardown(() => own.disconnect())
+  for (const method of ['set', 'get'] as const) {
+    let calls = 0
+    // The last call of this method comes behind the MULTI.
+    const most = method === 'set' ? 1 : 2
+    const command = async (...args: string[]) => {
+      if (++calls === most) await own.multi({ pipeline: false })
+      return own.call(method, ...args)
+    }
+    const client = Object.create(own, {
+      [method]: { value: command },
+      ...(method === 'get' && { set: { value: async () => null } })
+    }) as Redis
+    await t.rejects(new RedisServer(client, 'test:').verify('one'), { message: /a MULTI is open/ }, method)
+    await own.discard()
+  }
+})
+
 t.test('`evictionPolicy` says what Redis may do to live keys', async t => {
   const server = await open()
   t.equal(await server.evictionPolicy(), 'noeviction')
