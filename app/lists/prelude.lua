@@ -14,7 +14,10 @@
 local fingerprint = redis.call('GET', KEYS[5])
 if not fingerprint and redis.call('HLEN', KEYS[1]) == 0 then
   fingerprint = ARGV[1]
-  -- Redis may take no writes: then it is still read, and a later caller claims the lists.
+  -- A full Redis refuses commands that add data, unless the script has written before. So put.lua can add an entry, and
+  -- this must add the fingerprint, too. The DEL changes nothing.
+  redis.pcall('DEL', KEYS[5])
+  -- Redis may take no writes at all: then it is still read, and a later caller claims the lists.
   redis.pcall('SET', KEYS[5], fingerprint)
 end
 if fingerprint ~= ARGV[1] then return redis.error_reply('OTHERSECRET the lists are kept under another secret') end

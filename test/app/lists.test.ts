@@ -200,6 +200,18 @@ t.test('lists under another secret are not touched, and fail the check at the st
   await t.rejects(ours.verify(), differs)
 })
 
+t.test('a recipient who is blocked first of all on a full Redis stays blocked', async t => {
+  const { client } = await startRedis(t)
+  await client.config('SET', 'maxmemory', '1')
+  const lists = listsOn(client)
+  await lists.verify()
+  const placed = await lists.put(HASH, { standing: 'blocked', masked })
+  t.same(await lists.get(HASH), placed)
+  await client.config('SET', 'maxmemory', '0')
+  t.same(await listsOn(client).get(HASH), placed, 'the lists have the fingerprint of their secret')
+  await lists.verify()
+})
+
 t.test('a request that passes as the lists are under another secret is logged with that reason', async t => {
   const { client, url } = await startRedis(t)
   const log: string[] = []
