@@ -2,8 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Gauge } from 'prom-client'
 import type { DecisionEvent, Rule } from '../../plugin/index.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
-import { isAlone } from '../facts.js'
-import { periodsOf, QUOTA, SERVICE } from './quota.js'
+import { countsAll, countsByAccount, periodsOf, QUOTA, SERVICE } from './quota.js'
 
 export interface QuotaGauges {
   /** For `onDecision`. */
@@ -56,9 +55,8 @@ export function quotaGaugesOf(fastify: FastifyInstance, clock: Clock): QuotaGaug
       const account = request?.account?.id
       // A request that began before a reload may be of an account that is gone.
       const inForce = account !== undefined && fastify.accounts.has(account)
-      // If a rule counts by more than the account, no single value is the account's.
-      if (inForce && isAlone(quota?.key, 'request.account.id')) see(event, quota, account)
-      if ([service?.key].flat().join() === 'all') see(event, service)
+      if (inForce && countsByAccount(quota)) see(event, quota, account)
+      if (countsAll(service)) see(event, service)
     },
     clear: () => known.clear()
   }

@@ -3,7 +3,7 @@ import { Counter } from 'prom-client'
 import type { DecisionEvent } from '../../plugin/index.js'
 import { type Clock, type Instant, instantIn, msUntil } from '../clock.js'
 import { withTimeout } from '../with-timeout.js'
-import { periodsOf, QUOTA, SERVICE } from './quota.js'
+import { countsAll, countsByAccount, periodsOf, QUOTA, SERVICE } from './quota.js'
 
 type Asked = FastifyRequest | null
 export type SoftMark = (event: DecisionEvent, request: Asked) => void
@@ -56,9 +56,10 @@ export function softMarkOf(fastify: FastifyInstance, clock: Clock, timeoutMs: nu
 
   return (event, request) => {
     if (!event.allowed) return
+    const { [QUOTA]: quota, [SERVICE]: service } = fastify.limit.rules
     const account = request?.account?.id
-    if (account !== undefined) report(QUOTA, account, event, request)
+    if (account !== undefined && countsByAccount(quota)) report(QUOTA, account, event, request)
     // The quota is everybody's, so the report does not name the one who reached the mark: it gets no request.
-    report(SERVICE, undefined, event, null)
+    if (countsAll(service)) report(SERVICE, undefined, event, null)
   }
 }

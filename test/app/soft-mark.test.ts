@@ -146,6 +146,25 @@ t.test('80 % of the limit on all accounts are reported once a period, and name n
   t.equal(marks().length, 2, 'the next day is reported again')
 })
 
+t.test('a rule that counts by more than the account, or than all, reports nothing', async t => {
+  const key = [{ value: 'request.account.id' }, { value: 'request.caller' }]
+  const rules: Rule[] = [
+    { ...quota, key },
+    { name: 'service', key: 'ip', limits: [{ max: 5, per: 'day', timeZone: 'UTC' }] }
+  ]
+  const env = { API_KEYS: 'one:first' }
+  const { app, events } = await open(t, { env, rules, routes: sends(['account', 'service']) })
+  for (const status of [200, 200, 200, 200, 200, 429]) {
+    t.equal((await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' } })).status, status)
+  }
+  for (let i = 0; i < 3; i++)
+    await ask(app, 'POST', '/send', { headers: { 'x-api-key': 'one' }, remoteAddress: '192.0.2.9' })
+  t.same(
+    events().filter(({ event }) => event === 'quota'),
+    []
+  )
+})
+
 t.test('a quota is reported when 80 % are reached, no sooner', async t => {
   const day: Rule = { ...quota, limits: [{ max: 1_000, per: 'day', timeZone: 'UTC' }] }
   const { app, events } = await open(t, { rules: [day] })
