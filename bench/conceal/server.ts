@@ -5,7 +5,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { isAlone } from '../../app/facts.js'
 import { loadPolicy } from '../../app/policy.js'
+import type { Rule } from '../../plugin/index.js'
 import { folderOf } from '../../test/helper/folder.js'
 import type { Closing } from '../lib/closing.js'
 
@@ -15,10 +17,10 @@ export interface Server {
 }
 
 /**
- * The rules that count by address. They get limits that the bench does not reach, so that each is decided but none
- * refuses.
+ * Whether a rule counts by the address alone. Such rules get limits that the bench does not reach, so that each is
+ * decided but none refuses.
  */
-const BY_ADDRESS = ['ip-attempts', 'admin-attempts', 'ip', 'ip-recipients']
+const isByAddress = ({ key }: Rule) => isAlone(key, 'request.ip') || isAlone(key, 'request.endUserIp')
 const START_LIMIT_MS = 30_000
 
 /** The app as it is started, in a process of its own, sending through {@link startMailServer}. */
@@ -42,7 +44,7 @@ export async function startServer(closing: Closing, env: NodeJS.ProcessEnv): Pro
   const rules = policy.rules.map(rule => {
     // A rule on distinct values takes no more than 100.
     const limits = [{ max: rule.distinct === undefined ? 1_000 : 100, window: '1s' }]
-    return BY_ADDRESS.includes(rule.name ?? '') ? { ...rule, limits } : rule
+    return isByAddress(rule) ? { ...rule, limits } : rule
   })
   const url = await start(closing, '../../app/server.js', /^Listening on (\S+)/, {
     // Not production, where nothing would tell the address while the log is silent.
