@@ -15,8 +15,8 @@ interface Asked {
 }
 
 /**
- * Prepares the message that an account wants to send, before anything is counted. `request.message` is what rules read
- * and what is sent.
+ * Prepares the message that an account wants to send, before it is counted. `request.message` is what rules read and
+ * what is sent.
  * @throws a problem (403, 422) when it cannot be sent
  */
 export function prepareMessage(

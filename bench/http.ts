@@ -34,7 +34,7 @@ function scenariosOf(name: string): Scenario[] {
   return /, 1, /.test(name) ? ['admit-all', 'deny-flood'] : SCENARIOS
 }
 
-/** The floor in a scenario: the same route without limits. */
+/** The floor in a scenario: a route without limits, which answers as a limited route does there. */
 function floorOf(scenario: Scenario): string {
   return scenario === 'deny-flood' ? 'bare 429' : 'bare'
 }
@@ -122,7 +122,7 @@ async function bench(all: Closing): Promise<void> {
   report(how, `${CONNECTIONS} connections; ${pinning()}`, samples, comparisons([...samples.keys()]))
 }
 
-/** The target of each cell: its share of the bare route. */
+/** The target of each cell: its share of its floor. */
 const targets: [string, number][] = [
   // Meant to be 1; 0.97 is as near as can be measured.
   ['admit-all: plugin registered, no limits', 0.97],

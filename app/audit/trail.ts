@@ -9,14 +9,15 @@ const MODE = 0o600
 interface Trail {
   /** Writes a line at once. @param line without its line break */
   write(line: string): void
-  /** Closes the file when what waits is written, or has been tried for two seconds. */
+  /** Closes the file when what waits is written or given up (`LineWriter.close`). */
   close(): Promise<void>
 }
 
 /**
  * Opens the file of the audit trail. Lines are appended. A new file is readable by its owner only. On SIGHUP the file
  * is opened again, so that it can be rotated by renaming it.
- * @param report called once for each kind of failure, until writing works again
+ * @param report called once for each kind of failure to write, until writing works again; and whenever the file cannot
+ * be opened again or closed
  * @throws ConfigError when the file cannot be opened
  */
 export function openTrail(file: string, report: (error: unknown) => void): Trail {

@@ -31,8 +31,8 @@ export function messageOf(
 }
 
 /**
- * The values that a code is to be bound to, as its message shows them; null for none. Called before anything is
- * counted: it renders the longest message that the code can have, so that one that cannot be rendered is refused here.
+ * The values that a code is to be bound to, as its message shows them; null for none. Called before the send
+ * is counted: it renders the longest message that the code can have, so that one that cannot be rendered is refused here.
  * @throws a problem (422): PARAMS_INVALID unless exactly the params that the purpose names are given, TEXT_TOO_LONG
  */
 export function boundTo(request: FastifyRequest, asked: AskedMessage): Values | null {

@@ -9,7 +9,7 @@ import { codeTemplate } from '../templates/codes.js'
 import type { Asked, Captcha } from './captchas.js'
 
 /**
- * Notes on the request what sending for this purpose needs, before anything is counted.
+ * Notes on the request what sending for this purpose needs, before the send is counted.
  * @param pointer JSON pointer of the purpose in the body, if the body names it
  * @throws a problem (403, 422) when the purpose is unknown or not allowed to this account
  */

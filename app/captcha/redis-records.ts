@@ -52,7 +52,7 @@ export class RedisRecords implements Records {
   }
 
   async restore(key: string, token: string): Promise<void> {
-    // Repeated until it succeeds: otherwise the one valid code would be a code that nobody has.
+    // Repeated, since without it the one valid code would be a code that nobody has.
     await withRetries(() => this.ask('restore', key, token), this.timeoutMs, unavailable)
   }
 

@@ -47,7 +47,10 @@ export class LineWriter {
     this.pour()
   }
 
-  /** Resolves when what waits is written, or has been tried for two seconds. The opener of the file closes it. */
+  /**
+   * Resolves when what waits is written. Gives it up after two seconds of a full pipe, and at once after any other
+   * failure. The opener of the file closes it.
+   */
   async close(): Promise<void> {
     this.closed = true
     clearTimeout(this.retrying)

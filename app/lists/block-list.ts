@@ -5,8 +5,8 @@ import type { Lists } from './lists.js'
 
 /**
  * A filter that refuses blocked recipients, and notes on the request how its recipient stands. A concealed request
- * passes even so: its handler answers as usual and sends nothing. While the store of the lists does not answer, the
- * filter does as `ON_STORE_ERROR` says.
+ * passes even so: its handler answers as usual and sends nothing. While the store of the lists does not answer, every
+ * request passes, unless `ON_STORE_ERROR` is `deny`.
  */
 export function blockList(lists: Lists, { ON_STORE_ERROR }: Pick<Config, 'ON_STORE_ERROR'>): Filter {
   return {

@@ -58,8 +58,8 @@ async function verified({ limit, lists }: FastifyInstance): Promise<void> {
 }
 
 /**
- * Tests Redis by a write that changes nothing: whatever keeps Redis from taking writes makes it fail. A cluster, or shards
- * behind a proxy, work while one node does, since a lost node holds up only what is on it.
+ * Tests Redis by a write that changes nothing: it fails where Redis takes no writes at all, but not on a full Redis. A
+ * cluster, or shards behind a proxy, work while one node does, since a lost node holds up only what is on it.
  */
 async function works(redis: Redis | Cluster, sharded: boolean): Promise<void> {
   const keys = redis.isCluster || sharded ? EVERYWHERE : EVERYWHERE.slice(0, 1)

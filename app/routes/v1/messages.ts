@@ -39,7 +39,7 @@ const messages: FastifyPluginAsyncTypebox<{ channel: Channel }> = async (fastify
         swaggerTransform: presentBody(body)
       },
       preParsing: fastify.authenticate,
-      // A message that cannot be sent is refused before anything is counted.
+      // A message that cannot be sent is refused before it is counted. Only the attempt has been counted.
       preHandler: [async request => prepareMessage(request, request.body), fastify.idempotent],
       schema: {
         operationId,

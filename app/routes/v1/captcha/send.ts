@@ -18,7 +18,7 @@ const send: FastifyPluginAsyncTypebox = async fastify => {
     {
       config: { limit: ['ip-attempts', ...SEND_LIMITS], swaggerTransform: presentBody(body) },
       preParsing: fastify.identify,
-      // A code that cannot be sent is refused before anything is counted.
+      // A code that cannot be sent is refused before it is counted. Only the attempt has been counted.
       preHandler: [
         async request => {
           const { purpose, locale, send, params, ...recipient } = request.body
