@@ -36,7 +36,7 @@ export interface BuildOptions {
   senders?: Partial<Senders>
   /** Shows a line to the developer. */
   print?: (line: string) => void
-  /** The clock for everything that is kept in memory. */
+  /** The clock for all but what is kept in Redis. */
   clock?: Clock
   /** Where the log goes, and the audit trail with AUDIT_LOG=stdout; standard output by default. */
   logStream?: LogStream

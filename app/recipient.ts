@@ -6,8 +6,8 @@ import type { Channel } from './senders/sender.js'
 import { takesSms } from './sms-numbers.js'
 
 /**
- * Stands for numbers that belong to no country, as UN M.49 has 001 for the world: satellite phones, +881 and +870. A
- * message to one costs many times as much, so it is sent only if the policy says so.
+ * Stands for numbers that belong to no country, as UN M.49 has 001 for the world: satellite phones (+881, +870) and
+ * international networks (+882). A message to one costs many times as much, so it is sent only if the policy says so.
  */
 export const NO_COUNTRY = '001'
 

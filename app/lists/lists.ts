@@ -1,6 +1,6 @@
 import { problem } from '../problem.js'
 
-/** How a recipient stands: blocked ones are sent nothing, allowed ones are sent to without being counted. */
+/** How a recipient stands: a blocked one is sent nothing, an allowed one passes some rules (recipient-rules.ts). */
 export type Standing = 'blocked' | 'allowed'
 
 /** How a recipient is to be put on a list. */
@@ -46,8 +46,8 @@ export interface Page {
 
 /**
  * The recipients that are blocked or allowed, by the hash that the audit trail shows; no recipient is on both lists. An
- * entry ends at its `until`. It is deleted at the latest when the lists are read or its room is needed, a bounded
- * number of entries at a time.
+ * entry ends at its `until`. It is deleted later, when the lists are read or its room is needed, a bounded number of
+ * entries at a time.
  */
 export interface Lists {
   /** Puts a recipient on a list, in place of any former entry. @throws a problem (503) when the lists are full */
@@ -65,7 +65,7 @@ export interface Lists {
   verify(): Promise<void>
 }
 
-/** How many entries the lists hold. */
+/** The most entries that the lists hold. */
 export const MAX_ENTRIES = 100_000
 
 export const full = (max: number) =>

@@ -20,7 +20,7 @@ declare module 'fastify' {
     replaceAccounts(accounts: Accounts): void
     /** A hook that admits requests with a known `x-api-key`, before the body is read and after attempts are counted. */
     authenticate: preParsingAsyncHookHandler
-    /** The same hook, which also admits requests without a key from pages of an origin that an account lists. */
+    /** The same hook, which also admits requests without a key: from pages of an account, and as `anonymous`. */
     identify: preParsingAsyncHookHandler
     /** For `onDecision`: reports when an account, or all accounts together, have just used 80 % of a quota. */
     softMark: SoftMark
