@@ -70,7 +70,7 @@ function dotted(called: string, value: unknown, path: readonly string[]): string
 
 /** The names that the members of an object may have, or what they look like. */
 function known({ properties, names }: Member): string {
-  return names ?? (Object.keys(properties ?? {}).join(', ') || 'nothing')
+  return names ?? Object.keys(properties ?? {}).join(', ')
 }
 
 function at(value: unknown, path: readonly string[]): unknown {

@@ -93,8 +93,8 @@ const swagger: FastifyPluginAsync<{ config: Pick<Config, 'ADMIN_KEY'> }> = async
       return null as never
     },
     refResolver: {
-      buildLocalReference: (json, _baseUri, _fragment, i) =>
-        typeof json.$id === 'string' ? json.$id : `def-${i}`
+      // Only schemas with an `$id` come here.
+      buildLocalReference: ({ $id }) => String($id)
     }
   })
   fastify.decorate('swagger', () => {
