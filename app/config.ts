@@ -6,7 +6,7 @@ import { ConfigSchema } from './config-schema.js'
 
 export type Config = Static<typeof ConfigSchema>
 
-/** The one key outside of production when API_KEYS is not set. */
+/** The one key outside of production when neither API_KEYS nor ACCOUNTS_FILE is set. */
 export const DEVELOPMENT_KEY = 'development-key'
 
 /**

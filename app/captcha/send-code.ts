@@ -9,7 +9,8 @@ import { messageOf } from './message.js'
 
 /**
  * Sends a code and answers 202. For a concealed purpose it answers first, alike for every recipient, and then sends. A
- * message that surely was not sent is refunded; for a concealed purpose, only if the reason was not the message itself.
+ * message that surely was not sent is refunded; for a concealed purpose, not if the reason may be the message (`limited`,
+ * `refused`, `ofMessage`).
  * @throws a problem that says why the message could not be sent
  */
 export async function sendCode(request: FastifyRequest, reply: FastifyReply, asked: Asked, issued: Issued) {

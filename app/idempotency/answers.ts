@@ -1,6 +1,9 @@
 /** Names a request among all others, by keyed hashes. */
 export interface Slot {
-  /** Whose key it is: the account that an API key proves, else the network. A scope has a bounded number of slots. */
+  /**
+   * Whose key it is: the account that an API key proves, else the network, with a page's account. A scope has a bounded
+   * number of slots.
+   */
   scope: string
   /** The `Idempotency-Key`, with the route that it was sent to. */
   key: string
