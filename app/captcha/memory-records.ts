@@ -57,7 +57,7 @@ export class MemoryRecords implements Records {
     const { sealed, generation, triesLeft, expiresAt, ended, sender } = held
     const next = held.made + 1
     const former = { generation, triesLeft, expiresAt, ended, sender }
-    // No more than nine resends are under way at once, so none that may be taken back is dropped.
+    // Rules such as `in-flight` let fewer be under way at once, so none that may be taken back is dropped.
     const resends = [...held.resends, { token, generation: next, former }].slice(-9)
     this.held.set(key, { sealed, generation: next, made: next, resends, ...this.begin(terms) })
     return this.kept(held)

@@ -22,7 +22,7 @@ if sealed == '' then
   sealed, generation = held[1], held[3] + 1
   local resends = cjson.decode(held[8] or '[]')
   resends[#resends + 1] = { ARGV[5], generation, { held[2], held[4], held[5], held[6], held[7] } }
-  -- no more than nine are under way at once, so none that may be taken back is dropped
+  -- rules such as `in-flight` let fewer be under way at once, so none that may be taken back is dropped
   if #resends > 9 then table.remove(resends, 1) end
   redis.call('HSET', KEYS[1], 'resends', cjson.encode(resends))
 end
