@@ -14,7 +14,7 @@ export type ClusterNode = RedisServer & { clock: Clock }
 export interface RedisCluster {
   /** Three masters; the first has the lowest third of the slots. Each has a clock of its own. */
   nodes: ClusterNode[]
-  /** Sets all clocks to one time. */
+  /** The clock of the first node. It sets and moves those of the others, too. */
   clock: Clock
   /** Opens and connects another client, which is closed in teardown. */
   connect(options?: ClusterOptions): Promise<Client>
