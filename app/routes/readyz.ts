@@ -23,7 +23,7 @@ const readyz: FastifyPluginAsyncTypebox<Options> = async (fastify, { sharded, ti
         operationId: 'ready',
         summary: 'Check that the instance can serve requests',
         description:
-          'With Redis, checks that Redis answers and takes writes (of a cluster, one node is enough), and that the other instances on it have the same secrets.',
+          'With Redis, checks that Redis answers and takes writes (of a cluster, one node is enough; whether Redis is full is not checked), and that the other instances on it have the same secrets.',
         tags: ['operation'],
         security: [],
         response: {
