@@ -99,7 +99,7 @@ export async function build(config: Config, options: BuildOptions = {}) {
     frameworkErrors: (error, { raw }, reply) =>
       void (isUnbounded(raw) ? refuseUnbounded(reply) : sendProblem(reply, documentOf(error))),
     clientErrorHandler: answerBrokenRequest,
-    // A client's input is taken as it is or refused, never changed.
+    // What a client sends is taken as it is or refused. Only a member with a default is added where it is missing.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
     schemaController: { compilersFactory: { buildSerializer } }
   })

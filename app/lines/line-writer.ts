@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Waiting } from './waiting.js'
 
-/** The pause until a full pipe is tried again, in milliseconds; and how often `close` tries. */
+/** The pause until a full pipe is tried again, in milliseconds; and the most pauses of `close`. */
 const TRY_AGAIN = 50
 const LAST_TRIES = 40
 
