@@ -37,9 +37,6 @@ local LOG, COUNT, LOCK = 1, 2, 3
 local SHARED, SPARE = 500, 1.5
 -- Divides the newest pairs from the earlier ones.
 local DIVIDER = '\0\0\0\0\0\0\0\0\0\0\0\0'
--- How many stamps more a log may hold by what was admitted elsewhere: a stamp that those pushed out would not come back
--- when they are refunded.
-local BESIDE = 1000
 -- Between the same moment of the day in the first and the last time zone: 27 h.
 local ZONES = 9720000000
 -- By how much more than its time to live the newest stamp of a log may lie ahead.
@@ -99,7 +96,7 @@ for d = 0, decisions - 1 do
       new = stamp
       if newest and passes then
         if newest >= now then new = pack('>I6', newest + 1) end
-        local older = (specs[at + 4] + (past and BESIDE or 0)) * 6 - 6
+        local older = specs[at + 4] * 6 - 6
         if older >= #value then
           new = new .. value
         elseif older > 0 then

@@ -1,7 +1,10 @@
 import { type Limit, type LogSpec, specInForce, TICKS_PER_MS } from '../store/store.js'
 import type { Fields, Kind, Now } from './kind.js'
 
-/** How many stamps of sends that another store has admitted a log may hold beside those that its rule needs. */
+/**
+ * How many stamps a log may hold beside those that its rule needs: of sends that another store has admitted, or that
+ * were admitted under a rule that was replaced since.
+ */
 const BESIDE = 1_000
 
 /**
@@ -54,7 +57,7 @@ export const log: Kind<LogSpec> = {
   furthest: spec => specInForce(spec).ttl,
 
   describe: ({ spec, max }) => [
-    specInForce(spec).keep,
+    specInForce(spec).keep + (isHeldBack(spec) ? 0 : BESIDE),
     ...spec.limits.flatMap((limit, i) => [max?.[i] ?? limit.max, limit.windowMs * TICKS_PER_MS])
   ],
 
@@ -64,8 +67,16 @@ export const log: Kind<LogSpec> = {
 }
 
 /**
- * How many stamps a log may hold: `keep`, or up to `BESIDE` more while more are live, as when another store has admitted
- * some. A stamp that those pushed out would not come back when they are refunded.
+ * Whether this spec admits no send when the log is full by the spec in force: it is in force itself, and has limits. A
+ * spec without limits counts what another store has admitted.
+ */
+function isHeldBack(spec: LogSpec): boolean {
+  return specInForce(spec) === spec && spec.limits.length > 0
+}
+
+/**
+ * How many stamps a log may hold: `keep`, or up to `BESIDE` more while more are live. A stamp that those pushed out
+ * would not come back when they are refunded.
  */
 function roomIn(stamps: Fields, { steady }: Now, { keep, limits }: LogSpec): number {
   let windowMs = 0

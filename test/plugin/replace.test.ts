@@ -194,6 +194,24 @@ for (const place of await places(t)) {
     t.equal((await first).statusCode, 429)
   })
 
+  t.test(`${place.store}: the refund of a request under way leaves the sends before it counted`, async t => {
+    const rules = (max: number, window: string): Rule[] => [{ name: 'send', key, limits: [{ max, window }] }]
+    const { app } = await place.open(t, rules(1, '1s'))
+    const inside: (() => void)[] = []
+    const preHandler = () => new Promise<void>(resolve => void inside.push(resolve))
+    app.get('/send', { config: { limit: 'send' }, preHandler }, async (_, reply) => reply.code(502).send())
+    const first = app.inject(url)
+    await until(() => inside.length === 1, 'a request under the old rule')
+    app.limit.replace(rules(3, '1h'))
+    for (let i = 0; i < 3; i++) {
+      ;(await app.limit.reserve({ send: id })).keep()
+      place.advance(1_100)
+    }
+    inside[0]?.()
+    t.equal((await first).statusCode, 502)
+    t.notOk((await app.limit.reserve({ send: id })).allowed)
+  })
+
   t.test(`${place.store}: an observed rule that is enforced goes on from what it has counted`, async t => {
     const { app } = await place.open(t, [send(1, { mode: 'observe' })])
     app.get('/send', { config: { limit: 'send' } }, async (_, reply) => String(reply.limit?.observed.length))
