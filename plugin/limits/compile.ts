@@ -23,9 +23,9 @@ const LOCK_MIN_MS = 100
 const PERIOD_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000, month: 2_592_000_000 }
 /**
  * How long a count lives at most, in milliseconds: its period at its longest, when the clocks go back in it. That adds
- * half an hour to an hour (Lord Howe Island), and up to two hours to the longer periods (Troll).
+ * half an hour to an hour (Lord Howe Island), and up to three hours to the longer periods (Casey, 2023).
  */
-const PERIOD_TTL = { hour: 5_400_000, day: 93_600_000, week: 612_000_000, month: 2_685_600_000 }
+const PERIOD_TTL = { hour: 5_400_000, day: 97_200_000, week: 615_600_000, month: 2_689_200_000 }
 
 /** Names and numbers one thing that a rule keeps. The suffix ends the name of its keys. */
 type Named = (

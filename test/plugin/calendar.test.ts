@@ -311,7 +311,10 @@ t.test('no period is longer than the time to live of its count', async t => {
     ['day', 'Europe/Berlin', '2026-10-25'],
     ['day', 'Antarctica/Troll', '2026-10-25'],
     ['week', 'Antarctica/Troll', '2026-10-25'],
-    ['month', 'Antarctica/Troll', '2026-10-25']
+    ['month', 'Antarctica/Troll', '2026-10-25'],
+    ['day', 'Antarctica/Casey', '2023-03-09'],
+    ['week', 'Antarctica/Casey', '2023-03-09'],
+    ['month', 'Antarctica/Casey', '2023-03-09']
   ] as const) {
     const ttl = ttlOf({ max: 1, per, timeZone })
     for (let at = Date.parse(day) - DAY; at < Date.parse(day) + DAY; at += HOUR / 4) {
